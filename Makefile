@@ -1,0 +1,76 @@
+# mooring: everything a newcomer types. Needs make and Python >= 3.11, nothing else.
+#
+#   make start    decide where the pods of a real cluster's trace go, and show it
+#   make test     the test suite, in parallel
+#   make lint     style, types, layers, sizes
+#   make bench    how many microseconds a decision takes
+#   make venv     the virtual environment that the others use (made once)
+#   make lock     make requirements/*.txt anew; UPGRADE=--upgrade takes newer versions
+#
+# PYTHON=/path/to/python chooses the interpreter of the virtual environment.
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+ARGS ?=
+UPGRADE ?=
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
+
+.DEFAULT_GOAL := help
+.PHONY: help venv start test lint bench lock clean
+
+help:
+	@sed -n 's/^#   make/  make/p' Makefile
+
+venv: $(STAMP)
+
+# The stamp is written last: an interrupted installation is repeated, a finished one costs nothing.
+$(STAMP): requirements/dev.txt pyproject.toml
+	@python="$(PYTHON)"; \
+	if [ -z "$$python" ]; then \
+	  for candidate in $(CANDIDATES); do \
+	    if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	      python="$$candidate"; break; \
+	    fi; \
+	  done; \
+	fi; \
+	if [ -z "$$python" ]; then \
+	  echo "make: no Python >= 3.11 found; say where it is: make PYTHON=/path/to/python3.11" >&2; \
+	  exit 1; \
+	fi; \
+	if [ ! -x $(BIN)/python ] || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	  echo "making $(VENV) with $$python"; \
+	  "$$python" -m venv --clear $(VENV) || { \
+	    echo "make: $$python has no venv module (on Debian: apt-get install python3-venv)" >&2; \
+	    exit 1; }; \
+	fi
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+start: $(STAMP)
+	$(BIN)/mooring simulate $(ARGS)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n auto -m "not perf" $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_sizes.py
+
+bench: $(STAMP)
+	$(BIN)/python -m bench $(ARGS)
+
+LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --no-header --python-version 3.11 $(UPGRADE)
+
+lock: $(STAMP)
+	$(LOCK) requirements/runtime.in -o requirements/runtime.txt
+	$(LOCK) requirements/dev.in -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,86 @@
+"""Where the time comes from, and the only file that may ask the operating system for it.
+
+Everything else is given a ``Clock``. Tests and simulations give one that stands still until told
+otherwise (``mooring.testing.FakeClock``), so no test sleeps and every run can be repeated.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from random import Random as Rng
+from typing import Protocol
+
+__all__ = ["Clock", "Rng", "SystemClock", "VirtualClock", "seeded_random"]
+
+
+class Clock(Protocol):
+    """Two readings of time; both in seconds, neither ever guessed."""
+
+    def monotonic_s(self) -> float:
+        """Seconds since some fixed moment; never goes back. For durations and deadlines."""
+        ...
+
+    def wall_s(self) -> float:
+        """Seconds since 1970-01-01 UTC; may jump. For timestamps that people or the API read."""
+        ...
+
+
+class SystemClock:
+    """The operating system's clock."""
+
+    def monotonic_s(self) -> float:
+        """Seconds since boot or so (``time.perf_counter``: fine enough to time one plugin)."""
+        return time.perf_counter()
+
+    def wall_s(self) -> float:
+        """Seconds since 1970-01-01 UTC."""
+        return time.time()
+
+    def cpu_s(self) -> float:
+        """CPU seconds (user and system) of this process; for benchmarks."""
+        return time.process_time()
+
+
+def seeded_random(seed: int) -> Rng:
+    """The generator that a run passes around; equal seeds give equal runs."""
+    return random.Random(seed)  # noqa: S311 - chance for simulations and tie-breaks, not for secrets
+
+
+class VirtualClock:
+    """A clock that stands still until it is told to go on: tests and simulations run on it.
+
+    Example:
+        >>> clock = VirtualClock()
+        >>> clock.advance(1.5)
+        >>> clock.monotonic_s()
+        1.5
+    """
+
+    def __init__(self, *, monotonic_s: float = 0.0, wall_s: float = 1_767_225_600.0) -> None:
+        """Starts at 0, on 2026-01-01T00:00:00Z, unless told otherwise."""
+        self._monotonic_s = monotonic_s
+        self._wall_s = wall_s
+
+    def monotonic_s(self) -> float:
+        """Seconds since the clock was made."""
+        return self._monotonic_s
+
+    def wall_s(self) -> float:
+        """Seconds since 1970-01-01 UTC."""
+        return self._wall_s
+
+    def advance(self, seconds: float) -> None:
+        """Let ``seconds`` go by, on both readings.
+
+        Raises:
+            ValueError: if that were back in time.
+        """
+        if seconds < 0:
+            raise ValueError(f"time goes forward only, not by {seconds} s")
+        self._monotonic_s += seconds
+        self._wall_s += seconds
+
+    def step_wall(self, seconds: float) -> None:
+        """Move the wall clock alone, as an operator or NTP does."""
+        self._wall_s += seconds
