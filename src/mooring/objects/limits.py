@@ -1,0 +1,34 @@
+"""How much a reader of files accepts: a limit for each thing that there can be too much of.
+
+The numbers leave room for dumps of the largest clusters that Kubernetes supports (5 000 nodes,
+150 000 pods), and stop files that were made to exhaust the memory.
+"""
+
+from __future__ import annotations
+
+#: Bytes of one file, decompressed. A pod as kubectl prints it takes 5 to 10 KB, so 150 000 pods
+#: take about 1.2 GB.
+FILE_BYTES_MAX = 2 * 1024**3
+
+#: Bytes of a configuration file. An API server refuses objects above 1.5 MiB; people write less.
+CONFIG_BYTES_MAX = 1024**2
+
+#: Decompressed bytes per compressed byte. kubectl's dumps reach 30, and 10 000 copies of one pod
+#: about 150; deflate itself can reach 1 032, which only a bomb does.
+COMPRESSION_RATIO_MAX = 200
+
+#: Below this many decompressed bytes the ratio is not looked at.
+COMPRESSION_FREE_BYTES = 8 * 1024**2
+
+#: Levels of mappings and lists inside each other. A pod inside a List has 16; schemas of custom
+#: resources, which may lie in the same folder, reach 50.
+DEPTH_MAX = 64
+
+#: Documents of one file.
+DOCUMENTS_MAX = 1_000_000
+
+#: Files that folders on the command line may come to.
+FILES_MAX = 100_000
+
+#: Objects of all files together, of the kinds that are kept.
+OBJECTS_MAX = 2_000_000

@@ -1,0 +1,42 @@
+"""Which texts Kubernetes takes for label keys, label values and resource names.
+
+Source: apimachinery v0.36.3, pkg/api/validate/content/kube.go and dns.go.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+NAME_LENGTH_MAX = 63
+PREFIX_LENGTH_MAX = 253
+
+_NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+
+#: Keys and resource names come from a small vocabulary; a hostile one must not fill the memory.
+_CACHE_SIZE = 8192
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def label_key_problem(key: str) -> str:
+    """What is wrong with a label key ("" = nothing): an optional DNS prefix, "/", and a name."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and not (len(prefix) <= PREFIX_LENGTH_MAX and _SUBDOMAIN.fullmatch(prefix)):
+        return f"its prefix must be a DNS name of at most {PREFIX_LENGTH_MAX} lowercase characters"
+    if len(name) > NAME_LENGTH_MAX or not _NAME.fullmatch(name):
+        return (
+            f"its name must have 1 to {NAME_LENGTH_MAX} letters, digits, '-', '_' or '.', "
+            "with a letter or digit at both ends"
+        )
+    return ""
+
+
+def label_value_problem(value: str) -> str:
+    """What is wrong with a label value ("" = nothing); the empty value is fine."""
+    if value and (len(value) > NAME_LENGTH_MAX or not _NAME.fullmatch(value)):
+        return (
+            f"it must have at most {NAME_LENGTH_MAX} letters, digits, '-', '_' or '.', "
+            "with a letter or digit at both ends"
+        )
+    return ""

@@ -1,0 +1,287 @@
+"""Pod: what is to be placed, with all that a scheduler reads of it."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from mooring.objects.meta import (
+    Int32,
+    Int64,
+    LabelSelector,
+    NodeSelector,
+    NodeSelectorTerm,
+    ObjectMeta,
+    ResourceList,
+    ResourceRequirements,
+    Wire,
+)
+from mooring.objects.storage import (
+    ISCSI,
+    RBD,
+    AWSElasticBlockStore,
+    AzureDisk,
+    AzureFile,
+    Cinder,
+    CSIVolume,
+    GCEPersistentDisk,
+    PersistentVolumeClaimTemplate,
+    PortworxVolume,
+    VsphereVolume,
+)
+
+
+class ContainerPort(Wire, frozen=True, kw_only=True):
+    """A port of a container; with ``host_port`` it takes that port of the node too."""
+
+    name: str = ""
+    host_port: Int32 = 0
+    container_port: Int32 = 0
+    protocol: str = ""
+    host_ip: str = field(default="", name="hostIP")
+
+
+class ContainerRestartRule(Wire, frozen=True, kw_only=True):
+    """What to do when the container ends in a certain way."""
+
+    action: str = ""
+
+
+class Container(Wire, frozen=True, kw_only=True):
+    """A container; an init container with ``restart_policy`` "Always" is a sidecar."""
+
+    name: str = ""
+    image: str = ""
+    ports: tuple[ContainerPort, ...] = ()
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
+
+
+class PersistentVolumeClaimVolume(Wire, frozen=True, kw_only=True):
+    """A volume that is a claim of the pod's namespace."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class EphemeralVolume(Wire, frozen=True, kw_only=True):
+    """A volume whose claim is made for the pod and goes with it."""
+
+    volume_claim_template: PersistentVolumeClaimTemplate | None = None
+
+
+class ImageVolume(Wire, frozen=True, kw_only=True):
+    """A volume that shows the content of an image."""
+
+    reference: str = ""
+    pull_policy: str = ""
+
+
+class Volume(Wire, frozen=True, kw_only=True):
+    """A volume of a pod; kinds that no scheduler reads (configMap ...) have only a name."""
+
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimVolume | None = None
+    ephemeral: EphemeralVolume | None = None
+    csi: CSIVolume | None = None
+    gce_persistent_disk: GCEPersistentDisk | None = None
+    aws_elastic_block_store: AWSElasticBlockStore | None = None
+    azure_disk: AzureDisk | None = None
+    azure_file: AzureFile | None = None
+    cinder: Cinder | None = None
+    vsphere_volume: VsphereVolume | None = None
+    portworx_volume: PortworxVolume | None = None
+    iscsi: ISCSI | None = None
+    rbd: RBD | None = None
+    image: ImageVolume | None = None
+
+
+class PreferredSchedulingTerm(Wire, frozen=True, kw_only=True):
+    """Nodes that are preferred, and how much (1 to 100)."""
+
+    weight: Int32 = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Wire, frozen=True, kw_only=True):
+    """Which nodes a pod must or should get."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
+
+
+class PodAffinityTerm(Wire, frozen=True, kw_only=True):
+    """Pods to be near to or away from; "near" is having the same value of ``topology_key``."""
+
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    topology_key: str = ""
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Wire, frozen=True, kw_only=True):
+    """A preference for or against the nearness of pods, and how much (1 to 100)."""
+
+    weight: Int32 = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Wire, frozen=True, kw_only=True):
+    """Pods to be near to."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
+
+
+class PodAntiAffinity(Wire, frozen=True, kw_only=True):
+    """Pods to be away from."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
+
+
+class Affinity(Wire, frozen=True, kw_only=True):
+    """Where a pod wants to be: by nodes, and by the pods there."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAntiAffinity | None = None
+
+
+class Toleration(Wire, frozen=True, kw_only=True):
+    """Taints that a pod puts up with; an empty field stands for all values of it."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: Int64 | None = None
+
+
+class TopologySpreadConstraint(Wire, frozen=True, kw_only=True):
+    """How evenly the selected pods are spread over the values of ``topology_key``."""
+
+    max_skew: Int32 = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: Int32 | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] = ()
+
+
+class PodSchedulingGate(Wire, frozen=True, kw_only=True):
+    """A reason why a pod must not be scheduled yet."""
+
+    name: str = ""
+
+
+class PodResourceClaim(Wire, frozen=True, kw_only=True):
+    """A claim for devices: one that exists, or one to be made from a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSchedulingGroup(Wire, frozen=True, kw_only=True):
+    """The group of pods that are placed together or not at all."""
+
+    pod_group_name: str | None = None
+
+
+class PodSpec(Wire, frozen=True, kw_only=True):
+    """What a pod is to be."""
+
+    volumes: tuple[Volume, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    containers: tuple[Container, ...] = ()
+    termination_grace_period_seconds: Int64 | None = None
+    node_selector: dict[str, str] = field(default_factory=dict)
+    node_name: str = ""
+    host_network: bool = False
+    host_users: bool | None = None
+    affinity: Affinity | None = None
+    scheduler_name: str = ""
+    tolerations: tuple[Toleration, ...] = ()
+    priority_class_name: str = ""
+    priority: Int32 | None = None
+    preemption_policy: str | None = None
+    overhead: ResourceList = field(default_factory=dict)
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    resources: ResourceRequirements | None = None
+    scheduling_group: PodSchedulingGroup | None = None
+
+
+class PodCondition(Wire, frozen=True, kw_only=True):
+    """One observation about a pod; ``status`` is "True", "False" or "Unknown"."""
+
+    type: str = ""
+    status: str = ""
+    observed_generation: Int64 = 0
+    last_probe_time: str | None = None
+    last_transition_time: str | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerStatus(Wire, frozen=True, kw_only=True):
+    """What a container really has: ``allocated_resources`` granted, ``resources`` in force."""
+
+    name: str = ""
+    allocated_resources: ResourceList = field(default_factory=dict)
+    resources: ResourceRequirements | None = None
+
+
+class PodResourceClaimStatus(Wire, frozen=True, kw_only=True):
+    """The claim that was made for an entry of ``spec.resourceClaims``; no name = none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class ContainerExtendedResourceRequest(Wire, frozen=True, kw_only=True):
+    """The request of a claim that stands for a container's extended resource."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class PodExtendedResourceClaimStatus(Wire, frozen=True, kw_only=True):
+    """The claim that was made for the pod's extended resources."""
+
+    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+    resource_claim_name: str = ""
+
+
+class PodStatus(Wire, frozen=True, kw_only=True):
+    """How far a pod has come."""
+
+    observed_generation: Int64 = 0
+    phase: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    resize: str = ""
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+    allocated_resources: ResourceList = field(default_factory=dict)
+    resources: ResourceRequirements | None = None
+
+
+class Pod(Wire, frozen=True, kw_only=True):
+    """One or more containers that are placed together: the thing that gets scheduled."""
+
+    api_version: str = field(default_factory=lambda: "v1")
+    kind: str = field(default_factory=lambda: "Pod")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()

@@ -1,0 +1,280 @@
+"""Quantity: amounts as Kubernetes writes them ("100m", "1.5Gi", "2e3"), read exactly.
+
+A quantity is an exact count of billionths. What is finer is rounded up, away from zero: who asks
+for something gets something. Comparing and adding are exact; ``value()`` and ``milli()`` round.
+
+Source: apimachinery v0.36.3, pkg/api/resource (quantity.go, suffix.go, amount.go).
+Differs: a number that no int64 can hold is limited to it by ``value()`` and ``milli()``; upstream
+lets it wrap around. Negative amounts always round away from zero; upstream rounds some of them up.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from mooring.objects.meta import RawQuantity
+
+BINARY_SI: Final = "BinarySI"
+DECIMAL_SI: Final = "DecimalSI"
+DECIMAL_EXPONENT: Final = "DecimalExponent"
+
+_NANOS: Final = 1_000_000_000
+_MAX_INT64: Final = 2**63 - 1
+
+#: Quantities beyond 10**60 units are held at it: an exponent must not buy gigabytes of digits.
+_MAX_DIGITS: Final = 60
+
+#: Digits after the point that can matter once 2**60 multiplies them; later ones only say "more".
+_BINARY_FRACTION_DIGITS: Final = 80
+
+#: A cluster has few distinct amounts; a hostile one must not fill the memory.
+_CACHE_SIZE: Final = 16_384
+
+# Possessive throughout: no text, however long, is gone through twice.
+_PATTERN = re.compile(
+    r"(?P<sign>[+-]?)0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+"
+    r"(?P<suffix>[eEinumkKMGTP]*+[-+]?[0-9]*+)",
+    re.ASCII,
+)
+_DECIMAL_EXPONENTS: Final = {
+    "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
+}  # fmt: skip
+_BINARY_EXPONENTS: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIXES: Final = {exponent: text for text, exponent in _DECIMAL_EXPONENTS.items()}
+_BINARY_SUFFIXES: Final = {exponent: text for text, exponent in _BINARY_EXPONENTS.items()}
+
+
+class QuantityError(ValueError):
+    """A text that is not a quantity; the message says which text and why."""
+
+    def __init__(self, text: str, problem: str) -> None:
+        shown = text if len(text) <= 64 else text[:61] + "..."
+        super().__init__(f"{shown!r} is not a quantity: {problem}")
+        self.text = text
+        self.problem = problem
+
+
+class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """An exact amount: ``nanos`` billionths, and the way of writing that it came in.
+
+    Two quantities are equal if their amounts are, however they were written.
+
+    Example:
+        >>> Quantity.parse("1.5Gi").value(), Quantity.parse("100500u").milli()
+        (1610612736, 101)
+        >>> str(Quantity.parse("900m") + Quantity.parse("0.1"))
+        '1'
+    """
+
+    nanos: int = 0
+    format: str = DECIMAL_SI
+    #: The text it was read from, if that is the canonical form already, else "".
+    written: str = ""
+
+    @staticmethod
+    def parse(text: str) -> Quantity:
+        """Read a quantity; no spaces around it are allowed.
+
+        Raises:
+            QuantityError: The text is not a quantity.
+        """
+        return _parse(text)
+
+    @staticmethod
+    def from_wire(raw: RawQuantity) -> Quantity:
+        """Read a quantity as it stands in JSON: text, or a bare number.
+
+        Raises:
+            QuantityError: The value is not a quantity.
+        """
+        if raw.__class__ is str:
+            return _parse_wire(raw)
+        return _parse(repr(raw))
+
+    @staticmethod
+    def of_value(value: int) -> Quantity:
+        """A whole number of units."""
+        return Quantity(value * _NANOS)
+
+    @staticmethod
+    def of_milli(milli: int) -> Quantity:
+        """A whole number of thousandths."""
+        return Quantity(milli * 1_000_000)
+
+    def value(self) -> int:
+        """Whole units, rounded away from zero, within int64."""
+        return _int64(_divide_away_from_zero(self.nanos, _NANOS))
+
+    def milli(self) -> int:
+        """Thousandths, rounded away from zero, within int64."""
+        return _int64(_divide_away_from_zero(self.nanos, 1_000_000))
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether there is nothing of it."""
+        return self.nanos == 0
+
+    def __add__(self, other: Quantity) -> Quantity:
+        # Zero has no way of writing of its own: it takes over the other one's.
+        form = self.format if self.nanos else other.format
+        return Quantity(self.nanos + other.nanos, form)
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        form = self.format if self.nanos else other.format
+        return Quantity(self.nanos - other.nanos, form)
+
+    def __neg__(self) -> Quantity:
+        return Quantity(-self.nanos, self.format)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.nanos == other.nanos
+
+    def __hash__(self) -> int:
+        return hash(self.nanos)
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self.nanos < other.nanos
+
+    def __le__(self, other: Quantity) -> bool:
+        return self.nanos <= other.nanos
+
+    def __gt__(self, other: Quantity) -> bool:
+        return self.nanos > other.nanos
+
+    def __ge__(self, other: Quantity) -> bool:
+        return self.nanos >= other.nanos
+
+    def __str__(self) -> str:
+        """The canonical text: the largest suffix that leaves no fraction."""
+        return self.written or _canonical(self.nanos, self.format)
+
+
+ZERO: Final = Quantity()
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _parse_wire(text: str) -> Quantity:
+    return _parse(text.strip())
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _parse(text: str) -> Quantity:
+    if not text:
+        raise QuantityError(text, "it is empty")
+    found = _PATTERN.fullmatch(text)
+    if found is None:
+        raise QuantityError(text, "it must be a number, then a suffix such as m, k, Mi or e3")
+    base, exponent, form = _interpret(text, found["suffix"])
+    sign = -1 if found["sign"] == "-" else 1
+    whole, fraction = found["whole"], found["fraction"] or ""
+    if _is_short(len(whole or "0"), len(fraction), base=base, exponent=exponent):
+        return _parse_short(text, found, base=base, exponent=exponent, form=form)
+    if not any(map(str.isdigit, text.removesuffix(found["suffix"]))):
+        # Upstream takes "Ki" for 0 and refuses "Ei": only its slow path wants a digit.
+        raise QuantityError(text, "it has no digits")
+    if base == 10:
+        return Quantity(sign * _decimal_nanos(whole + fraction, exponent - len(fraction)), form)
+    nanos = min(_binary_nanos(whole, fraction, exponent), _MAX_INT64 * _NANOS)
+    is_below_one = 0 < nanos < _NANOS
+    return Quantity(sign * nanos, DECIMAL_SI if is_below_one else form)
+
+
+def _interpret(text: str, suffix: str) -> tuple[int, int, str]:
+    """Base, exponent and way of writing of a suffix."""
+    decimal = _DECIMAL_EXPONENTS.get(suffix)
+    if decimal is not None:
+        return 10, decimal, DECIMAL_SI
+    binary = _BINARY_EXPONENTS.get(suffix)
+    if binary is not None:
+        return 2, binary, BINARY_SI
+    digits = suffix[1:]
+    if suffix[0] in "eE" and re.fullmatch(r"[+-]?[0-9]+", digits, re.ASCII):
+        # Go reads an int64 and keeps its lower 32 bits.
+        sign = -1 if digits[0] == "-" else 1
+        magnitude = digits.lstrip("+-").lstrip("0") or "0"
+        parsed = sign * int(magnitude) if len(magnitude) <= 19 else 2**64
+        if -(2**63) <= parsed < 2**63:
+            return 10, (parsed + 2**31) % 2**32 - 2**31, DECIMAL_EXPONENT
+    raise QuantityError(text, f"there is no suffix {suffix[:32]!r}")
+
+
+def _is_short(n_whole: int, n_fraction: int, *, base: int, exponent: int) -> bool:
+    """Whether upstream reads it as one int64: then the text itself may be the canonical form."""
+    if base == 10:
+        return n_whole + n_fraction <= 18 and exponent - n_fraction >= -9
+    return n_fraction == 0 and 15 - n_whole - exponent * 3 // 10 - 1 >= 0
+
+
+def _parse_short(
+    text: str, found: re.Match[str], *, base: int, exponent: int, form: str
+) -> Quantity:
+    whole, fraction = found["whole"], found["fraction"] or ""
+    digits = (whole or "0") + fraction
+    count = int(digits)
+    sign = -1 if found["sign"] == "-" else 1
+    if base == 2:
+        written = text if count & 7 else ""
+        return Quantity(sign * (count << exponent) * _NANOS, form, written)
+    scale = exponent - len(fraction)
+    is_canonical = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+    nanos = sign * _decimal_nanos(digits, scale)
+    written = text if is_canonical and len(digits) + scale <= _MAX_DIGITS else ""
+    return Quantity(nanos, form, written)
+
+
+def _decimal_nanos(digits: str, scale: int) -> int:
+    """``digits * 10**scale`` in billionths, rounded up, at most 10**60 units."""
+    digits = digits.lstrip("0")
+    if not digits:
+        return 0
+    if len(digits) + scale > _MAX_DIGITS:
+        return int(10**_MAX_DIGITS) * _NANOS
+    n_kept = len(digits) + scale + 9
+    if n_kept <= 0:
+        return 1
+    if n_kept >= len(digits):
+        return int(int(digits) * 10 ** (n_kept - len(digits)))
+    has_rest = digits[n_kept:].strip("0") != ""
+    return int(digits[:n_kept]) + has_rest
+
+
+def _binary_nanos(whole: str, fraction: str, exponent: int) -> int:
+    """``whole.fraction * 2**exponent`` in billionths, rounded up; huge numbers are cut."""
+    if len(whole) > _MAX_DIGITS:
+        return int(10**_MAX_DIGITS) * _NANOS
+    kept = fraction[:_BINARY_FRACTION_DIGITS]
+    if fraction[_BINARY_FRACTION_DIGITS:].strip("0"):
+        kept += "1"
+    count = int((whole + kept) or "0")
+    return _divide_away_from_zero(count * _NANOS << exponent, int(10 ** len(kept)))
+
+
+def _divide_away_from_zero(number: int, divisor: int) -> int:
+    return -(-number // divisor) if number >= 0 else number // divisor
+
+
+def _int64(number: int) -> int:
+    return max(-_MAX_INT64 - 1, min(number, _MAX_INT64))
+
+
+def _canonical(nanos: int, form: str) -> str:
+    if nanos == 0:
+        return "0"
+    sign, rest = ("-", -nanos) if nanos < 0 else ("", nanos)
+    if form == BINARY_SI and rest >= 1024 * _NANOS and rest % _NANOS == 0:
+        count, exponent = rest // _NANOS, 0
+        while count % 1024 == 0:
+            count, exponent = count // 1024, exponent + 10
+        return f"{sign}{count}{_BINARY_SUFFIXES.get(exponent, '')}"
+    exponent = -9
+    while rest % 1000 == 0:
+        rest, exponent = rest // 1000, exponent + 3
+    if form == DECIMAL_EXPONENT:
+        return f"{sign}{rest}e{exponent}" if exponent else f"{sign}{rest}"
+    # Beyond E upstream has no suffix to write and drops it; so do we, to the letter.
+    return f"{sign}{rest}{_DECIMAL_SUFFIXES.get(exponent, '')}"

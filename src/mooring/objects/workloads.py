@@ -1,0 +1,106 @@
+"""What stands behind pods: Service, ReplicaSet, StatefulSet, ReplicationController, budgets.
+
+A scheduler reads them for two things: the default spreading of the pods that they select, and how
+many pods may be disrupted.
+"""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from mooring.objects.meta import Condition, Int32, Int64, LabelSelector, ObjectMeta, Wire
+
+
+class ServiceSpec(Wire, frozen=True, kw_only=True):
+    """Which pods a service sends traffic to; no selector selects no pod."""
+
+    selector: dict[str, str] = field(default_factory=dict)
+
+
+class Service(Wire, frozen=True, kw_only=True):
+    """A stable address for a set of pods."""
+
+    api_version: str = field(default_factory=lambda: "v1")
+    kind: str = field(default_factory=lambda: "Service")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()
+
+
+class ReplicationControllerSpec(Wire, frozen=True, kw_only=True):
+    """How many pods of which labels are wanted."""
+
+    replicas: Int32 | None = None
+    selector: dict[str, str] = field(default_factory=dict)
+
+
+class ReplicationController(Wire, frozen=True, kw_only=True):
+    """The oldest way to keep a number of equal pods."""
+
+    api_version: str = field(default_factory=lambda: "v1")
+    kind: str = field(default_factory=lambda: "ReplicationController")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+
+
+class ReplicaSetSpec(Wire, frozen=True, kw_only=True):
+    """How many pods of which labels are wanted."""
+
+    replicas: Int32 | None = None
+    selector: LabelSelector | None = None
+
+
+class ReplicaSet(Wire, frozen=True, kw_only=True):
+    """Keeps a number of equal pods; mostly owned by a Deployment."""
+
+    api_version: str = field(default_factory=lambda: "apps/v1")
+    kind: str = field(default_factory=lambda: "ReplicaSet")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+
+
+class StatefulSetSpec(Wire, frozen=True, kw_only=True):
+    """How many pods of which labels are wanted."""
+
+    replicas: Int32 | None = None
+    selector: LabelSelector | None = None
+    service_name: str = ""
+
+
+class StatefulSet(Wire, frozen=True, kw_only=True):
+    """Keeps a number of pods with names and volumes of their own."""
+
+    api_version: str = field(default_factory=lambda: "apps/v1")
+    kind: str = field(default_factory=lambda: "StatefulSet")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: StatefulSetSpec = StatefulSetSpec()
+
+
+class PodDisruptionBudgetSpec(Wire, frozen=True, kw_only=True):
+    """How many of the selected pods must stay, as a number or a percentage."""
+
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
+    selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str | None = None
+
+
+class PodDisruptionBudgetStatus(Wire, frozen=True, kw_only=True):
+    """How many may go now; ``disrupted_pods`` are already on their way (pod name -> time)."""
+
+    observed_generation: Int64 = 0
+    disrupted_pods: dict[str, str | None] = field(default_factory=dict)
+    disruptions_allowed: Int32 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class PodDisruptionBudget(Wire, frozen=True, kw_only=True):
+    """How many pods of a set may be disrupted at a time."""
+
+    api_version: str = field(default_factory=lambda: "policy/v1")
+    kind: str = field(default_factory=lambda: "PodDisruptionBudget")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
