@@ -1,0 +1,42 @@
+"""The scheduler's configuration file: KubeSchedulerConfiguration v1, read strictly.
+
+``load`` reads a file, ``from_document`` a value that is plain already; both give a frozen
+``KubeSchedulerConfiguration`` with all defaults filled in, or say everything that is wrong.
+``expand_multi_point`` tells which plugins run where.
+"""
+
+from __future__ import annotations
+
+from mooring.config.document import to_document
+from mooring.config.faults import ConfigFaults
+from mooring.config.load import default_configuration, from_document, load, loads
+from mooring.config.plugin_sets import DEFAULT_PLUGINS, expand_multi_point
+from mooring.config.types import (
+    DEFAULT_SCHEDULER_NAME,
+    EXTENSION_POINTS,
+    Extender,
+    KubeSchedulerConfiguration,
+    PluginEntry,
+    Plugins,
+    PluginSet,
+    Profile,
+)
+
+__all__ = [
+    "DEFAULT_PLUGINS",
+    "DEFAULT_SCHEDULER_NAME",
+    "EXTENSION_POINTS",
+    "ConfigFaults",
+    "Extender",
+    "KubeSchedulerConfiguration",
+    "PluginEntry",
+    "PluginSet",
+    "Plugins",
+    "Profile",
+    "default_configuration",
+    "expand_multi_point",
+    "from_document",
+    "load",
+    "loads",
+    "to_document",
+]

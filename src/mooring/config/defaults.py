@@ -1,0 +1,101 @@
+"""What a configuration gets that leaves things out, beyond the defaults of single fields.
+
+Source: pkg/scheduler/apis/config/v1/defaults.go, and component-base's defaults of leader election.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from mooring.config.plugin_sets import default_plugins, merge, names_enabled
+from mooring.config.types import (
+    ARGS_TYPES,
+    CPU_AND_MEMORY,
+    DEFAULT_SCHEDULER_NAME,
+    ClientConnection,
+    Extender,
+    KubeSchedulerConfiguration,
+    LeaderElection,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    PluginConfig,
+    PodTopologySpreadArgs,
+    Profile,
+    ResourceSpec,
+)
+
+Struct = TypeVar("Struct", bound=msgspec.Struct)
+
+#: Here an empty text or a zero stands for the default, as in Go, where absence looks the same.
+_ZERO_MEANS_DEFAULT: dict[type[msgspec.Struct], tuple[str, ...]] = {
+    ClientConnection: ("content_type", "qps", "burst"),
+    LeaderElection: (
+        "lease_duration_s",
+        "renew_deadline_s",
+        "retry_period_s",
+        "resource_lock",
+        "resource_name",
+        "resource_namespace",
+    ),
+    Extender: ("http_timeout_s",),
+    PodTopologySpreadArgs: ("defaulting_type",),
+    NodeResourcesBalancedAllocationArgs: ("resources",),
+}
+
+
+def with_defaults(written: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """The configuration with everything filled in that it left out."""
+    profiles = written.profiles or (Profile(),)
+    if len(profiles) == 1 and profiles[0].scheduler_name is None:
+        profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
+    contention = written.enable_contention_profiling
+    return replace(
+        written,
+        leader_election=_filled(written.leader_election),
+        client_connection=_filled(written.client_connection),
+        profiles=tuple(_profile(profile) for profile in profiles),
+        extenders=tuple(_filled(extender) for extender in written.extenders),
+        enable_contention_profiling=written.enable_profiling if contention is None else contention,
+    )
+
+
+def _profile(profile: Profile) -> Profile:
+    plugins = merge(default_plugins(), profile.plugins)
+    configured = tuple(_plugin_config(entry) for entry in profile.plugin_config)
+    names = {entry.name for entry in configured}
+    added = tuple(
+        PluginConfig(name=name, args=ARGS_TYPES[name]())
+        for name in sorted(names_enabled(plugins))
+        if name in ARGS_TYPES and name not in names
+    )
+    return replace(profile, plugins=plugins, plugin_config=configured + added)
+
+
+def _plugin_config(entry: PluginConfig) -> PluginConfig:
+    if entry.name not in ARGS_TYPES:
+        return entry
+    args = _filled(entry.args)
+    if isinstance(args, NodeResourcesFitArgs):
+        strategy = args.scoring_strategy
+        resources = tuple(map(_weighted, strategy.resources or CPU_AND_MEMORY))
+        args = replace(args, scoring_strategy=replace(strategy, resources=resources))
+    elif isinstance(args, NodeResourcesBalancedAllocationArgs):
+        args = replace(args, resources=tuple(map(_weighted, args.resources)))
+    return replace(entry, args=args)
+
+
+def _weighted(resource: ResourceSpec) -> ResourceSpec:
+    return resource if resource.weight else replace(resource, weight=1)
+
+
+def _filled(written: Struct) -> Struct:
+    """A struct with zeros replaced where they stand for the default."""
+    fields = _ZERO_MEANS_DEFAULT.get(type(written), ())
+    empty = [name for name in fields if not getattr(written, name)]
+    if not empty:
+        return written
+    default = type(written)()
+    return replace(written, **{name: getattr(default, name) for name in empty})

@@ -1,0 +1,47 @@
+"""A configuration back to what a file holds: for showing it, and for recordings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from mooring.config.durations import duration_text
+from mooring.config.types import API_VERSION, ARGS_TYPES, DURATION, KubeSchedulerConfiguration
+
+
+def to_document(config: KubeSchedulerConfiguration) -> dict[str, Any]:
+    """The plain value of a configuration; ``from_document`` gives the same configuration back.
+
+    What is None or an empty list is left out.
+    """
+    document: dict[str, Any] = _plain(config)
+    for profile in document.get("profiles", ()):
+        for entry in profile.get("pluginConfig", ()):
+            if entry["name"] in ARGS_TYPES:
+                kind = {"apiVersion": API_VERSION, "kind": entry["name"] + "Args"}
+                entry["args"] = {**kind, **entry.get("args", {})}
+    return document
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        return _struct(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _struct(value: msgspec.Struct) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    described = inspect.type_info(type(value))
+    assert isinstance(described, inspect.StructType)
+    for field in described.fields:
+        held = getattr(value, field.name)
+        if held is None or held == ():
+            continue
+        extra = field.type.extra if isinstance(field.type, inspect.Metadata) else None
+        is_duration = bool(extra and extra.get(DURATION))
+        plain[field.encode_name] = duration_text(held) if is_duration else _plain(held)
+    return plain

@@ -1,0 +1,172 @@
+"""From a file or a plain value to a complete, checked configuration.
+
+::
+
+    text ──documents──▶ value ──strict──▶ structs ──defaults──▶ complete ──validation──▶ result
+                        (unknown fields, types)              (what the fields may say)
+
+Faults of one stage are reported together; the next stage is entered only without any.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from mooring.config import strict
+from mooring.config.defaults import with_defaults
+from mooring.config.faults import ConfigFaults, Fault
+from mooring.config.types import (
+    API_VERSION,
+    ARGS_TYPES,
+    KIND,
+    KubeSchedulerConfiguration,
+)
+from mooring.config.validation import check
+from mooring.errors import ConfigError
+from mooring.objects.documents import Path, json_document, line_of, path_text, yaml_documents
+from mooring.objects.files import read_bytes, shown_name
+from mooring.objects.limits import CONFIG_BYTES_MAX
+
+_GROUP, _, _VERSION = API_VERSION.partition("/")
+
+
+def load(path: str | os.PathLike[str]) -> KubeSchedulerConfiguration:
+    """The configuration in a YAML or JSON file, complete with its defaults.
+
+    Raises:
+        ConfigFaults: The file says something that a scheduler cannot run with; it holds every fault
+            that was found, with file, line and path.
+        ConfigError: The file cannot be read, or is not one YAML or JSON document.
+    """
+    name = os.fspath(path)
+    data = read_bytes(name, bytes_max=CONFIG_BYTES_MAX)
+    return loads(data, file=shown_name(name))
+
+
+def loads(data: bytes | str, *, file: str | None = None) -> KubeSchedulerConfiguration:
+    """The configuration in a text; ``file`` is its name for errors. Raises as ``load`` does."""
+    try:
+        value = _only_document(data)
+    except ConfigError as error:
+        raise error.located(file=file) from None
+    result = _build(value)
+    if isinstance(result, KubeSchedulerConfiguration):
+        return result
+    raise ConfigFaults([_located(fault, data, file) for fault in result])
+
+
+def from_document(value: Any) -> KubeSchedulerConfiguration:
+    """The configuration in a plain value, as recordings carry it; None is all defaults.
+
+    Raises:
+        ConfigFaults: As ``load`` does, but without file and line.
+    """
+    result = _build({"apiVersion": API_VERSION, "kind": KIND} if value is None else value)
+    if isinstance(result, KubeSchedulerConfiguration):
+        return result
+    raise ConfigFaults([_located(fault, None, None) for fault in result])
+
+
+def default_configuration() -> KubeSchedulerConfiguration:
+    """What a scheduler runs with that is told nothing."""
+    return with_defaults(KubeSchedulerConfiguration())
+
+
+def _only_document(data: bytes | str) -> Any:
+    text = data if isinstance(data, bytes) else data.encode()
+    if text.lstrip().startswith(b"{"):
+        try:
+            return json_document(text).value
+        except ConfigError:
+            pass  # flow style is YAML, and its errors say more
+    documents = list(yaml_documents(text))
+    if not documents:
+        raise ConfigError("is empty; it must hold a " + KIND)
+    if len(documents) > 1:
+        number = documents[1].number
+        raise ConfigError("must hold one document only", document=number, line=1)
+    return documents[0].value
+
+
+def _build(value: Any) -> KubeSchedulerConfiguration | Sequence[Fault]:
+    """The configuration, or what is wrong with the value."""
+    faults = _type_faults(value)
+    if faults:
+        return faults
+    plain = strict.checked(value, KubeSchedulerConfiguration, (), faults)
+    _check_plugin_args(plain, faults)
+    if faults:
+        return faults
+    written: KubeSchedulerConfiguration = strict.build(plain, KubeSchedulerConfiguration)
+    complete = with_defaults(_with_typed_args(written))
+    return check(complete) or complete
+
+
+def _type_faults(value: Any) -> list[Fault]:
+    """Whether this is a KubeSchedulerConfiguration at all, of the version that we speak."""
+    if not isinstance(value, dict):
+        return [Fault((), f"must be a {KIND}: a mapping", value)]
+    faults = []
+    if value.get("kind") != KIND:
+        faults.append(Fault(("kind",), f"must be {KIND}", value.get("kind")))
+    version = value.get("apiVersion")
+    if version != API_VERSION:
+        problem = f"must be {API_VERSION}"
+        if isinstance(version, str) and version.startswith(_GROUP + "/"):
+            problem += f" (older versions were removed; this is {_VERSION} only)"
+        faults.append(Fault(("apiVersion",), problem, version))
+    return faults
+
+
+def _check_plugin_args(plain: Any, faults: list[Fault]) -> None:
+    """Check the arguments of our own plugins, in place: they have types of their own."""
+    for i, profile in enumerate(plain.get("profiles", ())):
+        for j, entry in enumerate(profile.get("pluginConfig", ())):
+            struct = ARGS_TYPES.get(entry.get("name", ""))
+            if struct is None:
+                continue
+            path: Path = ("profiles", i, "pluginConfig", j, "args")
+            args = entry.get("args") or {}
+            if isinstance(args, dict):
+                args = _without_type(args, entry["name"] + "Args", path, faults)
+            entry["args"] = strict.checked(args, struct, path, faults)
+
+
+def _without_type(
+    args: dict[str, Any], kind: str, path: Path, faults: list[Fault]
+) -> dict[str, Any]:
+    """Arguments may say what they are, but then it must be true."""
+    for key, expected in (("apiVersion", API_VERSION), ("kind", kind)):
+        if args.get(key) not in (None, "", expected):
+            faults.append(Fault((*path, key), f"must be {expected}", args[key]))
+    return {key: each for key, each in args.items() if key not in ("apiVersion", "kind")}
+
+
+def _with_typed_args(written: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """The arguments of our own plugins as structs."""
+    replace = msgspec.structs.replace
+    profiles = []
+    for profile in written.profiles:
+        entries = tuple(
+            replace(entry, args=strict.build(entry.args, ARGS_TYPES[entry.name]))
+            if entry.name in ARGS_TYPES
+            else entry
+            for entry in profile.plugin_config
+        )
+        profiles.append(replace(profile, plugin_config=entries))
+    return replace(written, profiles=tuple(profiles))
+
+
+def _located(fault: Fault, data: bytes | str | None, file: str | None) -> ConfigError:
+    return ConfigError(
+        fault.problem,
+        file=file,
+        line=None if data is None else line_of(data, 1, fault.path),
+        path=path_text(fault.path) or None,
+        value=fault.value,
+        suggestion=fault.suggestion,
+    )

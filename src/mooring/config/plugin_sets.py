@@ -1,0 +1,172 @@
+"""Which plugins run where: the default list, merging a profile with it, and multiPoint.
+
+::
+
+    defaults ──┐
+               ├─ merge ──▶ a set per extension point + multiPoint ─ expand_multi_point ──▶ lists
+    profile  ──┘
+
+Source: pkg/scheduler/apis/config/v1/default_plugins.go (the list, mergePluginSet) and
+pkg/scheduler/framework/runtime/framework.go (expandMultiPointPlugins, getScoreWeights).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from mooring.config.types import PluginEntry, Plugins, PluginSet
+from mooring.errors import ConfigError
+
+#: What runs if nobody says otherwise: plugin -> weight in scoring (None: it does not score).
+DEFAULT_PLUGINS: dict[str, int | None] = {
+    "SchedulingGates": None,
+    "PrioritySort": None,
+    "NodeUnschedulable": None,
+    "NodeName": None,
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodePorts": None,
+    "NodeResourcesFit": 1,
+    "VolumeRestrictions": None,
+    "NodeVolumeLimits": None,
+    "VolumeBinding": None,
+    "VolumeZone": None,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 2,
+    "DefaultPreemption": None,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+    "DefaultBinder": None,
+    "NodeDeclaredFeatures": None,
+}
+
+#: A plugin and its weight at one extension point.
+Enabled = tuple[str, int]
+
+
+def default_plugins() -> Plugins:
+    """The plugins of a profile that names none."""
+    enabled = tuple(PluginEntry(name=n, weight=w) for n, w in DEFAULT_PLUGINS.items())
+    return Plugins(multi_point=PluginSet(enabled=enabled))
+
+
+def merge(defaults: Plugins, own: Plugins) -> Plugins:
+    """A profile's plugins over the defaults, extension point by extension point."""
+    return Plugins(
+        **{
+            point: merge_plugin_set(defaults.at(point), own.at(point))
+            for point in Plugins.__struct_fields__
+        }
+    )
+
+
+def merge_plugin_set(defaults: PluginSet, own: PluginSet) -> PluginSet:
+    """One point's set over its default: replaced in place, removed, or appended.
+
+    A default that the profile also enables keeps its position and takes the profile's weight, also
+    if that is none. An entry listed twice stays twice: ``expand_multi_point`` refuses it.
+    """
+    disabled = tuple(PluginEntry(name=e.name) for e in (*own.disabled, *defaults.disabled))
+    switched_off = {entry.name for entry in disabled}
+    #: The last entry of a name is the one that takes the default's place.
+    replacing = {entry.name: i for i, entry in enumerate(own.enabled)}
+    used: set[int] = set()
+    enabled: list[PluginEntry] = []
+    for entry in () if "*" in switched_off else defaults.enabled:
+        if entry.name in switched_off:
+            continue
+        position = replacing.get(entry.name)
+        if position is not None:
+            used.add(position)
+        enabled.append(entry if position is None else own.enabled[position])
+    enabled.extend(entry for i, entry in enumerate(own.enabled) if i not in used)
+    return PluginSet(enabled=tuple(enabled), disabled=disabled)
+
+
+def expand_multi_point(
+    plugins: Plugins, points: Iterable[str], implements: Callable[[str, str], bool]
+) -> dict[str, list[Enabled]]:
+    """The plugins that run at each extension point, in order, with their weights.
+
+    At a point come first its own plugins that multiPoint lists too (in the point's order), then the
+    others of multiPoint that implement the point, then the point's remaining own plugins. A set
+    with "*" disabled gets nothing from multiPoint.
+
+    Args:
+        plugins: Merged with the defaults.
+        points: Names in snake_case.
+        implements: Whether a plugin (first) implements a point (second).
+
+    Raises:
+        ConfigError: A plugin is listed twice, or at a point that it does not implement.
+    """
+    weights = _weights(plugins)
+    expanded: dict[str, list[Enabled]] = {}
+    for point in points:
+        names = _expand(plugins, point, implements)
+        expanded[point] = [(name, weights.get((point, name), 1)) for name in names]
+    return expanded
+
+
+def names_enabled(plugins: Plugins) -> set[str]:
+    """Every plugin that is enabled somewhere."""
+    return {e.name for point in Plugins.__struct_fields__ for e in plugins.at(point).enabled}
+
+
+def _expand(plugins: Plugins, point: str, implements: Callable[[str, str], bool]) -> list[str]:
+    own = plugins.at(point)
+    listed = _listed(own, point, implements)
+    if any(entry.name == "*" for entry in own.disabled):
+        return listed
+    from_multi_point: list[str] = []
+    overridden: set[str] = set()
+    for entry in plugins.multi_point.enabled:
+        name = entry.name
+        if not implements(name, point) or own.disables(name):
+            continue
+        if name in listed:
+            overridden.add(name)
+        elif name in from_multi_point:
+            problem = f'plugin "{name}" already registered as "{_upstream_name(point)}"'
+            raise ConfigError(problem, path="plugins.multiPoint.enabled", value=name)
+        else:
+            from_multi_point.append(name)
+    first = [name for name in listed if name in overridden]
+    last = [name for name in listed if name not in overridden]
+    return [*first, *from_multi_point, *last]
+
+
+def _listed(own: PluginSet, point: str, implements: Callable[[str, str], bool]) -> list[str]:
+    """The plugins that the point's own set names."""
+    names: list[str] = []
+    for entry in own.enabled:
+        problem = None
+        if not implements(entry.name, point):
+            problem = f'plugin "{entry.name}" does not extend {_upstream_name(point)} plugin'
+        elif entry.name in names:
+            problem = f'plugin "{entry.name}" already registered as "{_upstream_name(point)}"'
+        if problem:
+            path = f"plugins.{_camel(point)}.enabled"
+            raise ConfigError(problem, path=path, value=entry.name)
+        names.append(entry.name)
+    return names
+
+
+def _weights(plugins: Plugins) -> dict[tuple[str, str], int]:
+    """(point, plugin) -> weight. What the point itself says goes before multiPoint; 0 means 1."""
+    weights: dict[tuple[str, str], int] = {}
+    for point in ("score", "placement_score"):
+        for entry in (*plugins.at(point).enabled, *plugins.multi_point.enabled):
+            weights.setdefault((point, entry.name), entry.weight or 1)
+    return weights
+
+
+def _camel(point: str) -> str:
+    first, *rest = point.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _upstream_name(point: str) -> str:
+    """The name of the Go interface, as messages of kube-scheduler have it."""
+    return "".join(word.capitalize() for word in point.split("_")) + "Plugin"

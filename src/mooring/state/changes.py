@@ -1,0 +1,69 @@
+"""What changed in the node columns, and when: a bounded log that caches catch up from."""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Change(enum.IntFlag):
+    """Which columns of a row changed. Plugins name with these what they read (``reads``)."""
+
+    #: The row got a node, or lost it.
+    EXISTENCE = 1
+    LABELS = 2
+    #: Taints and ``spec.unschedulable``.
+    TAINTS = 4
+    #: Allocatable resources and the number of pods allowed.
+    ALLOCATABLE = 8
+    #: Requested resources and the number of pods.
+    USAGE = 16
+    #: Host ports in use.
+    PORTS = 32
+    #: Images, of any node: how far an image has spread matters to the nodes that have it.
+    IMAGES = 64
+    #: Annotations, conditions and everything else of the Node object.
+    OTHER = 128
+
+    ALL = 255
+
+
+class ChangeLog:
+    """The last ``capacity`` changes as (row, kinds), numbered by a generation that only rises.
+
+    Entry ``g`` stands at ring position ``g % capacity``. Who last looked at generation ``g`` asks
+    ``since(g)``; once more than ``capacity`` changes came after it the answer is ``None``: start
+    over. Appending costs two array stores, whatever is cached above it.
+    """
+
+    __slots__ = ("_kinds", "_rows", "capacity", "generation")
+
+    def __init__(self, capacity: int = 1 << 14) -> None:
+        self.capacity = capacity
+        self.generation = 0
+        self._rows: npt.NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        self._kinds: npt.NDArray[np.uint8] = np.zeros(capacity, dtype=np.uint8)
+
+    def append(self, row: int, kinds: int) -> None:
+        """Note that the columns ``kinds`` of ``row`` changed."""
+        position = self.generation % self.capacity
+        self._rows[position] = row
+        self._kinds[position] = kinds
+        self.generation += 1
+
+    def since(self, generation: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]] | None:
+        """Rows and kinds, oldest first, of all changes from ``generation`` on; ``None`` if lost."""
+        behind = self.generation - generation
+        if behind > self.capacity:
+            return None
+        start = generation % self.capacity
+        stop = start + behind
+        if stop <= self.capacity:
+            return self._rows[start:stop], self._kinds[start:stop]
+        wrapped = stop - self.capacity
+        return (
+            np.concatenate([self._rows[start:], self._rows[:wrapped]]),
+            np.concatenate([self._kinds[start:], self._kinds[:wrapped]]),
+        )

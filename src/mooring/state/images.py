@@ -1,0 +1,62 @@
+"""Which images are on which nodes, how big they are, and how far each has spread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mooring.objects.node import ContainerImage
+
+
+class ImageState:
+    """One image name in the cluster.
+
+    ``size_bytes`` is the size that the first node told that has it, as upstream keeps it; ``rows``
+    are the rows of the nodes that have it (dict = ordered set).
+    """
+
+    __slots__ = ("rows", "size_bytes")
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.rows: dict[int, None] = {}
+
+
+class ImageTable:
+    """Image name -> ImageState, for every image on at least one node.
+
+    Source: pkg/scheduler/backend/cache/cache.go (addNodeImageStates, removeNodeImageStates).
+    Differs: upstream's snapshot keeps a stale spread for nodes that have not changed since; here
+    the spread is always the present one.
+    """
+
+    __slots__ = ("_of_row", "_states")
+
+    def __init__(self) -> None:
+        self._states: dict[str, ImageState] = {}
+        self._of_row: dict[int, tuple[str, ...]] = {}
+
+    def get(self, name: str) -> ImageState | None:
+        """The state of image ``name``; None if no node has it."""
+        return self._states.get(name)
+
+    def names(self, row: int) -> tuple[str, ...]:
+        """The names of the images on the node of ``row``."""
+        return self._of_row.get(row, ())
+
+    def put(self, row: int, images: Iterable[ContainerImage]) -> bool:
+        """The node of ``row`` has exactly ``images`` now; tells whether its image names changed."""
+        before = self._of_row.pop(row, ())
+        for name in before:
+            state = self._states[name]
+            del state.rows[row]
+            if not state.rows:
+                del self._states[name]
+        sizes: dict[str, int] = {}
+        for image in images:
+            for name in image.names:
+                sizes.setdefault(name, image.size_bytes)
+        for name, size_bytes in sizes.items():
+            self._states.setdefault(name, ImageState(size_bytes)).rows[row] = None
+        if sizes:
+            self._of_row[row] = tuple(sizes)
+        return before != tuple(sizes)

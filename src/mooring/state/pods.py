@@ -1,0 +1,263 @@
+"""Pods as the scheduler sees them, and the table of those that are on a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from mooring.errors import InvariantViolation
+from mooring.objects.meta import ObjectMeta
+from mooring.objects.pod import Pod, PodSpec, PodStatus
+from mooring.objects.requests import (
+    NON_MISSING,
+    host_ports,
+    nonzero_requests,
+    pod_requests,
+    scheduler_units,
+)
+from mooring.state.ports import HostPort
+
+#: Requests as a plugin reads them: resource name -> amount; cpu in millicores, the rest in units.
+Amounts = dict[str, int]
+
+
+class PodInfo:
+    """One version of a pod, with what the scheduler computes of it, each thing at most once.
+
+    It reads like the pod itself (``metadata``, ``spec``, ``status``). The requests come in the
+    three forms that upstream tells apart:
+
+    - ``requests``: what the spec asks for; filters compare it with the room on a node.
+    - ``usage``: what the pod counts for on its node (a resize in progress included).
+    - ``nonzero_usage``: (cpu millicores, memory bytes) of ``usage`` with 100m and 200 MiB for
+      containers that ask for none; only scoring reads it.
+
+    Source: pkg/scheduler/framework/types.go (PodInfo, CalculateResource).
+    """
+
+    __slots__ = (
+        "_defaulted",
+        "_host_ports",
+        "_nonzero_usage",
+        "_requests",
+        "_usage",
+        "key",
+        "pod",
+        "signature",
+        "uid",
+    )
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+        self.uid = pod.metadata.uid
+        self.key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        #: The runner's note of this pod's signature, (framework, id); nobody else's business.
+        self.signature: tuple[Any, Any] | None = None
+        self._requests: Amounts | None = None
+        self._usage: Amounts | None = None
+        self._defaulted: Amounts | None = None
+        self._nonzero_usage: tuple[int, int] | None = None
+        self._host_ports: tuple[HostPort, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"PodInfo({self.key}, uid={self.uid!r}, node={self.node_name!r})"
+
+    def on_node(self, node_name: str) -> PodInfo:
+        """The same pod, bound to ``node_name`` and no longer nominated.
+
+        What was computed of it stays: nothing of that depends on where the pod is.
+        """
+        pod = self.pod
+        twin = PodInfo(
+            replace(
+                pod,
+                spec=replace(pod.spec, node_name=node_name),
+                status=replace(pod.status, nominated_node_name=""),
+            )
+        )
+        twin._requests, twin._usage = self._requests, self._usage
+        twin._defaulted, twin._nonzero_usage = self._defaulted, self._nonzero_usage
+        twin._host_ports = self._host_ports
+        return twin
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The pod's metadata."""
+        return self.pod.metadata
+
+    @property
+    def spec(self) -> PodSpec:
+        """The pod's spec."""
+        return self.pod.spec
+
+    @property
+    def status(self) -> PodStatus:
+        """The pod's status."""
+        return self.pod.status
+
+    @property
+    def node_name(self) -> str:
+        """The node it is assigned to; "" while pending."""
+        return self.pod.spec.node_name
+
+    @property
+    def priority(self) -> int:
+        """``spec.priority``, 0 if it has none."""
+        return self.pod.spec.priority or 0
+
+    @property
+    def requests(self) -> Amounts:
+        """What the spec asks for. Shared: read, do not change."""
+        if self._requests is None:
+            self._requests = scheduler_units(pod_requests(self.pod))
+        return self._requests
+
+    @property
+    def usage(self) -> Amounts:
+        """What it counts for on its node. Shared: read, do not change."""
+        if self._usage is None:
+            self._usage = scheduler_units(pod_requests(self.pod, use_status=True))
+        return self._usage
+
+    @property
+    def nonzero_usage(self) -> tuple[int, int]:
+        """(cpu millicores, memory bytes) with the defaults for containers that ask for none."""
+        if self._nonzero_usage is None:
+            self._nonzero_usage = nonzero_requests(self.pod, use_status=True)
+        return self._nonzero_usage
+
+    def score_request(self, resource: str, *, exact: bool) -> int:
+        """What scoring takes the pod to ask of ``resource``; 0 if nothing.
+
+        ``exact`` is ``usage``, as NodeResourcesBalancedAllocation reads it. NodeResourcesFit takes
+        every container without a request for cpu or memory to need 100m and 200 MiB, and looks
+        neither at requests of the pod as a whole nor at a resize in progress: its scorer is made
+        without those feature gates.
+
+        Source: noderesources/resource_allocation.go (calculatePodResourceRequest), fit.go (NewFit).
+        """
+        if exact:
+            return self.usage.get(resource, 0)
+        if self._defaulted is None:
+            self._defaulted = scheduler_units(
+                pod_requests(self.pod, non_missing=NON_MISSING, use_pod_level=False)
+            )
+        return self._defaulted.get(resource, 0)
+
+    @property
+    def host_ports(self) -> tuple[HostPort, ...]:
+        """(address, protocol, port) of each host port, defaults filled in."""
+        if self._host_ports is None:
+            self._host_ports = host_ports(self.pod)
+        return self._host_ports
+
+
+class PlacedPod:
+    """A pod on a row, and exactly what was added to the columns for it.
+
+    So the same is taken away again, whatever happened to the pod or its node in between.
+    """
+
+    __slots__ = ("info", "nonzero", "ports", "row", "slot", "usage")
+
+    def __init__(
+        self,
+        info: PodInfo,
+        row: int,
+        usage: tuple[tuple[int, int], ...],
+        nonzero: tuple[int, int],
+        ports: tuple[HostPort, ...],
+    ) -> None:
+        self.info = info
+        self.row = row
+        #: (resource id, amount) pairs.
+        self.usage = usage
+        self.nonzero = nonzero
+        self.ports = ports
+        #: The row of this pod in the PodTable; -1 until it is there.
+        self.slot = -1
+
+
+class PodTable:
+    """One slot per pod on a node, assumed pods included; slots are reused.
+
+    Columns, shape (capacity,): ``node_row`` int32 (-1 = free slot), ``priority`` int32.
+    """
+
+    __slots__ = ("_by_uid", "_free", "_on_row", "_placed", "node_row", "priority")
+
+    def __init__(self, capacity: int = 1024) -> None:
+        self.node_row: npt.NDArray[np.int32] = np.full(capacity, -1, dtype=np.int32)
+        self.priority: npt.NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        self._by_uid: dict[str, PlacedPod] = {}
+        self._placed: list[PlacedPod | None] = []
+        self._free: list[int] = []
+        self._on_row: dict[int, dict[str, PlacedPod]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def __iter__(self) -> Iterator[PlacedPod]:
+        return iter(self._by_uid.values())
+
+    def get(self, uid: str) -> PlacedPod | None:
+        """The pod with this UID, if it is on a node."""
+        return self._by_uid.get(uid)
+
+    def on_row(self, row: int) -> list[PlacedPod]:
+        """The pods on ``row``, in order of arrival."""
+        return list(self._on_row.get(row, {}).values())
+
+    def add(self, placed: PlacedPod) -> None:
+        """Take a pod in.
+
+        Raises:
+            InvariantViolation: if a pod with its UID is there already.
+        """
+        uid = placed.info.uid
+        if uid in self._by_uid:
+            raise InvariantViolation(f"pod {placed.info.key} ({uid}) is placed twice")
+        if self._free:
+            placed.slot = self._free.pop()
+            self._placed[placed.slot] = placed
+        else:
+            placed.slot = len(self._placed)
+            self._placed.append(placed)
+            self._grow_to(placed.slot + 1)
+        self._by_uid[uid] = placed
+        self._on_row.setdefault(placed.row, {})[uid] = placed
+        self.node_row[placed.slot] = placed.row
+        self.priority[placed.slot] = placed.info.priority
+
+    def remove(self, uid: str) -> PlacedPod:
+        """Let a pod go, and return it.
+
+        Raises:
+            InvariantViolation: if it is not there.
+        """
+        placed = self._by_uid.pop(uid, None)
+        if placed is None:
+            raise InvariantViolation(f"pod with UID {uid} is not placed")
+        on_row = self._on_row[placed.row]
+        del on_row[uid]
+        if not on_row:
+            del self._on_row[placed.row]
+        self._placed[placed.slot] = None
+        self._free.append(placed.slot)
+        self.node_row[placed.slot] = -1
+        self.priority[placed.slot] = 0
+        return placed
+
+    def _grow_to(self, length: int) -> None:
+        if length <= len(self.node_row):
+            return
+        capacity = max(length, 2 * len(self.node_row))
+        node_row = np.full(capacity, -1, dtype=np.int32)
+        priority = np.zeros(capacity, dtype=np.int32)
+        node_row[: len(self.node_row)] = self.node_row
+        priority[: len(self.priority)] = self.priority
+        self.node_row, self.priority = node_row, priority
