@@ -1,0 +1,162 @@
+"""What the shareable plugins answered for pods with one signature, kept up to date by the log.
+
+Scheduling a thousand replicas asks the same question a thousand times, and between two askings one
+node has changed. So the answers stay: columns of verdicts and raw scores, and for the next pod of
+the signature only the rows in the change log are asked about again. The full pass over all rows is
+the same code with all rows, and a test holds the two equal.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework.refusals import NOT_VISITED, Refusals
+from mooring.framework.verdict import Verdicts
+from mooring.framework.view import NodeView
+from mooring.state.changes import Change
+from mooring.state.snapshot import Snapshot
+
+#: Memory for all answers together; the least recently used go first.
+MEMORY_LIMIT_BYTES = 64 << 20
+
+Rows = npt.NDArray[np.intp]
+
+#: Which plugin number, and what it reads: (number, own columns, columns of other nodes).
+Reader = tuple[int, int, int]
+
+_EXISTENCE = int(Change.EXISTENCE)
+_ALL = int(Change.ALL)
+
+
+class Answers:
+    """The answers to one signature. ``raw[s]`` int64 shape (capacity,): raw scores of plugin s."""
+
+    __slots__ = (
+        "_filter_generation",
+        "_score_generation",
+        "capacity",
+        "pre_filtered",
+        "pre_scored",
+        "raw",
+        "refusals",
+    )
+
+    def __init__(self, filters: tuple[str, ...], n_scores: int, capacity: int) -> None:
+        self.capacity = capacity
+        self.refusals = Refusals(filters, capacity)
+        self.raw = [np.zeros(capacity, dtype=np.int64) for _ in range(n_scores)]
+        #: Plugin name -> (result of pre_filter or pre_score, the state it stored).
+        self.pre_filtered: dict[str, tuple[Any, Any]] = {}
+        self.pre_scored: dict[str, tuple[Any, Any]] = {}
+        self._filter_generation = -1
+        self._score_generation = -1
+
+    def refresh_filters(
+        self,
+        snapshot: Snapshot,
+        readers: list[Reader],
+        ask: Callable[[int, NodeView], Verdicts],
+    ) -> None:
+        """Bring the refusals up to the snapshot; ``ask(p, nodes)`` calls filter plugin p."""
+        if self._filter_generation == snapshot.generation:
+            return
+        rows, kinds = self._changed(snapshot, self._filter_generation)
+        combine_all = rows is None
+        for number, reads, reads_everywhere in readers:
+            if rows is None or kinds & reads_everywhere:
+                view = NodeView.everything(snapshot)
+                at = None if len(view) == snapshot.nodes.size else view.rows
+                combine_all = True
+            elif len(rows) and kinds & (reads | _EXISTENCE):
+                view, at = NodeView(snapshot, rows), rows
+            else:
+                continue
+            self.refusals.write(number, at, ask(number, view))
+        self._combine(snapshot, None if combine_all else rows, kinds)
+        self._filter_generation = snapshot.generation
+
+    def refresh_scores(
+        self,
+        snapshot: Snapshot,
+        readers: list[Reader],
+        ask: Callable[[int, NodeView], npt.NDArray[np.int64]],
+    ) -> None:
+        """Bring the raw scores up to the snapshot; ``ask(s, nodes)`` calls score plugin s."""
+        if self._score_generation == snapshot.generation:
+            return
+        rows, kinds = self._changed(snapshot, self._score_generation)
+        for number, reads, reads_everywhere in readers:
+            if rows is None or kinds & reads_everywhere:
+                view = NodeView.everything(snapshot)
+                self.raw[number][view.rows] = ask(number, view)
+            elif len(rows) and kinds & (reads | _EXISTENCE):
+                self.raw[number][rows] = ask(number, NodeView(snapshot, rows))
+        self._score_generation = snapshot.generation
+
+    def _combine(self, snapshot: Snapshot, rows: Rows | None, kinds: int) -> None:
+        nodes = snapshot.nodes
+        self.refusals.combine(rows, nodes.size)
+        if rows is None or kinds & _EXISTENCE:
+            dead = np.flatnonzero(~nodes.alive[: nodes.size])
+            if len(dead):
+                self.refusals.set_many(dead, NOT_VISITED)
+
+    def _changed(self, snapshot: Snapshot, generation: int) -> tuple[Rows | None, int]:
+        """The live rows that changed since ``generation`` (None = ask about all) and the kinds."""
+        nodes = snapshot.nodes
+        changes = nodes.log.since(generation) if generation >= 0 else None
+        if changes is None:
+            return None, _ALL
+        rows, kinds = changes
+        if len(rows) == 1:
+            row = int(rows[0])
+            live = rows.astype(np.intp) if nodes.alive[row] else np.zeros(0, dtype=np.intp)
+            return live, int(kinds[0])
+        if len(rows) > nodes.size // 2:
+            return None, _ALL
+        distinct = np.unique(rows).astype(np.intp)
+        return distinct[nodes.alive[distinct]], int(np.bitwise_or.reduce(kinds))
+
+
+class AnswerCache:
+    """Signature -> Answers, bounded by memory, the least recently used dropped first."""
+
+    __slots__ = ("_answers", "_filters", "_n_scores", "hits", "misses")
+
+    def __init__(self, filters: tuple[str, ...], n_scores: int) -> None:
+        self._answers: OrderedDict[Hashable, Answers] = OrderedDict()
+        self._filters = filters
+        self._n_scores = n_scores
+        self.hits = 0
+        self.misses = 0
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def of(self, signature: Hashable, capacity: int) -> Answers:
+        """The answers for ``signature``; empty ones if there are none yet."""
+        answers = self._answers.get(signature)
+        if answers is not None and answers.capacity == capacity:
+            self._answers.move_to_end(signature)
+            self.hits += 1
+            return answers
+        self.misses += 1
+        answers = Answers(self._filters, self._n_scores, capacity)
+        self._answers[signature] = answers
+        self._answers.move_to_end(signature)
+        while len(self._answers) > self._limit(capacity):
+            self._answers.popitem(last=False)
+        return answers
+
+    def clear(self) -> None:
+        """Forget everything: what the answers rest on beside pods and nodes has changed."""
+        self._answers.clear()
+
+    def _limit(self, capacity: int) -> int:
+        bytes_each = capacity * (2 + 2 * len(self._filters) + 8 * self._n_scores) + 4096
+        return max(8, MEMORY_LIMIT_BYTES // bytes_each)

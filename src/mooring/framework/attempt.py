@@ -1,0 +1,123 @@
+"""What one attempt left behind, as arrays, and the Decision that it becomes if somebody asks.
+
+Building a Decision costs milliseconds at thousands of nodes, so it is done on demand only, and
+before the state moves on: the arrays belong to the attempt's snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.decision import Decision, Rejection
+from mooring.errors import InvariantViolation
+from mooring.framework.diagnosis import Diagnosis
+from mooring.framework.refusals import Refusals
+from mooring.framework.verdict import Status
+from mooring.state.snapshot import Snapshot
+
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """The arrays of one attempt, filled in as it goes.
+
+    ``rows`` are the feasible rows that were scored, intp shape (f,); ``raw`` and ``scores`` hold
+    per plugin name int64 shape (f,), ``total`` the same shape.
+    """
+
+    snapshot: Snapshot
+    start_index: int = 0
+    refusals: Refusals | None = None
+    #: Row -> status of nodes that were refused outside the walk (the nominated node, tried first).
+    extra: dict[int, Status] = field(default_factory=dict)
+    #: The rows that PreFilter left out, and the status they all have.
+    absent_rows: Rows | None = None
+    absent: Status | None = None
+    #: The names joined by "," of the plugins that left nodes out.
+    absent_plugins: str = ""
+    pre_filter: Status | None = None
+    rows: Rows | None = None
+    raw: dict[str, Ints] = field(default_factory=dict)
+    scores: dict[str, Ints] = field(default_factory=dict)
+    total: Ints | None = None
+    tied_rows: Rows | None = None
+    choice: str | None = None
+    #: How many nodes were looked at, if sampling ended the walk early.
+    sampled: int | None = None
+    durations_s: dict[str, float] = field(default_factory=dict)
+
+    def rejected(self) -> dict[str, Rejection]:
+        """Node name -> why it was ruled out, for every node that was."""
+        names = self.snapshot.nodes.names
+        found: dict[str, Status] = {}
+        for row, status in self.extra.items():
+            found[names[row]] = status
+        if self.refusals is not None:
+            for row in self.refusals.refused_rows().tolist():
+                first = self.refusals.status(row)
+                assert first is not None
+                found[names[row]] = first
+        rejected = {name: rejection(status) for name, status in found.items()}
+        if self.absent is not None and self.absent_rows is not None:
+            left_out = rejection(self.absent.named(self.absent_plugins))
+            for row in self.absent_rows.tolist():
+                rejected.setdefault(names[row], left_out)
+        return dict(sorted(rejected.items()))
+
+    def decision(self, outcome: str, *, node: str | None, diagnosis: Diagnosis | None) -> Decision:
+        """The record of this attempt; ``outcome`` is "scheduled", "unschedulable" or "error".
+
+        Raises:
+            InvariantViolation: if the cluster has changed since, so the arrays mean nothing now.
+        """
+        if not self.snapshot.is_current:
+            raise InvariantViolation("a decision was asked for after the state had moved on")
+        scored = self.total is not None
+        return Decision(
+            result=outcome,
+            node=node,
+            tied=self._tied(node),
+            rejected={} if self.pre_filter is not None else self.rejected(),
+            unschedulable_plugins=_sorted(diagnosis.unschedulable_plugins if diagnosis else ()),
+            pending_plugins=_sorted(diagnosis.pending_plugins if diagnosis else ()),
+            choice=self.choice,
+            prefilter=None if self.pre_filter is None else rejection(self.pre_filter),
+            raw=self._by_node(self.raw) if scored else None,
+            scores=self._by_node(self.scores) if scored else None,
+            total=self._named(self.total) if self.total is not None else None,
+            reason=diagnosis.reason if diagnosis is not None else None,
+            message=diagnosis.message if diagnosis is not None else None,
+            durations_s=dict(self.durations_s),
+            sampled=self.sampled,
+        )
+
+    def _tied(self, node: str | None) -> tuple[str, ...]:
+        if node is None:
+            return ()
+        if self.tied_rows is None:
+            return (node,)
+        return tuple(sorted(self.snapshot.nodes.names[row] for row in self.tied_rows.tolist()))
+
+    def _by_node(self, scores: dict[str, Ints]) -> dict[str, dict[str, int]]:
+        return {plugin: self._named(scores[plugin]) for plugin in sorted(scores)}
+
+    def _named(self, values: Ints) -> dict[str, int]:
+        assert self.rows is not None
+        names = self.snapshot.nodes.names
+        pairs = zip(self.rows.tolist(), values.tolist(), strict=True)
+        return dict(sorted((names[row], value) for row, value in pairs))
+
+
+def rejection(status: Status) -> Rejection:
+    """A status as a Decision writes it."""
+    return Rejection(status.plugin, status.code.value, tuple(sorted(status.reasons)))
+
+
+def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))

@@ -1,0 +1,73 @@
+"""Why no node takes a pod: which plugin refused which node, and the sentence that tells it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mooring.framework.verdict import Code, Status
+
+#: The whole message when the cluster has no node.
+NO_NODES = "no nodes available to schedule pods"
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """The outcome of an attempt that found no node (``NumAllNodes`` of them were there).
+
+    ``reasons`` counts each reason over the nodes that were refused one by one; ``absent`` is the
+    status of the ``absent_count`` other nodes, which PreFilter left out. If PreFilter refused the
+    pod as a whole, ``pre_filter`` says why and stands for every node.
+
+    Source: pkg/scheduler/framework/types.go (Diagnosis, FitError).
+    """
+
+    node_count: int
+    reasons: Counter[str] = field(default_factory=Counter)
+    #: Node name -> status, of the nodes refused one by one; built when first asked for.
+    statuses: Mapping[str, Status] = field(default_factory=dict)
+    absent: Status | None = None
+    absent_count: int = 0
+    pre_filter: Status | None = None
+    post_filter_message: str = ""
+    unschedulable_plugins: set[str] = field(default_factory=set)
+    pending_plugins: set[str] = field(default_factory=set)
+
+    def note_plugin(self, status: Status) -> None:
+        """Remember which plugin refused, so that its events can wake the pod."""
+        if not status.plugin:
+            return
+        if status.is_rejection:
+            self.unschedulable_plugins.add(status.plugin)
+        if status.code is Code.PENDING:
+            self.pending_plugins.add(status.plugin)
+
+    def status_of(self, node_name: str) -> Status | None:
+        """Why this node is out; None if nothing is known against it."""
+        return self.statuses.get(node_name, self.absent or self.pre_filter)
+
+    @property
+    def reason(self) -> str:
+        """The reason of the PodScheduled condition."""
+        return "Unschedulable"
+
+    @property
+    def message(self) -> str:
+        """kube-scheduler's FitError, to the letter: counts are sorted as strings."""
+        if self.node_count == 0:
+            return NO_NODES
+        text = self.filter_message
+        return f"{text} {self.post_filter_message}" if self.post_filter_message else text
+
+    @property
+    def filter_message(self) -> str:
+        """The message up to PostFilter's part."""
+        text = f"0/{self.node_count} nodes are available:"
+        if self.pre_filter is not None:
+            return f"{text} {self.pre_filter.message}."
+        counts = Counter(self.reasons)
+        if self.absent is not None and self.absent_count:
+            counts.update(dict.fromkeys(self.absent.reasons, self.absent_count))
+        parts = sorted(f"{count} {reason}" for reason, count in counts.items())
+        return f"{text} {', '.join(parts)}." if parts else text

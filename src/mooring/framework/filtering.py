@@ -1,0 +1,335 @@
+"""The Filter stage: from all nodes to those that can take the pod.
+
+Source: pkg/scheduler/schedule_one.go (findNodesThatFitPod, findNodesThatPassFilters) and
+framework/runtime/framework.go (RunPreFilterPlugins, RunFilterPluginsWithNominatedPods).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.errors import PluginError
+from mooring.framework.attempt import Attempt
+from mooring.framework.cycle import Cycle
+from mooring.framework.diagnosis import Diagnosis
+from mooring.framework.refusals import NOT_VISITED, Refusals
+from mooring.framework.runner import Framework
+from mooring.framework.selection import feasible_nodes_to_find, visiting_order
+from mooring.framework.verdict import Code, Narrow, Reject, Skip, Status, Verdicts
+from mooring.framework.view import NodeView
+from mooring.framework.worlds import filter_one, filter_worlds
+
+Rows = npt.NDArray[np.intp]
+
+
+@dataclass(slots=True)
+class Feasible:
+    """The outcome of the stage: ``mask`` bool shape (capacity,) over rows, ``count`` of them.
+
+    ``order`` are the rows that were visited, in visiting order; None = all nodes, from the start.
+    """
+
+    mask: npt.NDArray[np.bool_]
+    count: int
+    order: Rows | None
+    evaluated_count: int
+
+
+@dataclass(slots=True)
+class PreFiltered:
+    """What PreFilter left: node names (None = all), or a refusal; and who narrowed."""
+
+    node_names: frozenset[str] | None
+    status: Status | None
+    narrowed_by: list[str]
+
+
+def run(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasible | Diagnosis:
+    """Which nodes can take the pod; a Diagnosis if none can."""
+    nodes = cycle.snapshot.nodes
+    before = pre_filter(framework, cycle)
+    if before.status is not None:
+        attempt.pre_filter = before.status
+        return _refused_before(before, len(nodes))
+    diagnosis = Diagnosis(len(nodes), unschedulable_plugins=set(before.narrowed_by))
+    nominated = _try_nominated(framework, cycle, attempt, diagnosis)
+    if nominated is not None:
+        return nominated
+    order = nodes.order.array()
+    if before.node_names is not None:
+        _leave_out(cycle, attempt, diagnosis, before.node_names)
+        order = np.array([r for r in order if nodes.names[r] in before.node_names], dtype=np.intp)
+        if len(order) > 1:
+            attempt.choice = "unordered"  # upstream walks what PreFilter left in random order
+    refusals = refuse(framework, cycle, order if before.node_names is not None else None)
+    attempt.refusals = refusals
+    feasible = _visit(framework, attempt, refusals, order)
+    if feasible.count:
+        return feasible
+    refusals.describe(diagnosis)
+    for row, status in attempt.extra.items():
+        if refusals.refused_by[row] == NOT_VISITED:
+            diagnosis.reasons.update(status.reasons)
+            diagnosis.absent_count -= 1
+    diagnosis.statuses = _Statuses(cycle, attempt)
+    return diagnosis
+
+
+def pre_filter(framework: Framework, cycle: Cycle) -> PreFiltered:
+    """Run the PreFilter plugins, or put back what they noted for an equal pod."""
+    answers, sharing = framework.answers(cycle)
+    names: frozenset[str] | None = None
+    narrowed_by: list[str] = []
+    refusal: Status | None = None
+    for plugin in framework.plugins("pre_filter"):
+        shared = answers.pre_filtered if answers is not None and plugin.name in sharing else None
+        result = _pre_filter_one(framework, cycle, plugin, shared)
+        if result is Skip.SKIP:
+            cycle.skipped.add(plugin.name)
+        elif isinstance(result, Narrow):
+            narrowed_by.append(plugin.name)
+            names = result.node_names if names is None else names & result.node_names
+            if not names:
+                return PreFiltered(names, _nobody_left(narrowed_by), narrowed_by)
+        elif result is not None:
+            refusal = framework.status_of(plugin, "PreFilter", result)
+            if refusal.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return PreFiltered(None, refusal, [])
+    return PreFiltered(names, refusal, narrowed_by)
+
+
+def _pre_filter_one(
+    framework: Framework, cycle: Cycle, plugin: Any, shared: dict[str, tuple[Any, Any]] | None
+) -> Any:
+    if shared is not None and plugin.name in shared:
+        result, state = shared[plugin.name]
+        cycle.restore(plugin.name, state)
+        return result
+    cycle.open_for(plugin.name)
+    result = framework.call(plugin, "PreFilter", plugin.pre_filter, cycle)
+    cycle.open_for(None)
+    if shared is not None:
+        shared[plugin.name] = (result, cycle.state_of(plugin.name))
+    return result
+
+
+def _nobody_left(narrowed_by: list[str]) -> Status:
+    """The refusal of a pod for which PreFilter plugins left no node. No plugin's name is on it."""
+    names = " ".join(sorted(narrowed_by))
+    if len(narrowed_by) == 1:
+        return Reject(f"node(s) didn't satisfy plugin {names}", resolvable=False)
+    return Reject(f"node(s) didn't satisfy plugin(s) [{names}] simultaneously", resolvable=False)
+
+
+def _refused_before(before: PreFiltered, node_count: int) -> Diagnosis:
+    diagnosis = Diagnosis(node_count, pre_filter=before.status)
+    diagnosis.unschedulable_plugins.update(before.narrowed_by)
+    assert before.status is not None
+    diagnosis.note_plugin(before.status)
+    return diagnosis
+
+
+def _leave_out(
+    cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis, node_names: frozenset[str]
+) -> None:
+    """Note the nodes that PreFilter left out.
+
+    If the nominated node was tried before and refused, that plugin is on the list too, as upstream
+    has it.
+    """
+    nodes = cycle.snapshot.nodes
+    plugins = sorted(diagnosis.unschedulable_plugins)
+    diagnosis.absent = Reject(
+        f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}]", resolvable=False
+    )
+    left_out = [row for row in nodes.order.rows() if nodes.names[row] not in node_names]
+    diagnosis.absent_count = len(left_out)
+    attempt.absent = diagnosis.absent
+    attempt.absent_plugins = ",".join(plugins)
+    attempt.absent_rows = np.array(left_out, dtype=np.intp)
+
+
+def _try_nominated(
+    framework: Framework, cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis
+) -> Feasible | None:
+    """Filter the node that the pod is nominated to; if it will do, nothing else is looked at."""
+    name = cycle.pod.status.nominated_node_name
+    row = cycle.snapshot.nodes.live_row(name) if name else -1
+    if row < 0:
+        return None
+    rows = np.array([row], dtype=np.intp)
+    try:
+        refusals = refuse(framework, cycle, rows)
+    except PluginError:
+        return None  # upstream logs it and goes on to the other nodes
+    status = refusals.status(row)
+    if status is not None:
+        if status.code is not Code.ERROR:
+            attempt.extra[row] = status
+            diagnosis.note_plugin(status)
+        return None
+    attempt.choice = "nominated"
+    return Feasible(refusals.feasible, 1, rows, 1)
+
+
+def refuse(framework: Framework, cycle: Cycle, rows: Rows | None) -> Refusals:
+    """Run the filters on ``rows`` (None = every node). The result may be shared: do not write."""
+    sheet, is_shared = _shared_refusals(framework, cycle, rows)
+    live = [
+        number
+        for number, plugin in enumerate(framework.filters)
+        if plugin.name not in cycle.skipped and not is_shared[number]
+    ]
+    nominated = _nominated_rows(cycle, rows)
+    if not live and not nominated and rows is None:
+        return sheet
+    sheet = sheet.copy()
+    if rows is not None:
+        outside = np.ones(len(sheet.refused_by), dtype=np.bool_)
+        outside[rows] = False
+        sheet.set_many(np.flatnonzero(outside), NOT_VISITED)
+    for number in live:
+        _run_live(framework, cycle, sheet, number)
+    if nominated:
+        _with_nominated(framework, cycle, sheet, nominated)
+    return sheet
+
+
+def _shared_refusals(
+    framework: Framework, cycle: Cycle, rows: Rows | None
+) -> tuple[Refusals, list[bool]]:
+    """The sheet with the shareable filters' answers, and which filters those are."""
+    answers, sharing = framework.answers(cycle)
+    snapshot = cycle.snapshot
+    is_shared = [
+        plugin.name in sharing and plugin.name not in cycle.skipped for plugin in framework.filters
+    ]
+    if answers is None or not any(is_shared):
+        names = tuple(plugin.name for plugin in framework.filters)
+        sheet = Refusals(names, snapshot.nodes.capacity)
+        sheet.set_many(snapshot.nodes.order.array() if rows is None else rows, 0)
+        return sheet, is_shared
+
+    def ask(number: int, view: NodeView) -> Verdicts:
+        return filter_one(framework, cycle, framework.filters[number], view)
+
+    readers = framework.filter_readers(sharing - cycle.skipped)
+    answers.refresh_filters(snapshot, readers, ask)
+    return answers.refusals, is_shared
+
+
+def _run_live(framework: Framework, cycle: Cycle, sheet: Refusals, number: int) -> None:
+    """One filter whose answers are not shared, on the rows that no earlier filter refused."""
+    first = sheet.refused_by
+    rows = np.flatnonzero((first == 0) | ((first > number + 1) & (first != NOT_VISITED)))
+    if not len(rows):
+        return
+    view = NodeView(cycle.snapshot, rows)
+    verdicts = filter_one(framework, cycle, framework.filters[number], view)
+    sheet.write(number, rows, verdicts)
+    refused = rows[verdicts.codes != 0]
+    if len(refused):
+        sheet.set_many(refused, number + 1)
+
+
+def _nominated_rows(cycle: Cycle, rows: Rows | None) -> dict[int, tuple[Any, ...]]:
+    """Row -> the pods nominated there that ours must not get in the way of."""
+    nominator, pod = cycle.snapshot.nominator, cycle.pod
+    found: dict[int, tuple[Any, ...]] = {}
+    for name in nominator.node_names():
+        row = cycle.snapshot.nodes.live_row(name)
+        if row < 0 or (rows is not None and row not in rows):
+            continue
+        rivals = tuple(
+            rival
+            for rival in nominator.pods_on(name)
+            if rival.priority >= pod.priority and rival.uid != pod.uid
+        )
+        if rivals:
+            found[row] = rivals
+    return found
+
+
+def _with_nominated(
+    framework: Framework, cycle: Cycle, sheet: Refusals, rivals: dict[int, tuple[Any, ...]]
+) -> None:
+    """Filter the rows with nominated pods again, as if those pods were there.
+
+    A refusal in that world is the node's verdict; otherwise the one without them, which the sheet
+    already has, stands.
+    """
+    rows = np.array(list(rivals), dtype=np.intp)
+    view = NodeView(cycle.snapshot, rows).plus([rivals[row] for row in rows.tolist()])
+    for number, verdicts in filter_worlds(framework, cycle, view):
+        refused = verdicts.codes != 0
+        sheet.write(number, rows[refused], Verdicts(verdicts.codes[refused], verdicts.table))
+        sheet.set_many(rows[refused], number + 1)
+        rows = rows[~refused]
+
+
+def _visit(framework: Framework, attempt: Attempt, refusals: Refusals, order: Rows) -> Feasible:
+    """Walk the nodes as upstream does, as far as it would: errors and sampling end the walk."""
+    percentage = framework.profile.percentage_of_nodes_to_score
+    enough = feasible_nodes_to_find(percentage, len(order))
+    if not framework.scorers:
+        enough = 1
+    has_errors = refusals.has_errors()
+    if refusals.count <= enough and not has_errors:
+        is_everything = len(order) == len(attempt.snapshot.nodes) and not attempt.start_index
+        return Feasible(
+            refusals.feasible, refusals.count, None if is_everything else order, len(order)
+        )
+    walk = visiting_order(order, attempt.start_index)
+    passed = refusals.feasible[walk]
+    stop = _stop_index(passed, enough)
+    if has_errors:
+        _raise_first_error(attempt, refusals, walk[:stop])
+    sheet = refusals.copy()
+    sheet.set_many(walk[stop:], NOT_VISITED)
+    taken = np.flatnonzero(passed[:stop])
+    sheet.set_many(walk[taken[enough:]], NOT_VISITED)
+    attempt.refusals = sheet
+    attempt.sampled = stop
+    return Feasible(sheet.feasible, sheet.count, order, stop)
+
+
+def _stop_index(passed: npt.NDArray[np.bool_], enough: int) -> int:
+    """How many nodes are visited until one more than ``enough`` of them has passed."""
+    count = np.cumsum(passed)
+    beyond = np.flatnonzero(count > enough)
+    return int(beyond[0]) if len(beyond) else len(passed)
+
+
+def _raise_first_error(attempt: Attempt, refusals: Refusals, walk: Rows) -> None:
+    """Raise for the first node in the walk whose filter failed; nodes after it were not seen."""
+    for place, row in enumerate(walk.tolist()):
+        status = refusals.status(row)
+        if status is None or status.code is not Code.ERROR:
+            continue
+        sheet = refusals.copy()
+        sheet.set_many(walk[place:], NOT_VISITED)
+        attempt.refusals = sheet
+        raise PluginError(status.plugin, "Filter", status.message)
+
+
+class _Statuses(dict[str, Status]):
+    """Node name -> status, looked up on the refusals sheet when asked for."""
+
+    def __init__(self, cycle: Cycle, attempt: Attempt) -> None:
+        super().__init__()
+        self._nodes = cycle.snapshot.nodes
+        self._attempt = attempt
+
+    def __missing__(self, name: str) -> Status:
+        raise KeyError(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The status of a node that was refused one by one, ``default`` for any other."""
+        row = self._nodes.row(name)
+        if row < 0 or self._attempt.refusals is None:
+            return default
+        return self._attempt.refusals.status(row) or self._attempt.extra.get(row) or default

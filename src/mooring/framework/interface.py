@@ -1,0 +1,307 @@
+"""The plugin contract. Whoever writes a plugin reads this file and no other.
+
+A plugin is any object with a ``name`` and at least one of the methods below; there is no base
+class. The order of a pod's attempt::
+
+    pre_enqueue   may the pod enter the queue at all?
+    less          which of two waiting pods goes first?
+    ---- deciding: def, never waits ------------------------------------------------------------
+    pre_filter    once a pod: note what filter needs; narrow the nodes; refuse the pod
+    filter        which nodes cannot take it, and why
+    post_filter   no node was left: make room
+    pre_score     once a pod: note what score needs
+    score         how good is each node that is left, and normalize: make that 0..100
+    reserve       the node is chosen: hold what it needs there (unreserve gives it back)
+    permit        agree, refuse, or make the binding wait
+    ---- talking: async def, may wait ------------------------------------------------------------
+    pre_bind      prepare what must be there before the pod is bound
+    bind          tell the API server
+    post_bind     it is done
+
+**Columns.** ``filter`` and ``score`` are asked about m nodes at once and answer with an array of
+length m; ``@per_node`` turns a method about one node into that.
+
+**Sharing.** Two pods that a plugin reads the same need not be read twice. A plugin that can say
+so defines ``sign(pod)``, a hashable that equals for pods which it treats alike (None = this pod
+cannot be shared), and ``reads``, the columns of a node that its answer for that node depends on.
+Then ``pre_filter``, ``filter``, ``pre_score`` and ``score`` must follow from ``sign(pod)`` and from
+those columns of that one node, and the framework asks again only about nodes that changed.
+``reads_everywhere`` names columns of *other* nodes that matter too (how far an image has spread).
+A plugin without ``sign`` and ``reads`` is asked for every pod about every node still feasible.
+
+**Worlds.** Filters also see nodes with pods added or removed (``NodeView.plus``, ``without``).
+What pre_filter noted of pods beyond the node itself has to follow: ``shift(state, nodes)`` returns
+the state for such a view, or ``add_pod``/``remove_pod`` change a state for one world.
+
+**Refusals are values, errors are exceptions.** See ``verdict.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.cluster_event import ClusterEventWithHint
+from mooring.framework.cycle import Cycle
+from mooring.framework.diagnosis import Diagnosis
+from mooring.framework.node_info import NodeInfo
+from mooring.framework.verdict import (
+    Narrow,
+    PostFilterResult,
+    Skip,
+    Status,
+    Verdicts,
+    Wait,
+)
+from mooring.framework.view import NodeView
+from mooring.state.changes import Change
+from mooring.state.pods import PodInfo
+
+Scores = npt.NDArray[np.int64]
+
+
+@runtime_checkable
+class Plugin(Protocol):
+    """What every plugin has: the name that configurations and messages use."""
+
+    name: str
+
+
+class QueuedPod(Protocol):
+    """A pod that waits in the queue, as ``less`` compares it."""
+
+    @property
+    def pod(self) -> PodInfo:
+        """The pod."""
+        ...
+
+    @property
+    def timestamp_s(self) -> float:
+        """When it entered the queue this time; monotonic seconds."""
+        ...
+
+
+class PreEnqueue(Plugin, Protocol):
+    """Before the queue: a refused pod is not tried until an event says otherwise."""
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """None = let it in; ``Reject`` = hold it back."""
+        ...
+
+
+class QueueSort(Plugin, Protocol):
+    """The order of the active queue; every profile has the same one."""
+
+    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+        """Whether ``a`` is tried before ``b``."""
+        ...
+
+
+class PreFilter(Plugin, Protocol):
+    """Once a pod, before any node is looked at."""
+
+    def pre_filter(self, cycle: Cycle) -> Status | Narrow | Skip | None:
+        """``SKIP`` = do not filter; ``Narrow`` = only these nodes; ``Reject`` = nowhere."""
+        ...
+
+
+class Filter(Plugin, Protocol):
+    """Which nodes cannot take the pod."""
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        """A verdict for each of the m nodes, which no plugin before this one has refused."""
+        ...
+
+
+class PostFilter(Plugin, Protocol):
+    """No node can take the pod: perhaps room can be made."""
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """A status of None = room was made, and the pod is nominated to ``node_name``."""
+        ...
+
+
+class PreScore(Plugin, Protocol):
+    """Once a pod, when two or more nodes can take it."""
+
+    def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:
+        """``SKIP`` = this plugin does not score this pod."""
+        ...
+
+
+class Score(Plugin, Protocol):
+    """How good each feasible node is."""
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
+        """int64 shape (m,); 0..100 unless the plugin also has ``normalize``."""
+        ...
+
+
+class Normalize(Score, Protocol):
+    """Raw scores, made comparable once all of them are known."""
+
+    def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:
+        """int64 shape (m,), each 0..100, from the raw ``scores`` of the same nodes."""
+        ...
+
+
+class Reserve(Plugin, Protocol):
+    """Hold on the chosen node what only this plugin knows of."""
+
+    def reserve(self, cycle: Cycle, node_name: str) -> Status | None:
+        """None = held; ``Reject`` = cannot be held after all."""
+        ...
+
+    def unreserve(self, cycle: Cycle, node_name: str) -> None:
+        """Give it back. Called too if ``reserve`` of this or a later plugin failed."""
+        ...
+
+
+class Permit(Plugin, Protocol):
+    """The last word before binding."""
+
+    def permit(self, cycle: Cycle, node_name: str) -> Status | Wait | None:
+        """None = go on; ``Wait`` = hold the binding; ``Reject`` = not this pod, not now."""
+        ...
+
+
+class PreBind(Plugin, Protocol):
+    """What must be done before the pod is bound."""
+
+    def pre_bind_pre_flight(self, cycle: Cycle, node_name: str) -> Skip | None:
+        """``SKIP`` = there is nothing to do for this pod (optional)."""
+        ...
+
+    async def pre_bind(self, cycle: Cycle, node_name: str) -> Status | None:
+        """Do it; may wait through ``handle.until``."""
+        ...
+
+
+class Bind(Plugin, Protocol):
+    """Tell the API server where the pod goes."""
+
+    async def bind(self, cycle: Cycle, node_name: str) -> Status | Skip | None:
+        """None = bound; ``SKIP`` = leave it to the next bind plugin."""
+        ...
+
+
+class PostBind(Plugin, Protocol):
+    """The pod is bound."""
+
+    def post_bind(self, cycle: Cycle, node_name: str) -> None:
+        """Clean up, count, tell."""
+        ...
+
+
+class Shareable(Plugin, Protocol):
+    """A plugin whose answers for equal pods need not be computed twice (see the top)."""
+
+    reads: ClassVar[Change]
+
+    def sign(self, pod: PodInfo) -> Hashable | None:
+        """What the plugin reads of the pod; None = answers for this pod cannot be shared."""
+        ...
+
+
+class Shift(Plugin, Protocol):
+    """A plugin whose pre-filter state counts pods beyond the node.
+
+    It follows added and removed pods, for all worlds of a view at once.
+    """
+
+    def shift(self, cycle: Cycle, state: Any, nodes: NodeView) -> Any:
+        """The state for this view; ``nodes.added`` and ``nodes.removed`` say what differs."""
+        ...
+
+
+class AddRemovePod(Plugin, Protocol):
+    """As ``Shift``, one world and one pod at a time. Price: one filter call per world."""
+
+    def add_pod(self, cycle: Cycle, state: Any, pod: PodInfo, node: NodeInfo) -> Any:
+        """The state as if ``pod`` were on ``node`` too; ``state`` itself stays as it is."""
+        ...
+
+    def remove_pod(self, cycle: Cycle, state: Any, pod: PodInfo, node: NodeInfo) -> Any:
+        """The state as if ``pod`` were not on ``node``; ``state`` itself stays as it is."""
+        ...
+
+
+class Events(Plugin, Protocol):
+    """Which cluster events can make a pod schedulable that this plugin refused."""
+
+    def events(self) -> Sequence[ClusterEventWithHint]:
+        """Without this method every event wakes the pod; with an empty answer none does."""
+        ...
+
+
+class Handle(Protocol):
+    """What a plugin is given of the world. Time and chance come from here and nowhere else."""
+
+    @property
+    def snapshot(self) -> Any:
+        """The snapshot of the cycle that is open (``mooring.state.Snapshot``)."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """The clock, in seconds."""
+        ...
+
+    def random(self) -> float:
+        """A number in [0, 1) from the run's seeded generator."""
+        ...
+
+    async def bind(self, pod: PodInfo, node_name: str) -> None:
+        """Bind the pod (with its UID) to the node.
+
+        Raises:
+            Conflict, NotFound, OutcomeUnknown: see ``mooring.errors``.
+        """
+        ...
+
+    async def until(
+        self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float
+    ) -> Any:
+        """Wait for the object ``key`` of ``kind`` to satisfy ``predicate``, and return it.
+
+        Raises:
+            PluginError: if that takes more than ``deadline_s`` seconds.
+        """
+        ...
+
+
+#: Extension point -> names of the parameters of its method, ``self`` left out.
+EXTENSION_POINTS: dict[str, tuple[str, ...]] = {
+    "pre_enqueue": ("pod",),
+    "less": ("a", "b"),
+    "pre_filter": ("cycle",),
+    "filter": ("cycle", "nodes"),
+    "post_filter": ("cycle", "diagnosis"),
+    "pre_score": ("cycle", "nodes"),
+    "score": ("cycle", "nodes"),
+    "normalize": ("cycle", "scores", "nodes"),
+    "reserve": ("cycle", "node_name"),
+    "unreserve": ("cycle", "node_name"),
+    "permit": ("cycle", "node_name"),
+    "pre_bind_pre_flight": ("cycle", "node_name"),
+    "pre_bind": ("cycle", "node_name"),
+    "bind": ("cycle", "node_name"),
+    "post_bind": ("cycle", "node_name"),
+}
+
+#: Methods beside the extension points, with their parameters.
+COMPANIONS: dict[str, tuple[str, ...]] = {
+    "sign": ("pod",),
+    "events": (),
+    "shift": ("cycle", "state", "nodes"),
+    "add_pod": ("cycle", "state", "pod", "node"),
+    "remove_pod": ("cycle", "state", "pod", "node"),
+}
+
+#: The extension points whose methods may wait.
+ASYNC_POINTS = frozenset({"pre_bind", "bind"})
+
+#: Scores after normalizing are in this range, both ends included.
+MIN_SCORE, MAX_SCORE = 0, 100

@@ -1,0 +1,132 @@
+"""One node as a plain Python object: what ``@per_node`` plugins are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mooring.objects.node import Node, Taint
+from mooring.state.nodes import NodeTable
+from mooring.state.pods import PodInfo
+from mooring.state.ports import HostPort
+from mooring.state.snapshot import Snapshot
+
+
+class NodeInfo:
+    """A node and what is on it, perhaps with some pods more or fewer than there really are.
+
+    Amounts are ints in scheduler units: cpu in millicores, everything else in units. Reading is
+    lazy: a plugin pays for what it looks at.
+    """
+
+    __slots__ = ("_added", "_pods", "_removed", "_row", "_snapshot", "node")
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        row: int,
+        added: tuple[PodInfo, ...] = (),
+        removed: tuple[PodInfo, ...] = (),
+    ) -> None:
+        #: The Node object.
+        self.node: Node = snapshot.nodes.node(row)
+        self._snapshot = snapshot
+        self._row = row
+        self._added = added
+        self._removed = removed
+        self._pods: tuple[PodInfo, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"NodeInfo({self.name})"
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.metadata.name
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The node's labels."""
+        return self.node.metadata.labels
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The node's annotations."""
+        return self.node.metadata.annotations
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """The node's taints."""
+        return self.node.spec.taints
+
+    @property
+    def unschedulable(self) -> bool:
+        """Whether the node is cordoned."""
+        return self.node.spec.unschedulable
+
+    @property
+    def allowed_pods(self) -> int:
+        """How many pods the node takes."""
+        return int(self._nodes.allowed_pods[self._row])
+
+    @property
+    def pods(self) -> tuple[PodInfo, ...]:
+        """The pods on the node."""
+        if self._pods is None:
+            gone = {pod.uid for pod in self._removed}
+            placed = self._snapshot.pods.on_row(self._row)
+            staying = [pod.info for pod in placed if pod.info.uid not in gone]
+            self._pods = (*staying, *self._added)
+        return self._pods
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods are on the node."""
+        count = int(self._nodes.pod_count[self._row])
+        return count + len(self._added) - len(self._removed)
+
+    def allocatable(self, resource: str) -> int:
+        """The node's whole amount of ``resource`` for pods; 0 if it has none."""
+        index = self._nodes.resource_id(resource)
+        return int(self._nodes.allocatable[index, self._row]) if index >= 0 else 0
+
+    def requested(self, resource: str) -> int:
+        """What the pods on the node ask of ``resource``."""
+        index = self._nodes.resource_id(resource)
+        amount = int(self._nodes.requested[index, self._row]) if index >= 0 else 0
+        amount += sum(pod.usage.get(resource, 0) for pod in self._added)
+        return amount - sum(pod.usage.get(resource, 0) for pod in self._removed)
+
+    def free(self, resource: str) -> int:
+        """``allocatable`` minus ``requested``; negative on an overcommitted node."""
+        return self.allocatable(resource) - self.requested(resource)
+
+    def nonzero_requested(self) -> tuple[int, int]:
+        """(cpu millicores, memory bytes) asked for, with defaults for pods that ask for none."""
+        cpu_milli = int(self._nodes.nonzero_requested[0, self._row])
+        memory_bytes = int(self._nodes.nonzero_requested[1, self._row])
+        for sign, pods in ((1, self._added), (-1, self._removed)):
+            cpu_milli += sign * sum(pod.nonzero_usage[0] for pod in pods)
+            memory_bytes += sign * sum(pod.nonzero_usage[1] for pod in pods)
+        return cpu_milli, memory_bytes
+
+    def used_ports(self) -> set[HostPort]:
+        """The host ports in use. Complexity: O(pods on the node)."""
+        return {port for pod in self.pods for port in pod.host_ports}
+
+    def images(self) -> dict[str, tuple[int, int]]:
+        """Image name -> (size in bytes, number of nodes that have it), of the images here."""
+        found: dict[str, tuple[int, int]] = {}
+        for name in self._nodes.images.names(self._row):
+            state = self._nodes.images.get(name)
+            if state is not None:
+                found[name] = (state.size_bytes, len(state.rows))
+        return found
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes the cluster has."""
+        return len(self._nodes)
+
+    @property
+    def _nodes(self) -> NodeTable:
+        return self._snapshot.nodes

@@ -1,0 +1,155 @@
+"""Which filter refused each node first, and why: the working sheet of the Filter stage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework.diagnosis import Diagnosis
+from mooring.framework.verdict import Code, Status, Verdicts
+
+#: ``refused_by`` of a row that is not looked at: no node, or left out by PreFilter or sampling.
+NOT_VISITED = 255
+
+#: A refusal is stored as the number of its plugin in one byte, beside 0 and NOT_VISITED.
+MAX_FILTERS = 254
+
+Rows = npt.NDArray[np.intp]
+
+
+class Refusals:
+    """One line per row of the node table.
+
+    ``refused_by`` uint8 shape (capacity,): 0 = feasible, p + 1 = refused by filter plugin p,
+    NOT_VISITED. ``codes[p]`` uint16 shape (capacity,): 0, or 1 + index into ``tables[p]``.
+    ``feasible`` is ``refused_by == 0``, and ``count`` how many rows that are.
+    """
+
+    __slots__ = ("_known", "codes", "count", "feasible", "plugins", "refused_by", "tables")
+
+    def __init__(self, plugins: tuple[str, ...], capacity: int) -> None:
+        self.plugins = plugins
+        self.refused_by = np.full(capacity, NOT_VISITED, dtype=np.uint8)
+        self.feasible = np.zeros(capacity, dtype=np.bool_)
+        self.count = 0
+        self.codes = [np.zeros(capacity, dtype=np.uint16) for _ in plugins]
+        self.tables: list[list[Status]] = [[] for _ in plugins]
+        self._known: list[dict[Status, int]] = [{} for _ in plugins]
+
+    def copy(self) -> Refusals:
+        """An independent copy; the tables, which only grow, are shared."""
+        twin = Refusals((), 0)
+        twin.plugins = self.plugins
+        twin.refused_by = self.refused_by.copy()
+        twin.feasible = self.feasible.copy()
+        twin.count = self.count
+        twin.codes = [codes.copy() for codes in self.codes]
+        twin.tables = self.tables
+        twin._known = self._known
+        return twin
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def write(self, plugin: int, rows: Rows | None, verdicts: Verdicts) -> None:
+        """Note what plugin number ``plugin`` says of ``rows`` (None = all from 0 on).
+
+        Call ``combine`` when all plugins have written.
+        """
+        codes = self._translate(plugin, verdicts)
+        if rows is None:
+            self.codes[plugin][: len(codes)] = codes
+        else:
+            self.codes[plugin][rows] = codes
+
+    def combine(self, rows: Rows | None, size: int) -> None:
+        """Find the first refusal of each of ``rows`` (None = rows 0 to ``size``) anew."""
+        if rows is None:
+            first = np.zeros(size, dtype=np.uint8)
+            for plugin in reversed(range(len(self.plugins))):
+                first[self.codes[plugin][:size] != 0] = plugin + 1
+            self.refused_by[:size] = first
+            np.equal(self.refused_by, 0, out=self.feasible)
+            self.count = int(np.count_nonzero(self.feasible))
+        elif len(rows) <= 4:
+            for row in rows.tolist():
+                self.set_first(row, self._first(row))
+        else:
+            first = np.zeros(len(rows), dtype=np.uint8)
+            for plugin in reversed(range(len(self.plugins))):
+                first[self.codes[plugin][rows] != 0] = plugin + 1
+            self.set_many(rows, first)
+
+    def set_first(self, row: int, first: int) -> None:
+        """The first refusal of one row (0 = feasible)."""
+        is_feasible = first == 0
+        self.count += is_feasible - bool(self.feasible[row])
+        self.refused_by[row] = first
+        self.feasible[row] = is_feasible
+
+    def set_many(self, rows: Rows, first: npt.NDArray[np.uint8] | int) -> None:
+        """As ``set_first``, of several rows."""
+        self.count -= int(np.count_nonzero(self.feasible[rows]))
+        self.refused_by[rows] = first
+        is_feasible = self.refused_by[rows] == 0
+        self.feasible[rows] = is_feasible
+        self.count += int(np.count_nonzero(is_feasible))
+
+    def _translate(self, plugin: int, verdicts: Verdicts) -> npt.NDArray[np.uint16]:
+        """The verdicts' codes in terms of this sheet's table."""
+        table = verdicts.table
+        known = self._known[plugin]
+        numbers = [0]
+        for status in table:
+            number = known.get(status)
+            if number is None:
+                number = known[status] = len(known) + 1
+                self.tables[plugin].append(status.named(self.plugins[plugin]))
+            numbers.append(number)
+        if numbers == list(range(len(numbers))):
+            return verdicts.codes
+        return np.array(numbers, dtype=np.uint16)[verdicts.codes]
+
+    def _first(self, row: int) -> int:
+        for plugin, codes in enumerate(self.codes):
+            if codes[row]:
+                return plugin + 1
+        return 0
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def status(self, row: int) -> Status | None:
+        """The first refusal of ``row``; None if it is feasible or was not looked at."""
+        first = int(self.refused_by[row])
+        if first in (0, NOT_VISITED):
+            return None
+        return self.tables[first - 1][int(self.codes[first - 1][row]) - 1]
+
+    def refused_rows(self) -> Rows:
+        """The rows that some filter refused, rising."""
+        return np.flatnonzero((self.refused_by != 0) & (self.refused_by != NOT_VISITED))
+
+    def counted(self) -> Iterator[tuple[Status, int]]:
+        """Each status and the number of rows whose first refusal it is, in plugin order."""
+        per_plugin = np.bincount(self.refused_by, minlength=256).tolist()
+        for plugin, codes in enumerate(self.codes):
+            if not per_plugin[plugin + 1]:
+                continue
+            counts = np.bincount(codes[self.refused_by == plugin + 1]).tolist()
+            for number, count in enumerate(counts):
+                if count:
+                    yield self.tables[plugin][number - 1], count
+
+    def describe(self, diagnosis: Diagnosis) -> None:
+        """Count the refusals into ``diagnosis``."""
+        reasons: Counter[str] = diagnosis.reasons
+        for status, count in self.counted():
+            for reason in status.reasons:
+                reasons[reason] += count
+            diagnosis.note_plugin(status)
+
+    def has_errors(self) -> bool:
+        """Whether some filter may have failed (rather than refused) at some node."""
+        return any(status.code is Code.ERROR for table in self.tables for status in table)

@@ -1,0 +1,227 @@
+"""Framework: the plugins of one profile, and the one place that calls them.
+
+From a pod to a node it goes ::
+
+    pre_filter -> [nominated node] -> filter -> sampling -> pre_score -> score -> normalize
+                                        |                                            |
+                                        v                                            v
+                                    Diagnosis                                    Placement
+
+This file calls, times, and names the guilty; ``filtering.py`` and ``scoring.py`` are the two
+stages of a decision, ``binding.py`` is what comes after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.clock import Clock
+from mooring.errors import ConfigError, InvariantViolation, PluginError
+from mooring.framework.answers import AnswerCache, Answers, Reader
+from mooring.framework.attempt import Attempt
+from mooring.framework.cycle import Cycle
+from mooring.framework.diagnosis import Diagnosis
+from mooring.framework.interface import EXTENSION_POINTS
+from mooring.framework.refusals import MAX_FILTERS
+from mooring.framework.timing import Timings
+from mooring.framework.verdict import Status
+from mooring.framework.waiting import WaitingPods
+from mooring.state.pods import PodInfo
+from mooring.state.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A node was found; ``feasible_count`` could take the pod, ``evaluated_count`` were seen."""
+
+    node_name: str
+    row: int
+    feasible_count: int
+    evaluated_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a framework is made of.
+
+    ``plugins`` holds for each extension point its plugins in order, ``weights`` those of the score
+    plugins; ``percentage_of_nodes_to_score`` None = look at all nodes.
+    """
+
+    scheduler_name: str
+    plugins: Mapping[str, Sequence[Any]]
+    weights: Mapping[str, int]
+    percentage_of_nodes_to_score: int | None = None
+
+
+class Framework:
+    """Runs the plugins of one profile. One per schedulerName; owns no state of the cluster.
+
+    Example: see ``mooring.sim.driver``, which is the whole of a scheduler without an API server.
+    """
+
+    def __init__(self, profile: Profile, *, clock: Clock, share_answers: bool = True) -> None:
+        """Take the plugins of ``profile``.
+
+        ``share_answers`` False asks every plugin about every node for every pod: the slow twin
+        that the tests hold the fast path against.
+        """
+        self.profile = profile
+        self.timings = Timings()
+        self.waiting = WaitingPods()
+        self.filters = tuple(self.plugins("filter"))
+        self.scorers = tuple(self.plugins("score"))
+        self._clock = clock
+        self._sharers = tuple(
+            plugin for plugin in _distinct(profile.plugins) if share_answers and _shares(plugin)
+        )
+        names = tuple(plugin.name for plugin in self.filters)
+        if len(names) > MAX_FILTERS:
+            raise ConfigError(f"a profile runs at most {MAX_FILTERS} filters", value=len(names))
+        self._answers = AnswerCache(names, len(self.scorers))
+        sharers = {plugin.name for plugin in self._sharers}
+        self._filter_readers = _readers(self.filters, sharers)
+        self._score_readers = _readers(self.scorers, sharers)
+
+    def plugins(self, point: str) -> Sequence[Any]:
+        """The plugins of an extension point, in order."""
+        if point not in EXTENSION_POINTS:
+            raise InvariantViolation(f"{point} is not an extension point")
+        return self.profile.plugins.get(point, ())
+
+    def weight(self, plugin: str) -> int:
+        """The weight of a score plugin."""
+        return self.profile.weights.get(plugin, 1)
+
+    def open(self, pod: PodInfo, snapshot: Snapshot) -> Cycle:
+        """Begin an attempt at ``pod``."""
+        return Cycle(pod, snapshot, self.profile.scheduler_name)
+
+    # -- before the queue -------------------------------------------------------------------------
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """The first refusal to let the pod into the queue; None = let it in."""
+        for plugin in self.plugins("pre_enqueue"):
+            status = self.call(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+            if status is not None:
+                return self.status_of(plugin, "PreEnqueue", status)
+        return None
+
+    def less(self, a: Any, b: Any) -> bool:
+        """Whether ``a`` is tried before ``b``."""
+        (plugin,) = self.plugins("less")
+        return bool(plugin.less(a, b))
+
+    # -- deciding ---------------------------------------------------------------------------------
+
+    def decide(self, cycle: Cycle, attempt: Attempt) -> Placement | Diagnosis:
+        """Choose a node for the cycle's pod, noting in ``attempt`` what was seen on the way.
+
+        Raises:
+            PluginError: if a plugin raised or broke its contract; the pod is to be retried.
+        """
+        from mooring.framework import filtering, scoring  # both need the types of this file
+
+        if len(cycle.snapshot.nodes) == 0:
+            return Diagnosis(0)
+        found = filtering.run(self, cycle, attempt)
+        if isinstance(found, Diagnosis):
+            return found
+        return scoring.run(self, cycle, attempt, found)
+
+    def answers(self, cycle: Cycle) -> tuple[Answers | None, frozenset[str]]:
+        """The shared answers for the cycle's pod, and the names of the plugins they speak for."""
+        if cycle.shared is None:
+            signature, sharing = self._signature(cycle.pod)
+            answers = None
+            if sharing:
+                answers = self._answers.of(signature, cycle.snapshot.nodes.capacity)
+            cycle.shared = (answers, sharing)
+        return cycle.shared
+
+    def forget_answers(self) -> None:
+        """Drop the shared answers: something they rest on beside pods and nodes has changed."""
+        self._answers.clear()
+
+    def filter_readers(self, sharing: frozenset[str]) -> list[Reader]:
+        """Number and columns read, for those filters that share their answers."""
+        return [reader for name, reader in self._filter_readers if name in sharing]
+
+    def score_readers(self, sharing: frozenset[str]) -> list[Reader]:
+        """Number and columns read, for those score plugins that share their answers."""
+        return [reader for name, reader in self._score_readers if name in sharing]
+
+    def _signature(self, pod: PodInfo) -> tuple[Hashable, frozenset[str]]:
+        if pod.signature is not None and pod.signature[0] is self:
+            known: tuple[Hashable, frozenset[str]] = pod.signature[1]
+            return known
+        fragments = {}
+        for plugin in self._sharers:
+            fragment = self.call(plugin, "Sign", plugin.sign, pod)
+            if fragment is not None:
+                fragments[plugin.name] = fragment
+        result = (tuple(fragments.items()), frozenset(fragments))
+        pod.signature = (self, result)
+        return result
+
+    # -- calling a plugin -------------------------------------------------------------------------
+
+    def call(self, plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a plugin, time it, and name it if it raises: the only broad catch for plugins.
+
+        Raises:
+            PluginError: whatever the plugin raised, with its name.
+        """
+        started_s = self._clock.monotonic_s()
+        try:
+            return method(*arguments)
+        except (PluginError, InvariantViolation):
+            raise
+        except Exception as error:  # a plugin may raise anything; its pod alone fails
+            raise PluginError(plugin.name, point, _told(error)) from error
+        finally:
+            self.timings.add(plugin.name, point, self._clock.monotonic_s() - started_s)
+
+    def status_of(self, plugin: Any, point: str, answer: Any) -> Status:
+        """A plugin's refusal, signed with its name.
+
+        Raises:
+            PluginError: if it is no refusal at all, or an Error.
+        """
+        if not isinstance(answer, Status):
+            raise PluginError(plugin.name, point, f"returned {answer!r}")
+        status = answer.named(plugin.name)
+        if not status.is_rejection:
+            raise PluginError(plugin.name, point, status.message)
+        return status
+
+
+def _distinct(plugins: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """Every plugin once, in order of first appearance."""
+    found: dict[str, Any] = {}
+    for of_point in plugins.values():
+        for plugin in of_point:
+            found.setdefault(plugin.name, plugin)
+    return list(found.values())
+
+
+def _readers(plugins: Sequence[Any], sharers: set[str]) -> list[tuple[str, Reader]]:
+    """Name, number and columns read of the plugins that may share; plain ints, since flags of
+    ``Change`` are ten times slower to combine."""
+    return [
+        (plugin.name, (number, int(plugin.reads), int(getattr(plugin, "reads_everywhere", 0))))
+        for number, plugin in enumerate(plugins)
+        if plugin.name in sharers
+    ]
+
+
+def _shares(plugin: Any) -> bool:
+    return callable(getattr(plugin, "sign", None)) and hasattr(plugin, "reads")
+
+
+def _told(error: Exception) -> str:
+    """An exception as one line of a message."""
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

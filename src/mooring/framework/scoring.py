@@ -1,0 +1,196 @@
+"""The Score stage: from the nodes that can take the pod to the one that gets it.
+
+Source: pkg/scheduler/schedule_one.go (prioritizeNodes) and framework/runtime/framework.go
+(RunPreScorePlugins, RunScorePlugins).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.errors import PluginError
+from mooring.framework.answers import Answers
+from mooring.framework.attempt import Attempt
+from mooring.framework.cycle import Cycle
+from mooring.framework.filtering import Feasible
+from mooring.framework.interface import MAX_SCORE, MIN_SCORE
+from mooring.framework.runner import Framework, Placement
+from mooring.framework.selection import first_in_heap, ranks_of, visiting_order
+from mooring.framework.verdict import Skip
+from mooring.framework.view import NodeView
+from mooring.state.nodes import read_only
+
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+
+
+def run(framework: Framework, cycle: Cycle, attempt: Attempt, feasible: Feasible) -> Placement:
+    """Choose among the feasible nodes (at least one)."""
+    if feasible.count == 1:
+        row = int(np.argmax(feasible.mask))
+        if not framework.scorers and attempt.choice is None:
+            attempt.choice = "first"
+        return _placed(cycle, feasible, row)
+    is_everything = feasible.count == cycle.snapshot.nodes.size
+    rows = None if is_everything else np.flatnonzero(feasible.mask)
+    view = NodeView(cycle.snapshot, rows)
+    total = total_scores(framework, cycle, attempt, view, rows)
+    best = np.flatnonzero(total == total.max())
+    tied = best if rows is None else rows[best]
+    attempt.rows, attempt.total, attempt.tied_rows = view.rows, total, tied
+    return _placed(cycle, feasible, _break_tie(cycle, attempt, feasible, tied))
+
+
+def _placed(cycle: Cycle, feasible: Feasible, row: int) -> Placement:
+    name = cycle.snapshot.nodes.names[row]
+    return Placement(name, row, feasible.count, feasible.evaluated_count)
+
+
+def _break_tie(cycle: Cycle, attempt: Attempt, feasible: Feasible, tied: Rows) -> int:
+    """The winner among nodes with equal totals: the root of upstream's heap."""
+    if len(tied) == 1:
+        return int(tied[0])
+    order = cycle.snapshot.nodes.order
+    if feasible.order is None and feasible.count == len(cycle.snapshot.nodes):
+        ranks = order.places()[tied]
+    else:
+        listed = order.array() if feasible.order is None else feasible.order
+        ranks = ranks_of(tied, feasible.mask, visiting_order(listed, attempt.start_index))
+    return int(tied[int(np.argmax(ranks == first_in_heap(ranks)))])
+
+
+def total_scores(
+    framework: Framework, cycle: Cycle, attempt: Attempt, view: NodeView, rows: Rows | None
+) -> Ints:
+    """The sum of normalized score x weight, int64 shape (f,), of the feasible nodes in ``view``.
+
+    Without score plugins every node has 1, as upstream gives them.
+    """
+    if not framework.scorers:
+        return np.ones(len(view), dtype=np.int64)
+    answers, sharing = framework.answers(cycle)
+    skipped = pre_score(framework, cycle, view, answers, sharing)
+    if answers is not None:
+        _refresh(framework, cycle, answers, sharing - skipped)
+    total = np.zeros(len(view), dtype=np.int64)
+    for number, plugin in enumerate(framework.scorers):
+        if plugin.name in skipped:
+            continue
+        if answers is not None and plugin.name in sharing:
+            column = answers.raw[number]
+            raw = column[: len(view)] if rows is None else column[rows]
+        else:
+            raw = score_one(framework, cycle, plugin, view)
+        scores = normalize_one(framework, cycle, plugin, raw, view)
+        attempt.raw[plugin.name] = raw
+        attempt.scores[plugin.name] = scores
+        weight = framework.weight(plugin.name)
+        total += scores if weight == 1 else scores * weight
+    return total
+
+
+def pre_score(
+    framework: Framework,
+    cycle: Cycle,
+    view: NodeView,
+    answers: Answers | None,
+    sharing: frozenset[str],
+) -> frozenset[str]:
+    """Run the PreScore plugins; the names of those that skip this pod."""
+    skipped = []
+    for plugin in framework.plugins("pre_score"):
+        shared = answers.pre_scored if answers is not None and plugin.name in sharing else None
+        if _pre_score_one(framework, cycle, plugin, view, shared) is Skip.SKIP:
+            skipped.append(plugin.name)
+    return frozenset(skipped)
+
+
+def _pre_score_one(
+    framework: Framework,
+    cycle: Cycle,
+    plugin: Any,
+    view: NodeView,
+    shared: dict[str, tuple[Any, Any]] | None,
+) -> Any:
+    if shared is not None and plugin.name in shared:
+        result, state = shared[plugin.name]
+        cycle.restore(plugin.name, state)
+        return result
+    cycle.open_for(plugin.name)
+    result = framework.call(plugin, "PreScore", plugin.pre_score, cycle, view)
+    cycle.open_for(None)
+    if result is not None and result is not Skip.SKIP:
+        raise PluginError(plugin.name, "PreScore", f"returned {result!r}, not None or SKIP")
+    if shared is not None:
+        shared[plugin.name] = (result, cycle.state_of(plugin.name))
+    return result
+
+
+def _refresh(framework: Framework, cycle: Cycle, answers: Answers, sharing: frozenset[str]) -> None:
+    def ask(number: int, view: NodeView) -> Ints:
+        return score_one(framework, cycle, framework.scorers[number], view)
+
+    answers.refresh_scores(cycle.snapshot, framework.score_readers(sharing), ask)
+
+
+def score_one(framework: Framework, cycle: Cycle, plugin: Any, view: NodeView) -> Ints:
+    """The raw scores of one plugin.
+
+    Raises:
+        PluginError: if it raises, or the answer is not int64 of shape (m,).
+    """
+    raw = framework.call(plugin, "Score", plugin.score, cycle, view)
+    _check_shape(plugin, "Score", raw, len(view))
+    return raw  # type: ignore[no-any-return]  # checked just above
+
+
+def normalize_one(
+    framework: Framework, cycle: Cycle, plugin: Any, raw: Ints, view: NodeView
+) -> Ints:
+    """The scores of one plugin, 0..100.
+
+    Raises:
+        PluginError: if it raises, or a score is out of range.
+    """
+    scores = raw
+    if hasattr(plugin, "normalize"):
+        scores = framework.call(
+            plugin, "NormalizeScore", plugin.normalize, cycle, read_only(raw), view
+        )
+        _check_shape(plugin, "NormalizeScore", scores, len(view))
+    lowest, highest = int(scores.min()), int(scores.max())
+    if lowest < MIN_SCORE or highest > MAX_SCORE:
+        wrong = lowest if lowest < MIN_SCORE else highest
+        raise PluginError(
+            plugin.name,
+            "Score",
+            f"returns an invalid score {wrong}, it should be in the range of "
+            f"[{MIN_SCORE}, {MAX_SCORE}] after normalizing",
+        )
+    return scores
+
+
+def _check_shape(plugin: Any, point: str, scores: Any, length: int) -> None:
+    if not isinstance(scores, np.ndarray) or scores.dtype != np.int64 or scores.shape != (length,):
+        shape = getattr(scores, "shape", None)
+        kind = getattr(scores, "dtype", type(scores).__name__)
+        raise PluginError(
+            plugin.name, point, f"scores are {kind} of shape {shape}, not int64 of ({length},)"
+        )
+
+
+def default_normalize(scores: Ints, *, reverse: bool = False) -> Ints:
+    """Scale raw scores so that the highest becomes 100; ``reverse`` makes that one 0 instead.
+
+    All zero: they stay zero, or all become 100 in reverse. Raw scores are not negative.
+
+    Source: plugins/helper/normalize_score.go (DefaultNormalizeScore).
+    """
+    highest = int(scores.max()) if len(scores) else 0
+    if highest == 0:
+        return np.full(len(scores), MAX_SCORE, dtype=np.int64) if reverse else scores
+    scaled = scores * MAX_SCORE // highest
+    return MAX_SCORE - scaled if reverse else scaled

@@ -1,0 +1,237 @@
+"""The nodes as a plugin sees them: columns of m worlds.
+
+A world is one row, perhaps with pods added that are not there or removed that are: a nominated
+pod that may come, victims that may go. A filter does not notice the difference, so the same code
+decides real placements, the second look at nominated nodes, and preemption's dry runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework.node_info import NodeInfo
+from mooring.objects.node import Taint
+from mooring.state.labels import LabelColumn
+from mooring.state.nodes import NodeTable, Scalar, read_only
+from mooring.state.pods import PodInfo
+from mooring.state.ports import HostPort, conflicts
+from mooring.state.snapshot import Snapshot
+
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+Bools = npt.NDArray[np.bool_]
+
+#: The pods that are added to or removed from each of m worlds.
+PodsPerWorld = Sequence[tuple[PodInfo, ...]]
+
+
+class NodeView:
+    """m worlds as columns of shape (m,), all read-only. Row numbers may repeat.
+
+    Example::
+
+        free = nodes.allocatable("cpu") - nodes.requested("cpu")
+        return Verdicts.refuse(free < cycle.pod.requests["cpu"], Reject("Insufficient cpu"))
+    """
+
+    __slots__ = ("_added", "_length", "_removed", "_rows", "snapshot")
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        rows: Rows | None = None,
+        *,
+        added: PodsPerWorld | None = None,
+        removed: PodsPerWorld | None = None,
+    ) -> None:
+        """``rows`` None = every row of the table from 0 on, and every one of them has a node."""
+        self.snapshot = snapshot
+        self._rows = rows
+        self._length = snapshot.nodes.size if rows is None else len(rows)
+        self._added = added
+        self._removed = removed
+
+    @classmethod
+    def everything(cls, snapshot: Snapshot) -> NodeView:
+        """Every node, as it is."""
+        nodes = snapshot.nodes
+        if len(nodes) == nodes.size:
+            return cls(snapshot)
+        return cls(snapshot, np.flatnonzero(nodes.alive[: nodes.size]))
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        """The worlds as plain objects; far slower than columns."""
+        return (self.info(position) for position in range(self._length))
+
+    # -- which nodes ------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> Rows:
+        """The row of each world, intp."""
+        if self._rows is None:
+            return np.arange(self._length, dtype=np.intp)
+        return self._rows
+
+    @property
+    def names(self) -> list[str]:
+        """The node name of each world."""
+        names = self._nodes.names
+        return [names[row] for row in self.rows.tolist()]
+
+    def info(self, position: int) -> NodeInfo:
+        """One world as a plain object."""
+        row = position if self._rows is None else int(self._rows[position])
+        added = self._added[position] if self._added is not None else ()
+        removed = self._removed[position] if self._removed is not None else ()
+        return NodeInfo(self.snapshot, row, added, removed)
+
+    # -- columns ----------------------------------------------------------------------------------
+
+    def allocatable(self, resource: str) -> Ints:
+        """The nodes' whole amount of ``resource``: millicores, bytes, units; 0 where unknown."""
+        return self._resource(self._nodes.allocatable, resource)
+
+    def requested(self, resource: str) -> Ints:
+        """What the pods in each world ask of ``resource``."""
+        amounts = self._resource(self._nodes.requested, resource)
+        if not self.has_deltas:
+            return amounts
+        return amounts + self._sum_over_pods(lambda pod: pod.usage.get(resource, 0))
+
+    def nonzero_requested(self, resource: str) -> Ints:
+        """As ``requested``, of cpu or memory, with defaults for containers that ask for none."""
+        index = ("cpu", "memory").index(resource)
+        amounts = self.take(self._nodes.nonzero_requested[index])
+        if not self.has_deltas:
+            return amounts
+        return amounts + self._sum_over_pods(lambda pod: pod.nonzero_usage[index])
+
+    @property
+    def pod_count(self) -> Ints:
+        """How many pods each world has."""
+        count = self.take(self._nodes.pod_count)
+        return count if not self.has_deltas else count + self._sum_over_pods(lambda _: 1)
+
+    @property
+    def allowed_pods(self) -> Ints:
+        """How many pods each node takes."""
+        return self.take(self._nodes.allowed_pods)
+
+    @property
+    def unschedulable(self) -> Bools:
+        """Which nodes are cordoned."""
+        return self.take(self._nodes.unschedulable)
+
+    @property
+    def taint_ids(self) -> npt.NDArray[np.int32]:
+        """The id of each node's set of taints; index ``taint_sets`` with it."""
+        return self.take(self._nodes.taint_ids)
+
+    @property
+    def taint_sets(self) -> list[tuple[Taint, ...] | None]:
+        """The sets of taints by id; None where an id is free."""
+        return self._nodes.taint_sets.values()
+
+    def label(self, key: str) -> tuple[npt.NDArray[np.int32], LabelColumn]:
+        """The codes of label ``key``, int32 shape (m,), -1 = absent, and what the codes mean."""
+        column = self._nodes.label(key)
+        return self.take(column.codes), column
+
+    def has_port_conflict(self, ports: Iterable[HostPort]) -> Bools:
+        """In which worlds some pod holds a host port that conflicts with one of ``ports``."""
+        wanted = tuple(ports)
+        if self._removed is not None:
+            return np.array([self._conflicts_in(at, wanted) for at in range(self._length)], bool)
+        taken = np.zeros(self._nodes.capacity, dtype=np.bool_)
+        taken[list(self._nodes.ports.rows_in_conflict(wanted))] = True
+        found: Bools = self.take(taken)
+        if self._added is None:
+            return found
+        added = [
+            any(conflicts(want, has) for pod in pods for has in pod.host_ports for want in wanted)
+            for pods in self._added
+        ]
+        return found | np.array(added, dtype=np.bool_)
+
+    def image(self, name: str) -> tuple[int, int, Bools]:
+        """An image's (size in bytes, number of nodes that have it, bool shape (m,): is it here)."""
+        here = np.zeros(self._nodes.capacity, dtype=np.bool_)
+        state = self._nodes.images.get(name)
+        if state is None:
+            return 0, 0, self.take(here)
+        here[list(state.rows)] = True
+        return state.size_bytes, len(state.rows), self.take(here)
+
+    # -- other worlds -----------------------------------------------------------------------------
+
+    @property
+    def has_deltas(self) -> bool:
+        """Whether any world may differ from what is really there."""
+        return self._added is not None or self._removed is not None
+
+    @property
+    def added(self) -> PodsPerWorld:
+        """The pods added to each world."""
+        return self._added if self._added is not None else [()] * self._length
+
+    @property
+    def removed(self) -> PodsPerWorld:
+        """The pods removed from each world."""
+        return self._removed if self._removed is not None else [()] * self._length
+
+    def plus(self, pods: PodsPerWorld) -> NodeView:
+        """The same worlds with ``pods[i]`` added to world i."""
+        both = [(*old, *new) for old, new in zip(self.added, pods, strict=True)]
+        return NodeView(self.snapshot, self.rows, added=both, removed=self._removed)
+
+    def without(self, pods: PodsPerWorld) -> NodeView:
+        """The same worlds with ``pods[i]`` removed from world i; they must be on that node."""
+        both = [(*old, *new) for old, new in zip(self.removed, pods, strict=True)]
+        return NodeView(self.snapshot, self.rows, added=self._added, removed=both)
+
+    def where(self, chosen: Bools | Rows) -> NodeView:
+        """Only some of the worlds: a bool mask of shape (m,), or positions."""
+        positions = (np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen).astype(np.intp)
+        rows = positions if self._rows is None else self._rows[positions]
+        picked = positions.tolist()
+        return NodeView(
+            self.snapshot,
+            rows,
+            added=None if self._added is None else [self._added[at] for at in picked],
+            removed=None if self._removed is None else [self._removed[at] for at in picked],
+        )
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    @property
+    def _nodes(self) -> NodeTable:
+        return self.snapshot.nodes
+
+    def take(self, column: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+        """The entries of a column over rows, shape (capacity,), that belong to these worlds."""
+        if self._rows is None:
+            return read_only(column[: self._length])
+        return read_only(column[self._rows])
+
+    def _resource(self, columns: Ints, resource: str) -> Ints:
+        index = self._nodes.resource_id(resource)
+        if index < 0:
+            return read_only(np.zeros(self._length, dtype=np.int64))
+        return self.take(columns[index])
+
+    def _sum_over_pods(self, amount: Callable[[PodInfo], int]) -> Ints:
+        sums = [
+            sum(map(amount, added)) - sum(map(amount, removed))
+            for added, removed in zip(self.added, self.removed, strict=True)
+        ]
+        return np.array(sums, dtype=np.int64)
+
+    def _conflicts_in(self, position: int, wanted: tuple[HostPort, ...]) -> bool:
+        used = self.info(position).used_ports()
+        return any(conflicts(want, has) for want in wanted for has in used)

@@ -1,0 +1,229 @@
+"""NodeAffinity: a pod's nodeSelector and node affinity, and the profile's added affinity."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.config.types import NodeAffinityArgs
+from mooring.errors import ConfigError
+from mooring.framework import (
+    SKIP,
+    Cycle,
+    Narrow,
+    NodeView,
+    Reject,
+    Status,
+    Verdicts,
+    default_normalize,
+)
+from mooring.framework.interface import Scores
+from mooring.framework.verdict import Skip
+from mooring.objects.selectors import (
+    CompiledNodeSelector,
+    NodeTerm,
+    PreferredNodeTerm,
+    RequiredNodeAffinity,
+    Requirement,
+    Selector,
+    SelectorError,
+    compile_node_selector,
+    preferred_node_terms,
+    required_node_affinity,
+)
+from mooring.state import Change, PodInfo
+
+Bools = npt.NDArray[np.bool_]
+
+REASON = "node(s) didn't match Pod's node affinity/selector"
+REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
+REASON_CONFLICT = "pod affinity terms conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAffinityState:
+    """What the pod insists on (for filter), and what it prefers (for score)."""
+
+    required: RequiredNodeAffinity
+    preferred: tuple[PreferredNodeTerm, ...] | None
+
+
+class NodeAffinity:
+    """Refuses nodes outside the required affinity of the pod, or of the profile.
+
+    Prefers those with the highest sum of weights of matching preferred terms.
+
+    Source: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go.
+    """
+
+    name = "NodeAffinity"
+    reads = Change.LABELS
+
+    def __init__(self, args: NodeAffinityArgs | None = None) -> None:
+        """``args.added_affinity`` is ANDed to the affinity of every pod.
+
+        Raises:
+            ConfigError: if it cannot be compiled.
+        """
+        added = args.added_affinity if args is not None else None
+        self._added_required: CompiledNodeSelector | None = None
+        self._added_preferred: tuple[PreferredNodeTerm, ...] | None = None
+        if added is None:
+            return
+        required = added.required_during_scheduling_ignored_during_execution
+        preferred = added.preferred_during_scheduling_ignored_during_execution
+        try:
+            self._added_required = compile_node_selector(required) if required else None
+            self._added_preferred = preferred_node_terms(preferred) if preferred else None
+        except SelectorError as error:
+            raise ConfigError(str(error), path="addedAffinity") from error
+        for problem in self._added_required.problems if self._added_required else ():
+            raise ConfigError(problem, path="addedAffinity")
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """The pod's nodeSelector and node affinity."""
+        affinity = pod.spec.affinity
+        if not pod.spec.node_selector and (affinity is None or affinity.node_affinity is None):
+            return ()
+        node_affinity = affinity.node_affinity if affinity is not None else None
+        return tuple(sorted(pod.spec.node_selector.items())), node_affinity
+
+    def pre_filter(self, cycle: Cycle) -> Status | Narrow | Skip | None:
+        """Skip a pod without requirements; narrow the nodes if every term names some."""
+        pod = cycle.pod.pod
+        required = required_node_affinity(pod)
+        if required.selects_everything and self._added_required is None:
+            return SKIP
+        cycle[self] = NodeAffinityState(required, None)
+        if required.affinity is None:
+            return None
+        names = _named_nodes(_required_fields(cycle.pod))
+        if names is None:
+            return None
+        return Narrow(names) if names else Reject(REASON_CONFLICT, resolvable=False)
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        """Refuse nodes outside the added affinity first, then those outside the pod's own."""
+        required: RequiredNodeAffinity = cycle[self].required
+        fits = matches_required(required, nodes)
+        enforced = self._added_required
+        if enforced is None:
+            return Verdicts.refuse(~fits, Reject(REASON, resolvable=False))
+        codes = np.where(fits, 0, 2)
+        codes[~matches_selector(enforced, nodes)] = 1
+        table: list[Status] = [
+            Reject(REASON_ENFORCED, resolvable=False),
+            Reject(REASON, resolvable=False),
+        ]
+        return Verdicts(codes.astype(np.uint16), table)
+
+    def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:  # noqa: ARG002
+        """Skip a pod without preferences, if the profile adds none.
+
+        Raises:
+            SelectorError: if a preferred term of the pod cannot be compiled.
+        """
+        affinity = cycle.pod.spec.affinity
+        own = affinity.node_affinity if affinity is not None else None
+        terms = own.preferred_during_scheduling_ignored_during_execution if own else ()
+        if not terms and self._added_preferred is None:
+            return SKIP
+        required = cycle[self].required if self in cycle else RequiredNodeAffinity()
+        cycle[self] = NodeAffinityState(required, preferred_node_terms(terms))
+        return None
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
+        """The sum of the weights of the preferred terms that match."""
+        total = np.zeros(len(nodes), dtype=np.int64)
+        for preferred in (*(self._added_preferred or ()), *(cycle[self].preferred or ())):
+            total += matches_term(preferred.term, nodes) * np.int64(preferred.weight)
+        return total
+
+    def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:  # noqa: ARG002
+        """The highest sum becomes 100."""
+        return default_normalize(scores)
+
+
+def matches_required(required: RequiredNodeAffinity, nodes: NodeView) -> Bools:
+    """Which nodes the pod's nodeSelector and required affinity select, bool shape (m,)."""
+    fits = matches_labels(required.labels, nodes)
+    if required.affinity is not None:
+        fits &= matches_selector(required.affinity, nodes)
+    return fits
+
+
+def matches_selector(selector: CompiledNodeSelector, nodes: NodeView) -> Bools:
+    """Which nodes at least one term selects; without terms none."""
+    found = np.zeros(len(nodes), dtype=np.bool_)
+    for term in selector.terms:
+        found |= matches_term(term, nodes)
+    return found
+
+
+def matches_term(term: NodeTerm, nodes: NodeView) -> Bools:
+    """Which nodes meet all conditions of one term; a faulty term selects none."""
+    if term.problem:
+        return np.zeros(len(nodes), dtype=np.bool_)
+    found = np.ones(len(nodes), dtype=np.bool_)
+    for condition in term.expressions:
+        found &= _matches_label(condition, nodes)
+    for condition in term.fields:
+        verdicts = [condition.matches_value(_field(condition.key, name)) for name in nodes.names]
+        found &= np.array(verdicts, dtype=np.bool_)
+    return found
+
+
+def matches_labels(selector: Selector, nodes: NodeView) -> Bools:
+    """Which nodes a label selector selects."""
+    if selector.selects_nothing:
+        return np.zeros(len(nodes), dtype=np.bool_)
+    found = np.ones(len(nodes), dtype=np.bool_)
+    for condition in selector.requirements:
+        found &= _matches_label(condition, nodes)
+    return found
+
+
+def _matches_label(condition: Requirement, nodes: NodeView) -> Bools:
+    """One condition, judged once per distinct value of the label and once for its absence."""
+    codes, column = nodes.label(condition.key)
+    judged = [
+        value is not None and condition.matches_value(value) for value in column.values.values()
+    ]
+    judged.append(condition.matches_value(None))  # code -1, MISSING, is the last entry
+    answers: Bools = np.array(judged, dtype=np.bool_)[codes]
+    return answers
+
+
+def _field(key: str, node_name: str) -> str:
+    return node_name if key == "metadata.name" else ""
+
+
+def _required_fields(pod: PodInfo) -> Iterable[tuple[Requirement, ...]]:
+    """The matchFields of each required term, as conditions."""
+    affinity = pod.spec.affinity
+    own = affinity.node_affinity if affinity is not None else None
+    required = own.required_during_scheduling_ignored_during_execution if own else None
+    for term in required.node_selector_terms if required else ():
+        yield tuple(Requirement(f.key, f.operator, f.values) for f in term.match_fields)
+
+
+def _named_nodes(terms: Iterable[tuple[Requirement, ...]]) -> frozenset[str] | None:
+    """The nodes that the terms name, if every one of them does.
+
+    United over the terms, and within a term what all of its fields agree on. None if a term names
+    no node, or if there is no term.
+    """
+    names: frozenset[str] | None = None
+    for fields in terms:
+        of_term: frozenset[str] | None = None
+        for condition in fields:
+            if condition.key == "metadata.name" and condition.operator == "In":
+                listed = frozenset(condition.values)
+                of_term = listed if of_term is None else of_term & listed
+        if of_term is None:
+            return None
+        names = of_term if names is None else names | of_term
+    return names

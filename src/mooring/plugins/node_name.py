@@ -1,0 +1,34 @@
+"""NodeName: a pod that names its node goes there or nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from mooring.framework import Cycle, NodeView, Reject, Verdicts
+from mooring.state import Change, PodInfo
+
+REASON = "node(s) didn't match the requested node name"
+
+
+class NodeName:
+    """Refuses every node but ``spec.nodeName``, if that is set.
+
+    Source: pkg/scheduler/framework/plugins/nodename/node_name.go.
+    """
+
+    name = "NodeName"
+    reads = Change.EXISTENCE
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """The node that the pod names."""
+        return pod.spec.node_name
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        """Refuse nodes with another name."""
+        wanted = cycle.pod.spec.node_name
+        if not wanted:
+            return Verdicts.feasible(len(nodes))
+        others = np.array([name != wanted for name in nodes.names], dtype=np.bool_)
+        return Verdicts.refuse(others, Reject(REASON, resolvable=False))

@@ -1,0 +1,138 @@
+"""NodeResourcesFit: is there room for the pod, and how much would be left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.config.types import NodeResourcesFitArgs, ScoringStrategy
+from mooring.errors import ConfigError
+from mooring.framework import Cycle, NodeView, Reject, Status, Verdicts
+from mooring.framework.interface import Scores
+from mooring.objects.requests import is_extended_resource_name
+from mooring.plugins import resource_scores
+from mooring.plugins.resource_scores import Share
+from mooring.state import Change, PodInfo
+
+TOO_MANY_PODS = "Too many pods"
+
+
+@dataclass(frozen=True, slots=True)
+class FitState:
+    """What has to fit, as (resource, amount) with amounts over 0, in the order of the reasons."""
+
+    requests: tuple[tuple[str, int], ...]
+
+
+class NodeResourcesFit:
+    """Refuses nodes without room for the pod, and scores the rest.
+
+    The strategy is LeastAllocated, MostAllocated or RequestedToCapacityRatio.
+
+    A node that could not take the pod even if it were empty is unresolvable; a full node is not,
+    and neither is one that only has too many pods.
+
+    Source: pkg/scheduler/framework/plugins/noderesources/fit.go.
+    """
+
+    name = "NodeResourcesFit"
+    reads = Change.ALLOCATABLE | Change.USAGE
+
+    def __init__(self, args: NodeResourcesFitArgs | None = None) -> None:
+        """Raises ConfigError if the scoring strategy is unknown or lacks its shape."""
+        args = args if args is not None else NodeResourcesFitArgs()
+        self._ignored = frozenset(args.ignored_resources)
+        self._ignored_groups = frozenset(args.ignored_resource_groups)
+        self._resources = args.scoring_strategy.resources
+        self._mean = _scorer(args.scoring_strategy)
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """What the pod asks for, to fit and to score."""
+        wanted = resource_scores.wanted(pod, self._resources, exact=False)
+        return tuple(pod.requests.items()), wanted
+
+    def pre_filter(self, cycle: Cycle) -> None:
+        """Note what has to fit."""
+        requests = cycle.pod.requests
+        first = [name for name in ("cpu", "memory", "ephemeral-storage") if name in requests]
+        scalars = sorted(name for name in requests if name not in first)
+        cycle[self] = FitState(
+            tuple(
+                (name, requests[name])
+                for name in (*first, *scalars)
+                if requests[name] > 0 and not self._is_ignored(name)
+            )
+        )
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        """Refuse nodes with too many pods or too little of something, with every such reason."""
+        state: FitState = cycle[self]
+        reasons = [TOO_MANY_PODS]
+        lacking = [nodes.pod_count >= nodes.allowed_pods]
+        hopeless = np.zeros(len(nodes), dtype=np.bool_)
+        for resource, amount in state.requests:
+            allocatable = nodes.allocatable(resource)
+            short = nodes.requested(resource) > allocatable - amount
+            if short.any():
+                reasons.append(f"Insufficient {resource}")
+                lacking.append(short)
+                hopeless |= allocatable < amount
+        if len(lacking) == 1 and not lacking[0].any():
+            return Verdicts.feasible(len(nodes))
+        return _combine(reasons, lacking, hopeless)
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
+        """The strategy's score for each node."""
+        wanted = resource_scores.wanted(cycle.pod, self._resources, exact=False)
+        shares = resource_scores.shares(nodes, self._resources, wanted, exact=False)
+        return self._mean(len(nodes), shares)
+
+    def _is_ignored(self, resource: str) -> bool:
+        if not is_extended_resource_name(resource):
+            return False
+        return resource in self._ignored or resource.split("/")[0] in self._ignored_groups
+
+
+def _combine(
+    reasons: list[str], lacking: list[npt.NDArray[np.bool_]], hopeless: npt.NDArray[np.bool_]
+) -> Verdicts:
+    """One status per combination of reasons that occurs."""
+    combination = hopeless.astype(np.int64)
+    for bit, short in enumerate(lacking, start=1):
+        combination |= short.astype(np.int64) << bit
+    combination[combination == 1] = 0  # hopeless for a reason that does not apply
+    codes = np.zeros(len(combination), dtype=np.uint16)
+    table: list[Status] = []
+    left = combination
+    while left.any():  # combinations are few: peel them off one by one
+        bits = int(left.max())
+        found = [reason for bit, reason in enumerate(reasons, start=1) if bits >> bit & 1]
+        table.append(Reject(*found, resolvable=not bits & 1))
+        here = left == bits
+        codes[here] = len(table)
+        left = np.where(here, 0, left)
+    return Verdicts(codes, table)
+
+
+def _scorer(strategy: ScoringStrategy) -> Callable[[int, list[Share]], Scores]:
+    """The function that turns shares into scores."""
+    if strategy.type == "LeastAllocated":
+        return lambda length, shares: resource_scores.weighted_mean(
+            length, shares, resource_scores.least_allocated
+        )
+    if strategy.type == "MostAllocated":
+        return lambda length, shares: resource_scores.weighted_mean(
+            length, shares, resource_scores.most_allocated
+        )
+    if strategy.type != "RequestedToCapacityRatio":
+        raise ConfigError("unknown strategy", path="scoringStrategy.type", value=strategy.type)
+    ratio = strategy.requested_to_capacity_ratio
+    if ratio is None or not ratio.shape:
+        raise ConfigError(
+            "must have at least one point", path="scoringStrategy.requestedToCapacityRatio.shape"
+        )
+    curve = resource_scores.capacity_ratio(ratio.shape)
+    return lambda length, shares: resource_scores.weighted_mean_of_positive(length, shares, curve)

@@ -1,0 +1,73 @@
+"""TaintToleration: taints keep pods away, or make a node less wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework import Cycle, NodeView, Reject, Verdicts, default_normalize
+from mooring.framework.interface import Scores
+from mooring.objects.node import Taint
+from mooring.objects.tolerations import PREFER_NO_SCHEDULE, first_untolerated, is_tolerated
+from mooring.state import Change, PodInfo
+
+REASON = "node(s) had untolerated taint(s)"
+
+
+class TaintToleration:
+    """Refuses nodes with a hard taint that the pod does not tolerate.
+
+    Of the others it prefers those with the fewest soft taints that the pod does not tolerate.
+    Nodes share few sets of taints, so each set is judged once and looked up by its id.
+
+    Source: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go.
+    """
+
+    name = "TaintToleration"
+    reads = Change.TAINTS
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """The pod's tolerations."""
+        return pod.spec.tolerations
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        """Refuse nodes with an untolerated NoSchedule or NoExecute taint."""
+        tolerations = cycle.pod.spec.tolerations
+
+        def refuses(taints: tuple[Taint, ...]) -> bool:
+            return first_untolerated(taints, tolerations) is not None
+
+        refused = _by_taint_set(nodes, refuses) != 0
+        return Verdicts.refuse(refused, Reject(REASON, resolvable=False))
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
+        """The number of PreferNoSchedule taints that the pod does not tolerate."""
+        soft = [
+            toleration
+            for toleration in cycle.pod.spec.tolerations
+            if toleration.effect in ("", PREFER_NO_SCHEDULE)
+        ]
+
+        def intolerable(taints: tuple[Taint, ...]) -> int:
+            return sum(
+                taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, soft)
+                for taint in taints
+            )
+
+        return _by_taint_set(nodes, intolerable)
+
+    def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:  # noqa: ARG002
+        """The fewest taints become 100; without any, every node has 100."""
+        return default_normalize(scores, reverse=True)
+
+
+def _by_taint_set(
+    nodes: NodeView, judge: Callable[[tuple[Taint, ...]], int]
+) -> npt.NDArray[np.int64]:
+    """``judge`` of each node's taints, int64 shape (m,), called once per distinct set."""
+    judged = [judge(taints) if taints else 0 for taints in nodes.taint_sets]
+    if not any(judged):
+        return np.zeros(len(nodes), dtype=np.int64)
+    return np.array(judged, dtype=np.int64)[nodes.taint_ids]
