@@ -1,0 +1,333 @@
+"""A scheduler without an API server: it decides on virtual time, one pod after another.
+
+This is all that ``simulate``, ``replay`` and ``explain`` need, and the shortest way to see how the
+parts fit together: a Cache, a Framework per profile, an attempt, and what follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+from mooring.clock import Clock, Rng, VirtualClock
+from mooring.config import KubeSchedulerConfiguration, default_configuration
+from mooring.errors import ConfigError, PluginError, SchedulerError
+from mooring.framework import Attempt, Cycle, Diagnosis, Framework, binding
+from mooring.framework.registry import Registry, build, load_plugin
+from mooring.framework.verdict import Status
+from mooring.framework.waiting import WaitingPod
+from mooring.objects import Node, Pod
+from mooring.plugins import IN_TREE
+from mooring.sim.outcome import Outcome
+from mooring.state import Cache, NodeTable, PodInfo, Snapshot
+
+#: The plugins built so far: what a recording is compared on with ``--only-plugins own``.
+OWN: frozenset[str] = frozenset(IN_TREE)
+
+
+class OfflineHandle:
+    """What plugins get of the world when there is none.
+
+    Binding always works; waiting never ends before its deadline.
+    """
+
+    def __init__(self, cache: Cache, clock: VirtualClock, rng: Rng) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._rng = rng
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The present state."""
+        return self._cache.snapshot()
+
+    def monotonic_s(self) -> float:
+        """Virtual seconds."""
+        return self._clock.monotonic_s()
+
+    def random(self) -> float:
+        """From the run's seeded generator."""
+        return self._rng.random()
+
+    async def bind(self, pod: PodInfo, node_name: str) -> None:
+        """There is nobody to tell."""
+
+    async def until(
+        self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float
+    ) -> Any:
+        """Nothing changes by itself here: the deadline passes on the virtual clock."""
+        del predicate
+        self._clock.advance(deadline_s)
+        raise PluginError("", "wait", f"timed out after {deadline_s:g} s waiting for {kind} {key}")
+
+
+class Driver:
+    """One cluster and one configuration; decides on virtual time.
+
+    ``attempt`` decides and changes nothing; ``apply`` carries the outcome out. ``place``,
+    ``remove``, ``update`` and ``nominate`` put in place what others decided.
+    """
+
+    OWN = OWN
+
+    def __init__(
+        self,
+        objects: Iterable[Any],
+        *,
+        config: KubeSchedulerConfiguration | None = None,
+        plugins: Sequence[str | Any] = (),
+        rng: Rng,
+        clock: Clock,
+        node_order: Sequence[str] | None = None,
+        share_answers: bool = True,
+    ) -> None:
+        """Load the cluster and the plugins.
+
+        ``plugins`` are objects or ``module:attribute``; ``clock`` times them (decisions run on a
+        virtual clock of their own); ``node_order`` is checked against the order found.
+
+        Raises:
+            ConfigError: if the configuration, a plugin or ``node_order`` cannot be used.
+        """
+        self.cache = Cache()
+        self.time = VirtualClock()
+        self.handle = OfflineHandle(self.cache, self.time, rng)
+        self.next_start_index = 0
+        self._held: dict[str, tuple[Cycle, Outcome]] = {}
+        for obj in objects:
+            self.update(obj)
+        if node_order is not None:
+            self._check_order(node_order)
+        self._frameworks = self._load(
+            config or default_configuration(), plugins, clock, share_answers
+        )
+
+    def _load(
+        self,
+        config: KubeSchedulerConfiguration,
+        plugins: Sequence[str | Any],
+        clock: Clock,
+        share_answers: bool,
+    ) -> dict[str, Framework]:
+        registry = Registry(IN_TREE)
+        extra = [load_plugin(p, self.handle) if isinstance(p, str) else p for p in plugins]
+        frameworks = {}
+        for profile in config.profiles:
+            own = profile.percentage_of_nodes_to_score
+            percentage = own if own is not None else config.percentage_of_nodes_to_score or None
+            frameworks[profile.scheduler_name or ""] = build(
+                profile,
+                registry,
+                self.handle,
+                clock=clock,
+                extra=extra,
+                percentage_of_nodes_to_score=percentage,
+                share_answers=share_answers,
+            )
+        return frameworks
+
+    # -- what is there ------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The nodes as columns; read only."""
+        return self.cache.nodes
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """Score plugin -> weight, over all profiles (the first one to name it counts)."""
+        weights: dict[str, int] = {}
+        for framework in self._frameworks.values():
+            for name, weight in framework.profile.weights.items():
+                weights.setdefault(name, weight)
+        return weights
+
+    @property
+    def frameworks(self) -> dict[str, Framework]:
+        """SchedulerName -> Framework."""
+        return self._frameworks
+
+    def _check_order(self, node_order: Sequence[str]) -> None:
+        found = [self.nodes.names[row] for row in self.nodes.order.rows()]
+        for place, (expected, actual) in enumerate(zip(node_order, found, strict=False)):
+            if expected != actual:
+                raise ConfigError(
+                    f"does not follow from the objects, which give {actual!r}",
+                    path=f"node_order[{place}]",
+                    value=expected,
+                )
+        if len(node_order) != len(found):
+            raise ConfigError(
+                f"there are {len(found)} nodes", path="node_order", value=len(node_order)
+            )
+
+    # -- deciding -------------------------------------------------------------------------------
+
+    def attempt(
+        self, pod: Pod, *, start_index: int | None = None, explain: bool = False
+    ) -> Outcome:
+        """Decide where ``pod`` goes. Nothing is changed but the start index of the next walk.
+
+        ``explain`` takes the whole Decision down at once; otherwise ask for it before the cluster
+        changes.
+        """
+        info = PodInfo(pod)
+        framework = self._frameworks.get(pod.spec.scheduler_name or "default-scheduler")
+        if framework is None:
+            text = f'no profile has the schedulerName "{pod.spec.scheduler_name}"'
+            return Outcome.failed(info, text)
+        snapshot = self.cache.snapshot()
+        start = self.next_start_index if start_index is None else start_index
+        attempt = Attempt(snapshot, start)
+        cycle = framework.open(info, snapshot)
+        outcome = self._decide(framework, cycle, attempt)
+        if explain:
+            outcome.decision()
+        return outcome
+
+    def _decide(self, framework: Framework, cycle: Cycle, attempt: Attempt) -> Outcome:
+        try:
+            gate = framework.pre_enqueue(cycle.pod)
+            if gate is not None:
+                return Outcome.gated(cycle.pod, gate)
+            found = framework.decide(cycle, attempt)
+        except PluginError as error:
+            return Outcome.failed(cycle.pod, str(error), attempt)
+        if isinstance(found, Diagnosis):
+            self._advance(attempt, 0)
+            return Outcome.refused(cycle.pod, found, attempt)
+        if attempt.choice != "nominated":
+            self._advance(attempt, found.feasible_count)
+        return Outcome.placed(cycle, framework, found, attempt)
+
+    def _advance(self, attempt: Attempt, feasible_count: int) -> None:
+        """Move the start of the next walk past the nodes that this one looked at."""
+        node_count = len(self.nodes)
+        if attempt.refusals is not None and node_count:
+            seen = (
+                feasible_count + len(attempt.refusals.refused_rows()) if attempt.sampled else None
+            )
+            looked_at = node_count if seen is None else seen
+            self.next_start_index = (attempt.start_index + looked_at) % node_count
+
+    # -- carrying out ---------------------------------------------------------------------------
+
+    def apply(self, outcome: Outcome) -> Outcome:
+        """Carry a decision out: assume, Reserve, Permit, bind; returns what came of it.
+
+        A pod that Permit holds back is settled by ``settle``; an outcome without a node changes
+        nothing.
+        """
+        if outcome.node is None or outcome.cycle is None or outcome.framework is None:
+            return outcome
+        cycle, framework, node = outcome.cycle, outcome.framework, outcome.node
+        with self.cache.assume(cycle.pod.on_node(node), node) as held:
+            try:
+                refusal = binding.reserve(framework, cycle, node)
+                if refusal is None:
+                    answer = binding.permit(framework, cycle, node, now_s=self.time.monotonic_s())
+                    if isinstance(answer, WaitingPod):
+                        held.keep()
+                        self._held[cycle.pod.uid] = (cycle, outcome)
+                        return outcome
+                    refusal = answer
+                if refusal is None:
+                    refusal = self._bind(outcome)
+            except SchedulerError as error:
+                binding.unreserve(framework, cycle, node)
+                return Outcome.failed(cycle.pod, str(error))
+            if refusal is not None:
+                binding.unreserve(framework, cycle, node)
+                return Outcome.refused(cycle.pod, binding.refusal(node, refusal), None)
+            held.keep()
+        self.cache.confirm(cycle.pod.uid)
+        binding.post_bind(framework, cycle, node)
+        return outcome
+
+    def _bind(self, outcome: Outcome) -> Status | None:
+        """PreBind and Bind, run to their end at once."""
+        assert outcome.cycle is not None
+        assert outcome.framework is not None
+        node = outcome.node or ""
+        refusal: Status | None = _run(binding.pre_bind(outcome.framework, outcome.cycle, node))
+        if refusal is None:
+            refusal = _run(binding.bind(outcome.framework, outcome.cycle, node))
+        return refusal
+
+    def settle(self) -> list[Outcome]:
+        """Let time pass until no pod waits in Permit any more, and return what came of each."""
+        settled = []
+        while self._held:
+            for uid, (cycle, outcome) in list(self._held.items()):
+                waiting = outcome.framework.waiting.get(uid) if outcome.framework else None
+                if waiting is not None and waiting.verdict is not None:
+                    del self._held[uid]
+                    settled.append(self._finish(cycle, outcome, waiting))
+            deadlines = [f.waiting.next_deadline_s() for f in self._frameworks.values()]
+            if self._held and min(deadlines) < float("inf"):
+                self.time.advance(max(0.0, min(deadlines) - self.time.monotonic_s()))
+                for framework in self._frameworks.values():
+                    framework.waiting.expire(self.time.monotonic_s())
+        return settled
+
+    def _finish(self, cycle: Cycle, outcome: Outcome, waiting: WaitingPod) -> Outcome:
+        """What follows when a pod's wait in Permit is over."""
+        assert outcome.framework is not None
+        assert outcome.node is not None
+        framework, node = outcome.framework, outcome.node
+        framework.waiting.remove(cycle.pod.uid)
+        refusal = waiting.verdict if isinstance(waiting.verdict, Status) else self._bind(outcome)
+        if refusal is None:
+            self.cache.confirm(cycle.pod.uid)
+            binding.post_bind(framework, cycle, node)
+            return outcome
+        binding.unreserve(framework, cycle, node)
+        self.cache.forget(cycle.pod.uid)
+        return Outcome.refused(cycle.pod, binding.refusal(node, refusal), None)
+
+    # -- what others decided ----------------------------------------------------------------------
+
+    def update(self, obj: Any) -> None:
+        """An object is new, or is now like this. Kinds that no plugin reads yet are passed over."""
+        if isinstance(obj, Node):
+            self.cache.put_node(obj)
+        elif isinstance(obj, Pod) and obj.spec.node_name:
+            self.cache.put_pod(obj)
+        elif isinstance(obj, Pod) and obj.status.nominated_node_name:
+            self.nominate(obj, obj.status.nominated_node_name)
+
+    def place(self, pod: Pod, node_name: str) -> None:
+        """``pod``, whose spec names ``node_name``, is bound there."""
+        if pod.spec.node_name != node_name:
+            raise ConfigError("is not the pod's nodeName", path="node", value=node_name)
+        self.cache.put_pod(pod)
+
+    def remove(self, kind: str, namespace: str, name: str) -> None:
+        """An object is gone."""
+        if kind == "Node":
+            self.cache.remove_node(name)
+        elif kind == "Pod":
+            self.cache.remove_pod_by_key(f"{namespace}/{name}")
+
+    def nominate(self, pod: Pod, node_name: str) -> None:
+        """The pending ``pod`` waits for room on ``node_name``; "" = on none."""
+        if node_name:
+            self.cache.nominator.nominate(PodInfo(pod), node_name)
+        else:
+            self.cache.nominator.remove(pod.metadata.uid)
+
+
+def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine that never really waits.
+
+    Raises:
+        PluginError: if it does wait: offline there is nothing to wait for.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
+    coroutine.close()
+    raise PluginError(
+        "", "wait", "waited for something other than handle.until; nothing comes here"
+    )

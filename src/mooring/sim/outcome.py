@@ -1,0 +1,130 @@
+"""What an offline attempt came to."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mooring.decision import ERROR, GATED, SCHEDULED, UNSCHEDULABLE, Decision
+from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement
+from mooring.framework.verdict import Status
+from mooring.state import PodInfo
+
+
+class Outcome:
+    """Where a pod goes, or why nowhere.
+
+    ``result`` is one of scheduled, unschedulable, gated, error; ``node`` a name if scheduled;
+    ``message`` kube-scheduler's text otherwise; ``reasons`` counts each reason over the nodes.
+    """
+
+    __slots__ = (
+        "_attempt",
+        "_decision",
+        "_diagnosis",
+        "_message",
+        "cycle",
+        "framework",
+        "info",
+        "node",
+        "result",
+    )
+
+    def __init__(self, info: PodInfo, result: str) -> None:
+        self.info = info
+        self.result = result
+        self.node: str | None = None
+        self.cycle: Cycle | None = None
+        self.framework: Framework | None = None
+        self._attempt: Attempt | None = None
+        self._diagnosis: Diagnosis | None = None
+        self._message = ""
+        self._decision: Decision | None = None
+
+    @classmethod
+    def placed(
+        cls, cycle: Cycle, framework: Framework, placement: Placement, attempt: Attempt
+    ) -> Outcome:
+        """A node was found."""
+        outcome = cls(cycle.pod, SCHEDULED)
+        outcome.node = placement.node_name
+        outcome.cycle, outcome.framework, outcome._attempt = cycle, framework, attempt
+        return outcome
+
+    @classmethod
+    def refused(cls, info: PodInfo, diagnosis: Diagnosis, attempt: Attempt | None) -> Outcome:
+        """No node can take the pod."""
+        outcome = cls(info, UNSCHEDULABLE)
+        outcome._diagnosis, outcome._attempt = diagnosis, attempt
+        return outcome
+
+    @classmethod
+    def gated(cls, info: PodInfo, gate: Status) -> Outcome:
+        """A PreEnqueue plugin holds the pod back."""
+        outcome = cls(info, GATED)
+        outcome._diagnosis = Diagnosis(0)
+        outcome._diagnosis.note_plugin(gate)
+        outcome._message = gate.message
+        return outcome
+
+    @classmethod
+    def failed(cls, info: PodInfo, message: str, attempt: Attempt | None = None) -> Outcome:
+        """The attempt broke off with an error."""
+        outcome = cls(info, ERROR)
+        outcome._message, outcome._attempt = message, attempt
+        return outcome
+
+    @property
+    def pod(self) -> object:
+        """The pod as it was decided about."""
+        return self.info.pod
+
+    @property
+    def message(self) -> str:
+        """kube-scheduler's text for a pod that got no node, "" for one that did."""
+        if self._message or self._diagnosis is None:
+            return self._message
+        return self._diagnosis.message
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Reason -> number of nodes it ruled out."""
+        diagnosis = self._diagnosis
+        if diagnosis is None or self.result == GATED:
+            return {self._message: 1} if self._message else {}
+        if diagnosis.node_count == 0:
+            return {diagnosis.message: 1}
+        counts = dict(diagnosis.reasons)
+        whole = diagnosis.pre_filter
+        if whole is not None:
+            counts.update(dict.fromkeys(whole.reasons, diagnosis.node_count))
+        if diagnosis.absent is not None:
+            counts.update(dict.fromkeys(diagnosis.absent.reasons, diagnosis.absent_count))
+        return counts
+
+    def decision(self) -> Decision:
+        """The whole record; ask before the cluster changes (afterwards the first answer stays).
+
+        Raises:
+            InvariantViolation: if it is asked for the first time after the cluster has changed.
+        """
+        if self._decision is None:
+            self._decision = self._build()
+        return self._decision
+
+    def _build(self) -> Decision:
+        if self.result == GATED or self._attempt is None:
+            plugins = sorted(self._diagnosis.unschedulable_plugins) if self._diagnosis else []
+            return Decision(
+                result=self.result,
+                node=None,
+                tied=(),
+                rejected={},
+                unschedulable_plugins=tuple(plugins),
+                pending_plugins=(),
+                reason="SchedulerError" if self.result == ERROR else None,
+                message=self.message,
+            )
+        decision = self._attempt.decision(self.result, node=self.node, diagnosis=self._diagnosis)
+        if self.result == ERROR:
+            return replace(decision, reason="SchedulerError", message=self._message)
+        return decision

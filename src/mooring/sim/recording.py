@@ -1,0 +1,319 @@
+"""Recordings: a cluster, a configuration, and what was decided for one pod after another.
+
+Reads and writes the form ``recording/1`` (``tests/parity/data/README.md`` describes every field).
+kube-scheduler's recordings are one line of JSON. Ours can be a thousand times larger (8 000 pods
+on 1 000 nodes: about 2 GiB of scores), so ``RecordingWriter`` puts every step on a line of its own
+and ``RecordingReader`` reads such a file step by step; either reader reads either file.
+
+Pods and objects stay what they are on the wire: dicts. The replay turns them into structs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final, cast
+
+import msgspec
+
+from mooring.decision import Decision, bad_json, check_decision
+from mooring.errors import ConfigError
+
+FORMAT: Final = "recording/1"
+
+#: A file that has to be held in memory as a whole; kube-scheduler's recordings are <= 4 MiB.
+MAX_WHOLE_BYTES: Final = 512 << 20
+#: A file that is read step by step: 8 000 pods on 1 200 nodes need 2 GiB.
+MAX_TEXT_BYTES: Final = 8 << 30
+#: One line: the cluster itself, or one step; 15 000 nodes with twenty plugins need 20 MiB.
+MAX_LINE_BYTES: Final = 256 << 20
+#: A gzip bomb is 1000:1, a recording 20:1; small files are let through whatever they look like.
+MAX_RATIO: Final = 200
+RATIO_FREE_BYTES: Final = 64 << 20
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_STEPS_OPEN: Final = b'"steps":[\n'
+#: Level 6 takes four times as long and saves a fifth.
+_GZIP_LEVEL: Final = 3
+
+Document = dict[str, Any]
+
+
+class Effects(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What changed besides the decision itself.
+
+    ``deleted`` holds "resource namespace/name"; ``updated`` whole objects; ``nominated`` maps
+    "namespace/name" of a pod to its ``status.nominatedNodeName`` ("" = none).
+    """
+
+    start_time: str | None = None
+    deleted: tuple[str, ...] = ()
+    updated: tuple[Document, ...] = ()
+    nominated: dict[str, str] = {}
+    extended_resource_claim_status: Document | None = None
+
+
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One attempt at one pod: what the scheduler was given, what it decided, what came of it."""
+
+    pod: Document
+    attempt: int
+    start_index: int
+    decision: Decision
+    effects: Effects | None = None
+
+    @property
+    def pod_key(self) -> str:
+        """``namespace/name`` of the pod."""
+        return object_key(self.pod)
+
+
+class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A whole recording; ``node_order`` is the order in which the scheduler lists the nodes."""
+
+    format: str
+    name: str
+    family: str
+    seed: int
+    upstream: str
+    config: Document | None
+    node_order: tuple[str, ...]
+    objects: tuple[Document, ...]
+    steps: tuple[Step, ...]
+
+
+class RecordingReader:
+    """A recording that is read step by step: memory holds the cluster and one step.
+
+    ``header`` is the recording without its steps. Iterate once; a step that is broken raises when
+    it is reached.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.json"
+        >>> write_recording(path, Recording(FORMAT, "a", "mine", 1, "", None, (), (), ()))
+        >>> with RecordingReader(path) as reader:
+        ...     reader.header.name, list(reader)
+        ('a', [])
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Open the file and read everything up to the first step.
+
+        Raises:
+            ConfigError: the file cannot be read, is no recording, or breaks a limit.
+        """
+        self.file = str(path)
+        self._whole: tuple[Step, ...] | None = None
+        self._read_bytes = 0
+        self._stream, self._is_packed = _open_binary(self.file)
+        try:
+            self.header = self._read_header()
+        except BaseException:
+            self._stream.close()
+            raise
+
+    def __enter__(self) -> RecordingReader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stream.close()
+
+    def __iter__(self) -> Iterator[Step]:
+        """The steps, in order.
+
+        Raises:
+            ConfigError: a step is broken, or the file ends before the recording does.
+        """
+        if self._whole is not None:
+            yield from self._whole
+            return
+        index = 0
+        while (line := self._line()).strip() != b"]}":
+            if not line:
+                raise ConfigError("ends in the middle of the recording", file=self.file)
+            yield self._step(line, index)
+            index += 1
+
+    def _read_header(self) -> Recording:
+        first = self._line()
+        if first.endswith(_STEPS_OPEN):
+            return self._decode(first + b"]}")
+        recording = self._decode(first + self._rest(len(first)))
+        for index, step in enumerate(recording.steps):
+            check_decision(step.decision, file=self.file, path=f"steps[{index}].decision")
+        self._whole = recording.steps
+        return msgspec.structs.replace(recording, steps=())
+
+    def _decode(self, text: bytes) -> Recording:
+        try:
+            found = msgspec.json.decode(text, type=_Format).format
+            if found != FORMAT:
+                raise ConfigError(f"must be {FORMAT}", file=self.file, path="format", value=found)
+            return msgspec.json.decode(text, type=Recording)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise bad_json(error, file=self.file) from error
+
+    def _step(self, line: bytes, index: int) -> Step:
+        path = f"steps[{index}]"
+        try:
+            step = msgspec.json.decode(line.rstrip(b",\n"), type=Step)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise bad_json(error, file=self.file, path=path) from error
+        check_decision(step.decision, file=self.file, path=f"{path}.decision")
+        return step
+
+    def _line(self) -> bytes:
+        line = self._read(self._stream.readline, MAX_LINE_BYTES + 1)
+        if len(line) > MAX_LINE_BYTES:
+            raise ConfigError(f"a line is longer than {MAX_LINE_BYTES} bytes", file=self.file)
+        self._read_bytes += len(line)
+        if self._read_bytes > MAX_TEXT_BYTES:
+            raise ConfigError(f"is larger than {MAX_TEXT_BYTES} bytes", file=self.file)
+        return line
+
+    def _rest(self, already_bytes: int) -> bytes:
+        """What follows the first line of a file that was not written by us."""
+        limit = MAX_WHOLE_BYTES
+        if self._is_packed:
+            packed_bytes = os.path.getsize(self.file)
+            limit = min(limit, max(RATIO_FREE_BYTES, packed_bytes * MAX_RATIO))
+        text = self._read(self._stream.read, max(limit - already_bytes, 0) + 1)
+        if already_bytes + len(text) > limit:
+            raise ConfigError(f"is larger than {limit} bytes when unpacked", file=self.file)
+        return text
+
+    def _read(self, read: Any, size: int) -> bytes:
+        try:
+            return bytes(read(size))
+        except (OSError, EOFError, zlib.error) as error:
+            raise ConfigError(f"cannot be read: {error}", file=self.file) from error
+
+
+class RecordingWriter:
+    """Writes a recording step by step; the file appears under its name only when it is complete.
+
+    A name that ends in ``.gz`` is compressed. Equal recordings give equal bytes.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.json.gz"
+        >>> with RecordingWriter(path, Recording(FORMAT, "a", "", 1, "", None, (), (), ())):
+        ...     pass
+        >>> read_recording(path).name
+        'a'
+    """
+
+    def __init__(self, path: str | Path, header: Recording) -> None:
+        """Start the file beside its final name with everything but the steps.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        self._path = str(path)
+        self._partial = f"{self._path}.partial"
+        self._encoder = msgspec.json.Encoder()
+        self._separator = b""
+        self._pack: gzip.GzipFile | None = None
+        try:
+            self._file: IO[bytes] = open(self._partial, "wb")  # noqa: SIM115 - closed in __exit__
+        except OSError as error:
+            raise ConfigError(f"cannot be written: {error.strerror}", file=self._path) from error
+        if self._path.endswith(".gz"):
+            self._pack = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0)
+        text = self._encoder.encode(msgspec.structs.replace(header, steps=()))
+        self._write(text.removesuffix(b"]}") + b"\n")
+
+    def __enter__(self) -> RecordingWriter:
+        return self
+
+    def add(self, step: Step) -> None:
+        """Append one step."""
+        self._write(self._separator + self._encoder.encode(step))
+        self._separator = b",\n"
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Finish the file and give it its name, or remove it if the run failed."""
+        if kind is None:
+            self._write((b"\n" if self._separator else b"") + b"]}\n")
+        if self._pack is not None:
+            self._pack.close()
+        self._file.close()
+        if kind is None:
+            os.replace(self._partial, self._path)
+        else:
+            os.unlink(self._partial)
+
+    def _write(self, data: bytes) -> None:
+        (self._pack or self._file).write(data)
+
+
+class _Format(msgspec.Struct):
+    format: str
+
+
+def read_recording(path: str | Path) -> Recording:
+    """Read a recording whole, packed with gzip or plain.
+
+    Raises:
+        ConfigError: the file cannot be read, is no recording, breaks a limit, or holds a decision
+            that contradicts itself.
+    """
+    with RecordingReader(path) as reader:
+        return msgspec.structs.replace(reader.header, steps=tuple(reader))
+
+
+def write_recording(path: str | Path, recording: Recording) -> None:
+    """Write a recording whole; see ``RecordingWriter``."""
+    with RecordingWriter(path, recording) as writer:
+        for step in recording.steps:
+            writer.add(step)
+
+
+def object_key(document: Document) -> str:
+    """``namespace/name`` of an object as it is on the wire; only the name without a namespace."""
+    metadata = document.get("metadata") or {}
+    name = str(metadata.get("name", ""))
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{name}" if namespace else name
+
+
+def _open_binary(file: str) -> tuple[IO[bytes], bool]:
+    """The file's text, and whether it is packed."""
+    try:
+        stream = open(file, "rb")  # noqa: SIM115 - the reader closes it
+        magic = stream.read(2)
+        stream.seek(0)
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise ConfigError(problem, file=file) from error
+    if magic != _GZIP_MAGIC:
+        return stream, False
+    return cast("IO[bytes]", _OwningGzip(stream)), True
+
+
+class _OwningGzip(gzip.GzipFile):
+    """A GzipFile that closes the file it reads from."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._owned = stream
+        super().__init__(fileobj=stream, mode="rb")
+
+    def close(self) -> None:
+        super().close()
+        self._owned.close()
