@@ -103,7 +103,7 @@ def _build(value: Any) -> KubeSchedulerConfiguration | Sequence[Fault]:
         return faults
     written: KubeSchedulerConfiguration = strict.build(plain, KubeSchedulerConfiguration)
     complete = with_defaults(_with_typed_args(written))
-    return check(complete) or complete
+    return check(complete, written=written) or complete
 
 
 def _type_faults(value: Any) -> list[Fault]:
@@ -130,7 +130,7 @@ def _check_plugin_args(plain: Any, faults: list[Fault]) -> None:
             if struct is None:
                 continue
             path: Path = ("profiles", i, "pluginConfig", j, "args")
-            args = entry.get("args") or {}
+            args = {} if entry.get("args") is None else entry["args"]
             if isinstance(args, dict):
                 args = _without_type(args, entry["name"] + "Args", path, faults)
             entry["args"] = strict.checked(args, struct, path, faults)

@@ -3,12 +3,14 @@
 The texts are upstream's. Arguments of plugins have their own page: ``validation_args``.
 
 Source: pkg/scheduler/apis/config/validation/validation.go, component-base config/validation.
-Differs: the arguments of NodeResourcesFit are checked here (upstream: when the plugin is made); an
-extender over HTTPS without any CA is refused unless the file says ``insecure: true``.
+Differs: what upstream finds only when it starts to work is found here (arguments of
+NodeResourcesFit, removed plugins under multiPoint, a renewDeadline too short for a retry);
+an extender over HTTPS without any CA is refused unless the file says ``insecure: true``.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator
 
 from mooring.config.faults import Fault
@@ -35,12 +37,20 @@ _DURATIONS = (
     ("renewDeadline", "renew_deadline_s"),
     ("retryPeriod", "retry_period_s"),
 )
+_TLS_DATA = (("certData", "cert_data"), ("keyData", "key_data"), ("caData", "ca_data"))
 #: client-go renews only if the deadline leaves room for a retry that comes this much later.
 _JITTER_FACTOR = 1.2
 
 
-def check(config: KubeSchedulerConfiguration) -> list[Fault]:
-    """Everything that is wrong with a configuration whose defaults are filled in."""
+def check(
+    config: KubeSchedulerConfiguration, *, written: KubeSchedulerConfiguration
+) -> list[Fault]:
+    """Everything that is wrong with a configuration whose defaults are filled in.
+
+    Args:
+        config: The complete configuration.
+        written: As the file has it: merging moves plugins, and paths are those of the file.
+    """
     faults = [
         *_client_connection(config.client_connection),
         *_leader_election(config.leader_election),
@@ -50,6 +60,8 @@ def check(config: KubeSchedulerConfiguration) -> list[Fault]:
         faults.append(Fault(("parallelism",), problem, config.parallelism))
     for i, profile in enumerate(config.profiles):
         faults.extend(_profile(profile, ("profiles", i)))
+    for i, profile in enumerate(written.profiles):
+        faults.extend(_removed_plugins(profile.plugins, ("profiles", i, "plugins")))
     faults.extend(_scheduler_names(config.profiles))
     faults.extend(_common_queue_sort(config.profiles))
     faults.extend(_percentage(config.percentage_of_nodes_to_score, ()))
@@ -106,7 +118,6 @@ def _profile(profile: Profile, path: Path) -> Iterator[Fault]:
     if not profile.scheduler_name:
         yield Fault((*path, "schedulerName"), "is required")
     yield from _percentage(profile.percentage_of_nodes_to_score, path)
-    yield from _removed_plugins(profile.plugins, path)
     enabled = names_enabled(profile.plugins)
     seen: set[str] = set()
     for i, entry in enumerate(profile.plugin_config):
@@ -125,7 +136,7 @@ def _removed_plugins(plugins: Plugins, path: Path) -> Iterator[Fault]:
         for i, entry in enumerate(plugins.at(point).enabled):
             if entry.name in REMOVED_PLUGINS:
                 name = Plugins.__struct_encode_fields__[Plugins.__struct_fields__.index(point)]
-                yield Fault((*path, "plugins", name, "enabled", i), _removed_text(), entry.name)
+                yield Fault((*path, name, "enabled", i), _removed_text(), entry.name)
 
 
 def _removed_text() -> str:
@@ -189,6 +200,11 @@ def _extenders(extenders: tuple[Extender, ...]) -> Iterator[Fault]:
 
 def _extender_trust(extender: Extender, path: Path) -> Iterator[Fault]:
     tls = extender.tls_config
+    for name, attribute in _TLS_DATA if tls else ():
+        try:
+            b64decode(getattr(tls, attribute), validate=True)
+        except ValueError:
+            yield Fault((*path, "tlsConfig", name), "is not base64")
     if not extender.enable_https or (tls and (tls.insecure or tls.ca_file or tls.ca_data)):
         return
     problem = (

@@ -9,14 +9,14 @@ the same code with all rows, and a test holds the two equal.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from mooring.framework.refusals import NOT_VISITED, Refusals
-from mooring.framework.verdict import Verdicts
+from mooring.framework.verdict import Status, Verdicts
 from mooring.framework.view import NodeView
 from mooring.state.changes import Change
 from mooring.state.snapshot import Snapshot
@@ -26,8 +26,45 @@ MEMORY_LIMIT_BYTES = 64 << 20
 
 Rows = npt.NDArray[np.intp]
 
-#: Which plugin number, and what it reads: (number, own columns, columns of other nodes).
-Reader = tuple[int, int, int]
+
+class Reader(NamedTuple):
+    """A shareable plugin, and what its answer for a node depends on.
+
+    ``reads`` are columns of that node, ``reads_everywhere`` of others, both ``Change`` as ints.
+    """
+
+    number: int
+    reads: int
+    reads_everywhere: int
+    has_one_node_form: bool
+
+
+class AskFilter(Protocol):
+    """Calls filter plugin ``number``: about a view, or about one row."""
+
+    def many(self, number: int, view: NodeView) -> Verdicts:
+        """Verdicts for a view."""
+        ...
+
+    def one(self, number: int, row: int) -> Status | None:
+        """The status of one row."""
+        ...
+
+
+class AskScore(Protocol):
+    """Calls score plugin ``number``: about a view, or about one row."""
+
+    def many(self, number: int, view: NodeView) -> npt.NDArray[np.int64]:
+        """Raw scores for a view."""
+        ...
+
+    def one(self, number: int, row: int) -> int:
+        """The raw score of one row."""
+        ...
+
+
+#: Up to this many changed rows are asked about one by one where the plugin can do that.
+FEW_ROWS = 4
 
 _EXISTENCE = int(Change.EXISTENCE)
 _ALL = int(Change.ALL)
@@ -60,23 +97,27 @@ class Answers:
         self,
         snapshot: Snapshot,
         readers: list[Reader],
-        ask: Callable[[int, NodeView], Verdicts],
+        ask: AskFilter,
     ) -> None:
-        """Bring the refusals up to the snapshot; ``ask(p, nodes)`` calls filter plugin p."""
+        """Bring the refusals up to the snapshot."""
         if self._filter_generation == snapshot.generation:
             return
         rows, kinds = self._changed(snapshot, self._filter_generation)
         combine_all = rows is None
-        for number, reads, reads_everywhere in readers:
-            if rows is None or kinds & reads_everywhere:
+        for reader in readers:
+            number = reader.number
+            if rows is None or kinds & reader.reads_everywhere:
                 view = NodeView.everything(snapshot)
                 at = None if len(view) == snapshot.nodes.size else view.rows
+                self.refusals.write(number, at, ask.many(number, view))
                 combine_all = True
-            elif len(rows) and kinds & (reads | _EXISTENCE):
-                view, at = NodeView(snapshot, rows), rows
-            else:
+            elif not len(rows) or not kinds & (reader.reads | _EXISTENCE):
                 continue
-            self.refusals.write(number, at, ask(number, view))
+            elif reader.has_one_node_form and len(rows) <= FEW_ROWS:
+                for row in rows.tolist():
+                    self.refusals.write_one(number, row, ask.one(number, row))
+            else:
+                self.refusals.write(number, rows, ask.many(number, NodeView(snapshot, rows)))
         self._combine(snapshot, None if combine_all else rows, kinds)
         self._filter_generation = snapshot.generation
 
@@ -84,18 +125,24 @@ class Answers:
         self,
         snapshot: Snapshot,
         readers: list[Reader],
-        ask: Callable[[int, NodeView], npt.NDArray[np.int64]],
+        ask: AskScore,
     ) -> None:
-        """Bring the raw scores up to the snapshot; ``ask(s, nodes)`` calls score plugin s."""
+        """Bring the raw scores up to the snapshot."""
         if self._score_generation == snapshot.generation:
             return
         rows, kinds = self._changed(snapshot, self._score_generation)
-        for number, reads, reads_everywhere in readers:
-            if rows is None or kinds & reads_everywhere:
+        for reader in readers:
+            number, raw = reader.number, self.raw[reader.number]
+            if rows is None or kinds & reader.reads_everywhere:
                 view = NodeView.everything(snapshot)
-                self.raw[number][view.rows] = ask(number, view)
-            elif len(rows) and kinds & (reads | _EXISTENCE):
-                self.raw[number][rows] = ask(number, NodeView(snapshot, rows))
+                raw[view.rows] = ask.many(number, view)
+            elif not len(rows) or not kinds & (reader.reads | _EXISTENCE):
+                continue
+            elif reader.has_one_node_form and len(rows) <= FEW_ROWS:
+                for row in rows.tolist():
+                    raw[row] = ask.one(number, row)
+            else:
+                raw[rows] = ask.many(number, NodeView(snapshot, rows))
         self._score_generation = snapshot.generation
 
     def _combine(self, snapshot: Snapshot, rows: Rows | None, kinds: int) -> None:

@@ -102,6 +102,8 @@ def _check_partners(where: str, plugin: Any) -> None:
         ("pre_bind_pre_flight", "pre_bind"),
         ("shift", "pre_filter"),
         ("add_pod", "pre_filter"),
+        ("filter_node", "filter"),
+        ("score_node", "score"),
         ("remove_pod", "add_pod"),
         ("add_pod", "remove_pod"),
     ):

@@ -16,6 +16,7 @@ from mooring.errors import PluginError
 from mooring.framework.attempt import Attempt
 from mooring.framework.cycle import Cycle
 from mooring.framework.diagnosis import Diagnosis
+from mooring.framework.node_info import NodeInfo
 from mooring.framework.refusals import NOT_VISITED, Refusals
 from mooring.framework.runner import Framework
 from mooring.framework.selection import feasible_nodes_to_find, visiting_order
@@ -214,12 +215,33 @@ def _shared_refusals(
         sheet.set_many(snapshot.nodes.order.array() if rows is None else rows, 0)
         return sheet, is_shared
 
-    def ask(number: int, view: NodeView) -> Verdicts:
-        return filter_one(framework, cycle, framework.filters[number], view)
-
     readers = framework.filter_readers(sharing - cycle.skipped)
-    answers.refresh_filters(snapshot, readers, ask)
+    answers.refresh_filters(snapshot, readers, _Ask(framework, cycle))
     return answers.refusals, is_shared
+
+
+class _Ask:
+    """Calls the filters on behalf of the shared answers."""
+
+    __slots__ = ("_cycle", "_framework")
+
+    def __init__(self, framework: Framework, cycle: Cycle) -> None:
+        self._framework = framework
+        self._cycle = cycle
+
+    def many(self, number: int, view: NodeView) -> Verdicts:
+        """Verdicts for a view."""
+        plugin = self._framework.filters[number]
+        return filter_one(self._framework, self._cycle, plugin, view)
+
+    def one(self, number: int, row: int) -> Status | None:
+        """The status of one row."""
+        plugin = self._framework.filters[number]
+        node = NodeInfo(self._cycle.snapshot, row)
+        status = self._framework.call(plugin, "Filter", plugin.filter_node, self._cycle, node)
+        if status is not None and not isinstance(status, Status):
+            raise PluginError(plugin.name, "Filter", f"filter_node returned {status!r}")
+        return status
 
 
 def _run_live(framework: Framework, cycle: Cycle, sheet: Refusals, number: int) -> None:

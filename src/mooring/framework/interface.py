@@ -29,6 +29,10 @@ those columns of that one node, and the framework asks again only about nodes th
 ``reads_everywhere`` names columns of *other* nodes that matter too (how far an image has spread).
 A plugin without ``sign`` and ``reads`` is asked for every pod about every node still feasible.
 
+Mostly that is one node, the one that got the last pod, and columns of length 1 are slow. So such a
+plugin may answer about one node in plain ints as well: ``filter_node(cycle, node)`` and
+``score_node(cycle, node)``, which must say the same as ``filter`` and ``score``.
+
 **Worlds.** Filters also see nodes with pods added or removed (``NodeView.plus``, ``without``).
 What pre_filter noted of pods beyond the node itself has to follow: ``shift(state, nodes)`` returns
 the state for such a view, or ``add_pod``/``remove_pod`` change a state for one world.
@@ -206,6 +210,18 @@ class Shareable(Plugin, Protocol):
         ...
 
 
+class OneNode(Shareable, Protocol):
+    """A shareable plugin that can also answer about one node without columns."""
+
+    def filter_node(self, cycle: Cycle, node: NodeInfo) -> Status | None:
+        """As ``filter``, of one node."""
+        ...
+
+    def score_node(self, cycle: Cycle, node: NodeInfo) -> int:
+        """As ``score``, of one node."""
+        ...
+
+
 class Shift(Plugin, Protocol):
     """A plugin whose pre-filter state counts pods beyond the node.
 
@@ -295,6 +311,8 @@ EXTENSION_POINTS: dict[str, tuple[str, ...]] = {
 COMPANIONS: dict[str, tuple[str, ...]] = {
     "sign": ("pod",),
     "events": (),
+    "filter_node": ("cycle", "node"),
+    "score_node": ("cycle", "node"),
     "shift": ("cycle", "state", "nodes"),
     "add_pod": ("cycle", "state", "pod", "node"),
     "remove_pod": ("cycle", "state", "pod", "node"),

@@ -74,8 +74,8 @@ class NodeInfo:
         if self._pods is None:
             gone = {pod.uid for pod in self._removed}
             placed = self._snapshot.pods.on_row(self._row)
-            staying = [pod.info for pod in placed if pod.info.uid not in gone]
-            self._pods = (*staying, *self._added)
+            pods = (*(pod.info for pod in placed), *self._added)
+            self._pods = tuple(pod for pod in pods if pod.uid not in gone)
         return self._pods
 
     @property

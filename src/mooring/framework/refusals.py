@@ -64,6 +64,10 @@ class Refusals:
         else:
             self.codes[plugin][rows] = codes
 
+    def write_one(self, plugin: int, row: int, status: Status | None) -> None:
+        """As ``write``, of one row."""
+        self.codes[plugin][row] = 0 if status is None else self._number(plugin, status)
+
     def combine(self, rows: Rows | None, size: int) -> None:
         """Find the first refusal of each of ``rows`` (None = rows 0 to ``size``) anew."""
         if rows is None:
@@ -100,17 +104,19 @@ class Refusals:
     def _translate(self, plugin: int, verdicts: Verdicts) -> npt.NDArray[np.uint16]:
         """The verdicts' codes in terms of this sheet's table."""
         table = verdicts.table
-        known = self._known[plugin]
-        numbers = [0]
-        for status in table:
-            number = known.get(status)
-            if number is None:
-                number = known[status] = len(known) + 1
-                self.tables[plugin].append(status.named(self.plugins[plugin]))
-            numbers.append(number)
+        numbers = [0, *(self._number(plugin, status) for status in table)]
         if numbers == list(range(len(numbers))):
             return verdicts.codes
         return np.array(numbers, dtype=np.uint16)[verdicts.codes]
+
+    def _number(self, plugin: int, status: Status) -> int:
+        """The number of a status in the plugin's table, where it is put if it is new."""
+        known = self._known[plugin]
+        number = known.get(status)
+        if number is None:
+            number = known[status] = len(known) + 1
+            self.tables[plugin].append(status.named(self.plugins[plugin]))
+        return number
 
     def _first(self, row: int) -> int:
         for plugin, codes in enumerate(self.codes):

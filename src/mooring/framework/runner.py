@@ -82,8 +82,8 @@ class Framework:
             raise ConfigError(f"a profile runs at most {MAX_FILTERS} filters", value=len(names))
         self._answers = AnswerCache(names, len(self.scorers))
         sharers = {plugin.name for plugin in self._sharers}
-        self._filter_readers = _readers(self.filters, sharers)
-        self._score_readers = _readers(self.scorers, sharers)
+        self._filter_readers = _readers(self.filters, sharers, "filter_node")
+        self._score_readers = _readers(self.scorers, sharers, "score_node")
 
     def plugins(self, point: str) -> Sequence[Any]:
         """The plugins of an extension point, in order."""
@@ -207,11 +207,23 @@ def _distinct(plugins: Mapping[str, Sequence[Any]]) -> list[Any]:
     return list(found.values())
 
 
-def _readers(plugins: Sequence[Any], sharers: set[str]) -> list[tuple[str, Reader]]:
-    """Name, number and columns read of the plugins that may share; plain ints, since flags of
-    ``Change`` are ten times slower to combine."""
+def _readers(
+    plugins: Sequence[Any], sharers: set[str], one_node_method: str
+) -> list[tuple[str, Reader]]:
+    """Name, number and columns read of the plugins that may share.
+
+    The columns are plain ints: flags of ``Change`` are ten times slower to combine.
+    """
     return [
-        (plugin.name, (number, int(plugin.reads), int(getattr(plugin, "reads_everywhere", 0))))
+        (
+            plugin.name,
+            Reader(
+                number,
+                int(plugin.reads),
+                int(getattr(plugin, "reads_everywhere", 0)),
+                hasattr(plugin, one_node_method),
+            ),
+        )
         for number, plugin in enumerate(plugins)
         if plugin.name in sharers
     ]

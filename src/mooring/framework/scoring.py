@@ -17,6 +17,7 @@ from mooring.framework.attempt import Attempt
 from mooring.framework.cycle import Cycle
 from mooring.framework.filtering import Feasible
 from mooring.framework.interface import MAX_SCORE, MIN_SCORE
+from mooring.framework.node_info import NodeInfo
 from mooring.framework.runner import Framework, Placement
 from mooring.framework.selection import first_in_heap, ranks_of, visiting_order
 from mooring.framework.verdict import Skip
@@ -74,7 +75,8 @@ def total_scores(
     answers, sharing = framework.answers(cycle)
     skipped = pre_score(framework, cycle, view, answers, sharing)
     if answers is not None:
-        _refresh(framework, cycle, answers, sharing - skipped)
+        readers = framework.score_readers(sharing - skipped)
+        answers.refresh_scores(cycle.snapshot, readers, _Ask(framework, cycle))
     total = np.zeros(len(view), dtype=np.int64)
     for number, plugin in enumerate(framework.scorers):
         if plugin.name in skipped:
@@ -129,11 +131,28 @@ def _pre_score_one(
     return result
 
 
-def _refresh(framework: Framework, cycle: Cycle, answers: Answers, sharing: frozenset[str]) -> None:
-    def ask(number: int, view: NodeView) -> Ints:
-        return score_one(framework, cycle, framework.scorers[number], view)
+class _Ask:
+    """Calls the score plugins on behalf of the shared answers."""
 
-    answers.refresh_scores(cycle.snapshot, framework.score_readers(sharing), ask)
+    __slots__ = ("_cycle", "_framework")
+
+    def __init__(self, framework: Framework, cycle: Cycle) -> None:
+        self._framework = framework
+        self._cycle = cycle
+
+    def many(self, number: int, view: NodeView) -> Ints:
+        """Raw scores for a view."""
+        plugin = self._framework.scorers[number]
+        return score_one(self._framework, self._cycle, plugin, view)
+
+    def one(self, number: int, row: int) -> int:
+        """The raw score of one row."""
+        plugin = self._framework.scorers[number]
+        node = NodeInfo(self._cycle.snapshot, row)
+        score = self._framework.call(plugin, "Score", plugin.score_node, self._cycle, node)
+        if not isinstance(score, int):
+            raise PluginError(plugin.name, "Score", f"score_node returned {score!r}, not an int")
+        return score
 
 
 def score_one(framework: Framework, cycle: Cycle, plugin: Any, view: NodeView) -> Ints:

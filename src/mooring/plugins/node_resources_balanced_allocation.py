@@ -7,10 +7,11 @@ from collections.abc import Hashable
 import numpy as np
 
 from mooring.config.types import NodeResourcesBalancedAllocationArgs
-from mooring.framework import SKIP, Cycle, NodeView
+from mooring.framework import SKIP, Cycle, NodeInfo, NodeView
 from mooring.framework.interface import Scores
 from mooring.framework.verdict import Skip
 from mooring.plugins import resource_scores
+from mooring.plugins import resource_scores_of_node as of_node
 from mooring.state import Change, PodInfo
 
 
@@ -43,3 +44,8 @@ class NodeResourcesBalancedAllocation:
         if not shares:
             return np.full(len(nodes), 75, dtype=np.int64)
         return resource_scores.balance(shares)
+
+    def score_node(self, cycle: Cycle, node: NodeInfo) -> int:
+        """As ``score``, of one node."""
+        wanted = resource_scores.wanted(cycle.pod, self._resources, exact=True)
+        return of_node.balance(of_node.shares_of_node(node, self._resources, wanted, exact=True))

@@ -10,11 +10,13 @@ import numpy.typing as npt
 
 from mooring.config.types import NodeResourcesFitArgs, ScoringStrategy
 from mooring.errors import ConfigError
-from mooring.framework import Cycle, NodeView, Reject, Status, Verdicts
+from mooring.framework import Cycle, NodeInfo, NodeView, Reject, Status, Verdicts
 from mooring.framework.interface import Scores
 from mooring.objects.requests import is_extended_resource_name
 from mooring.plugins import resource_scores
+from mooring.plugins import resource_scores_of_node as of_node
 from mooring.plugins.resource_scores import Share
+from mooring.plugins.resource_scores_of_node import NodeShare
 from mooring.state import Change, PodInfo
 
 TOO_MANY_PODS = "Too many pods"
@@ -47,7 +49,7 @@ class NodeResourcesFit:
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = args.scoring_strategy.resources
-        self._mean = _scorer(args.scoring_strategy)
+        self._score, self._score_node = _scorers(args.scoring_strategy)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """What the pod asks for, to fit and to score."""
@@ -84,11 +86,29 @@ class NodeResourcesFit:
             return Verdicts.feasible(len(nodes))
         return _combine(reasons, lacking, hopeless)
 
+    def filter_node(self, cycle: Cycle, node: NodeInfo) -> Status | None:
+        """As ``filter``, of one node."""
+        state: FitState = cycle[self]
+        reasons = [TOO_MANY_PODS] if node.pod_count >= node.allowed_pods else []
+        is_hopeless = False
+        for resource, amount in state.requests:
+            allocatable = node.allocatable(resource)
+            if amount > allocatable - node.requested(resource):
+                reasons.append(f"Insufficient {resource}")
+                is_hopeless = is_hopeless or amount > allocatable
+        return Reject(*reasons, resolvable=not is_hopeless) if reasons else None
+
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
         """The strategy's score for each node."""
         wanted = resource_scores.wanted(cycle.pod, self._resources, exact=False)
         shares = resource_scores.shares(nodes, self._resources, wanted, exact=False)
-        return self._mean(len(nodes), shares)
+        return self._score(len(nodes), shares)
+
+    def score_node(self, cycle: Cycle, node: NodeInfo) -> int:
+        """As ``score``, of one node."""
+        wanted = resource_scores.wanted(cycle.pod, self._resources, exact=False)
+        shares = of_node.shares_of_node(node, self._resources, wanted, exact=False)
+        return self._score_node(shares)
 
     def _is_ignored(self, resource: str) -> bool:
         if not is_extended_resource_name(resource):
@@ -117,16 +137,16 @@ def _combine(
     return Verdicts(codes, table)
 
 
-def _scorer(strategy: ScoringStrategy) -> Callable[[int, list[Share]], Scores]:
-    """The function that turns shares into scores."""
+#: Turns the shares of m nodes into m scores, and those of one node into one.
+Scorers = tuple[Callable[[int, list[Share]], Scores], Callable[[list[NodeShare]], int]]
+
+
+def _scorers(strategy: ScoringStrategy) -> Scorers:
+    """The two forms of the strategy's score."""
     if strategy.type == "LeastAllocated":
-        return lambda length, shares: resource_scores.weighted_mean(
-            length, shares, resource_scores.least_allocated
-        )
+        return _mean_of(resource_scores.least_allocated, of_node.least_allocated)
     if strategy.type == "MostAllocated":
-        return lambda length, shares: resource_scores.weighted_mean(
-            length, shares, resource_scores.most_allocated
-        )
+        return _mean_of(resource_scores.most_allocated, of_node.most_allocated)
     if strategy.type != "RequestedToCapacityRatio":
         raise ConfigError("unknown strategy", path="scoringStrategy.type", value=strategy.type)
     ratio = strategy.requested_to_capacity_ratio
@@ -134,5 +154,16 @@ def _scorer(strategy: ScoringStrategy) -> Callable[[int, list[Share]], Scores]:
         raise ConfigError(
             "must have at least one point", path="scoringStrategy.requestedToCapacityRatio.shape"
         )
-    curve = resource_scores.capacity_ratio(ratio.shape)
-    return lambda length, shares: resource_scores.weighted_mean_of_positive(length, shares, curve)
+    columns = resource_scores.capacity_ratio(ratio.shape)
+    one = of_node.capacity_ratio(ratio.shape)
+    return (
+        lambda length, found: resource_scores.weighted_mean_of_positive(length, found, columns),
+        lambda found: of_node.weighted_mean_of_positive(found, one),
+    )
+
+
+def _mean_of(columns: Callable[[Share], Scores], one: Callable[[NodeShare], int]) -> Scorers:
+    return (
+        lambda length, found: resource_scores.weighted_mean(length, found, columns),
+        lambda found: of_node.weighted_mean(found, one),
+    )

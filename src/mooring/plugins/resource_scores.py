@@ -78,8 +78,7 @@ def most_allocated(share: Share) -> Scores:
 
 def capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Callable[[Share], Scores]:
     """The score that ``shape`` gives to each percentage of use, from a table of 0..100."""
-    points = [(p.utilization, p.score * (MAX_SCORE // MAX_SHAPE_SCORE)) for p in shape]
-    table = np.array([_interpolate(points, percent) for percent in range(101)], dtype=np.int64)
+    table = np.array(curve_table(shape), dtype=np.int64)
 
     def score(share: Share) -> Scores:
         used = np.where(
@@ -89,6 +88,12 @@ def capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Callable[[Share], 
         return scores
 
     return score
+
+
+def curve_table(shape: Sequence[UtilizationShapePoint]) -> list[int]:
+    """The score, 0..100, at each percentage of use from 0 to 100."""
+    points = [(p.utilization, p.score * (MAX_SCORE // MAX_SHAPE_SCORE)) for p in shape]
+    return [_interpolate(points, percent) for percent in range(101)]
 
 
 def _interpolate(points: Sequence[tuple[int, int]], percent: int) -> int:

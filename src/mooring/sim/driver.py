@@ -12,7 +12,8 @@ from typing import Any
 from mooring.clock import Clock, Rng, VirtualClock
 from mooring.config import KubeSchedulerConfiguration, default_configuration
 from mooring.errors import ConfigError, PluginError, SchedulerError
-from mooring.framework import Attempt, Cycle, Diagnosis, Framework, binding
+from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement, binding
+from mooring.framework.post_filter import post_filter
 from mooring.framework.registry import Registry, build, load_plugin
 from mooring.framework.verdict import Status
 from mooring.framework.waiting import WaitingPod
@@ -191,14 +192,28 @@ class Driver:
             if gate is not None:
                 return Outcome.gated(cycle.pod, gate)
             found = framework.decide(cycle, attempt)
+            made_room = self._make_room(framework, cycle, found)
         except PluginError as error:
             return Outcome.failed(cycle.pod, str(error), attempt)
         if isinstance(found, Diagnosis):
             self._advance(attempt, 0)
-            return Outcome.refused(cycle.pod, found, attempt)
+            return Outcome.refused(cycle.pod, found, attempt, nominated=made_room)
         if attempt.choice != "nominated":
             self._advance(attempt, found.feasible_count)
         return Outcome.placed(cycle, framework, found, attempt)
+
+    def _make_room(
+        self, framework: Framework, cycle: Cycle, found: Placement | Diagnosis
+    ) -> str | None:
+        """Run PostFilter for a pod that fits nowhere.
+
+        Returns the node that it is nominated to afterwards: "" = none any more, None = as before.
+        """
+        if isinstance(found, Placement) or not found.node_count:
+            return None
+        if not framework.plugins("post_filter"):
+            return ""
+        return post_filter(framework, cycle, found).node_name
 
     def _advance(self, attempt: Attempt, feasible_count: int) -> None:
         """Move the start of the next walk past the nodes that this one looked at."""

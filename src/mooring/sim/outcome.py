@@ -26,6 +26,7 @@ class Outcome:
         "framework",
         "info",
         "node",
+        "nominated",
         "result",
     )
 
@@ -33,6 +34,8 @@ class Outcome:
         self.info = info
         self.result = result
         self.node: str | None = None
+        #: Refused: the node that PostFilter made room on; "" = none, None = as it was before.
+        self.nominated: str | None = None
         self.cycle: Cycle | None = None
         self.framework: Framework | None = None
         self._attempt: Attempt | None = None
@@ -51,10 +54,18 @@ class Outcome:
         return outcome
 
     @classmethod
-    def refused(cls, info: PodInfo, diagnosis: Diagnosis, attempt: Attempt | None) -> Outcome:
-        """No node can take the pod."""
+    def refused(
+        cls,
+        info: PodInfo,
+        diagnosis: Diagnosis,
+        attempt: Attempt | None,
+        *,
+        nominated: str | None = None,
+    ) -> Outcome:
+        """No node can take the pod; ``nominated`` is where PostFilter made room ("" = nowhere)."""
         outcome = cls(info, UNSCHEDULABLE)
         outcome._diagnosis, outcome._attempt = diagnosis, attempt
+        outcome.nominated = nominated
         return outcome
 
     @classmethod

@@ -15,8 +15,8 @@ A row number means the same node for as long as nothing is awaited; whoever wait
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -270,7 +270,8 @@ class NodeTable:
             self._alive,
             self._taint_ids,
         )
-        for small, large in zip(before, after, strict=True):
+        pairs: Iterable[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = zip(before, after, strict=True)
+        for small, large in pairs:
             large[..., :old] = small
         self._labels.grow(self.capacity)
 

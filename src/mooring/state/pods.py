@@ -119,6 +119,8 @@ class PodInfo:
     @property
     def usage(self) -> Amounts:
         """What it counts for on its node. Shared: read, do not change."""
+        if self._usage is None and self._is_plain:
+            self._usage = self.requests
         if self._usage is None:
             self._usage = scheduler_units(pod_requests(self.pod, use_status=True))
         return self._usage
@@ -126,6 +128,9 @@ class PodInfo:
     @property
     def nonzero_usage(self) -> tuple[int, int]:
         """(cpu millicores, memory bytes) with the defaults for containers that ask for none."""
+        if self._nonzero_usage is None and self._is_plain:
+            cpu_milli = self.score_request("cpu", exact=False)
+            self._nonzero_usage = cpu_milli, self.score_request("memory", exact=False)
         if self._nonzero_usage is None:
             self._nonzero_usage = nonzero_requests(self.pod, use_status=True)
         return self._nonzero_usage
@@ -147,6 +152,20 @@ class PodInfo:
                 pod_requests(self.pod, non_missing=NON_MISSING, use_pod_level=False)
             )
         return self._defaulted.get(resource, 0)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether nothing is resized or asked for by the pod as a whole: most pods.
+
+        Then its usage is its requests, and all ways to fill in defaults agree.
+        """
+        spec, status = self.pod.spec, self.pod.status
+        return (
+            spec.resources is None
+            and status.resources is None
+            and not status.container_statuses
+            and not status.init_container_statuses
+        )
 
     @property
     def host_ports(self) -> tuple[HostPort, ...]:

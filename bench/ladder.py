@@ -1,0 +1,237 @@
+"""The ladder: what one decision costs at 100 to 15 000 nodes, and where the time goes.
+
+Run it with ``make bench``. It prints the machine, every run's figure and their spread. A decision
+is ``decide`` + ``assume``: from a pod that nobody has looked at yet to columns that count it.
+
+Workloads (5 000 pods each, the plugins built so far, default configuration):
+
+- basic: 100m cpu and 500Mi; all pods are alike.
+- taints and affinity: tainted nodes, tolerations, a nodeSelector and a preferred term.
+- many signatures: 1 000 different requests, interleaved: hardly an answer can be shared.
+- infeasible: no node has the room; every node is refused, and the message is written.
+- scratch: as basic, with the sharing of answers switched off: the full pass for every pod.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import platform
+import statistics
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mooring.clock import SystemClock, seeded_random
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
+from mooring.sim.driver import Driver
+from mooring.state import Cache, PodInfo
+from mooring.testing import make_node, make_pod
+
+LADDER = (100, 1_000, 5_000, 15_000)
+PODS = 5_000
+RUNS = 3
+
+#: The bar of the design: microseconds a decision at 5 000 nodes, basic pods, numpy alone.
+BAR_US = 300.0
+
+
+class Workload(NamedTuple):
+    """Nodes by number, pods by number, and whether answers may be shared."""
+
+    node: Callable[[int], Node]
+    pod: Callable[[int], Pod]
+    share_answers: bool = True
+
+
+def plain_node(number: int) -> Node:
+    """4 cpu, 32Gi, 110 pods, one of ten zones: the node of kube-scheduler's own benchmarks."""
+    return make_node(f"node-{number:05}", zone=f"zone-{number % 10}")
+
+
+def varied_node(number: int) -> Node:
+    """As the plain one; every tenth is tainted, a third has ssd."""
+    return make_node(
+        f"node-{number:05}",
+        zone=f"zone-{number % 10}",
+        labels={"disk": ("ssd", "hdd", "nvme")[number % 3]},
+        taints=["gpu=yes:NoSchedule"]
+        if number % 10 == 0
+        else ["old:PreferNoSchedule"] * (number % 7 == 0),
+    )
+
+
+def basic_pod(number: int) -> Pod:
+    """100m cpu, 500Mi."""
+    return make_pod(f"pod-{number}", requests={"cpu": "100m", "memory": "500Mi"})
+
+
+def choosy_pod(number: int) -> Pod:
+    """Tolerates the taint, insists on two kinds of disk and prefers one."""
+    terms = [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}]}]
+    preferred = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["nvme"]}]}
+    return make_pod(
+        f"pod-{number}",
+        requests={"cpu": "100m", "memory": "500Mi"},
+        tolerations=["gpu=yes:NoSchedule"],
+        affinity={
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 10, "preference": preferred}
+                ],
+            }
+        },
+    )
+
+
+def varied_pod(number: int) -> Pod:
+    """One of 1 000 different requests."""
+    kind = number % 1_000
+    return make_pod(
+        f"pod-{number}", requests={"cpu": f"{20 + kind % 100}m", "memory": f"{100 + kind}Mi"}
+    )
+
+
+def huge_pod(number: int) -> Pod:
+    """More cpu than any node has."""
+    return make_pod(f"pod-{number}", requests={"cpu": "64", "memory": "1Gi"})
+
+
+WORKLOADS: dict[str, Workload] = {
+    "basic": Workload(plain_node, basic_pod),
+    "taints and affinity": Workload(varied_node, choosy_pod),
+    "many signatures": Workload(plain_node, varied_pod),
+    "infeasible": Workload(plain_node, huge_pod),
+    "scratch": Workload(plain_node, basic_pod, share_answers=False),
+}
+
+
+class Measured(NamedTuple):
+    """One run: microseconds a pod, and each plugin's share of them."""
+
+    us_per_pod: float
+    shares: dict[str, float]
+
+
+def measure(workload: Workload, node_count: int, pod_count: int) -> Measured:
+    """Decide and assume ``pod_count`` pods on a fresh cluster."""
+    clock = SystemClock()
+    driver = Driver(
+        map(workload.node, range(node_count)),
+        rng=seeded_random(0),
+        clock=clock,
+        share_answers=workload.share_answers,
+    )
+    pods = [workload.pod(number) for number in range(pod_count)]
+    gc.collect()
+    gc.disable()
+    started_s = clock.cpu_s()
+    for pod in pods:
+        outcome = driver.attempt(pod)
+        if outcome.node is not None:
+            driver.apply(outcome)
+        else:
+            assert outcome.message
+    total_us = (clock.cpu_s() - started_s) * 1e6
+    gc.enable()
+    return Measured(total_us / pod_count, _shares(driver, pod_count))
+
+
+def _shares(driver: Driver, pod_count: int) -> dict[str, float]:
+    shares: dict[str, float] = {}
+    for framework in driver.frameworks.values():
+        for (plugin, _), timing in framework.timings.statistics().items():
+            shares[plugin] = shares.get(plugin, 0.0) + timing.seconds * 1e6 / pod_count
+    return dict(sorted(shares.items(), key=lambda entry: -entry[1]))
+
+
+def bytes_each() -> tuple[float, float]:
+    """Bytes that one node, and one placed pod with its row, take in the cache."""
+    nodes = [plain_node(number) for number in range(2_000)]
+    pods = [basic_pod(number) for number in range(20_000)]
+    cache = Cache()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for node in nodes:
+        cache.put_node(node)
+    with_nodes, _ = tracemalloc.get_traced_memory()
+    for number, pod in enumerate(pods):
+        cache.put_pod(PodInfo(pod).on_node(f"node-{number % 2_000:05}").pod)
+    with_pods, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return (with_nodes - before) / len(nodes), (with_pods - with_nodes) / len(pods)
+
+
+def machine() -> str:
+    """What this ran on, in one line."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    cores = len(_affinity())
+    return (
+        f"{model}, {cores} cores, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"{platform.system()} {platform.release()}"
+    )
+
+
+def _affinity() -> set[int]:
+    import os
+
+    return os.sched_getaffinity(0)
+
+
+def rungs(nodes: list[int], names: list[str]) -> Iterator[tuple[str, int]]:
+    """Every workload at every size."""
+    for name in names:
+        for node_count in nodes:
+            yield name, node_count
+
+
+def main(arguments: list[str]) -> int:
+    """Print the ladder; 1 if the bar is missed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--nodes", type=int, nargs="*", default=list(LADDER))
+    parser.add_argument("--pods", type=int, default=PODS)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--workload", choices=list(WORKLOADS), nargs="*", default=list(WORKLOADS))
+    options = parser.parse_args(arguments)
+    print(machine())
+    print(
+        f"{options.pods} pods, {options.runs} runs, CPU time; us a decision: best (median, worst)"
+    )
+    met = True
+    for name, node_count in rungs(options.nodes, options.workload):
+        runs = [measure(WORKLOADS[name], node_count, options.pods) for _ in range(options.runs)]
+        met = _report(name, node_count, runs) and met
+    node_bytes, pod_bytes = bytes_each()
+    print(f"memory: {node_bytes:.0f} bytes a node, {pod_bytes:.0f} bytes a placed pod")
+    return 0 if met else 1
+
+
+def _report(name: str, node_count: int, runs: list[Measured]) -> bool:
+    figures: list[float] = sorted(run.us_per_pod for run in runs)
+    best, middle, worst = figures[0], statistics.median(figures), figures[-1]
+    top: list[Any] = list(runs[0].shares.items())[:4]
+    shares = ", ".join(f"{plugin} {us:.0f}" for plugin, us in top)
+    print(
+        f"{name:20} {node_count:6} nodes: {best:7.1f} ({middle:.1f}, {worst:.1f}) us"
+        f" = {1e6 / best:7.0f} pods/s   of which {shares}"
+    )
+    if name == "basic" and node_count == 5_000 and best > BAR_US:
+        print(f"  MISSED: the bar is {BAR_US:.0f} us")
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

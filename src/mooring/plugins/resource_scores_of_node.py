@@ -1,0 +1,124 @@
+"""The scores of ``resource_scores`` for one node, in plain ints and floats.
+
+After a pod is placed one node has changed, and a column of length 1 costs ten times what two ints
+cost. Same formulas, same order, same results: the tests hold the two files against each other.
+
+Source: as ``resource_scores``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from mooring.config.types import ResourceSpec, UtilizationShapePoint
+from mooring.framework import NodeInfo
+from mooring.framework.interface import MAX_SCORE
+from mooring.objects.requests import is_scalar_resource_name
+from mooring.plugins.resource_scores import curve_table
+
+_INT64 = 1 << 64
+_HALF = 1 << 63
+
+
+class NodeShare(NamedTuple):
+    """One resource of one node: what it has, what its pods ask for, the same with the new pod."""
+
+    weight: int
+    allocatable: int
+    allocated: int
+    requested: int
+
+
+def shares_of_node(
+    node: NodeInfo, resources: Sequence[ResourceSpec], amounts: Sequence[int], *, exact: bool
+) -> list[NodeShare]:
+    """The resources that count for this pod on this node."""
+    nonzero = None if exact else node.nonzero_requested()
+    found = []
+    for resource, amount in zip(resources, amounts, strict=True):
+        name = resource.name
+        if amount == 0 and is_scalar_resource_name(name):
+            continue
+        allocatable = node.allocatable(name)
+        if allocatable == 0:
+            continue
+        if nonzero is not None and name in ("cpu", "memory"):
+            allocated = nonzero[0 if name == "cpu" else 1]
+        else:
+            allocated = node.requested(name)
+        found.append(NodeShare(resource.weight, allocatable, allocated, allocated + amount))
+    return found
+
+
+def least_allocated(share: NodeShare) -> int:
+    """The free part of the node, in percent; 0 if it is overcommitted."""
+    free = share.allocatable - share.requested
+    return 0 if free < 0 else _percent(free, share.allocatable)
+
+
+def most_allocated(share: NodeShare) -> int:
+    """The used part of the node, in percent; 100 if it is overcommitted."""
+    return _percent(min(share.requested, share.allocatable), share.allocatable)
+
+
+def capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Callable[[NodeShare], int]:
+    """The score that ``shape`` gives to each percentage of use."""
+    table = curve_table(shape)
+
+    def score(share: NodeShare) -> int:
+        if share.requested > share.allocatable:
+            return table[100]
+        return table[min(max(_percent(share.requested, share.allocatable), 0), 100)]
+
+    return score
+
+
+def weighted_mean(found: Sequence[NodeShare], score: Callable[[NodeShare], int]) -> int:
+    """The mean of the resources' scores by weight; 0 if no resource counts."""
+    total = sum(score(share) * share.weight for share in found)
+    weights = sum(share.weight for share in found)
+    return total // weights if weights else 0
+
+
+def weighted_mean_of_positive(found: Sequence[NodeShare], score: Callable[[NodeShare], int]) -> int:
+    """As ``weighted_mean``, but scores of 0 do not count, and halves round away from zero."""
+    scores = [(score(share), share.weight) for share in found]
+    total = sum(value * weight for value, weight in scores if value > 0)
+    weights = sum(weight for value, weight in scores if value > 0)
+    mean = total / weights if weights else 0.0
+    whole = math.trunc(mean)
+    return whole + (mean - whole >= 0.5)
+
+
+def balance(found: Sequence[NodeShare]) -> int:
+    """50 + half of how much the pod evens out the use of the node's resources: 50..100."""
+    with_pod = _evenness([min(share.requested / share.allocatable, 1.0) for share in found])
+    without_pod = _evenness([min(share.allocated / share.allocatable, 1.0) for share in found])
+    half = MAX_SCORE // 2
+    return half + math.trunc((half + with_pod - without_pod) / 2)
+
+
+def _evenness(fractions: list[float]) -> int:
+    """100 x (1 - spread of the fractions), truncated."""
+    count = len(fractions)
+    deviation = 0.0
+    if count == 2:
+        deviation = abs((fractions[0] - fractions[1]) / 2)
+    elif count > 2:
+        mean = sum(fractions) / count
+        squares = 0.0
+        for fraction in fractions:
+            squares += (fraction - mean) * (fraction - mean)
+        deviation = math.sqrt(squares / count)
+    return math.trunc((1 - deviation) * MAX_SCORE)
+
+
+def _percent(part: int, whole: int) -> int:
+    """100 x ``part`` / ``whole`` as Go's int64 has it: wraps around, divides toward zero."""
+    product = part * MAX_SCORE
+    if not -_HALF <= product < _HALF:
+        product = (product + _HALF) % _INT64 - _HALF
+    quotient = abs(product) // whole
+    return quotient if product >= 0 else -quotient

@@ -1,0 +1,194 @@
+"""Pods and nodes for tests, in one line each.
+
+The objects are as an API server would hold them: with UIDs, defaults and admission's mutations, so
+a test cannot pass on something that no cluster would ever show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mooring.objects.decode import convert
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
+
+#: What a node has if a test does not say: room enough for small pods.
+DEFAULT_ALLOCATABLE = {"cpu": "4", "memory": "32Gi", "pods": "110"}
+
+#: Taints and tolerations may be written as text: ``key=value:Effect``, ``key:Effect``.
+TaintText = str
+
+
+def make_node(
+    name: str = "node-1",
+    *,
+    allocatable: Mapping[str, str | int] | None = None,
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[TaintText] = (),
+    unschedulable: bool = False,
+    images: Mapping[str, int] | None = None,
+    zone: str | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Node:
+    """A node, ready for pods.
+
+    Args:
+        name: Its name, also in the label ``kubernetes.io/hostname``.
+        allocatable: Amounts over the defaults of 4 cpu, 32Gi memory and 110 pods.
+        labels: Beside the hostname.
+        taints: ``key=value:Effect`` or ``key:Effect``.
+        unschedulable: Cordoned.
+        images: Image name -> size in bytes.
+        zone: The label ``topology.kubernetes.io/zone``.
+        annotations: Its annotations.
+        more: Further parts as the API writes them, merged in: ``status={"conditions": [...]}``.
+
+    Example:
+        >>> node = make_node("a", allocatable={"cpu": "2"}, taints=["gpu=yes:NoSchedule"])
+        >>> node.status.allocatable["cpu"], node.spec.taints[0].key
+        ('2', 'gpu')
+    """
+    all_labels = {"kubernetes.io/hostname": name, **(labels or {})}
+    if zone is not None:
+        all_labels["topology.kubernetes.io/zone"] = zone
+    resources = {k: str(v) for k, v in {**DEFAULT_ALLOCATABLE, **(allocatable or {})}.items()}
+    document: dict[str, Any] = {
+        "metadata": {
+            "name": name,
+            "uid": f"node-{name}",
+            "labels": all_labels,
+            "annotations": dict(annotations or {}),
+        },
+        "spec": {"unschedulable": unschedulable, "taints": [_taint(text) for text in taints]},
+        "status": {
+            "allocatable": resources,
+            "capacity": dict(resources),
+            "images": [
+                {"names": [image], "sizeBytes": size} for image, size in (images or {}).items()
+            ],
+        },
+    }
+    node: Node = convert(_merged(document, more), "Node")
+    return node
+
+
+def make_pod(
+    name: str = "pod-1",
+    *,
+    namespace: str = "default",
+    uid: str | None = None,
+    requests: Mapping[str, str | int] | None = None,
+    limits: Mapping[str, str | int] | None = None,
+    labels: Mapping[str, str] | None = None,
+    node: str = "",
+    priority: int | None = None,
+    node_selector: Mapping[str, str] | None = None,
+    affinity: Mapping[str, Any] | None = None,
+    tolerations: Sequence[Mapping[str, Any] | TaintText] = (),
+    host_ports: Sequence[int] = (),
+    images: Sequence[str] = ("registry.k8s.io/pause:3.10",),
+    gates: Sequence[str] = (),
+    nominated_node: str = "",
+    scheduler_name: str = "default-scheduler",
+    **more: Any,
+) -> Pod:
+    """A pod, pending unless ``node`` is given.
+
+    Args:
+        name: Its name.
+        namespace: Its namespace.
+        uid: Its UID; made of namespace and name if not given.
+        requests: What its first container asks for.
+        limits: What its first container may use at most.
+        labels: Its labels.
+        node: The node it is on.
+        priority: ``spec.priority``.
+        node_selector: Labels that its node must have.
+        affinity: ``spec.affinity`` as the API writes it.
+        tolerations: As the API writes them, or ``key=value:Effect`` (Equal), ``key:Effect``
+            (Exists), ``key`` (Exists, all effects).
+        host_ports: TCP ports of the node that its first container takes.
+        images: The image of each of its containers.
+        gates: Names of scheduling gates.
+        nominated_node: ``status.nominatedNodeName``.
+        scheduler_name: Which scheduler is to place it.
+        more: Further parts as the API writes them, merged in: ``spec={"overhead": {...}}``.
+
+    Example:
+        >>> pod = make_pod("web", requests={"cpu": "250m"}, tolerations=["gpu=yes:NoSchedule"])
+        >>> pod.metadata.uid, pod.spec.tolerations[0].operator
+        ('pod-default-web', 'Equal')
+    """
+    containers: list[dict[str, Any]] = [
+        {"name": f"container-{number}", "image": image} for number, image in enumerate(images)
+    ]
+    if containers:
+        containers[0]["resources"] = {
+            "requests": {k: str(v) for k, v in (requests or {}).items()},
+            "limits": {k: str(v) for k, v in (limits or {}).items()},
+        }
+        containers[0]["ports"] = [
+            {"containerPort": port, "hostPort": port, "protocol": "TCP"} for port in host_ports
+        ]
+    spec: dict[str, Any] = {
+        "containers": containers,
+        "nodeName": node,
+        "schedulerName": scheduler_name,
+        "nodeSelector": dict(node_selector or {}),
+        "tolerations": [_toleration(found) for found in tolerations],
+        "schedulingGates": [{"name": gate} for gate in gates],
+    }
+    if priority is not None:
+        spec["priority"] = priority
+    if affinity is not None:
+        spec["affinity"] = dict(affinity)
+    document: dict[str, Any] = {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": uid if uid is not None else f"pod-{namespace}-{name}",
+            "labels": dict(labels or {}),
+        },
+        "spec": spec,
+        "status": {
+            "phase": "Running" if node else "Pending",
+            "nominatedNodeName": nominated_node,
+        },
+    }
+    pod: Pod = convert(_merged(document, more), "Pod")
+    return pod
+
+
+def _taint(text: TaintText) -> dict[str, str]:
+    key, value, effect = _parts(text)
+    return {"key": key, "value": value or "", "effect": effect}
+
+
+def _toleration(found: Mapping[str, Any] | TaintText) -> dict[str, Any]:
+    if not isinstance(found, str):
+        return dict(found)
+    key, value, effect = _parts(found)
+    if value is None:
+        return {"key": key, "operator": "Exists", "effect": effect}
+    return {"key": key, "operator": "Equal", "value": value, "effect": effect}
+
+
+def _parts(text: TaintText) -> tuple[str, str | None, str]:
+    """``key=value:Effect`` apart; the value is None if there is no ``=``."""
+    front, _, effect = text.partition(":")
+    key, sign, value = front.partition("=")
+    return key, value if sign else None, effect
+
+
+def _merged(document: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """``document`` with ``more`` laid over it, dict by dict."""
+    merged = dict(document)
+    for name, value in more.items():
+        below = merged.get(name)
+        if isinstance(below, dict) and isinstance(value, Mapping):
+            merged[name] = _merged(below, value)
+        else:
+            merged[name] = value
+    return merged
