@@ -63,7 +63,7 @@ lint: $(STAMP)
 	$(BIN)/python tools/check_sizes.py
 
 bench: $(STAMP)
-	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m bench.ladder $(ARGS)
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --no-header --python-version 3.11 $(UPGRADE)

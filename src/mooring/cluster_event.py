@@ -28,7 +28,7 @@ class ActionType(enum.IntFlag):
     UPDATE_POD_TOLERATION = enum.auto()
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = enum.auto()
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = enum.auto()
-    #: Any other change.
+    #: A change that is none of the above: it wakes only those who registered for all of ``UPDATE``.
     UPDATE_OTHER = enum.auto()
 
     UPDATE = (
@@ -86,7 +86,11 @@ class QueueingHint(enum.Enum):
     SKIP = "QueueSkip"
 
 
-#: (pod, old object or None, new object or None) -> hint. Raising counts as QUEUE.
+#: (pod, old, new) -> whether what happened can help the pod. ``pod`` is the parked one, a PodInfo
+#: (``mooring.state``, which this file must not import); ``old`` and ``new`` are API objects of the
+#: event's kind, ``old`` None when one was added, ``new`` None when one was deleted. For an event
+#: about the parked pod itself, ``new`` is its newest version. Raising counts as QUEUE: a pod tried
+#: once too often costs little, one that is never tried again is lost.
 HintFunction = Callable[[Any, Any, Any], QueueingHint]
 
 

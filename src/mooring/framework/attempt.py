@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mooring.decision import Decision, Rejection
 from mooring.errors import InvariantViolation
 from mooring.framework.diagnosis import Diagnosis
-from mooring.framework.refusals import Refusals
+from mooring.framework.refusals import NOT_VISITED, Refusals
 from mooring.framework.verdict import Status
 from mooring.state.snapshot import Snapshot
 
@@ -51,6 +51,13 @@ class Attempt:
     #: How many nodes were looked at, if sampling ended the walk early.
     sampled: int | None = None
     durations_s: dict[str, float] = field(default_factory=dict)
+
+    def refused_count(self) -> int:
+        """How many nodes have a status of their own: not those that PreFilter left out."""
+        if self.refusals is None:
+            return len(self.extra)
+        outside = sum(self.refusals.refused_by[row] in (0, NOT_VISITED) for row in self.extra)
+        return self.refusals.refused_count() + outside
 
     def rejected(self) -> dict[str, Rejection]:
         """Node name -> why it was ruled out, for every node that was."""

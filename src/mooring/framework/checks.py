@@ -65,7 +65,9 @@ def _check_method(where: str, attribute: str, method: Any, expected: tuple[str, 
         raise ConfigError("must be a method", path=f"{where}: {attribute}", value=method)
     wanted = f"{attribute}({', '.join(expected)})"
     try:
-        parameters = list(inspect.signature(method).parameters.values())
+        # What is called counts: @per_node keeps the method it wraps in __wrapped__.
+        signature = inspect.signature(method, follow_wrapped=False)
+        parameters = list(signature.parameters.values())
     except (TypeError, ValueError):
         return  # a builtin without a signature: nothing to compare with
     if expected == ("cycle", "nodes") and [p.name for p in parameters] == ["pod", "node"]:

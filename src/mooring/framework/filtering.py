@@ -58,14 +58,15 @@ def run(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasible | Diag
         return _refused_before(before, len(nodes))
     diagnosis = Diagnosis(len(nodes), unschedulable_plugins=set(before.narrowed_by))
     nominated = _try_nominated(framework, cycle, attempt, diagnosis)
-    if nominated is not None:
-        return nominated
     order = nodes.order.array()
     if before.node_names is not None:
         _leave_out(cycle, attempt, diagnosis, before.node_names)
         order = np.array([r for r in order if nodes.names[r] in before.node_names], dtype=np.intp)
-        if len(order) > 1:
-            attempt.choice = "unordered"  # upstream walks what PreFilter left in random order
+    if nominated is not None:
+        attempt.choice = "nominated" if len(order) > 1 else None
+        return nominated
+    if before.node_names is not None and len(order) > 1:
+        attempt.choice = "unordered"  # upstream walks what PreFilter left in random order
     refusals = refuse(framework, cycle, order if before.node_names is not None else None)
     attempt.refusals = refusals
     feasible = _visit(framework, attempt, refusals, order)
@@ -173,7 +174,6 @@ def _try_nominated(
             attempt.extra[row] = status
             diagnosis.note_plugin(status)
         return None
-    attempt.choice = "nominated"
     return Feasible(refusals.feasible, 1, rows, 1)
 
 
@@ -297,8 +297,9 @@ def _visit(framework: Framework, attempt: Attempt, refusals: Refusals, order: Ro
     """Walk the nodes as upstream does, as far as it would: errors and sampling end the walk."""
     percentage = framework.profile.percentage_of_nodes_to_score
     enough = feasible_nodes_to_find(percentage, len(order))
-    if not framework.scorers:
+    if not framework.scorers:  # nothing to compare: the first node that will do is taken
         enough = 1
+        attempt.choice = attempt.choice or "first"
     has_errors = refusals.has_errors()
     if refusals.count <= enough and not has_errors:
         is_everything = len(order) == len(attempt.snapshot.nodes) and not attempt.start_index

@@ -50,7 +50,7 @@ def per_node(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _lift_filter(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def filter(self: Any, cycle: Cycle, nodes: NodeView) -> Verdicts:  # noqa: A001 - its name
+    def lifted(self: Any, cycle: Cycle, nodes: NodeView) -> Verdicts:
         statuses = []
         for node in nodes:
             status = method(self, cycle.pod, node)
@@ -61,12 +61,12 @@ def _lift_filter(method: Callable[..., Any]) -> Callable[..., Any]:
             statuses.append(status)
         return Verdicts.of(statuses)
 
-    return filter
+    return lifted
 
 
 def _lift_score(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def score(self: Any, cycle: Cycle, nodes: NodeView) -> Any:
+    def lifted(self: Any, cycle: Cycle, nodes: NodeView) -> Any:
         scores = np.zeros(len(nodes), dtype=np.int64)
         for position, node in enumerate(nodes):
             value = method(self, cycle.pod, node)
@@ -77,4 +77,4 @@ def _lift_score(method: Callable[..., Any]) -> Callable[..., Any]:
             scores[position] = value
         return scores
 
-    return score
+    return lifted

@@ -137,6 +137,11 @@ class Refusals:
         """The rows that some filter refused, rising."""
         return np.flatnonzero((self.refused_by != 0) & (self.refused_by != NOT_VISITED))
 
+    def refused_count(self) -> int:
+        """How many rows some filter refused."""
+        visited = len(self.refused_by) - int(np.count_nonzero(self.refused_by == NOT_VISITED))
+        return visited - self.count
+
     def counted(self) -> Iterator[tuple[Status, int]]:
         """Each status and the number of rows whose first refusal it is, in plugin order."""
         per_plugin = np.bincount(self.refused_by, minlength=256).tolist()

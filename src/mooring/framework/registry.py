@@ -10,8 +10,11 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from mooring.clock import Clock
@@ -82,9 +85,10 @@ def load_plugin(spec: str, handle: Handle) -> Any:
     if not module_name or not attribute:
         raise ConfigError("must be MODULE:ATTRIBUTE", path="--plugin", value=spec)
     try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(f"cannot be imported: {error}", path="--plugin", value=spec) from error
+        module = _import(module_name)
+    except Exception as error:  # a file that is being written fails in every way
+        told = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"cannot be imported: {told}", path="--plugin", value=spec) from error
     target = getattr(module, attribute, None)
     if target is None:
         public = [name for name in vars(module) if not name.startswith("_")]
@@ -96,6 +100,24 @@ def load_plugin(spec: str, handle: Handle) -> Any:
             suggestion=close[0] if close else None,
         )
     return check_plugin(instantiate(target, None, handle), path="--plugin")
+
+
+def _import(name: str) -> ModuleType:
+    """A module from where Python looks, or else from the current folder.
+
+    Plugins begin as a file beside the shell.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        here = str(Path.cwd())
+        if error.name != name.partition(".")[0] or here in sys.path:
+            raise
+    sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(here)
 
 
 def instantiate(target: Any, args: Any, handle: Handle) -> Any:

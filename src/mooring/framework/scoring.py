@@ -31,10 +31,7 @@ Rows = npt.NDArray[np.intp]
 def run(framework: Framework, cycle: Cycle, attempt: Attempt, feasible: Feasible) -> Placement:
     """Choose among the feasible nodes (at least one)."""
     if feasible.count == 1:
-        row = int(np.argmax(feasible.mask))
-        if not framework.scorers and attempt.choice is None:
-            attempt.choice = "first"
-        return _placed(cycle, feasible, row)
+        return _placed(cycle, feasible, int(np.argmax(feasible.mask)))
     is_everything = feasible.count == cycle.snapshot.nodes.size
     rows = None if is_everything else np.flatnonzero(feasible.mask)
     view = NodeView(cycle.snapshot, rows)

@@ -114,25 +114,41 @@ def _chunks(head: bytes, stream: BinaryIO) -> Iterator[bytes]:
 
 def _unpacked(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Unpack gzip, one or more members, a bounded piece at a time."""
-    packed_bytes = 0
-    made_bytes = 0
-    unpacker = zlib.decompressobj(_GZIP_WINDOW_BITS)
+    unpacker = _Unpacker()
     try:
         for chunk in chunks:
-            packed_bytes += len(chunk)
-            rest = chunk
-            while rest:
-                if unpacker.eof:
-                    unpacker = zlib.decompressobj(_GZIP_WINDOW_BITS)
-                piece = unpacker.decompress(rest, _CHUNK_BYTES)
-                made_bytes += len(piece)
-                _check_ratio(packed_bytes, made_bytes)
-                yield piece
-                rest = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+            yield from unpacker.pieces(chunk)
     except zlib.error as error:
         raise ConfigError(f"is damaged gzip: {error}") from None
-    if not unpacker.eof:
+    if not unpacker.is_complete:
         raise ConfigError("is damaged gzip: it ends too early")
+
+
+class _Unpacker:
+    """The state between two chunks of a gzip file: the open member, and how much came of what."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+        self._packed_bytes = 0
+        self._made_bytes = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last member has ended."""
+        return self._member.eof
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield what a chunk of the file unpacks to."""
+        self._packed_bytes += len(chunk)
+        rest = chunk
+        while rest:
+            if self._member.eof:
+                self._member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+            piece = self._member.decompress(rest, _CHUNK_BYTES)
+            self._made_bytes += len(piece)
+            _check_ratio(self._packed_bytes, self._made_bytes)
+            yield piece
+            rest = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
 
 
 def _check_ratio(packed_bytes: int, made_bytes: int) -> None:

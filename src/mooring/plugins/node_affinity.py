@@ -8,6 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mooring.cluster_event import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    QueueingHint,
+)
 from mooring.config.types import NodeAffinityArgs
 from mooring.errors import ConfigError
 from mooring.framework import (
@@ -22,6 +29,7 @@ from mooring.framework import (
 )
 from mooring.framework.interface import Scores
 from mooring.framework.verdict import Skip
+from mooring.objects.node import Node
 from mooring.objects.selectors import (
     CompiledNodeSelector,
     NodeTerm,
@@ -35,6 +43,7 @@ from mooring.objects.selectors import (
     required_node_affinity,
 )
 from mooring.state import Change, PodInfo
+from mooring.state.labels import MISSING
 
 Bools = npt.NDArray[np.bool_]
 
@@ -146,6 +155,38 @@ class NodeAffinity:
         """The highest sum becomes 100."""
         return default_normalize(scores)
 
+    def events(self) -> list[ClusterEventWithHint]:
+        """A node that matches, and did not before."""
+        node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+        return [ClusterEventWithHint(node, self._after_node_change)]
+
+    def _after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:
+        """Whether the node meets the added affinity and the pod's own now, and did not before.
+
+        *Differs:* upstream compares the pod's own affinity alone with before, and so sleeps through
+        a node that only now meets the added one.
+
+        Raises:
+            SelectorError: if a term of the pod cannot be compiled and no other one matches.
+        """
+        required = required_node_affinity(pod.pod)
+        if not self._admits(required, new):
+            return QueueingHint.SKIP
+        was_admitted = old is not None and self._admits(required, old)
+        return QueueingHint.SKIP if was_admitted else QueueingHint.QUEUE
+
+    def _admits(self, required: RequiredNodeAffinity, node: Node) -> bool:
+        labels, name = node.metadata.labels, node.metadata.name
+        enforced = self._added_required
+        if enforced is not None and not enforced.matches(labels, name):
+            return False
+        if required.matches(labels, name):
+            return True
+        if required.affinity is not None and required.labels.matches(labels):
+            for problem in required.affinity.problems:
+                raise SelectorError(problem)
+        return False
+
 
 def matches_required(required: RequiredNodeAffinity, nodes: NodeView) -> Bools:
     """Which nodes the pod's nodeSelector and required affinity select, bool shape (m,)."""
@@ -189,9 +230,11 @@ def matches_labels(selector: Selector, nodes: NodeView) -> Bools:
 def _matches_label(condition: Requirement, nodes: NodeView) -> Bools:
     """One condition, judged once per distinct value of the label and once for its absence."""
     codes, column = nodes.label(condition.key)
-    judged = [
-        value is not None and condition.matches_value(value) for value in column.values.values()
-    ]
+    values = column.values.values()
+    if len(nodes) < len(values):  # a few changed nodes: not worth judging what only others have
+        by_node = [values[code] if code != MISSING else None for code in codes.tolist()]
+        return np.array([condition.matches_value(value) for value in by_node], dtype=np.bool_)
+    judged = [value is not None and condition.matches_value(value) for value in values]
     judged.append(condition.matches_value(None))  # code -1, MISSING, is the last entry
     answers: Bools = np.array(judged, dtype=np.bool_)[codes]
     return answers

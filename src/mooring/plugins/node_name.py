@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from mooring.cluster_event import ActionType, ClusterEvent, ClusterEventWithHint, EventResource
 from mooring.framework import Cycle, NodeView, Reject, Verdicts
 from mooring.state import Change, PodInfo
 
@@ -32,3 +33,7 @@ class NodeName:
             return Verdicts.feasible(len(nodes))
         others = np.array([name != wanted for name in nodes.names], dtype=np.bool_)
         return Verdicts.refuse(others, Reject(REASON, resolvable=False))
+
+    def events(self) -> list[ClusterEventWithHint]:
+        """Another node; a node cannot change its name."""
+        return [ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD))]

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from mooring.cluster_event import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    QueueingHint,
+)
 from mooring.framework import SKIP, Cycle, NodeView, Reject, Verdicts
 from mooring.framework.verdict import Skip
+from mooring.objects.pod import Pod
 from mooring.state import Change, PodInfo
+from mooring.state.ports import conflicts
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
@@ -31,3 +40,23 @@ class NodePorts:
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
         """Refuse nodes where a wanted port is taken."""
         return Verdicts.refuse(nodes.has_port_conflict(cycle.pod.host_ports), Reject(REASON))
+
+    def events(self) -> list[ClusterEventWithHint]:
+        """A pod that held such a port is gone, or there is another node.
+
+        The ports of a pod never change, so updates of pods cannot help.
+        """
+        deleted = ClusterEvent(EventResource.POD, ActionType.DELETE)
+        return [
+            ClusterEventWithHint(deleted, _after_pod_deleted),
+            ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD)),
+        ]
+
+
+def _after_pod_deleted(pod: PodInfo, old: Pod, _: Pod | None) -> QueueingHint:
+    """The deleted pod held, or was to hold, a port that conflicts with one of the pod's."""
+    if not old.spec.node_name and not old.status.nominated_node_name:
+        return QueueingHint.SKIP
+    freed = PodInfo(old).host_ports
+    helps = any(conflicts(wanted, held) for wanted in pod.host_ports for held in freed)
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP

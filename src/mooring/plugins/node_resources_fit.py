@@ -8,18 +8,36 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mooring.cluster_event import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    QueueingHint,
+)
 from mooring.config.types import NodeResourcesFitArgs, ScoringStrategy
 from mooring.errors import ConfigError
 from mooring.framework import Cycle, NodeInfo, NodeView, Reject, Status, Verdicts
 from mooring.framework.interface import Scores
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
 from mooring.objects.requests import is_extended_resource_name
+from mooring.objects.resource import DeviceClass
 from mooring.plugins import resource_scores
 from mooring.plugins import resource_scores_of_node as of_node
 from mooring.plugins.resource_scores import Share
 from mooring.plugins.resource_scores_of_node import NodeShare
 from mooring.state import Change, PodInfo
+from mooring.state.nodes import node_allocatable
 
 TOO_MANY_PODS = "Too many pods"
+
+#: Reasons that fit into an int64 beside a bit for "hopeless" and the sign. A pod may ask for more
+#: kinds of resources than that.
+MAX_BITS = 62
+
+#: With this before its name, every device class is an extended resource too.
+DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +76,7 @@ class NodeResourcesFit:
 
     def pre_filter(self, cycle: Cycle) -> None:
         """Note what has to fit."""
-        requests = cycle.pod.requests
-        first = [name for name in ("cpu", "memory", "ephemeral-storage") if name in requests]
-        scalars = sorted(name for name in requests if name not in first)
-        cycle[self] = FitState(
-            tuple(
-                (name, requests[name])
-                for name in (*first, *scalars)
-                if requests[name] > 0 and not self._is_ignored(name)
-            )
-        )
+        cycle[self] = FitState(self._to_fit(cycle.pod))
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
         """Refuse nodes with too many pods or too little of something, with every such reason."""
@@ -110,16 +119,91 @@ class NodeResourcesFit:
         shares = of_node.shares_of_node(node, self._resources, wanted, exact=False)
         return self._score_node(shares)
 
+    def events(self) -> list[ClusterEventWithHint]:
+        """A pod leaves or shrinks, a node comes or grows, a device class stands for a resource."""
+        pod = ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
+        node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
+        device_class = ClusterEvent(EventResource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE)
+        return [
+            ClusterEventWithHint(pod, _after_pod_change),
+            ClusterEventWithHint(node, self._after_node_change),
+            ClusterEventWithHint(device_class, _after_device_class_change),
+        ]
+
+    def _after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:
+        """The node could take the pod if it were empty, and has more now of what the pod asks for.
+
+        *Differs:* upstream forgets here which resources it was told to ignore, and so sleeps
+        through nodes that would do.
+        """
+        requests = self._to_fit(pod)
+        has = node_allocatable(new)
+        if has.get("pods", 0) < 1 or any(has.get(name, 0) < amount for name, amount in requests):
+            return QueueingHint.SKIP
+        if old is None:
+            return QueueingHint.QUEUE
+        had = node_allocatable(old)
+        helps = any(
+            has.get(name, 0) > had.get(name, 0)
+            for name in ("pods", *(name for name, _ in requests))
+        )
+        return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+    def _to_fit(self, pod: PodInfo) -> tuple[tuple[str, int], ...]:
+        """Resources and amounts over 0 that have to fit, in the order of the reasons."""
+        requests = pod.requests
+        first = [name for name in ("cpu", "memory", "ephemeral-storage") if name in requests]
+        scalars = sorted(name for name in requests if name not in first)
+        return tuple(
+            (name, requests[name])
+            for name in (*first, *scalars)
+            if requests[name] > 0 and not self._is_ignored(name)
+        )
+
     def _is_ignored(self, resource: str) -> bool:
         if not is_extended_resource_name(resource):
             return False
         return resource in self._ignored or resource.split("/")[0] in self._ignored_groups
 
 
+def _after_pod_change(pod: PodInfo, old: Pod, new: Pod | None) -> QueueingHint:
+    """A pod that held room is gone, or holds less of what the pod asks for; or it is the pod."""
+    if new is None:
+        held_room = old.spec.node_name or old.status.nominated_node_name
+        return QueueingHint.QUEUE if held_room else QueueingHint.SKIP
+    if new.metadata.uid == pod.uid:
+        return QueueingHint.QUEUE
+    if not new.spec.node_name:
+        return QueueingHint.SKIP
+    before, after = PodInfo(old).usage, PodInfo(new).usage
+    helps = any(
+        amount > 0 and before.get(name, 0) > after.get(name, 0)
+        for name, amount in pod.usage.items()
+    )
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+
+def _after_device_class_change(
+    pod: PodInfo, old: DeviceClass | None, new: DeviceClass
+) -> QueueingHint:
+    """The class now stands for a resource that the pod asks for."""
+    resource = new.spec.extended_resource_name
+    if old is None:
+        names = [f"{DEVICE_CLASS_PREFIX}{new.metadata.name}", resource]
+    elif (old.spec.extended_resource_name or "") != (resource or ""):
+        names = [resource]
+    else:
+        names = []
+    helps = any(name in pod.requests for name in names)
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+
 def _combine(
     reasons: list[str], lacking: list[npt.NDArray[np.bool_]], hopeless: npt.NDArray[np.bool_]
 ) -> Verdicts:
     """One status per combination of reasons that occurs."""
+    if len(reasons) > MAX_BITS:
+        return _combine_one_by_one(reasons, lacking, hopeless)
     combination = hopeless.astype(np.int64)
     for bit, short in enumerate(lacking, start=1):
         combination |= short.astype(np.int64) << bit
@@ -135,6 +219,20 @@ def _combine(
         codes[here] = len(table)
         left = np.where(here, 0, left)
     return Verdicts(codes, table)
+
+
+def _combine_one_by_one(
+    reasons: list[str], lacking: list[npt.NDArray[np.bool_]], hopeless: npt.NDArray[np.bool_]
+) -> Verdicts:
+    """As ``_combine``, for more reasons than an int64 has bits. Complexity: O(nodes x reasons)."""
+    found = [
+        [reason for reason, short in zip(reasons, of_node, strict=True) if short]
+        for of_node in np.array(lacking).T.tolist()
+    ]
+    return Verdicts.of(
+        Reject(*short, resolvable=not hopeless[at]) if short else None
+        for at, short in enumerate(found)
+    )
 
 
 #: Turns the shares of m nodes into m scores, and those of one node into one.

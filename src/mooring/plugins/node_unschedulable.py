@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from mooring.cluster_event import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    QueueingHint,
+)
 from mooring.framework import Cycle, NodeView, Reject, Verdicts
-from mooring.objects.node import Taint
+from mooring.objects.node import Node, Taint
+from mooring.objects.pod import Pod
 from mooring.objects.tolerations import is_tolerated
 from mooring.state import Change, PodInfo
 
@@ -33,3 +41,25 @@ class NodeUnschedulable:
         if is_tolerated(CORDONED, cycle.pod.spec.tolerations):
             return Verdicts.feasible(len(nodes))
         return Verdicts.refuse(nodes.unschedulable, Reject(REASON, resolvable=False))
+
+    def events(self) -> list[ClusterEventWithHint]:
+        """A node that takes pods, or takes them again; the pod itself learns to tolerate."""
+        node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
+        toleration = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_TOLERATION)
+        return [
+            ClusterEventWithHint(node, _after_node_change),
+            ClusterEventWithHint(toleration, _after_toleration),
+        ]
+
+
+def _after_node_change(_: PodInfo, old: Node | None, new: Node) -> QueueingHint:
+    """The node takes pods, and did not before."""
+    was_closed = old is None or old.spec.unschedulable
+    opened = was_closed and not new.spec.unschedulable
+    return QueueingHint.QUEUE if opened else QueueingHint.SKIP
+
+
+def _after_toleration(pod: PodInfo, _: Pod | None, new: Pod) -> QueueingHint:
+    """The pod itself now tolerates cordoned nodes; it did not when it was refused."""
+    helps = new.metadata.uid == pod.uid and is_tolerated(CORDONED, new.spec.tolerations)
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP

@@ -122,8 +122,8 @@ def weighted_mean(length: int, found: Sequence[Share], score: Callable[[Share], 
             total += np.where(here, score(share), 0) * share.weight
             weights = weights + here * np.int64(share.weight)
     if isinstance(weights, int):
-        return total // weights if weights else total
-    return np.where(weights == 0, 0, total // np.maximum(weights, 1))
+        return _divide(total, weights) if weights else total
+    return np.where(weights == 0, 0, _divide(total, np.maximum(weights, 1)))
 
 
 def weighted_mean_of_positive(
@@ -191,6 +191,14 @@ def _deviation(fractions: list[Floats], present: list[npt.NDArray[np.bool_]]) ->
     standard = np.sqrt(squares / np.maximum(count, 1))
     of_two = np.abs((first - second) / 2)
     return np.where(count == 2, of_two, np.where(count > 2, standard, 0.0))
+
+
+def _divide(total: Scores, weights: Scores | int) -> Scores:
+    """Division toward zero by weights over 0. Totals are below zero only after a wrap-around."""
+    mean: Scores = total // weights
+    if len(total) and int(total.min()) < 0:
+        mean += (total < 0) & (mean * weights != total)
+    return mean
 
 
 def _percent(part: Scores, whole: Scores) -> Scores:

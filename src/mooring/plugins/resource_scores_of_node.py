@@ -79,7 +79,8 @@ def weighted_mean(found: Sequence[NodeShare], score: Callable[[NodeShare], int])
     """The mean of the resources' scores by weight; 0 if no resource counts."""
     total = sum(score(share) * share.weight for share in found)
     weights = sum(share.weight for share in found)
-    return total // weights if weights else 0
+    mean = abs(total) // weights if weights else 0
+    return mean if total >= 0 else -mean
 
 
 def weighted_mean_of_positive(found: Sequence[NodeShare], score: Callable[[NodeShare], int]) -> int:
@@ -94,10 +95,15 @@ def weighted_mean_of_positive(found: Sequence[NodeShare], score: Callable[[NodeS
 
 def balance(found: Sequence[NodeShare]) -> int:
     """50 + half of how much the pod evens out the use of the node's resources: 50..100."""
-    with_pod = _evenness([min(share.requested / share.allocatable, 1.0) for share in found])
-    without_pod = _evenness([min(share.allocated / share.allocatable, 1.0) for share in found])
+    with_pod = _evenness([_fraction(share.requested, share.allocatable) for share in found])
+    without_pod = _evenness([_fraction(share.allocated, share.allocatable) for share in found])
     half = MAX_SCORE // 2
     return half + math.trunc((half + with_pod - without_pod) / 2)
+
+
+def _fraction(used: int, allocatable: int) -> float:
+    """The used part, at most 1. Both are made float first: dividing ints rounds only once."""
+    return min(float(used) / float(allocatable), 1.0)
 
 
 def _evenness(fractions: list[float]) -> int:
@@ -107,8 +113,10 @@ def _evenness(fractions: list[float]) -> int:
     if count == 2:
         deviation = abs((fractions[0] - fractions[1]) / 2)
     elif count > 2:
-        mean = sum(fractions) / count
-        squares = 0.0
+        total = squares = 0.0
+        for fraction in fractions:  # not sum(): since Python 3.12 that rounds otherwise than Go
+            total += fraction
+        mean = total / count
         for fraction in fractions:
             squares += (fraction - mean) * (fraction - mean)
         deviation = math.sqrt(squares / count)

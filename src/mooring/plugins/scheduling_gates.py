@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from mooring.cluster_event import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    QueueingHint,
+)
 from mooring.framework import Reject, Status
+from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 
 
@@ -21,3 +29,13 @@ class SchedulingGates:
             return None
         names = " ".join(gate.name for gate in gates)
         return Reject(f"waiting for scheduling gates: [{names}]", resolvable=False)
+
+    def events(self) -> list[ClusterEventWithHint]:
+        """The pod's own last gate is gone."""
+        gone = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+        return [ClusterEventWithHint(gone, _after_gates_gone)]
+
+
+def _after_gates_gone(pod: PodInfo, _: Pod | None, new: Pod) -> QueueingHint:
+    """Gates of other pods do not matter."""
+    return QueueingHint.QUEUE if new.metadata.uid == pod.uid else QueueingHint.SKIP

@@ -7,9 +7,17 @@ from collections.abc import Callable, Hashable
 import numpy as np
 import numpy.typing as npt
 
+from mooring.cluster_event import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    QueueingHint,
+)
 from mooring.framework import Cycle, NodeView, Reject, Verdicts, default_normalize
 from mooring.framework.interface import Scores
-from mooring.objects.node import Taint
+from mooring.objects.node import Node, Taint
+from mooring.objects.pod import Pod
 from mooring.objects.tolerations import PREFER_NO_SCHEDULE, first_untolerated, is_tolerated
 from mooring.state import Change, PodInfo
 
@@ -62,12 +70,40 @@ class TaintToleration:
         """The fewest taints become 100; without any, every node has 100."""
         return default_normalize(scores, reverse=True)
 
+    def events(self) -> list[ClusterEventWithHint]:
+        """A node with tolerable taints only, or a toleration more for the pod itself."""
+        node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
+        toleration = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_TOLERATION)
+        return [
+            ClusterEventWithHint(node, _after_node_change),
+            ClusterEventWithHint(toleration, _after_toleration),
+        ]
+
+
+def _after_node_change(pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:
+    """The pod tolerates the node's hard taints, and did not before."""
+
+    def refuses(node: Node) -> bool:
+        return first_untolerated(node.spec.taints, pod.spec.tolerations) is not None
+
+    helps = (old is None or refuses(old)) and not refuses(new)
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+
+def _after_toleration(pod: PodInfo, _: Pod | None, new: Pod) -> QueueingHint:
+    """Tolerations are only ever added, so any change of the pod's own may help."""
+    return QueueingHint.QUEUE if new.metadata.uid == pod.uid else QueueingHint.SKIP
+
 
 def _by_taint_set(
     nodes: NodeView, judge: Callable[[tuple[Taint, ...]], int]
 ) -> npt.NDArray[np.int64]:
     """``judge`` of each node's taints, int64 shape (m,), called once per distinct set."""
-    judged = [judge(taints) if taints else 0 for taints in nodes.taint_sets]
+    sets = nodes.taint_sets
+    if len(nodes) < len(sets):  # a few changed nodes: not worth judging what only others have
+        by_node = [sets[at] for at in nodes.taint_ids.tolist()]
+        return np.array([judge(taints) if taints else 0 for taints in by_node], dtype=np.int64)
+    judged = [judge(taints) if taints else 0 for taints in sets]
     if not any(judged):
         return np.zeros(len(nodes), dtype=np.int64)
     return np.array(judged, dtype=np.int64)[nodes.taint_ids]

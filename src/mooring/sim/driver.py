@@ -198,8 +198,7 @@ class Driver:
         if isinstance(found, Diagnosis):
             self._advance(attempt, 0)
             return Outcome.refused(cycle.pod, found, attempt, nominated=made_room)
-        if attempt.choice != "nominated":
-            self._advance(attempt, found.feasible_count)
+        self._advance(attempt, found.feasible_count)
         return Outcome.placed(cycle, framework, found, attempt)
 
     def _make_room(
@@ -219,10 +218,7 @@ class Driver:
         """Move the start of the next walk past the nodes that this one looked at."""
         node_count = len(self.nodes)
         if attempt.refusals is not None and node_count:
-            seen = (
-                feasible_count + len(attempt.refusals.refused_rows()) if attempt.sampled else None
-            )
-            looked_at = node_count if seen is None else seen
+            looked_at = feasible_count + attempt.refused_count()
             self.next_start_index = (attempt.start_index + looked_at) % node_count
 
     # -- carrying out ---------------------------------------------------------------------------

@@ -92,12 +92,15 @@ def replay(
         driver: Holds the cluster of the recording, and no step of it yet.
         objects: The recording's objects; a nomination may concern a pod among them.
         only: Compare what these plugins say; None = everything.
-        config: The driver's configuration; it weighs the scores of ``only``.
+        config: The driver's configuration, whose profiles may weigh the scores of ``only`` each
+            in its own way; None = the driver's weights count for all pods.
     """
     follower = Follower(driver, objects)
 
     @lru_cache(maxsize=WEIGHTS_KEPT)
     def weights_of(scheduler_name: str) -> Mapping[str, int]:
+        if config is None:
+            return driver.weights
         return {**driver.weights, **score_weights(config, scheduler_name)}
 
     for index, step in enumerate(steps):

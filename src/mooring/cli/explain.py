@@ -1,0 +1,82 @@
+"""``mooring explain``: why a pod is where it is, or why it is nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+import click
+
+from mooring.config import load
+from mooring.errors import ConfigError
+from mooring.objects.meta import key
+from mooring.objects.pod import Pod
+from mooring.sim.explain import explain
+from mooring.sim.fill import Fill
+from mooring.sim.recorded import told_by_recording
+from mooring.sim.simulate import decide_until
+from mooring.sim.weights import score_weights
+from mooring.sim.wiring import make_driver
+from mooring.sim.workload import read_workload
+
+
+@click.command("explain")
+@click.argument("pod", metavar="POD")
+@click.option("--recording", metavar="FILE", help="Explain what was decided there.")
+@click.option("--attempt", type=click.IntRange(min=1), help="Which one; the last by default.")
+@click.option("--cluster", multiple=True, metavar="FILE", help="As for mooring simulate.")
+@click.option("--pods", multiple=True, metavar="FILE", help="As for mooring simulate.")
+@click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration.")
+@click.option("--plugin", "plugins", multiple=True, metavar="MODULE:ATTRIBUTE")
+@click.option("--seed", default=0, show_default=True, help="For whatever is left to chance.")
+def command(
+    pod: str,
+    recording: str | None,
+    attempt: int | None,
+    cluster: tuple[str, ...],
+    pods: tuple[str, ...],
+    config_file: str | None,
+    plugins: tuple[str, ...],
+    seed: int,
+) -> None:
+    """Say why POD goes to its node, or why no node takes it.
+
+    POD is a name or NAMESPACE/NAME. Without files the openb trace is decided up to that pod.
+    """
+    if recording is not None:
+        if cluster or pods or config_file or plugins:
+            raise click.UsageError("--recording explains what was decided: give nothing else")
+        click.echo(told_by_recording(recording, pod, attempt=attempt))
+        return
+    if attempt is not None:
+        raise click.UsageError("--attempt goes with --recording")
+    workload = read_workload(cluster, pods)
+    placed = [obj for obj in workload.objects if isinstance(obj, Pod)]
+    wanted = _find(pod, [*placed, *workload.pending])
+    if wanted.spec.node_name:
+        click.echo(f"Pod {key(wanted)} is on {wanted.spec.node_name} from the start.")
+        return
+    config = load(config_file) if config_file else None
+    driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
+    fill = Fill(workload.objects)
+    decision = decide_until(workload.pending, driver, fill, key(wanted))
+    weights = {**driver.weights, **score_weights(config, wanted.spec.scheduler_name)}
+    click.echo(explain(wanted, decision, fill, weights=weights))
+
+
+def _find(text: str, pods: Iterable[Pod]) -> Pod:
+    """The pod with this name or key.
+
+    Raises:
+        ConfigError: there is none, or there are several.
+    """
+    by_key = {key(pod): pod for pod in pods}
+    found = [pod for name, pod in by_key.items() if text in (name, pod.metadata.name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(key(pod) for pod in found)
+        raise ConfigError(f"is the name of several pods: {names}", value=text)
+    names_known = [name if "/" in text else name.rpartition("/")[2] for name in by_key]
+    near = get_close_matches(text, names_known, n=1)
+    raise ConfigError("is no pod here", value=text, suggestion=near[0] if near else None)

@@ -1,0 +1,126 @@
+"""``mooring simulate``: where would the pending pods go? Offline, on virtual time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from mooring import __version__
+from mooring.clock import Clock, SystemClock
+from mooring.config import load, to_document
+from mooring.sim.fill import Fill
+from mooring.sim.live import PlainView, Silent, View, live_view
+from mooring.sim.recording import RecordingWriter
+from mooring.sim.report import Summary, Tally, plain_text, print_tables, summarize
+from mooring.sim.simulate import peak_rss_bytes, recording_header, simulate
+from mooring.sim.wiring import make_driver
+from mooring.sim.workload import Workload, read_workload
+
+if TYPE_CHECKING:
+    from mooring.config import KubeSchedulerConfiguration
+    from mooring.sim.driver import Driver
+
+
+@click.command("simulate")
+@click.option(
+    "--cluster",
+    multiple=True,
+    metavar="FILE",
+    help="Nodes and all else: YAML, JSON, a folder, or openb:LIST. Default: openb:gpu.",
+)
+@click.option(
+    "--pods",
+    multiple=True,
+    metavar="FILE",
+    help="Pods to place, the same way. Default: the cluster's pending pods, or openb:default.",
+)
+@click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration.")
+@click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="MODULE:ATTRIBUTE",
+    help="A plugin of your own; the current folder is searched first.",
+)
+@click.option("--seed", default=0, show_default=True, help="For whatever is left to chance.")
+@click.option("--save", metavar="RECORDING", help="Keep every decision; .gz is compressed.")
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
+def command(
+    cluster: tuple[str, ...],
+    pods: tuple[str, ...],
+    config_file: str | None,
+    plugins: tuple[str, ...],
+    seed: int,
+    save: str | None,
+    output: str,
+) -> None:
+    """Decide where the pending pods go, and tell how full the cluster is afterwards.
+
+    Without files it takes the openb trace: 1 213 nodes and 8 152 pods of a real GPU cluster.
+    """
+    workload = read_workload(cluster, pods)
+    config = load(config_file) if config_file else None
+    driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
+    fill, tally, clock = Fill(workload.objects), Tally(), SystemClock()
+    with ExitStack() as stack:
+        writer = None
+        if save:
+            writer = stack.enter_context(_writer(save, workload, driver, seed, config))
+        total = len(workload.pending)
+        view = stack.enter_context(_view(output, total, tally, fill, clock))
+        started_s = clock.monotonic_s()
+        simulate(workload.pending, driver, tally, fill, view, writer=writer)
+        duration_s = clock.monotonic_s() - started_s
+    summary = summarize(
+        workload.name, fill, tally, duration_s=duration_s, peak_rss_bytes=peak_rss_bytes()
+    )
+    _print(summary, output)
+
+
+def _writer(
+    path: str,
+    workload: Workload,
+    driver: Driver,
+    seed: int,
+    config: KubeSchedulerConfiguration | None,
+) -> RecordingWriter:
+    header = recording_header(
+        workload,
+        upstream=f"mooring {__version__}",
+        seed=seed,
+        node_order=[driver.nodes.names[row] for row in driver.nodes.order.rows()],
+        config=None if config is None else to_document(config),
+    )
+    return RecordingWriter(path, header)
+
+
+@contextmanager
+def _view(output: str, total: int, tally: Tally, fill: Fill, clock: Clock) -> Iterator[View]:
+    if output == "json":
+        yield Silent()
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        with live_view(total, tally, fill, clock=clock, console=Console()) as view:
+            yield view
+    else:
+        yield PlainView(total, tally, fill, clock=clock, out=sys.stdout)
+
+
+def _print(summary: Summary, output: str) -> None:
+    if output == "json":
+        click.echo(json.dumps(msgspec.to_builtins(summary), indent=2))
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        print_tables(summary, Console())
+    else:
+        click.echo("\n" + plain_text(summary))

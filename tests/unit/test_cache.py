@@ -1,0 +1,242 @@
+"""Cache, NodeTable and PodTable: what is believed of the cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mooring.errors import InvariantViolation
+from mooring.state import Cache, PodInfo, audit
+from mooring.testing import cluster, make_node, make_pod
+
+
+def requested(cache: Cache, node: str, resource: str = "cpu") -> int:
+    nodes = cache.nodes
+    return int(nodes.requested[nodes.resource_id(resource), nodes.row(node)])
+
+
+def test_a_placed_pod_counts_on_its_node() -> None:
+    cache = cluster(make_node("a"), make_pod("p", requests={"cpu": "250m"}, node="a"))
+
+    assert requested(cache, "a") == 250
+    assert cache.nodes.pod_count[cache.nodes.row("a")] == 1
+    assert audit(cache) == []
+
+
+def test_an_assumption_is_given_back_when_the_block_raises() -> None:
+    cache = cluster(make_node("a"))
+    pod = PodInfo(make_pod("p", requests={"cpu": "1"})).on_node("a")
+
+    def fail() -> None:
+        with cache.assume(pod, "a"):
+            assert requested(cache, "a") == 1000
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+
+    assert requested(cache, "a") == 0
+    assert not cache.is_assumed(pod.uid)
+    assert audit(cache) == []
+
+
+def test_a_kept_assumption_stays_until_it_is_confirmed_or_forgotten() -> None:
+    cache = cluster(make_node("a"))
+    pod = PodInfo(make_pod("p", requests={"cpu": "1"})).on_node("a")
+    with cache.assume(pod, "a") as held:
+        held.keep()
+
+    assert cache.is_assumed(pod.uid)
+    assert cache.assumed_count() == 1
+    cache.confirm(pod.uid)
+    assert not cache.is_assumed(pod.uid)
+    assert requested(cache, "a") == 1000
+    with pytest.raises(InvariantViolation, match="cannot be forgotten"):
+        cache.forget(pod.uid)
+
+
+def test_the_api_server_is_right_about_where_an_assumed_pod_is() -> None:
+    cache = cluster(make_node("a"), make_node("b"))
+    made = make_pod("p", requests={"cpu": "1"})
+    with cache.assume(PodInfo(made).on_node("a"), "a") as held:
+        held.keep()
+
+    cache.put_pod(PodInfo(made).on_node("b").pod)
+
+    assert (requested(cache, "a"), requested(cache, "b")) == (0, 1000)
+    assert cache.assumed_count() == 0
+    assert audit(cache) == []
+
+
+def test_a_confirmed_pod_never_moves() -> None:
+    cache = cluster(make_node("a"), make_node("b"), make_pod("p", node="a"))
+
+    with pytest.raises(InvariantViolation, match="moved from a to b"):
+        cache.put_pod(make_pod("p", node="b"))
+
+
+def test_a_pod_made_anew_under_its_name_replaces_the_old_one_in_one_step() -> None:
+    cache = cluster(
+        make_node("a"), make_node("b"), make_pod("p", uid="1", requests={"cpu": "1"}, node="a")
+    )
+
+    cache.put_pod(make_pod("p", uid="2", requests={"cpu": "2"}, node="b"))
+
+    assert (requested(cache, "a"), requested(cache, "b")) == (0, 2000)
+    assert len(cache.pods) == 1
+    cache.remove_pod("1")
+    assert len(cache.pods) == 1
+    assert audit(cache) == []
+
+
+def test_a_newer_version_of_a_pod_is_counted_instead_of_the_old_one() -> None:
+    cache = cluster(make_node("a"), make_pod("p", requests={"cpu": "1"}, node="a"))
+
+    cache.put_pod(make_pod("p", requests={"cpu": "3"}, node="a"))
+
+    assert requested(cache, "a") == 3000
+    assert audit(cache) == []
+
+
+def test_a_pod_that_finishes_uses_nothing_any_more() -> None:
+    cache = cluster(make_node("a"), make_pod("p", requests={"cpu": "1"}, node="a"))
+
+    cache.put_pod(make_pod("p", requests={"cpu": "1"}, node="a", status={"phase": "Succeeded"}))
+
+    assert requested(cache, "a") == 0
+    assert len(cache.pods) == 0
+
+
+def test_a_pod_on_an_unknown_node_is_kept_as_a_ghost_and_counted_when_the_node_comes() -> None:
+    cache = cluster(make_pod("p", requests={"cpu": "1"}, node="late"))
+    assert len(cache.nodes) == 0
+    assert cache.nodes.live_row("late") == -1
+    assert audit(cache) == []
+
+    cache.put_node(make_node("late"))
+
+    assert len(cache.nodes) == 1
+    assert requested(cache, "late") == 1000
+    assert audit(cache) == []
+
+
+def test_a_removed_node_with_pods_becomes_a_ghost_and_goes_with_its_last_pod() -> None:
+    cache = cluster(make_node("a"), make_pod("p", requests={"cpu": "1"}, node="a"))
+
+    cache.remove_node("a")
+    assert len(cache.nodes) == 0
+    assert cache.nodes.row("a") >= 0
+    assert audit(cache) == []
+    cache.remove_pod("pod-default-p")
+
+    assert cache.nodes.row("a") == -1
+    assert audit(cache) == []
+
+
+def test_a_freed_row_is_used_again_and_starts_clean() -> None:
+    cache = cluster(make_node("a", taints=["k:NoSchedule"], unschedulable=True))
+    row = cache.nodes.row("a")
+    cache.remove_node("a")
+
+    cache.put_node(make_node("b"))
+
+    assert cache.nodes.row("b") == row
+    assert not cache.nodes.unschedulable[row]
+    assert audit(cache) == []
+
+
+def test_removing_an_unknown_node_or_pod_is_fine() -> None:
+    cache = cluster(make_node("a"))
+
+    cache.remove_node("nobody")
+    cache.remove_pod("nobody")
+    cache.remove_pod_by_key("default/nobody")
+    cache.forget("nobody")
+
+    assert len(cache.nodes) == 1
+
+
+def test_assuming_a_pod_twice_is_our_bug() -> None:
+    cache = cluster(make_node("a"), make_pod("p", node="a"))
+
+    with pytest.raises(InvariantViolation, match="in the cache already"):
+        cache.assume(PodInfo(make_pod("p")).on_node("a"), "a")
+
+
+def test_putting_a_pod_without_a_node_is_our_bug() -> None:
+    with pytest.raises(InvariantViolation, match="not on a node"):
+        cluster(make_node("a")).put_pod(make_pod("p"))
+
+
+def test_binding_a_pod_ends_its_nomination() -> None:
+    cache = cluster(make_node("a"), make_pod("p", nominated_node="a"))
+    assert len(cache.nominator) == 1
+
+    cache.put_pod(make_pod("p", node="a"))
+
+    assert len(cache.nominator) == 0
+
+
+def test_columns_cannot_be_written_by_others() -> None:
+    nodes = cluster(make_node("a")).nodes
+
+    for column in (nodes.allocatable, nodes.requested, nodes.pod_count, nodes.alive):
+        with pytest.raises(ValueError, match="read-only"):
+            column[...] = 0
+
+
+def test_tables_grow_past_their_first_size() -> None:
+    cache = Cache()
+    for number in range(200):
+        cache.put_node(make_node(f"n{number}", allocatable={f"example.com/r{number % 12}": "3"}))
+        cache.put_pod(make_pod(f"p{number}", requests={"cpu": "1"}, node=f"n{number}"))
+
+    assert len(cache.nodes) == 200
+    assert np.count_nonzero(cache.nodes.requested[0]) == 200
+    assert audit(cache) == []
+
+
+def test_a_resource_that_nobody_has_any_more_gives_its_column_back() -> None:
+    cache = cluster(make_node("a", allocatable={"example.com/old": "1"}))
+    old = cache.nodes.resource_id("example.com/old")
+
+    cache.put_node(make_node("a", allocatable={"example.com/new": "2"}))
+
+    assert cache.nodes.resource_id("example.com/old") == -1
+    new = cache.nodes.resource_id("example.com/new")
+    assert int(cache.nodes.allocatable[new, 0]) == 2
+    assert new == old or old < 0 or int(cache.nodes.allocatable[old, 0]) == 0
+    assert audit(cache) == []
+
+
+def test_a_node_that_cannot_be_read_changes_nothing() -> None:
+    cache = cluster(make_node("a"))
+    generation = cache.nodes.log.generation
+    bad = make_node("a")
+    bad.status.allocatable["cpu"] = "many"
+
+    with pytest.raises(ValueError, match="many"):
+        cache.put_node(bad)
+
+    assert cache.nodes.log.generation == generation
+
+
+def test_a_snapshot_knows_when_it_is_out_of_date() -> None:
+    cache = cluster(make_node("a"))
+    snapshot = cache.snapshot()
+    assert snapshot.is_current
+
+    cache.put_pod(make_pod("p", node="a"))
+
+    assert not snapshot.is_current
+
+
+def test_the_audit_notices_a_column_that_went_wrong() -> None:
+    cache = cluster(make_node("a"), make_pod("p", requests={"cpu": "1"}, node="a"))
+    cache.nodes._requested[0, 0] += 1
+    cache.nodes._pod_count[0] = 7
+
+    found = audit(cache)
+
+    assert any("requested cpu is 1001, should be 1000" in problem for problem in found)
+    assert any("pod_count is 7, should be 1" in problem for problem in found)
