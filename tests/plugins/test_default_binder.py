@@ -49,7 +49,7 @@ def test_it_binds_the_pod_of_the_cycle_by_its_uid() -> None:
 
 
 def test_what_the_api_server_says_goes_through() -> None:
-    refused = Conflict("pod web is already assigned to node b", code=409, reason="Conflict")
+    refused = Conflict("pod web is already assigned to node b", status=409, reason="Conflict")
     plugin = DefaultBinder(ApiServer(refused))
     cycle, _ = Harness([make_node("a")], [plugin]).open(make_pod())
     with pytest.raises(Conflict) as caught:

@@ -62,7 +62,7 @@ def test_refuse_marks_where_the_mask_is_true() -> None:
         (np.full(3, 2, dtype=np.uint16), "past the end"),
     ],
 )
-def test_verdicts_that_do_not_fit_are_the_plugins_fault(codes: np.ndarray, problem: str) -> None:  # type: ignore[type-arg]
+def test_verdicts_that_do_not_fit_are_the_plugins_fault(codes: np.ndarray, problem: str) -> None:
     with pytest.raises(PluginError, match=problem) as caught:
         Verdicts(codes, [Reject("a")]).checked("Mine", 3)
     assert caught.value.plugin == "Mine"

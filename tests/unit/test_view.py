@@ -65,7 +65,9 @@ def world(seed: int) -> tuple[Cache, NodeView, list[tuple[PodInfo, ...]]]:
     rng = seeded_random(seed)
     cache = cluster(*random_objects(rng))
     view = NodeView.everything(cache.snapshot())
-    extra = [(PodInfo(random_pod(rng, f"extra-{i}")),) for i in range(len(view))]
+    extra: list[tuple[PodInfo, ...]] = [
+        (PodInfo(random_pod(rng, f"extra-{i}")),) for i in range(len(view))
+    ]
     return cache, view, extra
 
 

@@ -20,8 +20,7 @@ def test_the_last_plugin_to_allow_lets_the_pod_go() -> None:
     pod.on_settled = told.append
 
     pod.allow("A")
-    assert pod.verdict is None
-    assert pod.pending_plugins == ["B"]
+    assert (pod.verdict, pod.pending_plugins) == (None, ["B"])
     pod.allow("B")
 
     assert pod.verdict == ()

@@ -6,67 +6,32 @@ parts fit together: a Cache, a Framework per profile, an attempt, and what follo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mooring.clock import Clock, Rng, VirtualClock
 from mooring.config import KubeSchedulerConfiguration, default_configuration
-from mooring.errors import ConfigError, PluginError, SchedulerError
+from mooring.errors import PluginError, SchedulerError
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement, binding
 from mooring.framework.post_filter import post_filter
 from mooring.framework.registry import Registry, build, load_plugin
 from mooring.framework.verdict import Status
 from mooring.framework.waiting import WaitingPod
-from mooring.objects import Node, Pod
+from mooring.objects import Pod
 from mooring.plugins import IN_TREE
+from mooring.sim.cluster import Cluster
+from mooring.sim.offline import OfflineHandle, run_to_end
 from mooring.sim.outcome import Outcome
-from mooring.state import Cache, NodeTable, PodInfo, Snapshot
+from mooring.state import PodInfo
 
 #: The plugins built so far: what a recording is compared on with ``--only-plugins own``.
 OWN: frozenset[str] = frozenset(IN_TREE)
 
 
-class OfflineHandle:
-    """What plugins get of the world when there is none.
-
-    Binding always works; waiting never ends before its deadline.
-    """
-
-    def __init__(self, cache: Cache, clock: VirtualClock, rng: Rng) -> None:
-        self._cache = cache
-        self._clock = clock
-        self._rng = rng
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The present state."""
-        return self._cache.snapshot()
-
-    def monotonic_s(self) -> float:
-        """Virtual seconds."""
-        return self._clock.monotonic_s()
-
-    def random(self) -> float:
-        """From the run's seeded generator."""
-        return self._rng.random()
-
-    async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """There is nobody to tell."""
-
-    async def until(
-        self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float
-    ) -> Any:
-        """Nothing changes by itself here: the deadline passes on the virtual clock."""
-        del predicate
-        self._clock.advance(deadline_s)
-        raise PluginError("", "wait", f"timed out after {deadline_s:g} s waiting for {kind} {key}")
-
-
-class Driver:
+class Driver(Cluster):
     """One cluster and one configuration; decides on virtual time.
 
-    ``attempt`` decides and changes nothing; ``apply`` carries the outcome out. ``place``,
-    ``remove``, ``update`` and ``nominate`` put in place what others decided.
+    ``attempt`` decides and changes nothing; ``apply`` carries the outcome out.
     """
 
     OWN = OWN
@@ -90,15 +55,13 @@ class Driver:
         Raises:
             ConfigError: if the configuration, a plugin or ``node_order`` cannot be used.
         """
-        self.cache = Cache()
+        super().__init__(objects)
         self.time = VirtualClock()
         self.handle = OfflineHandle(self.cache, self.time, rng)
         self.next_start_index = 0
         self._held: dict[str, tuple[Cycle, Outcome]] = {}
-        for obj in objects:
-            self.update(obj)
         if node_order is not None:
-            self._check_order(node_order)
+            self.check_order(node_order)
         self._frameworks = self._load(
             config or default_configuration(), plugins, clock, share_answers
         )
@@ -130,11 +93,6 @@ class Driver:
     # -- what is there ------------------------------------------------------------------------
 
     @property
-    def nodes(self) -> NodeTable:
-        """The nodes as columns; read only."""
-        return self.cache.nodes
-
-    @property
     def weights(self) -> dict[str, int]:
         """Score plugin -> weight, over all profiles (the first one to name it counts)."""
         weights: dict[str, int] = {}
@@ -147,20 +105,6 @@ class Driver:
     def frameworks(self) -> dict[str, Framework]:
         """SchedulerName -> Framework."""
         return self._frameworks
-
-    def _check_order(self, node_order: Sequence[str]) -> None:
-        found = [self.nodes.names[row] for row in self.nodes.order.rows()]
-        for place, (expected, actual) in enumerate(zip(node_order, found, strict=False)):
-            if expected != actual:
-                raise ConfigError(
-                    f"does not follow from the objects, which give {actual!r}",
-                    path=f"node_order[{place}]",
-                    value=expected,
-                )
-        if len(node_order) != len(found):
-            raise ConfigError(
-                f"there are {len(found)} nodes", path="node_order", value=len(node_order)
-            )
 
     # -- deciding -------------------------------------------------------------------------------
 
@@ -234,35 +178,44 @@ class Driver:
         cycle, framework, node = outcome.cycle, outcome.framework, outcome.node
         with self.cache.assume(cycle.pod.on_node(node), node) as held:
             try:
-                refusal = binding.reserve(framework, cycle, node)
-                if refusal is None:
-                    answer = binding.permit(framework, cycle, node, now_s=self.time.monotonic_s())
-                    if isinstance(answer, WaitingPod):
-                        held.keep()
-                        self._held[cycle.pod.uid] = (cycle, outcome)
-                        return outcome
-                    refusal = answer
-                if refusal is None:
-                    refusal = self._bind(outcome)
+                answer = self._reserve_and_permit(outcome)
+                if answer is None:
+                    answer = self._bind(outcome)
             except SchedulerError as error:
                 binding.unreserve(framework, cycle, node)
                 return Outcome.failed(cycle.pod, str(error))
-            if refusal is not None:
+            if isinstance(answer, Status):
                 binding.unreserve(framework, cycle, node)
-                return Outcome.refused(cycle.pod, binding.refusal(node, refusal), None)
+                return Outcome.refused(cycle.pod, binding.refusal(node, answer), None)
             held.keep()
+        if isinstance(answer, WaitingPod):
+            self._held[cycle.pod.uid] = (cycle, outcome)
+            return outcome
         self.cache.confirm(cycle.pod.uid)
         binding.post_bind(framework, cycle, node)
         return outcome
+
+    def _reserve_and_permit(self, outcome: Outcome) -> Status | WaitingPod | None:
+        """What Reserve and Permit say; None = bind the pod now."""
+        assert outcome.cycle is not None
+        assert outcome.framework is not None
+        node = outcome.node or ""
+        refusal = binding.reserve(outcome.framework, outcome.cycle, node)
+        if refusal is not None:
+            return refusal
+        now_s = self.time.monotonic_s()
+        return binding.permit(outcome.framework, outcome.cycle, node, now_s=now_s)
 
     def _bind(self, outcome: Outcome) -> Status | None:
         """PreBind and Bind, run to their end at once."""
         assert outcome.cycle is not None
         assert outcome.framework is not None
         node = outcome.node or ""
-        refusal: Status | None = _run(binding.pre_bind(outcome.framework, outcome.cycle, node))
+        refusal: Status | None = run_to_end(
+            binding.pre_bind(outcome.framework, outcome.cycle, node)
+        )
         if refusal is None:
-            refusal = _run(binding.bind(outcome.framework, outcome.cycle, node))
+            refusal = run_to_end(binding.bind(outcome.framework, outcome.cycle, node))
         return refusal
 
     def settle(self) -> list[Outcome]:
@@ -295,50 +248,3 @@ class Driver:
         binding.unreserve(framework, cycle, node)
         self.cache.forget(cycle.pod.uid)
         return Outcome.refused(cycle.pod, binding.refusal(node, refusal), None)
-
-    # -- what others decided ----------------------------------------------------------------------
-
-    def update(self, obj: Any) -> None:
-        """An object is new, or is now like this. Kinds that no plugin reads yet are passed over."""
-        if isinstance(obj, Node):
-            self.cache.put_node(obj)
-        elif isinstance(obj, Pod) and obj.spec.node_name:
-            self.cache.put_pod(obj)
-        elif isinstance(obj, Pod) and obj.status.nominated_node_name:
-            self.nominate(obj, obj.status.nominated_node_name)
-
-    def place(self, pod: Pod, node_name: str) -> None:
-        """``pod``, whose spec names ``node_name``, is bound there."""
-        if pod.spec.node_name != node_name:
-            raise ConfigError("is not the pod's nodeName", path="node", value=node_name)
-        self.cache.put_pod(pod)
-
-    def remove(self, kind: str, namespace: str, name: str) -> None:
-        """An object is gone."""
-        if kind == "Node":
-            self.cache.remove_node(name)
-        elif kind == "Pod":
-            self.cache.remove_pod_by_key(f"{namespace}/{name}")
-
-    def nominate(self, pod: Pod, node_name: str) -> None:
-        """The pending ``pod`` waits for room on ``node_name``; "" = on none."""
-        if node_name:
-            self.cache.nominator.nominate(PodInfo(pod), node_name)
-        else:
-            self.cache.nominator.remove(pod.metadata.uid)
-
-
-def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine that never really waits.
-
-    Raises:
-        PluginError: if it does wait: offline there is nothing to wait for.
-    """
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        return stop.value
-    coroutine.close()
-    raise PluginError(
-        "", "wait", "waited for something other than handle.until; nothing comes here"
-    )

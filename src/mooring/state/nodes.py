@@ -15,7 +15,7 @@ A row number means the same node for as long as nothing is awaited; whoever wait
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -89,6 +89,18 @@ class NodeTable:
         self._alive = np.zeros(self.capacity, dtype=np.bool_)
         self._taint_ids = np.full(self.capacity, self._no_taints, dtype=np.int32)
         self._publish()
+
+    def _columns(self) -> list[npt.NDArray[Any]]:
+        return [
+            self._allocatable,
+            self._requested,
+            self._nonzero,
+            self._pod_count,
+            self._allowed_pods,
+            self._unschedulable,
+            self._alive,
+            self._taint_ids,
+        ]
 
     def _publish(self) -> None:
         """Make the read-only faces of the columns that everybody else gets."""
@@ -249,29 +261,9 @@ class NodeTable:
     def _grow_rows(self) -> None:
         old = self.capacity
         self.capacity = 2 * old
-        before = (
-            self._allocatable,
-            self._requested,
-            self._nonzero,
-            self._pod_count,
-            self._allowed_pods,
-            self._unschedulable,
-            self._alive,
-            self._taint_ids,
-        )
+        before = self._columns()
         self._allocate(n_resources=len(self._requested))
-        after = (
-            self._allocatable,
-            self._requested,
-            self._nonzero,
-            self._pod_count,
-            self._allowed_pods,
-            self._unschedulable,
-            self._alive,
-            self._taint_ids,
-        )
-        pairs: Iterable[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = zip(before, after, strict=True)
-        for small, large in pairs:
+        for small, large in zip(before, self._columns(), strict=True):
             large[..., :old] = small
         self._labels.grow(self.capacity)
 

@@ -1,0 +1,73 @@
+"""A cluster that others change: objects come, change and go, and pods are where we are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mooring.errors import ConfigError
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
+from mooring.state import Cache, NodeTable, PodInfo
+
+
+class Cluster:
+    """The cache, filled from objects instead of from watches."""
+
+    def __init__(self, objects: Iterable[Any]) -> None:
+        self.cache = Cache()
+        for obj in objects:
+            self.update(obj)
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The nodes as columns; read only."""
+        return self.cache.nodes
+
+    def update(self, obj: Any) -> None:
+        """An object is new, or is now like this. Kinds that no plugin reads yet are passed over."""
+        if isinstance(obj, Node):
+            self.cache.put_node(obj)
+        elif isinstance(obj, Pod) and obj.spec.node_name:
+            self.cache.put_pod(obj)
+        elif isinstance(obj, Pod) and obj.status.nominated_node_name:
+            self.nominate(obj, obj.status.nominated_node_name)
+
+    def place(self, pod: Pod, node_name: str) -> None:
+        """``pod``, whose spec names ``node_name``, is bound there."""
+        if pod.spec.node_name != node_name:
+            raise ConfigError("is not the pod's nodeName", path="node", value=node_name)
+        self.cache.put_pod(pod)
+
+    def remove(self, kind: str, namespace: str, name: str) -> None:
+        """An object is gone."""
+        if kind == "Node":
+            self.cache.remove_node(name)
+        elif kind == "Pod":
+            self.cache.remove_pod_by_key(f"{namespace}/{name}")
+
+    def nominate(self, pod: Pod, node_name: str) -> None:
+        """The pending ``pod`` waits for room on ``node_name``; "" = on none."""
+        if node_name:
+            self.cache.nominator.nominate(PodInfo(pod), node_name)
+        else:
+            self.cache.nominator.remove(pod.metadata.uid)
+
+    def check_order(self, node_order: Sequence[str]) -> None:
+        """See that nodes are visited in this order.
+
+        Raises:
+            ConfigError: naming the first place where they are not.
+        """
+        found = [self.nodes.names[row] for row in self.nodes.order.rows()]
+        for place, (expected, actual) in enumerate(zip(node_order, found, strict=False)):
+            if expected != actual:
+                raise ConfigError(
+                    f"does not follow from the objects, which give {actual!r}",
+                    path=f"node_order[{place}]",
+                    value=expected,
+                )
+        if len(node_order) != len(found):
+            raise ConfigError(
+                f"there are {len(found)} nodes", path="node_order", value=len(node_order)
+            )
