@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mooring.clock import seeded_random
 from mooring.cluster_event import ActionType, QueueingHint
 from mooring.framework import Code
+from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins import NodePorts
 from mooring.state import PodInfo
@@ -63,7 +64,11 @@ CONFLICTS: list[tuple[Port, Port, bool]] = [
 def test_ports_conflict_by_address_protocol_and_number(
     held: Port, wanted: Port, is_conflict: bool
 ) -> None:
-    objects = [make_node("busy"), make_node("free"), pod_with(held, name="held", node="busy")]
+    objects: list[Node | Pod] = [
+        make_node("busy"),
+        make_node("free"),
+        pod_with(held, name="held", node="busy"),
+    ]
     pod = pod_with(wanted)
     found = Harness(objects, [NodePorts()]).reasons(pod)
     assert found == {"busy": (REASON,) if is_conflict else (), "free": ()}
@@ -71,14 +76,14 @@ def test_ports_conflict_by_address_protocol_and_number(
 
 
 def test_eviction_would_help() -> None:
-    objects = [make_node("a"), make_pod("held", node="a", host_ports=[80])]
+    objects: list[Node | Pod] = [make_node("a"), make_pod("held", node="a", host_ports=[80])]
     status = Harness(objects, [NodePorts()]).statuses(make_pod(host_ports=[80]))["a"]
     assert status is not None
     assert status.code is Code.UNSCHEDULABLE
 
 
 def test_one_taken_port_of_several_is_enough() -> None:
-    objects = [make_node("a"), make_pod("held", node="a", host_ports=[443])]
+    objects: list[Node | Pod] = [make_node("a"), make_pod("held", node="a", host_ports=[443])]
     harness = Harness(objects, [NodePorts()])
     assert harness.reasons(make_pod(host_ports=[80, 443, 8080])) == {"a": (REASON,)}
     assert harness.reasons(make_pod(host_ports=[80, 8080])) == {"a": ()}
@@ -99,7 +104,7 @@ def test_of_init_containers_only_sidecars_hold_ports(
     if restart_policy is not None:
         init["restartPolicy"] = restart_policy
     pod = pod_with(name="starts", node="a", initContainers=[init])
-    objects = [make_node("a"), pod]
+    objects: list[Node | Pod] = [make_node("a"), pod]
     wanted = make_pod(host_ports=[80])
     assert Harness(objects, [NodePorts()]).reasons(wanted) == {"a": (REASON,) if counts else ()}
     assert_same(NodePorts(), NodePortsTwin(), objects, wanted)

@@ -25,7 +25,6 @@ from mooring.state import PodInfo
 from mooring.testing import Harness
 from tests.plugins.resource_twins import quotient
 
-
 #: Random clusters for the conformance kit, 200 in all, in blocks that can run side by side.
 SEED_BLOCKS = [range(first, first + 25) for first in range(0, 200, 25)]
 

@@ -86,16 +86,28 @@ async def pre_bind(framework: Framework, cycle: Cycle, node_name: str) -> Status
     Raises:
         PluginError: if a plugin failed.
     """
-    for plugin in framework.plugins("pre_bind"):
-        flight = getattr(plugin, "pre_bind_pre_flight", None)
-        if flight is not None:
-            answer = framework.call(plugin, "PreBindPreFlight", flight, cycle, node_name)
-            if answer is Skip.SKIP:
-                continue
+    for plugin in _pre_binders(framework, cycle, node_name):
         answer = await _wait(plugin, "PreBind", plugin.pre_bind, cycle, node_name)
         if answer is not None:
             return framework.status_of(plugin, "PreBind", answer)
     return None
+
+
+def _pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]:
+    """The PreBind plugins that do not skip; all are asked before the first one does anything."""
+    wanted = []
+    for plugin in framework.plugins("pre_bind"):
+        answer = None
+        flight = getattr(plugin, "pre_bind_pre_flight", None)
+        if flight is not None:
+            answer = framework.call(plugin, "PreBindPreFlight", flight, cycle, node_name)
+        if answer is None:
+            wanted.append(plugin)
+        elif answer is not Skip.SKIP:
+            raise PluginError(
+                plugin.name, "PreBindPreFlight", f"returned {answer!r}, not None or SKIP"
+            )
+    return wanted
 
 
 async def bind(framework: Framework, cycle: Cycle, node_name: str) -> Status | None:
@@ -112,10 +124,19 @@ async def bind(framework: Framework, cycle: Cycle, node_name: str) -> Status | N
     raise PluginError("", "Bind", "no bind plugin took the pod")
 
 
-def post_bind(framework: Framework, cycle: Cycle, node_name: str) -> None:
-    """Run the PostBind plugins."""
+def post_bind(framework: Framework, cycle: Cycle, node_name: str) -> list[PluginError]:
+    """Run the PostBind plugins, every one of them.
+
+    The pod is bound, so there is nothing left to fail: the errors of those that raised are
+    returned.
+    """
+    errors = []
     for plugin in framework.plugins("post_bind"):
-        framework.call(plugin, "PostBind", plugin.post_bind, cycle, node_name)
+        try:
+            framework.call(plugin, "PostBind", plugin.post_bind, cycle, node_name)
+        except PluginError as error:
+            errors.append(error)
+    return errors
 
 
 async def _wait(

@@ -64,9 +64,11 @@ class Diagnosis:
     def filter_message(self) -> str:
         """The message up to PostFilter's part."""
         text = f"0/{self.node_count} nodes are available:"
-        if self.pre_filter is not None:
+        if self.pre_filter is not None and self.pre_filter.message:
             return f"{text} {self.pre_filter.message}."
         counts = Counter(self.reasons)
+        if self.pre_filter is not None:  # a refusal without words: counted as if for each node
+            counts.update(dict.fromkeys(self.pre_filter.reasons, self.node_count))
         if self.absent is not None and self.absent_count:
             counts.update(dict.fromkeys(self.absent.reasons, self.absent_count))
         parts = sorted(f"{count} {reason}" for reason, count in counts.items())

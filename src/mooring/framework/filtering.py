@@ -313,10 +313,8 @@ def _visit(framework: Framework, attempt: Attempt, refusals: Refusals, order: Ro
         _raise_first_error(attempt, refusals, walk[:stop])
     sheet = refusals.copy()
     sheet.set_many(walk[stop:], NOT_VISITED)
-    taken = np.flatnonzero(passed[:stop])
-    sheet.set_many(walk[taken[enough:]], NOT_VISITED)
     attempt.refusals = sheet
-    attempt.sampled = stop
+    attempt.sampled = stop if stop < len(walk) else None
     return Feasible(sheet.feasible, sheet.count, order, stop)
 
 

@@ -9,18 +9,24 @@ from mooring.errors import PluginError
 from mooring.framework.cycle import Cycle
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.runner import Framework
-from mooring.framework.verdict import Code, PostFilterResult, Reject, Status
+from mooring.framework.verdict import Code, NodeError, PostFilterResult, Reject, Status
 
 
 def post_filter(framework: Framework, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
     """Run the PostFilter plugins until one makes room, or knows that none can be made.
 
     What they say is added to the message of ``diagnosis``. The result's status is None if room was
-    made; its ``node_name`` is what the pod's nomination becomes (None = stays as it is).
-
-    Raises:
-        PluginError: if a plugin failed, or answered something else than a PostFilterResult.
+    made; its ``node_name`` is what the pod's nomination becomes (None = stays as it is). If a
+    plugin failed, the status is an Error: the pod stays unschedulable, for it fitted nowhere before
+    that already.
     """
+    try:
+        return _ask(framework, cycle, diagnosis)
+    except PluginError as error:
+        return _told(diagnosis, NodeError(str(error)).named(error.plugin), None)
+
+
+def _ask(framework: Framework, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
     reasons: list[str] = []
     node_name: str | None = None
     refused_by = ""

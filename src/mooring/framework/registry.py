@@ -21,7 +21,7 @@ from mooring.clock import Clock
 from mooring.config import DEFAULT_PLUGINS, expand_multi_point
 from mooring.config import EXTENSION_POINTS as CONFIGURED_POINTS
 from mooring.config import Profile as ProfileConfig
-from mooring.errors import ConfigError
+from mooring.errors import ConfigError, SchedulerError
 from mooring.framework.checks import check_plugin
 from mooring.framework.interface import EXTENSION_POINTS, Handle
 from mooring.framework.runner import Framework, Profile
@@ -70,7 +70,11 @@ class Registry:
         found: tuple[EntryPoint, ...] = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
         if not found:
             return None
-        target = found[0].load()
+        try:
+            target = found[0].load()
+        except Exception as error:  # somebody else's module fails in every way
+            told = f"{type(error).__name__}: {error}"
+            raise ConfigError(f"is installed, but cannot be imported: {told}", path=name) from error
         return lambda args, handle: instantiate(target, args, handle)
 
 
@@ -139,7 +143,14 @@ def instantiate(target: Any, args: Any, handle: Handle) -> Any:
             path=getattr(target, "__qualname__", repr(target)),
             value=unknown,
         )
-    return target(**{name: value for name, value in offered.items() if name in wanted})
+    given = {name: value for name, value in offered.items() if name in wanted}
+    try:
+        return target(**given)
+    except SchedulerError:
+        raise
+    except Exception as error:  # somebody else's constructor fails in every way
+        told = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"cannot be made: {told}", path=target.__qualname__) from error
 
 
 def build(
@@ -189,11 +200,13 @@ def _create(
         for entry in profile.plugins.at(point).enabled:
             if entry.name not in plugins and entry.name not in registry.planned:
                 plugins[entry.name] = registry.create(entry.name, profile.args(entry.name), handle)
+    taken = set(plugins)
     for plugin in extra:
-        if plugin.name in plugins:
+        if plugin.name in taken:
             raise ConfigError(
-                "is the name of a configured plugin already", path="--plugin", value=plugin.name
+                "is the name of another plugin already", path="--plugin", value=plugin.name
             )
+        taken.add(plugin.name)
     return plugins
 
 

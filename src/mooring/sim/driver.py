@@ -11,7 +11,7 @@ from typing import Any
 
 from mooring.clock import Clock, Rng, VirtualClock
 from mooring.config import KubeSchedulerConfiguration, default_configuration
-from mooring.errors import PluginError, SchedulerError
+from mooring.errors import InvariantViolation, PluginError, SchedulerError
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement, binding
 from mooring.framework.post_filter import post_filter
 from mooring.framework.registry import Registry, build, load_plugin
@@ -26,6 +26,9 @@ from mooring.state import PodInfo
 
 #: The plugins built so far: what a recording is compared on with ``--only-plugins own``.
 OWN: frozenset[str] = frozenset(IN_TREE)
+
+#: What the way to a binding came to: None = bound, a refusal, a wait, or what went wrong.
+Answer = Status | WaitingPod | SchedulerError | None
 
 
 class Driver(Cluster):
@@ -138,11 +141,11 @@ class Driver(Cluster):
             found = framework.decide(cycle, attempt)
             made_room = self._make_room(framework, cycle, found)
         except PluginError as error:
-            return Outcome.failed(cycle.pod, str(error), attempt)
+            return Outcome.failed(cycle.pod, str(error), attempt, nominated="")
+        finally:
+            self._advance(attempt)
         if isinstance(found, Diagnosis):
-            self._advance(attempt, 0)
             return Outcome.refused(cycle.pod, found, attempt, nominated=made_room)
-        self._advance(attempt, found.feasible_count)
         return Outcome.placed(cycle, framework, found, attempt)
 
     def _make_room(
@@ -152,17 +155,20 @@ class Driver(Cluster):
 
         Returns the node that it is nominated to afterwards: "" = none any more, None = as before.
         """
-        if isinstance(found, Placement) or not found.node_count:
+        if isinstance(found, Placement):
             return None
-        if not framework.plugins("post_filter"):
+        if not found.node_count or not framework.plugins("post_filter"):
             return ""
         return post_filter(framework, cycle, found).node_name
 
-    def _advance(self, attempt: Attempt, feasible_count: int) -> None:
-        """Move the start of the next walk past the nodes that this one looked at."""
+    def _advance(self, attempt: Attempt) -> None:
+        """Move the start of the next walk past the nodes that this one looked at.
+
+        So it goes after an error too: else one broken node would be met first for ever.
+        """
         node_count = len(self.nodes)
         if attempt.refusals is not None and node_count:
-            looked_at = feasible_count + attempt.refused_count()
+            looked_at = attempt.refusals.count + attempt.refused_count()
             self.next_start_index = (attempt.start_index + looked_at) % node_count
 
     # -- carrying out ---------------------------------------------------------------------------
@@ -178,15 +184,15 @@ class Driver(Cluster):
         cycle, framework, node = outcome.cycle, outcome.framework, outcome.node
         with self.cache.assume(cycle.pod.on_node(node), node) as held:
             try:
-                answer = self._reserve_and_permit(outcome)
+                answer: Answer = self._reserve_and_permit(outcome)
                 if answer is None:
                     answer = self._bind(outcome)
+            except InvariantViolation:
+                raise
             except SchedulerError as error:
-                binding.unreserve(framework, cycle, node)
-                return Outcome.failed(cycle.pod, str(error))
-            if isinstance(answer, Status):
-                binding.unreserve(framework, cycle, node)
-                return Outcome.refused(cycle.pod, binding.refusal(node, answer), None)
+                answer = error
+            if isinstance(answer, Status | SchedulerError):
+                return self._given_up(outcome, answer)
             held.keep()
         if isinstance(answer, WaitingPod):
             self._held[cycle.pod.uid] = (cycle, outcome)
@@ -218,6 +224,16 @@ class Driver(Cluster):
             refusal = run_to_end(binding.bind(outcome.framework, outcome.cycle, node))
         return refusal
 
+    def _given_up(self, outcome: Outcome, answer: Status | SchedulerError) -> Outcome:
+        """The pod does not get its node after all: what plugins hold for it is given back."""
+        assert outcome.cycle is not None
+        assert outcome.framework is not None
+        node = outcome.node or ""
+        binding.unreserve(outcome.framework, outcome.cycle, node)
+        if isinstance(answer, SchedulerError):
+            return Outcome.failed(outcome.info, str(answer), nominated="")
+        return Outcome.refused(outcome.info, binding.refusal(node, answer), None, nominated="")
+
     def settle(self) -> list[Outcome]:
         """Let time pass until no pod waits in Permit any more, and return what came of each."""
         settled = []
@@ -240,11 +256,18 @@ class Driver(Cluster):
         assert outcome.node is not None
         framework, node = outcome.framework, outcome.node
         framework.waiting.remove(cycle.pod.uid)
-        refusal = waiting.verdict if isinstance(waiting.verdict, Status) else self._bind(outcome)
-        if refusal is None:
-            self.cache.confirm(cycle.pod.uid)
-            binding.post_bind(framework, cycle, node)
-            return outcome
-        binding.unreserve(framework, cycle, node)
-        self.cache.forget(cycle.pod.uid)
-        return Outcome.refused(cycle.pod, binding.refusal(node, refusal), None)
+        answer: Answer
+        try:
+            verdict = waiting.verdict
+            answer = verdict if isinstance(verdict, Status) else self._bind(outcome)
+        except InvariantViolation:
+            raise
+        except SchedulerError as error:
+            answer = error
+        if isinstance(answer, Status | SchedulerError):
+            given_up = self._given_up(outcome, answer)
+            self.cache.forget(cycle.pod.uid)
+            return given_up
+        self.cache.confirm(cycle.pod.uid)
+        binding.post_bind(framework, cycle, node)
+        return outcome

@@ -34,7 +34,7 @@ class Outcome:
         self.info = info
         self.result = result
         self.node: str | None = None
-        #: Refused: the node that PostFilter made room on; "" = none, None = as it was before.
+        #: Not placed: the node that PostFilter made room on; "" = none, None = as it was before.
         self.nominated: str | None = None
         self.cycle: Cycle | None = None
         self.framework: Framework | None = None
@@ -78,9 +78,17 @@ class Outcome:
         return outcome
 
     @classmethod
-    def failed(cls, info: PodInfo, message: str, attempt: Attempt | None = None) -> Outcome:
+    def failed(
+        cls,
+        info: PodInfo,
+        message: str,
+        attempt: Attempt | None = None,
+        *,
+        nominated: str | None = None,
+    ) -> Outcome:
         """The attempt broke off with an error."""
         outcome = cls(info, ERROR)
+        outcome.nominated = nominated
         outcome._message, outcome._attempt = message, attempt
         return outcome
 

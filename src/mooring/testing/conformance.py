@@ -76,6 +76,7 @@ def _check_case(
         _check_worlds(harness, cycle, view, plugin, where, rng)
     if hasattr(plugin, "score") and len(view):
         _check_score(harness, pod, plugin, where)
+    if len(view):
         _check_one_node(harness, cycle, view, plugin, where)
     if hasattr(plugin, "sign"):
         _check_sign(plugin, pod, where)
@@ -148,6 +149,8 @@ def _check_one_node(
     harness: Harness, cycle: Cycle, view: NodeView, plugin: Any, where: str
 ) -> None:
     """What a plugin says of one node in plain ints is what it says of it in columns."""
+    scores = harness.raw_scores_in(cycle, view, plugin) if hasattr(plugin, "score") else None
+    _check_state(cycle, plugin, where)
     for position, node in enumerate(view):
         one = view.where(np.array([position], dtype=np.intp))
         if hasattr(plugin, "filter_node") and plugin.name not in cycle.skipped:
@@ -156,10 +159,10 @@ def _check_one_node(
             assert status == column, (
                 f"{where}: filter_node says {status} of {node.name}, filter {column}"
             )
-        if hasattr(plugin, "score_node"):
-            score, scores = plugin.score_node(cycle, node), plugin.score(cycle, one)
-            assert score == scores[0], (
-                f"{where}: score_node says {score} of {node.name}, score {scores[0]}"
+        if hasattr(plugin, "score_node") and scores is not None:
+            score = plugin.score_node(cycle, node)
+            assert score == scores[node.name], (
+                f"{where}: score_node says {score} of {node.name}, score {scores[node.name]}"
             )
 
 

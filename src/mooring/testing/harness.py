@@ -124,6 +124,10 @@ class Harness:
         """Node -> raw score of one plugin (the first) over all nodes; None if it skips the pod."""
         plugin = plugin or self.plugins[0]
         cycle, view = self.open(pod)
+        return self.raw_scores_in(cycle, view, plugin)
+
+    def raw_scores_in(self, cycle: Cycle, view: NodeView, plugin: Any) -> dict[str, int] | None:
+        """As ``raw_scores``, in a cycle that goes on; afterwards PreScore has run in it."""
         if self._skips_score(cycle, plugin, view):
             return None
         raw = score_one(self.framework, cycle, plugin, view)
