@@ -15,12 +15,39 @@ __version__ = "0.1.0"
 
 #: Public name -> the module that defines it.
 _PUBLIC = {
+    "SKIP": "mooring.framework",
     "ConfigError": "mooring.errors",
+    "Cycle": "mooring.framework",
+    "Narrow": "mooring.framework",
+    "NodeInfo": "mooring.framework",
+    "NodeView": "mooring.framework",
+    "Pending": "mooring.framework",
     "PluginError": "mooring.errors",
+    "Reject": "mooring.framework",
     "SchedulerError": "mooring.errors",
+    "Status": "mooring.framework",
+    "Verdicts": "mooring.framework",
+    "Wait": "mooring.framework",
+    "per_node": "mooring.framework",
 }
 
-__all__ = ["ConfigError", "PluginError", "SchedulerError", "__version__"]
+__all__ = [
+    "SKIP",
+    "ConfigError",
+    "Cycle",
+    "Narrow",
+    "NodeInfo",
+    "NodeView",
+    "Pending",
+    "PluginError",
+    "Reject",
+    "SchedulerError",
+    "Status",
+    "Verdicts",
+    "Wait",
+    "__version__",
+    "per_node",
+]
 
 
 def __getattr__(name: str) -> Any:

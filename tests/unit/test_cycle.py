@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.errors import PluginError
-from mooring.framework import SKIP, Cycle
+from mooring.framework import SKIP, Attempt, Cycle, binding
 from mooring.state import PodInfo
 from mooring.testing import Harness, cluster, make_node, make_pod
 
@@ -126,8 +126,6 @@ def test_pre_score_may_replace_the_state_of_pre_filter() -> None:
     harness = Harness([make_node("a"), make_node("b")], [Notes()])
     snapshot = harness.cache.snapshot()
     cycle = harness.framework.open(PodInfo(make_pod()), snapshot)
-    from mooring.framework import Attempt, binding
-
     harness.framework.decide(cycle, Attempt(snapshot))
     binding.reserve(harness.framework, cycle, "a")
 
