@@ -151,7 +151,15 @@ def test_a_decision_that_contradicts_itself_is_refused_with_its_step(tmp_path: P
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\x1f\x8b", b"\x1f\x8bnot really", gzip.compress(b"{}", mtime=0)[:-6], b"nonsense", b"[]", b"3"],
+    [
+        b"",
+        b"\x1f\x8b",
+        b"\x1f\x8bnot really",
+        gzip.compress(b"{}", mtime=0)[:-6],  # the time of now would be part of the test's name
+        b"nonsense",
+        b"[]",
+        b"3",
+    ],
 )
 def test_bytes_that_are_no_recording_are_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "a.json.gz"

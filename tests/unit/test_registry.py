@@ -233,7 +233,7 @@ def test_what_is_no_plugin_is_refused_with_where_it_came_from(folder: Path) -> N
 def test_a_constructor_gets_what_its_parameters_ask_for() -> None:
     offered = {"args": 1, "handle": 2}
 
-    assert instantiate(lambda: {}, 1, 2) == {}  # type: ignore[arg-type]
+    assert instantiate(lambda **rest: rest, 1, 2) == {}  # type: ignore[arg-type]
     assert instantiate(lambda args: {"args": args}, 1, 2) == {"args": 1}  # type: ignore[arg-type]
     assert instantiate(lambda handle, args: {"args": args, "handle": handle}, 1, 2) == offered  # type: ignore[arg-type]
     assert instantiate(lambda depth=5, **rest: (depth, rest), 1, 2) == (5, {})  # type: ignore[arg-type]

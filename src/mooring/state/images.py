@@ -44,9 +44,12 @@ class ImageTable:
         return self._of_row.get(row, ())
 
     def put(self, row: int, images: Iterable[ContainerImage]) -> bool:
-        """The node of ``row`` has exactly ``images`` now; tells whether its image names changed."""
-        before = self._of_row.pop(row, ())
-        for name in before:
+        """The node of ``row`` has exactly ``images`` now.
+
+        Tells whether that changed anything: a name, or the size that a name stands for.
+        """
+        before = self._sizes(row)
+        for name in self._of_row.pop(row, ()):
             state = self._states[name]
             del state.rows[row]
             if not state.rows:
@@ -59,4 +62,8 @@ class ImageTable:
             self._states.setdefault(name, ImageState(size_bytes)).rows[row] = None
         if sizes:
             self._of_row[row] = tuple(sizes)
-        return before != tuple(sizes)
+        return before != self._sizes(row)
+
+    def _sizes(self, row: int) -> dict[str, int]:
+        """Image name -> size in bytes as the cluster knows it, of the images on ``row``."""
+        return {name: self._states[name].size_bytes for name in self.names(row)}
