@@ -106,7 +106,8 @@ def scored(
         else:
             index = 0 if name == "cpu" else 1
             allocated = sum(placed.nonzero_usage[index] for placed in node.pods)
-        found.append((weight, node.allocatable(name), allocated, allocated + amount))
+        requested = int64(allocated + amount)
+        found.append((weight, node.allocatable(name), allocated, requested))
     return found
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.clock import seeded_random
 from mooring.config.types import NodeResourcesBalancedAllocationArgs, ResourceSpec
+from mooring.errors import PluginError
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins import NodeResourcesBalancedAllocation
@@ -185,6 +186,17 @@ def balance_of(percents: list[int], of: int) -> tuple[int, int]:
 def test_fractions_are_added_one_after_another(used: list[int], of: int, evenness: int) -> None:
     expected = 50 + (50 + evenness - 100) // 2
     assert balance_of(used, of) == (expected, expected)
+
+
+def test_requests_that_leave_an_int64_wrap_around_on_both_ways() -> None:
+    """What 9E there and 9E more come to is below zero; upstream calls the score invalid too."""
+    objects: list[Node | Pod] = [make_node("n")]
+    objects.append(make_pod("there", node="n", requests={"memory": "9E"}))
+    pod = make_pod(requests={"memory": "9E"})
+    plugin, twin = NodeResourcesBalancedAllocation(), NodeResourcesBalancedAllocationTwin()
+    assert_same(plugin, twin, objects, pod)
+    with pytest.raises(PluginError, match="returns an invalid score -"):
+        Harness(objects, [plugin]).scores(pod)
 
 
 @given(

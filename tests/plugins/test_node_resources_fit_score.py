@@ -247,7 +247,10 @@ def test_the_table_of_a_curve_equals_the_broken_line(
 # ---------------------------------------------------------------- one node
 
 
-@given(st.integers(0, 2**60), st.integers(1, 2**60), st.integers(0, 2**60))
+INT64 = st.integers(-(2**63), 2**63 - 1)  # below zero after a wrap-around
+
+
+@given(INT64, st.integers(1, 2**63 - 1), INT64)
 def test_the_one_node_form_of_a_share_equals_the_columns(
     requested: int, allocatable: int, allocated: int
 ) -> None:
@@ -256,6 +259,8 @@ def test_the_one_node_form_of_a_share_equals_the_columns(
     column = columns.Share(1, *arrays)
     assert columns.least_allocated(column).tolist() == [one.least_allocated(share)]
     assert columns.most_allocated(column).tolist() == [one.most_allocated(share)]
+    points = tuple(UtilizationShapePoint(utilization=at, score=value) for at, value in FALLING)
+    assert columns.capacity_ratio(points)(column).tolist() == [one.capacity_ratio(points)(share)]
 
 
 @pytest.mark.parametrize("args", [MOST, args_of("RequestedToCapacityRatio", shape=FALLING)])

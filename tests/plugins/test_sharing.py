@@ -36,7 +36,8 @@ from mooring.testing.random_cluster import random_node, random_pod
 #: The default weights that are not 1.
 WEIGHTS = {"TaintToleration": 3, "NodeAffinity": 2}
 
-NODE_NAMES = [f"node-{number}" for number in range(7)]
+#: So many that a few changes are fewer than half of them: else all nodes are asked about anyway.
+NODE_NAMES = [f"node-{number}" for number in range(24)]
 
 MEBIBYTE = 1 << 20
 
@@ -106,8 +107,16 @@ def templates() -> list[Pod]:
         make_pod("nominated", nominated_node="node-1", requests={"cpu": "1"}),
         make_pod("tolerant", tolerations=[{"operator": "Exists"}], priority=5),
         make_pod("hopeless", requests={"cpu": "1000"}),
+        # The same in all, but not to those who take each container to need 100m at least.
+        make_pod("even", spec={"containers": [_container("100m"), _container("100m")]}),
+        make_pod("uneven", spec={"containers": [_container("200m"), _container(None)]}),
         *(random_pod(rng, f"random-{number}") for number in range(5)),
     ]
+
+
+def _container(cpu: str | None) -> dict[str, Any]:
+    requests = {} if cpu is None else {"cpu": cpu}
+    return {"name": f"c-{cpu}", "image": "web:1", "resources": {"requests": requests}}
 
 
 TEMPLATES = templates()
@@ -129,7 +138,7 @@ class SideBySide:
     def put_node(self, number: int) -> None:
         """Add a node, or change everything about it."""
         name = NODE_NAMES[number % len(NODE_NAMES)]
-        node = _with_steady_images(random_node(seeded_random(number), name))
+        node = _roomy(random_node(seeded_random(number), name), number)
         for harness in self.harnesses:
             harness.cache.put_node(node)
 
@@ -139,7 +148,7 @@ class SideBySide:
         if row < 0:
             return
         node = self.harnesses[0].cache.nodes.node(row)
-        other = _with_steady_images(random_node(seeded_random(number), node.metadata.name))
+        other = random_node(seeded_random(number), node.metadata.name)
         changed = [
             replace(node, metadata=replace(node.metadata, labels=other.metadata.labels)),
             replace(node, metadata=replace(node.metadata, annotations={"n": str(number)})),
@@ -158,7 +167,7 @@ class SideBySide:
 
     def place_pod(self, number: int) -> None:
         """A pod that somebody else has placed, perhaps on a node that we do not know."""
-        pod = random_pod(seeded_random(number), "placed", node=NODE_NAMES[number % 7])
+        pod = random_pod(seeded_random(number), "placed", node=NODE_NAMES[number % len(NODE_NAMES)])
         self._place(self._renamed(pod))
 
     def remove_pod(self, number: int) -> None:
@@ -174,7 +183,7 @@ class SideBySide:
         rival = self._renamed(pod)
         self._nominated.append(rival.metadata.uid)
         for harness in self.harnesses:
-            harness.cache.nominator.nominate(PodInfo(rival), NODE_NAMES[number % 7])
+            harness.cache.nominator.nominate(PodInfo(rival), NODE_NAMES[number % len(NODE_NAMES)])
 
     def withdraw(self, number: int) -> None:
         """It does not wait any more."""
@@ -211,13 +220,16 @@ class SideBySide:
         return replace(pod, metadata=replace(pod.metadata, name=name, uid=f"uid-{self._made}"))
 
 
-def _with_steady_images(node: Node) -> Node:
-    """The node, with each image as big as on every other node.
-
-    An image that changes its size under its name is a test of its own.
-    """
-    images = tuple(replace(image, size_bytes=300 * MEBIBYTE) for image in node.status.images)
-    return replace(node, status=replace(node.status, images=images))
+def _roomy(node: Node, number: int) -> Node:
+    """The node, which two times in three has room and no taints: or nothing would be scored."""
+    if number % 3 == 0:
+        return node
+    allocatable = {"cpu": "8", "memory": "16Gi", "pods": "20"}
+    return replace(
+        node,
+        spec=replace(node.spec, taints=(), unschedulable=False),
+        status=replace(node.status, allocatable=allocatable),
+    )
 
 
 KINDS = ("put_node", "touch_node", "remove_node", "place_pod", "remove_pod", "nominate", "withdraw")
@@ -228,7 +240,7 @@ STEPS = st.tuples(
 
 def run(side_by_side: SideBySide, steps: list[tuple[str, int]]) -> None:
     """Some nodes to begin with, then the steps, then a decision about every kind of pod."""
-    for number in range(4):
+    for number in range(16):
         side_by_side.put_node(number)
     for kind, number in steps:
         getattr(side_by_side, kind)(number)

@@ -24,9 +24,6 @@ from mooring.state import PodInfo
 
 Floats = npt.NDArray[np.float64]
 
-#: Above this, capacity x 100 may leave int64; upstream wraps around then, and so do we.
-OVERFLOW_BYTES = 1 << 56
-
 #: Scores in a configured shape are 0..10.
 MAX_SHAPE_SCORE = 10
 
@@ -67,8 +64,8 @@ def shares(
 
 def least_allocated(share: Share) -> Scores:
     """The free part of the node, in percent; 0 if it is overcommitted."""
-    free = share.allocatable - share.requested
-    return np.where(free < 0, 0, _percent(free, share.allocatable))
+    percent = _percent(share.allocatable - share.requested, share.allocatable)
+    return np.where(share.requested > share.allocatable, 0, percent)
 
 
 def most_allocated(share: Share) -> Scores:
@@ -209,6 +206,6 @@ def _percent(part: Scores, whole: Scores) -> Scores:
     divisor = np.maximum(whole, 1)
     product = part * MAX_SCORE
     quotient = product // divisor
-    if len(whole) and int(divisor.max()) >= OVERFLOW_BYTES:
+    if len(whole) and int(product.min()) < 0:
         quotient += (product < 0) & (quotient * divisor != product)
     return quotient

@@ -48,14 +48,16 @@ def shares_of_node(
             allocated = nonzero[0 if name == "cpu" else 1]
         else:
             allocated = node.requested(name)
-        found.append(NodeShare(resource.weight, allocatable, allocated, allocated + amount))
+        requested = _int64(allocated + amount)
+        found.append(NodeShare(resource.weight, allocatable, allocated, requested))
     return found
 
 
 def least_allocated(share: NodeShare) -> int:
     """The free part of the node, in percent; 0 if it is overcommitted."""
-    free = share.allocatable - share.requested
-    return 0 if free < 0 else _percent(free, share.allocatable)
+    if share.requested > share.allocatable:
+        return 0
+    return _percent(share.allocatable - share.requested, share.allocatable)
 
 
 def most_allocated(share: NodeShare) -> int:
@@ -125,8 +127,13 @@ def _evenness(fractions: list[float]) -> int:
 
 def _percent(part: int, whole: int) -> int:
     """100 x ``part`` / ``whole`` as Go's int64 has it: wraps around, divides toward zero."""
-    product = part * MAX_SCORE
-    if not -_HALF <= product < _HALF:
-        product = (product + _HALF) % _INT64 - _HALF
+    product = _int64(part * MAX_SCORE)
     quotient = abs(product) // whole
     return quotient if product >= 0 else -quotient
+
+
+def _int64(number: int) -> int:
+    """``number`` as an int64 holds it, wrapped around."""
+    if -_HALF <= number < _HALF:
+        return number
+    return (number + _HALF) % _INT64 - _HALF
