@@ -9,43 +9,74 @@ Importing the package costs next to nothing: a public name is loaded when it is 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what type checkers and editors see; ``_PUBLIC`` is what runs
+    from mooring.errors import ConfigError, PluginError, SchedulerError
+    from mooring.framework import (
+        SKIP,
+        Cycle,
+        Diagnosis,
+        Narrow,
+        NodeInfo,
+        NodeView,
+        Pending,
+        PostFilterResult,
+        Reject,
+        Status,
+        Verdicts,
+        Wait,
+        default_normalize,
+        per_node,
+    )
+    from mooring.state import PodInfo
+    from mooring.state.changes import Change
 
 __version__ = "0.1.0"
 
 #: Public name -> the module that defines it.
 _PUBLIC = {
     "SKIP": "mooring.framework",
+    "Change": "mooring.state.changes",
     "ConfigError": "mooring.errors",
     "Cycle": "mooring.framework",
+    "Diagnosis": "mooring.framework",
     "Narrow": "mooring.framework",
     "NodeInfo": "mooring.framework",
     "NodeView": "mooring.framework",
     "Pending": "mooring.framework",
     "PluginError": "mooring.errors",
+    "PodInfo": "mooring.state",
+    "PostFilterResult": "mooring.framework",
     "Reject": "mooring.framework",
     "SchedulerError": "mooring.errors",
     "Status": "mooring.framework",
     "Verdicts": "mooring.framework",
     "Wait": "mooring.framework",
+    "default_normalize": "mooring.framework",
     "per_node": "mooring.framework",
 }
 
 __all__ = [
     "SKIP",
+    "Change",
     "ConfigError",
     "Cycle",
+    "Diagnosis",
     "Narrow",
     "NodeInfo",
     "NodeView",
     "Pending",
     "PluginError",
+    "PodInfo",
+    "PostFilterResult",
     "Reject",
     "SchedulerError",
     "Status",
     "Verdicts",
     "Wait",
     "__version__",
+    "default_normalize",
     "per_node",
 ]
 

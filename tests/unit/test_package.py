@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import os
 import re
@@ -101,6 +102,19 @@ def test_public_names_are_sorted_and_can_be_loaded() -> None:
     for name in mooring.__all__:
         assert getattr(mooring, name) is not None
     assert set(mooring.__all__) <= set(dir(mooring))
+
+
+def test_type_checkers_see_the_public_names_where_they_are_loaded_from() -> None:
+    tree = ast.parse(Path(mooring.__file__).read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    seen = {
+        alias.name: node.module
+        for node in imports
+        if node.module and node.module.startswith("mooring")
+        for alias in node.names
+    }
+    assert seen == mooring._PUBLIC
+    assert {*seen, "__version__"} == set(mooring.__all__)
 
 
 def test_unknown_public_name_is_an_attribute_error() -> None:

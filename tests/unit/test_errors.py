@@ -1,0 +1,97 @@
+"""The error tree, and how bad input is told: where it stands, what it is, what was meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring import errors
+from mooring.errors import ApiError, ConfigError, PluginError, SchedulerError
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ({}, "must be positive"),
+        ({"value": 0}, "must be positive, got 0"),
+        ({"value": ""}, "must be positive, got ''"),
+        ({"path": "spec.x"}, "spec.x: must be positive"),
+        ({"file": "a.yaml", "line": 3}, "a.yaml: line 3: must be positive"),
+        ({"file": "a.yaml", "document": 2}, "a.yaml: document 2: must be positive"),
+        (
+            {
+                "file": "f",
+                "document": 1,
+                "line": 9,
+                "path": "p",
+                "value": "weigth",
+                "suggestion": "weight",
+            },
+            "f: document 1: line 9: p: must be positive, got 'weigth' (did you mean 'weight'?)",
+        ),
+    ],
+)
+def test_the_message_has_every_part_that_is_known(parts: dict[str, Any], text: str) -> None:
+    error = ConfigError("must be positive", **parts)
+
+    assert str(error) == text
+    assert {name: getattr(error, name) for name in parts} == parts
+
+
+def test_a_long_value_is_cut() -> None:
+    limit = ConfigError.VALUE_LIMIT
+
+    whole = str(ConfigError("bad", value="x" * (limit - 2)))
+    cut = str(ConfigError("bad", value="x" * 10_000))
+
+    assert whole == f"bad, got '{'x' * (limit - 2)}'"
+    assert cut == f"bad, got '{'x' * (limit - 1)}..."
+
+
+def test_a_place_is_added_by_who_knows_it_and_never_replaced() -> None:
+    error = ConfigError("bad", path="p", line=4, value=1, suggestion="2")
+
+    outer = error.located(file="a.yaml", document=3).located(file="b.yaml", document=5)
+
+    assert str(outer) == "a.yaml: document 3: line 4: p: bad, got 1 (did you mean '2'?)"
+    assert isinstance(outer, ConfigError)
+
+
+def test_a_plugin_error_names_plugin_and_point() -> None:
+    error = PluginError("Rack", "Filter", "KeyError: 'zone'")
+
+    assert str(error) == "running Filter plugin \"Rack\": KeyError: 'zone'"
+    assert (error.plugin, error.point, error.problem) == ("Rack", "Filter", "KeyError: 'zone'")
+
+
+def test_an_answer_of_the_api_server_keeps_its_code() -> None:
+    error = errors.Conflict("pod is bound already", status=409, reason="AlreadyExists")
+    busy = errors.TooManyRequests("slow down", retry_after_s=7)
+
+    assert (str(error), error.status, error.reason) == (
+        "pod is bound already",
+        409,
+        "AlreadyExists",
+    )
+    assert (busy.status, busy.reason, busy.retry_after_s) == (429, "", 7)
+    assert isinstance(error, ApiError)
+    assert isinstance(busy, ApiError)
+
+
+def error_classes() -> list[type[Exception]]:
+    found = [value for value in vars(errors).values() if isinstance(value, type)]
+    return [value for value in found if issubclass(value, Exception)]
+
+
+def test_everything_raised_on_purpose_has_one_root_and_a_line_in_the_drawing() -> None:
+    drawing = errors.__doc__ or ""
+
+    for kind in error_classes():
+        assert issubclass(kind, SchedulerError)
+        assert kind.__name__ in drawing
+
+
+def test_unknown_is_neither_surely_done_nor_surely_not() -> None:
+    assert not issubclass(errors.OutcomeUnknown, ApiError)
+    assert not issubclass(errors.Unreachable, errors.OutcomeUnknown)
