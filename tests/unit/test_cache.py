@@ -240,3 +240,19 @@ def test_the_audit_notices_a_column_that_went_wrong() -> None:
 
     assert any("requested cpu is 1001, should be 1000" in problem for problem in found)
     assert any("pod_count is 7, should be 1" in problem for problem in found)
+
+
+def test_requests_that_leave_int64_wrap_as_in_go_and_come_back() -> None:
+    cache = cluster(make_node("a", allocatable={"memory": "8E"}))
+    huge = [PodInfo(make_pod(name, requests={"memory": "6E"})).on_node("a") for name in "pqr"]
+    for pod in huge:
+        with cache.assume(pod, "a") as held:
+            held.keep()
+        assert audit(cache) == []
+
+    assert requested(cache, "a", "memory") == 18 * 10**18 - 2**64
+    assert cache.nodes.nonzero_requested[1, 0] == 18 * 10**18 - 2**64
+    for pod in huge[1:]:
+        cache.forget(pod.uid)
+    assert requested(cache, "a", "memory") == 6 * 10**18
+    assert audit(cache) == []

@@ -13,6 +13,7 @@ from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.sim.explain import explain
 from mooring.sim.fill import Fill
+from mooring.sim.not_built import notes
 from mooring.sim.recorded import told_by_recording
 from mooring.sim.simulate import decide_until
 from mooring.sim.weights import score_weights
@@ -51,12 +52,13 @@ def command(
     if attempt is not None:
         raise click.UsageError("--attempt goes with --recording")
     workload = read_workload(cluster, pods)
-    placed = [obj for obj in workload.objects if isinstance(obj, Pod)]
-    wanted = _find(pod, [*placed, *workload.pending])
+    wanted = _find(pod, workload.pods)
     if wanted.spec.node_name:
         click.echo(f"Pod {key(wanted)} is on {wanted.spec.node_name} from the start.")
         return
     config = load(config_file) if config_file else None
+    for note in notes(config, workload.pods):
+        click.echo(f"mooring explain: note: {note}", err=True)
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
     fill = Fill(workload.objects)
     decision = decide_until(workload.pending, driver, fill, key(wanted))

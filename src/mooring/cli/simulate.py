@@ -16,6 +16,7 @@ from mooring.clock import Clock, SystemClock
 from mooring.config import load, to_document
 from mooring.sim.fill import Fill
 from mooring.sim.live import PlainView, Silent, View, live_view
+from mooring.sim.not_built import notes
 from mooring.sim.recording import RecordingWriter
 from mooring.sim.report import Summary, Tally, plain_text, print_tables, summarize
 from mooring.sim.simulate import peak_rss_bytes, recording_header, simulate
@@ -68,6 +69,8 @@ def command(
     """
     workload = read_workload(cluster, pods)
     config = load(config_file) if config_file else None
+    for note in notes(config, workload.pods):
+        click.echo(f"mooring simulate: note: {note}", err=True)
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
     fill, tally, clock = Fill(workload.objects), Tally(), SystemClock()
     with ExitStack() as stack:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mooring.objects.node import Node, Taint
+from mooring.objects.quantity import wrap_int64
 from mooring.state.nodes import NodeTable
 from mooring.state.pods import PodInfo
 from mooring.state.ports import HostPort
@@ -94,11 +95,11 @@ class NodeInfo:
         index = self._nodes.resource_id(resource)
         amount = int(self._nodes.requested[index, self._row]) if index >= 0 else 0
         amount += sum(pod.usage.get(resource, 0) for pod in self._added)
-        return amount - sum(pod.usage.get(resource, 0) for pod in self._removed)
+        return wrap_int64(amount - sum(pod.usage.get(resource, 0) for pod in self._removed))
 
     def free(self, resource: str) -> int:
         """``allocatable`` minus ``requested``; negative on an overcommitted node."""
-        return self.allocatable(resource) - self.requested(resource)
+        return wrap_int64(self.allocatable(resource) - self.requested(resource))
 
     def nonzero_requested(self) -> tuple[int, int]:
         """(cpu millicores, memory bytes) asked for, with defaults for pods that ask for none."""
@@ -107,7 +108,7 @@ class NodeInfo:
         for sign, pods in ((1, self._added), (-1, self._removed)):
             cpu_milli += sign * sum(pod.nonzero_usage[0] for pod in pods)
             memory_bytes += sign * sum(pod.nonzero_usage[1] for pod in pods)
-        return cpu_milli, memory_bytes
+        return wrap_int64(cpu_milli), wrap_int64(memory_bytes)
 
     def used_ports(self) -> set[HostPort]:
         """The host ports in use. Complexity: O(pods on the node)."""

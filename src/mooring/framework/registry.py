@@ -167,7 +167,7 @@ def build(
 
     ``extra`` plugins run after the configured ones at every point they implement, with weight 1
     (a Bind plugin before them, or it would never be asked). Default plugins that are not built yet
-    are left out; one that the profile itself names is an error.
+    are left out, so that a configuration for kube-scheduler can be used.
 
     Raises:
         ConfigError: naming the profile, if its plugins cannot run together.

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mooring.framework.node_info import NodeInfo
 from mooring.objects.node import Taint
+from mooring.objects.quantity import wrap_int64
 from mooring.state.labels import LabelColumn
 from mooring.state.nodes import NodeTable, Scalar, read_only
 from mooring.state.pods import PodInfo
@@ -227,7 +228,7 @@ class NodeView:
 
     def _sum_over_pods(self, amount: Callable[[PodInfo], int]) -> Ints:
         sums = [
-            sum(map(amount, added)) - sum(map(amount, removed))
+            wrap_int64(sum(map(amount, added)) - sum(map(amount, removed)))
             for added, removed in zip(self.added, self.removed, strict=True)
         ]
         return np.array(sums, dtype=np.int64)

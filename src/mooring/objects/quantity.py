@@ -258,6 +258,17 @@ def _divide_away_from_zero(number: int, divisor: int) -> int:
     return -(-number // divisor) if number >= 0 else number // divisor
 
 
+def wrap_int64(number: int) -> int:
+    """``number`` as Go's int64 holds a sum or product that does not fit: wrapped around.
+
+    >>> wrap_int64(2**63)
+    -9223372036854775808
+    """
+    if -_MAX_INT64 <= number <= _MAX_INT64:
+        return number
+    return (number + 2**63) % 2**64 - 2**63
+
+
 def _int64(number: int) -> int:
     return max(-_MAX_INT64 - 1, min(number, _MAX_INT64))
 

@@ -102,7 +102,7 @@ class NodeResourcesFit:
         is_hopeless = False
         for resource, amount in state.requests:
             allocatable = node.allocatable(resource)
-            if amount > allocatable - node.requested(resource):
+            if amount > node.free(resource):
                 reasons.append(f"Insufficient {resource}")
                 is_hopeless = is_hopeless or amount > allocatable
         return Reject(*reasons, resolvable=not is_hopeless) if reasons else None

@@ -15,11 +15,9 @@ from typing import NamedTuple
 from mooring.config.types import ResourceSpec, UtilizationShapePoint
 from mooring.framework import NodeInfo
 from mooring.framework.interface import MAX_SCORE
+from mooring.objects.quantity import wrap_int64
 from mooring.objects.requests import is_scalar_resource_name
 from mooring.plugins.resource_scores import curve_table
-
-_INT64 = 1 << 64
-_HALF = 1 << 63
 
 
 class NodeShare(NamedTuple):
@@ -48,7 +46,7 @@ def shares_of_node(
             allocated = nonzero[0 if name == "cpu" else 1]
         else:
             allocated = node.requested(name)
-        requested = _int64(allocated + amount)
+        requested = wrap_int64(allocated + amount)
         found.append(NodeShare(resource.weight, allocatable, allocated, requested))
     return found
 
@@ -127,13 +125,6 @@ def _evenness(fractions: list[float]) -> int:
 
 def _percent(part: int, whole: int) -> int:
     """100 x ``part`` / ``whole`` as Go's int64 has it: wraps around, divides toward zero."""
-    product = _int64(part * MAX_SCORE)
+    product = wrap_int64(part * MAX_SCORE)
     quotient = abs(product) // whole
     return quotient if product >= 0 else -quotient
-
-
-def _int64(number: int) -> int:
-    """``number`` as an int64 holds it, wrapped around."""
-    if -_HALF <= number < _HALF:
-        return number
-    return (number + _HALF) % _INT64 - _HALF

@@ -27,6 +27,11 @@ class Workload(NamedTuple):
     objects: list[KubernetesObject]
     pending: list[Pod]
 
+    @property
+    def pods(self) -> list[Pod]:
+        """All pods: those on nodes, then those that wait."""
+        return [*(obj for obj in self.objects if isinstance(obj, Pod)), *self.pending]
+
 
 def read_workload(cluster: Sequence[str] = (), pods: Sequence[str] = ()) -> Workload:
     """Read a cluster and pods; what is not given comes from the openb trace.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from mooring.objects.quantity import wrap_int64
 from mooring.state.cache import Cache
 from mooring.state.labels import MISSING
 from mooring.state.nodes import NodeTable, node_allocatable
@@ -58,10 +59,14 @@ def _audit_row(nodes: NodeTable, row: int, placed: list[PlacedPod]) -> list[str]
         expect(
             f"allocatable {held}", int(nodes.allocatable[resource, row]), room.pop(held or "", 0)
         )
-        expect(f"requested {held}", int(nodes.requested[resource, row]), usage.pop(held or "", 0))
+        expect(
+            f"requested {held}",
+            int(nodes.requested[resource, row]),
+            wrap_int64(usage.pop(held or "", 0)),
+        )
     expect("resources without a column", (room, dict(usage)), ({}, {}))
-    expect("nonzero cpu", int(nodes.nonzero_requested[0, row]), cpu_milli)
-    expect("nonzero memory", int(nodes.nonzero_requested[1, row]), memory_bytes)
+    expect("nonzero cpu", int(nodes.nonzero_requested[0, row]), wrap_int64(cpu_milli))
+    expect("nonzero memory", int(nodes.nonzero_requested[1, row]), wrap_int64(memory_bytes))
     expect("pod_count", int(nodes.pod_count[row]), len(placed))
     expect("host ports", nodes.ports.on_row(row), dict(ports))
     taints = node.spec.taints if node is not None else ()

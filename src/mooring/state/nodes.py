@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from mooring.errors import InvariantViolation
 from mooring.objects.node import Node, Taint
+from mooring.objects.quantity import wrap_int64
 from mooring.objects.requests import allocatable_units
 from mooring.state.changes import Change, ChangeLog
 from mooring.state.images import ImageTable
@@ -230,9 +231,9 @@ class NodeTable:
         row = placed.row
         requested = self._requested
         for resource, amount in placed.usage:
-            requested[resource, row] += sign * amount
-        self._nonzero[0, row] += sign * placed.nonzero[0]
-        self._nonzero[1, row] += sign * placed.nonzero[1]
+            _add(requested, resource, row, sign * amount)
+        _add(self._nonzero, 0, row, sign * placed.nonzero[0])
+        _add(self._nonzero, 1, row, sign * placed.nonzero[1])
         self._pod_count[row] += sign
         self.log.append(row, _USAGE_AND_PORTS if placed.ports else _USAGE)
 
@@ -309,6 +310,18 @@ def read_only(column: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     face = column.view()
     face.flags.writeable = False
     return face
+
+
+def _add(column: npt.NDArray[np.int64], line: int, row: int, amount: int) -> None:
+    """Add to one cell as Go adds int64: a sum that does not fit wraps, and fits again later.
+
+    Plain ints are faster here than numpy's scalars, which would warn as well.
+    """
+    total = column.item(line, row) + amount
+    try:
+        column[line, row] = total
+    except OverflowError:
+        column[line, row] = wrap_int64(total)
 
 
 def _differences(before: Node | None, after: Node) -> int:

@@ -70,7 +70,7 @@ def make_node(
             ],
         },
     }
-    node: Node = convert(_merged(document, more), "Node")
+    node: Node = convert(_with_parts("make_node", document, more), "Node")
     return node
 
 
@@ -157,7 +157,7 @@ def make_pod(
             "nominatedNodeName": nominated_node,
         },
     }
-    pod: Pod = convert(_merged(document, more), "Pod")
+    pod: Pod = convert(_with_parts("make_pod", document, more), "Pod")
     return pod
 
 
@@ -180,6 +180,21 @@ def _parts(text: TaintText) -> tuple[str, str | None, str]:
     front, _, effect = text.partition(":")
     key, sign, value = front.partition("=")
     return key, value if sign else None, effect
+
+
+def _with_parts(function: str, document: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """``document`` with ``metadata``, ``spec`` and ``status`` laid over it.
+
+    Raises:
+        TypeError: another name is given: it would be left out without a word.
+    """
+    for name in more:
+        if name not in document:
+            raise TypeError(
+                f"{function}() has no argument {name!r}; what it does not have goes into metadata,"
+                " spec or status, as the API writes it"
+            )
+    return _merged(document, more)
 
 
 def _merged(document: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
