@@ -18,9 +18,11 @@ from types import TracebackType
 
 from mooring.errors import InvariantViolation
 from mooring.objects import Node, Pod
+from mooring.objects.meta import key
 from mooring.state.nodes import NodeTable
 from mooring.state.nominator import Nominator
 from mooring.state.pods import PodInfo, PodTable
+from mooring.state.sharing import SharedParts
 from mooring.state.snapshot import Snapshot
 
 #: Phases after which a pod uses nothing; upstream's informer never shows such pods.
@@ -73,6 +75,7 @@ class Cache:
         self.nodes = NodeTable()
         self.pods = PodTable()
         self.nominator = Nominator()
+        self._parts = SharedParts()
         self._assumed: dict[str, None] = {}
         self._uid_of: dict[str, str] = {}
 
@@ -142,12 +145,12 @@ class Cache:
         Raises:
             InvariantViolation: if a confirmed pod moved to another node, which no API server does.
         """
-        info = PodInfo(pod)
-        if not info.node_name:
-            raise InvariantViolation(f"pod {info.key} is not on a node")
+        if not pod.spec.node_name:
+            raise InvariantViolation(f"pod {key(pod)} is not on a node")
         if pod.status.phase in FINISHED_PHASES:
-            self.remove_pod(info.uid)
+            self.remove_pod(pod.metadata.uid)
             return
+        info = self._parts.pod_info(pod)
         predecessor = self._uid_of.get(info.key)
         if predecessor is not None and predecessor != info.uid:
             self._displace(predecessor)
@@ -156,6 +159,12 @@ class Cache:
             at = self.nodes.names[placed.row]
             if at != info.node_name and info.uid not in self._assumed:
                 raise InvariantViolation(f"pod {info.key} moved from {at} to {info.node_name}")
+            if at == info.node_name and placed.info.computed() == info.computed():
+                # Most news of a pod is about its status: the columns stay as they are.
+                self.pods.renew(placed, info)
+                self._assumed.pop(info.uid, None)
+                self.nominator.remove(info.uid)
+                return
             self._displace(info.uid)
         self._place(info, info.node_name)
         self.nominator.remove(info.uid)

@@ -209,33 +209,35 @@ class NodeTable:
         row = self._row_of.get(name, -1)
         if row < 0:
             row = self._new_row(name)
-        usage = tuple((self.resources.acquire(r), amount) for r, amount in info.usage.items())
+        for resource in info.usage:
+            self.resources.acquire(resource)
         if len(self.resources) > len(self._requested):
             self._grow_resources()
-        placed = PlacedPod(info, row, usage, info.nonzero_usage, info.host_ports)
+        placed = PlacedPod(info, row)
         self._count(placed, 1)
-        self.ports.add(row, placed.ports)
+        self.ports.add(row, info.host_ports)
         return placed
 
     def displace(self, placed: PlacedPod) -> None:
         """Take away exactly what ``place`` added."""
         row = placed.row
         self._count(placed, -1)
-        self.ports.remove(row, placed.ports)
-        for resource, _ in placed.usage:
-            self.resources.release(resource)
+        self.ports.remove(row, placed.info.host_ports)
+        for resource in placed.info.usage:
+            self.resources.release(self.resources.find(resource))
         if self._pod_count[row] == 0 and self.objects[row] is None:
             self._free_row(row)
 
     def _count(self, placed: PlacedPod, sign: int) -> None:
-        row = placed.row
-        requested = self._requested
-        for resource, amount in placed.usage:
-            _add(requested, resource, row, sign * amount)
-        _add(self._nonzero, 0, row, sign * placed.nonzero[0])
-        _add(self._nonzero, 1, row, sign * placed.nonzero[1])
+        row, info = placed.row, placed.info
+        requested, find = self._requested, self.resources.find
+        for resource, amount in info.usage.items():
+            _add(requested, find(resource), row, sign * amount)
+        cpu_milli, memory_bytes = info.nonzero_usage
+        _add(self._nonzero, 0, row, sign * cpu_milli)
+        _add(self._nonzero, 1, row, sign * memory_bytes)
         self._pod_count[row] += sign
-        self.log.append(row, _USAGE_AND_PORTS if placed.ports else _USAGE)
+        self.log.append(row, _USAGE_AND_PORTS if info.host_ports else _USAGE)
 
     # -- rows -----------------------------------------------------------------------------------
 

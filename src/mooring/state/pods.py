@@ -24,6 +24,9 @@ from mooring.state.ports import HostPort
 #: Requests as a plugin reads them: resource name -> amount; cpu in millicores, the rest in units.
 Amounts = dict[str, int]
 
+#: requests, usage, requests with defaults, nonzero usage, host ports of a PodInfo.
+Computed = tuple[Amounts, Amounts, Amounts, tuple[int, int], tuple[HostPort, ...]]
+
 
 class PodInfo:
     """One version of a pod, with what the scheduler computes of it, each thing at most once.
@@ -83,6 +86,18 @@ class PodInfo:
         twin._defaulted, twin._nonzero_usage = self._defaulted, self._nonzero_usage
         twin._host_ports = self._host_ports
         return twin
+
+    def computed(self) -> Computed:
+        """All that is computed of the pod, for others that are equal in what it follows from."""
+        usage, nonzero, ports = self.usage, self.nonzero_usage, self.host_ports
+        self.score_request("cpu", exact=False)
+        assert self._defaulted is not None
+        return self.requests, usage, self._defaulted, nonzero, ports
+
+    def take_computed(self, computed: Computed) -> None:
+        """Use what was computed of a pod that is equal to this one in all it follows from."""
+        self._requests, self._usage, self._defaulted = computed[:3]
+        self._nonzero_usage, self._host_ports = computed[3:]
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -176,27 +191,17 @@ class PodInfo:
 
 
 class PlacedPod:
-    """A pod on a row, and exactly what was added to the columns for it.
+    """A pod on a row, in the version that counts there.
 
-    So the same is taken away again, whatever happened to the pod or its node in between.
+    Its ``usage``, ``nonzero_usage`` and ``host_ports`` were added to the columns; a PodInfo never
+    changes, so the same is taken away again, whatever became of the pod or its node in between.
     """
 
-    __slots__ = ("info", "nonzero", "ports", "row", "slot", "usage")
+    __slots__ = ("info", "row", "slot")
 
-    def __init__(
-        self,
-        info: PodInfo,
-        row: int,
-        usage: tuple[tuple[int, int], ...],
-        nonzero: tuple[int, int],
-        ports: tuple[HostPort, ...],
-    ) -> None:
+    def __init__(self, info: PodInfo, row: int) -> None:
         self.info = info
         self.row = row
-        #: (resource id, amount) pairs.
-        self.usage = usage
-        self.nonzero = nonzero
-        self.ports = ports
         #: The row of this pod in the PodTable; -1 until it is there.
         self.slot = -1
 
@@ -251,6 +256,11 @@ class PodTable:
         self._on_row.setdefault(placed.row, {})[uid] = placed
         self.node_row[placed.slot] = placed.row
         self.priority[placed.slot] = placed.info.priority
+
+    def renew(self, placed: PlacedPod, info: PodInfo) -> None:
+        """A newer version of a pod that counts for the same on its row."""
+        placed.info = info
+        self.priority[placed.slot] = info.priority
 
     def remove(self, uid: str) -> PlacedPod:
         """Let a pod go, and return it.
