@@ -2,6 +2,7 @@
 #
 #   make start    decide where the pods of a real cluster's trace go, and show it
 #   make test     the test suite, in parallel
+#   make controlplane  the real etcd, kube-apiserver, kube-scheduler and kubectl, built once
 #   make lint     style, types, layers, sizes
 #   make bench    how many microseconds a decision takes
 #   make venv     the virtual environment that the others use (made once)
@@ -18,7 +19,7 @@ UPGRADE ?=
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help venv start test lint bench lock clean
+.PHONY: help venv start test controlplane lint bench lock clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -54,6 +55,9 @@ start: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto -m "not perf" $(ARGS)
+
+controlplane: $(STAMP)
+	$(BIN)/python -m mooring.testing.controlplane build
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

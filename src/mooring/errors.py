@@ -5,11 +5,15 @@
     SchedulerError
     ├── ConfigError          bad input from a person: file, document, path, line, value, suggestion
     ├── ApiError             the API server answered, and the answer was no
+    │   ├── BadRequest       400, 405, 406, 413, 415: we asked wrongly
+    │   ├── Unauthorized     401: the server does not know us
+    │   ├── Forbidden        403: we may not do this
     │   ├── NotFound         404
-    │   ├── Conflict         409
+    │   ├── Conflict         409: somebody else was faster, or AlreadyExists
+    │   │   └── AlreadyExists
     │   ├── Gone             410: the resourceVersion is too old, list again
+    │   ├── Invalid          422: the object breaks a rule; causes say which
     │   ├── TooManyRequests  429: wait for retry_after_s
-    │   ├── Forbidden        401, 403
     │   └── ServerError      5xx
     ├── OutcomeUnknown       a write may have happened: ask before doing anything else
     ├── Unreachable          a write surely did not happen
@@ -17,6 +21,9 @@
     ├── ExtenderError        an extender failed, timed out, or answered nonsense
     ├── LeaseLost            we do not lead any more: stop writing now
     └── InvariantViolation   our own bug: never caught, the process dumps its state and exits 70
+
+Two more are at home where they are raised: ``StreamBroken`` (``mooring.client``) and the two of
+``mooring.testing.controlplane``: the machine has no control plane, or a part of it failed.
 
 What is expected is a value (``Reject``, ``Diagnosis``); only surprises are raised.
 """
@@ -96,12 +103,37 @@ class ConfigError(SchedulerError):
 
 
 class ApiError(SchedulerError):
-    """The API server refused: ``status`` is the HTTP code, ``reason`` that of its Status."""
+    """The API server refused.
 
-    def __init__(self, message: str, *, status: int, reason: str = "") -> None:
+    Attributes:
+        status: The HTTP code.
+        reason: That of its Status: "NotFound", "Expired" ...; "" if it sent none.
+        causes: What exactly was wrong, as "field: message".
+        retry_after_s: How long the server asks us to wait; None if it does not say.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        reason: str = "",
+        causes: tuple[str, ...] = (),
+        retry_after_s: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
+        self.causes = causes
+        self.retry_after_s = retry_after_s
+
+
+class BadRequest(ApiError):
+    """400 and its kin: the request itself was wrong."""
+
+
+class Unauthorized(ApiError):
+    """401: the server does not know these credentials, or not any more."""
 
 
 class NotFound(ApiError):
@@ -112,20 +144,24 @@ class Conflict(ApiError):
     """409: somebody else was faster, or the object already exists."""
 
 
+class AlreadyExists(Conflict):
+    """409: an object of this name is there."""
+
+
 class Gone(ApiError):
     """410: the resourceVersion asked for is no longer kept."""
 
 
-class TooManyRequests(ApiError):
-    """429: the server asks us to wait ``retry_after_s`` seconds."""
+class Invalid(ApiError):
+    """422: the object breaks a rule of its kind; ``causes`` say which."""
 
-    def __init__(self, message: str, *, reason: str = "", retry_after_s: float = 1.0) -> None:
-        super().__init__(message, status=429, reason=reason)
-        self.retry_after_s = retry_after_s
+
+class TooManyRequests(ApiError):
+    """429: wait ``retry_after_s``; an eviction that a PodDisruptionBudget forbids is one too."""
 
 
 class Forbidden(ApiError):
-    """401 or 403: these credentials may not do this."""
+    """403: these credentials may not do this, or an admission rule forbids it."""
 
 
 class ServerError(ApiError):

@@ -67,7 +67,7 @@ def test_a_plugin_error_names_plugin_and_point() -> None:
 
 def test_an_answer_of_the_api_server_keeps_its_code() -> None:
     error = errors.Conflict("pod is bound already", status=409, reason="AlreadyExists")
-    busy = errors.TooManyRequests("slow down", retry_after_s=7)
+    busy = errors.TooManyRequests("slow down", status=429, retry_after_s=7)
 
     assert (str(error), error.status, error.reason) == (
         "pod is bound already",

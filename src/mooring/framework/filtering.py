@@ -310,7 +310,7 @@ def _visit(framework: Framework, attempt: Attempt, refusals: Refusals, order: Ro
     passed = refusals.feasible[walk]
     stop = _stop_index(passed, enough)
     if has_errors:
-        _raise_first_error(attempt, refusals, walk[:stop])
+        _raise_first_error(attempt, refusals, walk, stop)
     sheet = refusals.copy()
     sheet.set_many(walk[stop:], NOT_VISITED)
     attempt.refusals = sheet
@@ -325,9 +325,12 @@ def _stop_index(passed: npt.NDArray[np.bool_], enough: int) -> int:
     return int(beyond[0]) if len(beyond) else len(passed)
 
 
-def _raise_first_error(attempt: Attempt, refusals: Refusals, walk: Rows) -> None:
-    """Raise for the first node in the walk whose filter failed; nodes after it were not seen."""
-    for place, row in enumerate(walk.tolist()):
+def _raise_first_error(attempt: Attempt, refusals: Refusals, walk: Rows, stop: int) -> None:
+    """Raise for the first of the ``stop`` nodes in the walk whose filter failed.
+
+    Nodes after it were not seen, and neither were those from ``stop`` on.
+    """
+    for place, row in enumerate(walk[:stop].tolist()):
         status = refusals.status(row)
         if status is None or status.code is not Code.ERROR:
             continue

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from mooring.config.durations import duration_text
 from mooring.framework.verdict import Reject, Status
 from mooring.state.pods import PodInfo
 
@@ -61,14 +62,12 @@ class WaitingPod:
         self._settle(Reject(message).named(plugin))
 
     def expire(self, now_s: float) -> None:
-        """Refuse the pod if a plugin's time is up at ``now_s``."""
-        for plugin, deadline_s in self._deadlines.items():
-            if deadline_s <= now_s:
-                waited = _duration(self._timeouts[plugin])
-                self.reject(
-                    plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}"
-                )
-                return
+        """Refuse the pod if a plugin's time is up at ``now_s``: of several the first one's."""
+        if self.deadline_s > now_s:
+            return
+        plugin = min(self._deadlines, key=self._deadlines.__getitem__)
+        waited = duration_text(self._timeouts[plugin])
+        self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
 
     def _settle(self, verdict: Status | tuple[()]) -> None:
         if self.verdict is not None:
@@ -112,16 +111,3 @@ class WaitingPods:
         """Refuse every pod whose time is up."""
         for waiting in list(self._pods.values()):
             waiting.expire(now_s)
-
-
-def _duration(seconds: float) -> str:
-    """Seconds as Go prints a duration: 1.5s, 2m0s, 1h0m5s."""
-    if seconds < 1:
-        milliseconds = f"{seconds * 1000:g}"
-        return "0s" if milliseconds == "0" else f"{milliseconds}ms"
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(int(minutes), 60)
-    text = f"{rest:g}s"
-    if hours:
-        return f"{hours}h{minutes}m{text}"
-    return f"{minutes}m{text}" if minutes else text

@@ -12,7 +12,15 @@ from typing import Any
 from mooring.clock import Clock, Rng, VirtualClock
 from mooring.config import KubeSchedulerConfiguration, default_configuration
 from mooring.errors import InvariantViolation, PluginError, SchedulerError
-from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement, binding
+from mooring.framework import (
+    Attempt,
+    Cycle,
+    Diagnosis,
+    Framework,
+    Placement,
+    binding,
+    check_plugin,
+)
 from mooring.framework.post_filter import post_filter
 from mooring.framework.registry import Registry, build, load_plugin
 from mooring.framework.verdict import Status
@@ -27,8 +35,9 @@ from mooring.state import PodInfo
 #: The plugins built so far: what a recording is compared on with ``--only-plugins own``.
 OWN: frozenset[str] = frozenset(IN_TREE)
 
-#: What the way to a binding came to: None = bound, a refusal, a wait, or what went wrong.
-Answer = Status | WaitingPod | SchedulerError | None
+#: What the way to a binding came to: None = bound, a refusal by Reserve or Permit (a Diagnosis) or
+#: by PreBind or Bind (a Status), a wait, or what went wrong.
+Answer = Diagnosis | Status | WaitingPod | SchedulerError | None
 
 
 class Driver(Cluster):
@@ -62,36 +71,14 @@ class Driver(Cluster):
         self.time = VirtualClock()
         self.handle = OfflineHandle(self.cache, self.time, rng)
         self.next_start_index = 0
-        self._held: dict[str, tuple[Cycle, Outcome]] = {}
+        #: Pods that Permit holds back, by UID, and what came of those that it let go.
+        self._held: dict[str, tuple[Outcome, WaitingPod]] = {}
+        self._settled: list[Outcome] = []
         if node_order is not None:
             self.check_order(node_order)
-        self._frameworks = self._load(
-            config or default_configuration(), plugins, clock, share_answers
+        self._frameworks = _load(
+            config or default_configuration(), plugins, self.handle, clock, share_answers
         )
-
-    def _load(
-        self,
-        config: KubeSchedulerConfiguration,
-        plugins: Sequence[str | Any],
-        clock: Clock,
-        share_answers: bool,
-    ) -> dict[str, Framework]:
-        registry = Registry(IN_TREE)
-        extra = [load_plugin(p, self.handle) if isinstance(p, str) else p for p in plugins]
-        frameworks = {}
-        for profile in config.profiles:
-            own = profile.percentage_of_nodes_to_score
-            percentage = own if own is not None else config.percentage_of_nodes_to_score or None
-            frameworks[profile.scheduler_name or ""] = build(
-                profile,
-                registry,
-                self.handle,
-                clock=clock,
-                extra=extra,
-                percentage_of_nodes_to_score=percentage,
-                share_answers=share_answers,
-            )
-        return frameworks
 
     # -- what is there ------------------------------------------------------------------------
 
@@ -176,12 +163,42 @@ class Driver(Cluster):
     def apply(self, outcome: Outcome) -> Outcome:
         """Carry a decision out: assume, Reserve, Permit, bind; returns what came of it.
 
-        A pod that Permit holds back is settled by ``settle``; an outcome without a node changes
-        nothing.
+        A pod that Permit holds back counts on its node until its wait is over, and ``settle`` tells
+        what came of it. Pods whose wait is over by now go on here too.
         """
-        if outcome.node is None or outcome.cycle is None or outcome.framework is None:
-            return outcome
-        cycle, framework, node = outcome.cycle, outcome.framework, outcome.node
+        final = outcome if outcome.node is None else self._carry_out(outcome)
+        if self._held:
+            self._finish_waits()
+        return final
+
+    def remove(self, kind: str, namespace: str, name: str) -> None:
+        """An object is gone; a pod that waits in Permit is refused, and gives back what it holds.
+
+        Source: pkg/scheduler/eventhandlers.go (deletePodFromSchedulingQueue).
+        """
+        if kind == "Pod" and self._held:
+            for outcome, waiting in self._held.values():
+                if outcome.info.key == f"{namespace}/{name}":
+                    waiting.reject("", "removed")
+            self._finish_waits()
+        super().remove(kind, namespace, name)
+
+    def settle(self) -> list[Outcome]:
+        """Let time pass until no pod waits in Permit any more.
+
+        Returns what came of each pod that waited since ``settle`` was last called, in the order in
+        which their waits ended.
+        """
+        self._finish_waits()
+        while self._held:
+            next_s = min(waiting.deadline_s for _, waiting in self._held.values())
+            self.time.advance(max(0.0, next_s - self.time.monotonic_s()))
+            self._finish_waits()
+        settled, self._settled = self._settled, []
+        return settled
+
+    def _carry_out(self, outcome: Outcome) -> Outcome:
+        cycle, framework, node = _parts(outcome)
         with self.cache.assume(cycle.pod.on_node(node), node) as held:
             try:
                 answer: Answer = self._reserve_and_permit(outcome)
@@ -191,83 +208,114 @@ class Driver(Cluster):
                 raise
             except SchedulerError as error:
                 answer = error
-            if isinstance(answer, Status | SchedulerError):
+            if answer is not None and not isinstance(answer, WaitingPod):
                 return self._given_up(outcome, answer)
             held.keep()
-        if isinstance(answer, WaitingPod):
-            self._held[cycle.pod.uid] = (cycle, outcome)
+        if answer is not None:
+            self._held[cycle.pod.uid] = (outcome, answer)
             return outcome
         self.cache.confirm(cycle.pod.uid)
         binding.post_bind(framework, cycle, node)
         return outcome
 
-    def _reserve_and_permit(self, outcome: Outcome) -> Status | WaitingPod | None:
+    def _reserve_and_permit(self, outcome: Outcome) -> Diagnosis | WaitingPod | None:
         """What Reserve and Permit say; None = bind the pod now."""
-        assert outcome.cycle is not None
-        assert outcome.framework is not None
-        node = outcome.node or ""
-        refusal = binding.reserve(outcome.framework, outcome.cycle, node)
+        cycle, framework, node = _parts(outcome)
+        refusal = binding.reserve(framework, cycle, node)
         if refusal is not None:
-            return refusal
-        now_s = self.time.monotonic_s()
-        return binding.permit(outcome.framework, outcome.cycle, node, now_s=now_s)
+            return binding.refusal(node, refusal)
+        answer = binding.permit(framework, cycle, node, now_s=self.time.monotonic_s())
+        return binding.refusal(node, answer) if isinstance(answer, Status) else answer
 
     def _bind(self, outcome: Outcome) -> Status | None:
         """PreBind and Bind, run to their end at once."""
-        assert outcome.cycle is not None
-        assert outcome.framework is not None
-        node = outcome.node or ""
-        refusal: Status | None = run_to_end(
-            binding.pre_bind(outcome.framework, outcome.cycle, node)
-        )
+        cycle, framework, node = _parts(outcome)
+        refusal: Status | None = run_to_end(binding.pre_bind(framework, cycle, node))
         if refusal is None:
-            refusal = run_to_end(binding.bind(outcome.framework, outcome.cycle, node))
+            refusal = run_to_end(binding.bind(framework, cycle, node))
         return refusal
 
-    def _given_up(self, outcome: Outcome, answer: Status | SchedulerError) -> Outcome:
+    def _given_up(self, outcome: Outcome, answer: Diagnosis | Status | SchedulerError) -> Outcome:
         """The pod does not get its node after all: what plugins hold for it is given back."""
-        assert outcome.cycle is not None
-        assert outcome.framework is not None
-        node = outcome.node or ""
-        binding.unreserve(outcome.framework, outcome.cycle, node)
-        if isinstance(answer, SchedulerError):
-            return Outcome.failed(outcome.info, str(answer), nominated="")
-        return Outcome.refused(outcome.info, binding.refusal(node, answer), None, nominated="")
+        cycle, framework, node = _parts(outcome)
+        binding.unreserve(framework, cycle, node)
+        if isinstance(answer, Diagnosis):
+            return Outcome.refused(outcome.info, answer, None, nominated="")
+        if isinstance(answer, Status):
+            return Outcome.turned_back(outcome.info, answer.message)
+        return Outcome.failed(outcome.info, str(answer), nominated="")
 
-    def settle(self) -> list[Outcome]:
-        """Let time pass until no pod waits in Permit any more, and return what came of each."""
-        settled = []
-        while self._held:
-            for uid, (cycle, outcome) in list(self._held.items()):
-                waiting = outcome.framework.waiting.get(uid) if outcome.framework else None
-                if waiting is not None and waiting.verdict is not None:
-                    del self._held[uid]
-                    settled.append(self._finish(cycle, outcome, waiting))
-            deadlines = [f.waiting.next_deadline_s() for f in self._frameworks.values()]
-            if self._held and min(deadlines) < float("inf"):
-                self.time.advance(max(0.0, min(deadlines) - self.time.monotonic_s()))
-                for framework in self._frameworks.values():
-                    framework.waiting.expire(self.time.monotonic_s())
-        return settled
+    def _finish_waits(self) -> None:
+        """Go on with every pod whose wait in Permit is over.
 
-    def _finish(self, cycle: Cycle, outcome: Outcome, waiting: WaitingPod) -> Outcome:
+        What one pod's end makes plugins say may end another one's wait.
+        """
+        while True:
+            for framework in self._frameworks.values():
+                framework.waiting.expire(self.time.monotonic_s())
+            over = [uid for uid, (_, waiting) in self._held.items() if waiting.verdict is not None]
+            if not over:
+                return
+            for uid in over:
+                outcome, waiting = self._held.pop(uid)
+                self._settled.append(self._finish(outcome, waiting))
+
+    def _finish(self, outcome: Outcome, waiting: WaitingPod) -> Outcome:
         """What follows when a pod's wait in Permit is over."""
-        assert outcome.framework is not None
-        assert outcome.node is not None
-        framework, node = outcome.framework, outcome.node
+        cycle, framework, node = _parts(outcome)
         framework.waiting.remove(cycle.pod.uid)
-        answer: Answer
+        answer: Diagnosis | Status | SchedulerError | None
         try:
             verdict = waiting.verdict
-            answer = verdict if isinstance(verdict, Status) else self._bind(outcome)
+            if isinstance(verdict, Status):
+                answer = binding.refusal(node, verdict)
+            else:
+                answer = self._bind(outcome)
         except InvariantViolation:
             raise
         except SchedulerError as error:
             answer = error
-        if isinstance(answer, Status | SchedulerError):
+        if answer is not None:
             given_up = self._given_up(outcome, answer)
             self.cache.forget(cycle.pod.uid)
             return given_up
         self.cache.confirm(cycle.pod.uid)
         binding.post_bind(framework, cycle, node)
         return outcome
+
+
+def _load(
+    config: KubeSchedulerConfiguration,
+    plugins: Sequence[str | Any],
+    handle: OfflineHandle,
+    clock: Clock,
+    share_answers: bool,
+) -> dict[str, Framework]:
+    """SchedulerName -> Framework, with the ``plugins`` in each of them."""
+    registry = Registry(IN_TREE)
+    extra = [
+        load_plugin(found, handle) if isinstance(found, str) else check_plugin(found)
+        for found in plugins
+    ]
+    frameworks = {}
+    for profile in config.profiles:
+        own = profile.percentage_of_nodes_to_score
+        percentage = own if own is not None else config.percentage_of_nodes_to_score or None
+        frameworks[profile.scheduler_name or ""] = build(
+            profile,
+            registry,
+            handle,
+            clock=clock,
+            extra=extra,
+            percentage_of_nodes_to_score=percentage,
+            share_answers=share_answers,
+        )
+    return frameworks
+
+
+def _parts(outcome: Outcome) -> tuple[Cycle, Framework, str]:
+    """What is carried out of an outcome that has a node."""
+    assert outcome.cycle is not None
+    assert outcome.framework is not None
+    assert outcome.node is not None
+    return outcome.cycle, outcome.framework, outcome.node

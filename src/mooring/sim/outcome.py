@@ -6,8 +6,12 @@ from msgspec.structs import replace
 
 from mooring.decision import ERROR, GATED, SCHEDULED, UNSCHEDULABLE, Decision
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement
+from mooring.framework.attempt import rejection
 from mooring.framework.verdict import Status
 from mooring.state import PodInfo
+
+#: Result -> reason of the PodScheduled condition; for a gated pod the API server has set its own.
+_CONDITION_REASONS = {UNSCHEDULABLE: "Unschedulable", ERROR: "SchedulerError"}
 
 
 class Outcome:
@@ -78,6 +82,19 @@ class Outcome:
         return outcome
 
     @classmethod
+    def turned_back(cls, info: PodInfo, message: str) -> Outcome:
+        """PreBind or Bind refused the pod on its way to the node that it had been given.
+
+        That is no verdict on the nodes: no counts in the message, no plugin whose events would wake
+        the pod.
+
+        Source: pkg/scheduler/schedule_one.go (bindingCycle, handleSchedulingFailure).
+        """
+        outcome = cls(info, UNSCHEDULABLE)
+        outcome._message, outcome.nominated = message, ""
+        return outcome
+
+    @classmethod
     def failed(
         cls,
         info: PodInfo,
@@ -132,18 +149,18 @@ class Outcome:
 
     def _build(self) -> Decision:
         if self.result == GATED or self._attempt is None:
-            plugins = sorted(self._diagnosis.unschedulable_plugins) if self._diagnosis else []
+            found = self._diagnosis or Diagnosis(0)
             return Decision(
                 result=self.result,
                 node=None,
                 tied=(),
-                rejected={},
-                unschedulable_plugins=tuple(plugins),
-                pending_plugins=(),
-                reason="SchedulerError" if self.result == ERROR else None,
+                rejected={name: rejection(status) for name, status in found.statuses.items()},
+                unschedulable_plugins=tuple(sorted(found.unschedulable_plugins)),
+                pending_plugins=tuple(sorted(found.pending_plugins)),
+                reason=_CONDITION_REASONS.get(self.result),
                 message=self.message,
             )
         decision = self._attempt.decision(self.result, node=self.node, diagnosis=self._diagnosis)
         if self.result == ERROR:
-            return replace(decision, reason="SchedulerError", message=self._message)
+            return replace(decision, reason=_CONDITION_REASONS[ERROR], message=self._message)
         return decision

@@ -1,23 +1,30 @@
 """Pods and nodes for tests, in one line each.
 
-The objects are as an API server would hold them: with UIDs, defaults and admission's mutations, so
-a test cannot pass on something that no cluster would ever show.
+The objects are as an API server would hold them: with UIDs, and with defaults filled in (requests
+from limits, say), so a test cannot pass on something that no cluster would ever show. What
+admission adds, as ``mooring.objects.admission`` has it, is left to the test: a priority, and
+tolerations of lost nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from mooring.objects.decode import convert
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
+from mooring.objects.pod_defaults import with_defaults
 
 #: What a node has if a test does not say: room enough for small pods.
 DEFAULT_ALLOCATABLE = {"cpu": "4", "memory": "32Gi", "pods": "110"}
 
 #: Taints and tolerations may be written as text: ``key=value:Effect``, ``key:Effect``.
 TaintText = str
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def make_node(
@@ -45,6 +52,11 @@ def make_node(
         annotations: Its annotations.
         more: Further parts as the API writes them, merged in: ``status={"conditions": [...]}``.
 
+    Raises:
+        ConfigError: a part cannot be read, a quantity for example.
+        TypeError: an argument is none of the above.
+        ValueError: a taint has no effect, or one that does not exist.
+
     Example:
         >>> node = make_node("a", allocatable={"cpu": "2"}, taints=["gpu=yes:NoSchedule"])
         >>> node.status.allocatable["cpu"], node.spec.taints[0].key
@@ -70,7 +82,7 @@ def make_node(
             ],
         },
     }
-    node: Node = convert(_with_parts("make_node", document, more), "Node")
+    node: Node = convert(_with_parts(make_node, document, more), "Node")
     return node
 
 
@@ -116,11 +128,18 @@ def make_pod(
         scheduler_name: Which scheduler is to place it.
         more: Further parts as the API writes them, merged in: ``spec={"overhead": {...}}``.
 
+    Raises:
+        ConfigError: a part cannot be read, a quantity for example.
+        TypeError: an argument is none of the above.
+        ValueError: a toleration's effect does not exist, or a container is missing.
+
     Example:
         >>> pod = make_pod("web", requests={"cpu": "250m"}, tolerations=["gpu=yes:NoSchedule"])
         >>> pod.metadata.uid, pod.spec.tolerations[0].operator
         ('pod-default-web', 'Equal')
     """
+    if not images and (requests or limits or host_ports):
+        raise ValueError("requests, limits and host ports need a container, and images is empty")
     containers: list[dict[str, Any]] = [
         {"name": f"container-{number}", "image": image} for number, image in enumerate(images)
     ]
@@ -157,12 +176,13 @@ def make_pod(
             "nominatedNodeName": nominated_node,
         },
     }
-    pod: Pod = convert(_with_parts("make_pod", document, more), "Pod")
-    return pod
+    return with_defaults(convert(_with_parts(make_pod, document, more), "Pod"))
 
 
 def _taint(text: TaintText) -> dict[str, str]:
     key, value, effect = _parts(text)
+    if not effect:
+        raise ValueError(f"a taint is written key=value:Effect or key:Effect, got {text!r}")
     return {"key": key, "value": value or "", "effect": effect}
 
 
@@ -179,10 +199,14 @@ def _parts(text: TaintText) -> tuple[str, str | None, str]:
     """``key=value:Effect`` apart; the value is None if there is no ``=``."""
     front, _, effect = text.partition(":")
     key, sign, value = front.partition("=")
+    if effect and effect not in EFFECTS:
+        raise ValueError(f"{text!r} has no effect that exists, which are {', '.join(EFFECTS)}")
     return key, value if sign else None, effect
 
 
-def _with_parts(function: str, document: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def _with_parts(
+    builder: Callable[..., Any], document: dict[str, Any], more: Mapping[str, Any]
+) -> dict[str, Any]:
     """``document`` with ``metadata``, ``spec`` and ``status`` laid over it.
 
     Raises:
@@ -190,9 +214,12 @@ def _with_parts(function: str, document: dict[str, Any], more: Mapping[str, Any]
     """
     for name in more:
         if name not in document:
+            known = [*document, *inspect.signature(builder).parameters]
+            close = get_close_matches(name, known, n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
             raise TypeError(
-                f"{function}() has no argument {name!r}; what it does not have goes into metadata,"
-                " spec or status, as the API writes it"
+                f"{builder.__name__}() has no argument {name!r}{hint}; what it does not have goes "
+                "into metadata, spec or status, as the API writes it"
             )
     return _merged(document, more)
 

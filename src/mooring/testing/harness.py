@@ -27,6 +27,18 @@ class Decided(NamedTuple):
     decision: Decision
 
 
+class Opened(NamedTuple):
+    """An attempt whose PreFilter has run: ``refusal`` if that was the end of it already."""
+
+    cycle: Cycle
+    view: NodeView
+    refusal: Status | None
+
+    def takes_part(self, plugin: Any) -> bool:
+        """Whether ``plugin`` filters in this attempt."""
+        return self.refusal is None and plugin.name not in self.cycle.skipped
+
+
 def cluster(*objects: Node | Pod) -> Cache:
     """A Cache that holds these nodes, pods with a node, and nominations of pods without one."""
     cache = Cache()
@@ -106,11 +118,15 @@ class Harness:
         return self.framework.decide(cycle, Attempt(snapshot))
 
     def statuses(self, pod: Pod, plugin: Any | None = None) -> dict[str, Status | None]:
-        """Node -> what one filter (the first plugin) says of it; None = feasible."""
+        """Node -> what one filter (the first plugin) says of it; None = feasible.
+
+        If PreFilter refuses the pod, that is said of every node.
+        """
         plugin = plugin or self.plugins[0]
-        cycle, view = self.open(pod)
-        if plugin.name in cycle.skipped:
-            return dict.fromkeys(view.names)
+        opened = self.begin(pod)
+        cycle, view = opened.cycle, opened.view
+        if not opened.takes_part(plugin):
+            return dict.fromkeys(view.names, opened.refusal)
         verdicts = filter_one(self.framework, cycle, plugin, view)
         statuses = [verdicts.table[code - 1] if code else None for code in verdicts.codes.tolist()]
         return dict(zip(view.names, statuses, strict=True))
@@ -137,6 +153,8 @@ class Harness:
         """As ``raw_scores``, normalized."""
         plugin = plugin or self.plugins[0]
         cycle, view = self.open(pod)
+        if not len(view):
+            return {}
         if self._skips_score(cycle, plugin, view):
             return None
         raw = score_one(self.framework, cycle, plugin, view)
@@ -145,10 +163,15 @@ class Harness:
 
     def open(self, pod: Pod) -> tuple[Cycle, NodeView]:
         """A cycle whose PreFilter has run, and a view of every node in visiting order."""
+        cycle, view, _ = self.begin(pod)
+        return cycle, view
+
+    def begin(self, pod: Pod) -> Opened:
+        """As ``open``, with what PreFilter said against the pod as a whole."""
         snapshot = self.cache.snapshot()
         cycle = self.framework.open(PodInfo(pod), snapshot)
-        pre_filter(self.framework, cycle)
-        return cycle, NodeView(snapshot, snapshot.nodes.order.array())
+        before = pre_filter(self.framework, cycle)
+        return Opened(cycle, NodeView(snapshot, snapshot.nodes.order.array()), before.status)
 
     def _skips_score(self, cycle: Cycle, plugin: Any, view: NodeView) -> bool:
         if not hasattr(plugin, "pre_score"):
