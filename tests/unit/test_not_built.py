@@ -90,6 +90,12 @@ def test_a_missing_plugin_that_is_disabled_is_no_loss() -> None:
     assert told(plugins={"multiPoint": {"disabled": [{"name": "InterPodAffinity"}]}}) == []
 
 
+def test_kinds_that_no_scheduler_reads_are_counted() -> None:
+    assert notes(None, [], {"ConfigMap": 2, "Deployment": 1}) == [
+        "no scheduler reads objects of these kinds, they are passed over: 2 ConfigMap, 1 Deployment"
+    ]
+
+
 def test_extenders_are_not_asked_offline() -> None:
     document = {**profile(), "extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}]}
 

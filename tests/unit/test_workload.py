@@ -81,3 +81,31 @@ def test_files_of_both_options_are_admitted_together(tmp_path: Path) -> None:
     assert [key(waiting) for waiting in workload.pending] == ["default/urgent", "default/low"]
     assert workload.pending[0].spec.priority == 7
     assert workload.name == f"{cluster}, {pods}"
+
+
+def test_kinds_of_the_files_that_no_scheduler_reads_are_counted(tmp_path: Path) -> None:
+    file = tmp_path / "dump.yaml"
+    file.write_text(
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n---\n"
+        "{apiVersion: v1, kind: Node, metadata: {name: a}}\n"
+    )
+
+    workload = read_workload([str(file)])
+
+    assert workload.skipped == {"ConfigMap": 1}
+    assert [obj.metadata.name for obj in workload.objects] == ["a"]
+
+
+def test_an_error_of_admission_names_the_file_and_the_document(tmp_path: Path) -> None:
+    file = tmp_path / "pods.yaml"
+    file.write_text(
+        "{apiVersion: v1, kind: Node, metadata: {name: a}}\n---\n"
+        "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {priorityClassName: gold,"
+        " containers: [{name: c, image: i}]}}\n"
+    )
+
+    with pytest.raises(ConfigError) as caught:
+        read_workload([str(file)])
+
+    assert str(caught.value).startswith(f"{file}: document 2: ")
+    assert "gold" in str(caught.value)

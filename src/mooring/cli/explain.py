@@ -57,7 +57,7 @@ def command(
         click.echo(f"Pod {key(wanted)} is on {wanted.spec.node_name} from the start.")
         return
     config = load(config_file) if config_file else None
-    for note in notes(config, workload.pods):
+    for note in notes(config, workload.pods, workload.skipped):
         click.echo(f"mooring explain: note: {note}", err=True)
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
     fill = Fill(workload.objects)

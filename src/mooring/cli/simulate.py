@@ -69,7 +69,7 @@ def command(
     """
     workload = read_workload(cluster, pods)
     config = load(config_file) if config_file else None
-    for note in notes(config, workload.pods):
+    for note in notes(config, workload.pods, workload.skipped):
         click.echo(f"mooring simulate: note: {note}", err=True)
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
     fill, tally, clock = Fill(workload.objects), Tally(), SystemClock()

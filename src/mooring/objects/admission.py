@@ -13,11 +13,12 @@ ranges, runtime classes and webhooks are not known here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
 
+from mooring.errors import ConfigError
 from mooring.objects.kinds import KINDS
 from mooring.objects.label_keys import with_label_keys_merged
 from mooring.objects.meta import KubernetesObject, ObjectMeta, PriorityClass
@@ -44,7 +45,12 @@ _DEFAULT_CLASS_ANNOTATIONS = (
 _Stored = TypeVar("_Stored", bound=KubernetesObject)
 
 
-def admit(objects: Iterable[KubernetesObject], *, created: str = CREATED) -> list[KubernetesObject]:
+def admit(
+    objects: Iterable[KubernetesObject],
+    *,
+    created: str = CREATED,
+    places: Sequence[tuple[str, int]] = (),
+) -> list[KubernetesObject]:
     """All objects as a scheduler would see them, in the same order.
 
     Priority classes and storage classes among them count for all. Missing UIDs are numbered, so
@@ -53,10 +59,11 @@ def admit(objects: Iterable[KubernetesObject], *, created: str = CREATED) -> lis
     Args:
         objects: As they were read.
         created: The creation time of objects without one, RFC 3339.
+        places: File and document of each object, for errors.
 
     Raises:
         ConfigError: An API server would refuse a pod: its priority class does not exist, or it
-            contradicts that class.
+            contradicts that class. Names the object, and its place if that is given.
     """
     found = list(objects)
     classes = PriorityClasses(each for each in found if isinstance(each, PriorityClass))
@@ -64,14 +71,20 @@ def admit(objects: Iterable[KubernetesObject], *, created: str = CREATED) -> lis
     taken = {each.metadata.uid for each in found}
     admitted: list[KubernetesObject] = []
     number = 0
-    for each in found:
+    for position, each in enumerate(found):
         metadata = each.metadata
         uid = metadata.uid
         while not uid or (not metadata.uid and uid in taken):
             number += 1
             uid = f"00000000-0000-4000-8000-{number:012x}"
-        stored = with_identity(_admit_one(each, classes, storage_class), uid=uid, created=created)
-        admitted.append(stored)
+        try:
+            stored = _admit_one(each, classes, storage_class)
+        except ConfigError as error:
+            if position >= len(places):
+                raise
+            file, document = places[position]
+            raise error.located(file=file, document=document) from error
+        admitted.append(with_identity(stored, uid=uid, created=created))
     return admitted
 
 

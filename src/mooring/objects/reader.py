@@ -46,11 +46,13 @@ class Objects(list[KubernetesObject]):
 
     Attributes:
         skipped: Kind -> how many objects of it were skipped, since no scheduler reads that kind.
+        places: Of each object the file and the document that it was read from.
     """
 
     def __init__(self, found: Iterable[KubernetesObject] = ()) -> None:
         super().__init__(found)
         self.skipped: dict[str, int] = {}
+        self.places: list[tuple[str, int]] = []
 
 
 class _GeneratedNames:
@@ -117,6 +119,7 @@ def read_objects(paths: Iterable[str | os.PathLike[str]]) -> Objects:
         found = _decode(source, generated.filled_in(raw), kind)
         _check_new(source, found, kind, seen)
         objects.append(found)
+        objects.places.append((source.file, source.document))
         if len(objects) > OBJECTS_MAX:
             raise ConfigError(f"more than {OBJECTS_MAX} objects", file=source.file)
     objects.skipped = dict(sorted(objects.skipped.items()))

@@ -1,8 +1,8 @@
-"""What the input asks for, and no plugin answers yet: said aloud, never left out silently."""
+"""What of the input is not looked at: said aloud, never left out silently."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mooring.config import DEFAULT_PLUGINS, default_configuration
@@ -13,15 +13,23 @@ if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration, Profile
 
 
-def notes(config: KubeSchedulerConfiguration | None, pods: Iterable[Pod]) -> list[str]:
+def notes(
+    config: KubeSchedulerConfiguration | None,
+    pods: Iterable[Pod],
+    skipped: Mapping[str, int] | None = None,
+) -> list[str]:
     """One sentence for each part of the input that is not looked at, in the order of plugins.
 
     Args:
         config: As loaded; None = all defaults.
         pods: Pending ones and those on nodes.
+        skipped: Kind -> how many objects of it were passed over when files were read.
     """
     pods = list(pods)
     told = [*_about_config(config)] if config is not None else []
+    if skipped:
+        counts = ", ".join(f"{count} {kind}" for kind, count in skipped.items())
+        told.append(f"no scheduler reads objects of these kinds, they are passed over: {counts}")
     for name, uses in _USES.items():
         if name in IN_TREE:
             continue

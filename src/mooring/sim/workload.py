@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from mooring.objects.meta import KubernetesObject
@@ -21,11 +22,13 @@ class Workload(NamedTuple):
         name: For reports: the files, or the list of the trace.
         objects: Everything but the pending pods, in order of arrival.
         pending: The pods to decide, in queue order: higher priority first, then by arrival.
+        skipped: Kind -> how many objects of the files were passed over: no scheduler reads them.
     """
 
     name: str
     objects: list[KubernetesObject]
     pending: list[Pod]
+    skipped: Mapping[str, int] = MappingProxyType({})
 
     @property
     def pods(self) -> list[Pod]:
@@ -56,11 +59,12 @@ def read_workload(cluster: Sequence[str] = (), pods: Sequence[str] = ()) -> Work
     found: list[KubernetesObject] = []
     for source in cluster or [f"{OPENB_PREFIX}gpu"]:
         found += read_nodes(source.removeprefix(OPENB_PREFIX)) if _is_list(source) else ()
-    found += _read_files(files)
+    from_files, skipped = _read_files(files)
+    found += from_files
     for source in pods:
         found += read_pods(source.removeprefix(OPENB_PREFIX)) if _is_list(source) else ()
     name = ", ".join([*(cluster or ["openb"]), *pods])
-    return workload_of(name, found)
+    return workload_of(name, found)._replace(skipped=skipped)
 
 
 def workload_of(name: str, objects: Sequence[KubernetesObject]) -> Workload:
@@ -88,12 +92,16 @@ def _is_list(source: str) -> bool:
     return source.startswith(OPENB_PREFIX)
 
 
-def _read_files(files: Sequence[str]) -> list[KubernetesObject]:
-    """The objects of all files, admitted together: a PriorityClass of one counts for the others."""
+def _read_files(files: Sequence[str]) -> tuple[list[KubernetesObject], Mapping[str, int]]:
+    """The objects of all files, and the kinds that were passed over.
+
+    They are admitted together: a PriorityClass of one file counts for the others.
+    """
     if not files:
-        return []
+        return [], {}
     # Reading files needs YAML; the trace does not.
     from mooring.objects.admission import admit
     from mooring.objects.reader import read_objects
 
-    return [*admit(read_objects(files))]
+    found = read_objects(files)
+    return [*admit(found, places=found.places)], found.skipped
