@@ -1,0 +1,39 @@
+"""A scenario is a function (api, namespace): it asks, and asserts what any API server must answer.
+
+It runs on both servers. Its assertions hold on each, and the notes of the two are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.integration.contract.api import Api
+
+Scenario = Callable[[Api, str], None]
+
+#: Name -> scenario, in the order of the files.
+SCENARIOS: dict[str, Scenario] = {}
+
+
+def scenario(function: Scenario) -> Scenario:
+    """Add a scenario to the suite."""
+    name = (
+        f"{function.__module__.rpartition('.')[2].removeprefix('scenarios_')}-{function.__name__}"
+    )
+    assert name not in SCENARIOS
+    SCENARIOS[name] = function
+    return function
+
+
+def pods(namespace: str, name: str = "", subresource: str = "") -> str:
+    """The path of a namespace's pods, of one of them, or of its subresource."""
+    return path("api/v1", namespace, "pods", name, subresource)
+
+
+def path(
+    group_version: str, namespace: str, resource: str, name: str = "", subresource: str = ""
+) -> str:
+    """The path of a resource; ``namespace`` is "" for those of the whole cluster."""
+    within = f"/namespaces/{namespace}" if namespace else ""
+    tail = "".join(f"/{part}" for part in (name, subresource) if part)
+    return f"/{group_version}{within}/{resource}{tail}"

@@ -1,0 +1,37 @@
+"""The contract holds on the real server: its facts are no invention of ours."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.integration.contract.api import Api
+from tests.integration.contract.scenario import SCENARIOS
+
+for _name in ("objects", "scheduling", "lists", "changes"):
+    importlib.import_module(f"tests.integration.contract.scenarios_{_name}")
+
+every_scenario = pytest.mark.parametrize("name", list(SCENARIOS))
+
+
+@every_scenario
+def test_real(real: Api, name: str) -> None:
+    with namespace_of(real, name) as namespace:
+        SCENARIOS[name](real, namespace)
+
+
+@contextmanager
+def namespace_of(api: Api, name: str) -> Iterator[str]:
+    """A namespace for one scenario, of the same name on both servers."""
+    number = list(SCENARIOS).index(name)
+    namespace = f"contract-{number}"
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    assert api.post("/api/v1/namespaces", space).code == 201
+    api.notes.clear()
+    try:
+        yield namespace
+    finally:
+        api.delete(f"/api/v1/namespaces/{namespace}")
