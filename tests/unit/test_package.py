@@ -6,9 +6,9 @@ import ast
 import importlib.metadata
 import os
 import re
+import resource
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -31,15 +31,22 @@ def run(*words: str, code: str | None = None) -> subprocess.CompletedProcess[str
     )
 
 
+def children_cpu_s() -> float:
+    """CPU seconds of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_help_is_quick() -> None:
+    """CPU time: what it costs, and not how busy the machine is with other things."""
     run("--help")  # the first run may have to write bytecode
     seconds = []
     for _ in range(5):
-        start = time.perf_counter()
+        before_s = children_cpu_s()
         done = run("--help")
-        seconds.append(time.perf_counter() - start)
+        seconds.append(children_cpu_s() - before_s)
         assert done.returncode == 0
-    assert min(seconds) <= HELP_S_MAX
+    assert 0 < min(seconds) <= HELP_S_MAX
 
 
 def test_help_imports_nothing_heavy() -> None:
