@@ -15,7 +15,7 @@ import pytest
 from mooring.testing.controlplane import Access
 from tests.integration.contract.api import Api
 
-for _name in ("objects", "scheduling", "lists", "changes"):
+for _name in ("objects", "scheduling", "lists", "changes", "kinds", "pods"):
     pytest.register_assert_rewrite(f"tests.integration.contract.scenarios_{_name}")
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.contract.api import Api
 from tests.integration.contract.scenario import SCENARIOS
 
-for _name in ("objects", "scheduling", "lists", "changes"):
+for _name in ("objects", "scheduling", "lists", "changes", "kinds", "pods"):
     importlib.import_module(f"tests.integration.contract.scenarios_{_name}")
 
 every_scenario = pytest.mark.parametrize("name", list(SCENARIOS))

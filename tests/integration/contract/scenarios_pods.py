@@ -1,0 +1,236 @@
+"""Pods of all shapes: what is filled in, and what is refused with which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.integration.contract.api import Api
+from tests.integration.contract.objects import pod
+from tests.integration.contract.scenario import SCENARIOS, pods
+
+
+def container(name: str = "c", **more: Any) -> dict[str, Any]:
+    return {"name": name, "image": "registry.k8s.io/pause:3.10", **more}
+
+
+def requests(**amounts: str) -> dict[str, Any]:
+    return {"resources": {"requests": amounts}}
+
+
+def node_affinity(*expressions: dict[str, Any], weight: int | None = None) -> dict[str, Any]:
+    term = {"matchExpressions": list(expressions)}
+    if weight is not None:
+        preferred = [{"weight": weight, "preference": term}]
+        return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    required = {"nodeSelectorTerms": [term]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def pod_affinity(kind: str = "podAffinity", **term: Any) -> dict[str, Any]:
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def spread(**more: Any) -> dict[str, Any]:
+    return {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        **more,
+    }
+
+
+WEB = {"matchLabels": {"app": "web"}}
+
+#: Name -> spec of a pod that is taken.
+GOOD: dict[str, dict[str, Any]] = {
+    "requests": {"containers": [container(**requests(cpu="0.5", memory="1e3"))]},
+    "rounded_cpu": {"containers": [container(**requests(cpu="0.1234567"))]},
+    "limits_of_two": {
+        "containers": [container(resources={"limits": {"cpu": "1"}}), container("d")]
+    },
+    "init_containers": {"initContainers": [container("i", restartPolicy="Always"), container("j")]},
+    "ports": {"containers": [container(ports=[{"containerPort": 80, "hostPort": 81}])]},
+    "host_network": {
+        "hostNetwork": True,
+        "containers": [container(ports=[{"containerPort": 80, "protocol": "UDP"}])],
+    },
+    "pod_resources": {
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+        "containers": [container(**requests(cpu="100m"))],
+    },
+    "extended": {"containers": [container(resources={"limits": {"example.com/gpu": "2"}})]},
+    "huge_pages": {
+        "containers": [
+            container(resources={"limits": {"hugepages-2Mi": "4Mi", "memory": "1Gi", "cpu": "1"}})
+        ]
+    },
+    "tolerations": {
+        "tolerations": [
+            {"key": "a", "operator": "Exists"},
+            {"operator": "Exists", "effect": "NoExecute"},
+            {"key": "b", "value": "c", "effect": "NoSchedule"},
+        ]
+    },
+    "node_selector": {"nodeSelector": {"disk": "ssd"}},
+    "node_affinity": {
+        "affinity": node_affinity(
+            {"key": "a", "operator": "In", "values": ["b"]},
+            {"key": "c", "operator": "Gt", "values": ["1"]},
+        )
+    },
+    "preferred": {"affinity": node_affinity({"key": "a", "operator": "Exists"}, weight=7)},
+    "pod_affinity": {"affinity": pod_affinity(topologyKey="zone", labelSelector=WEB)},
+    "anti_affinity": {
+        "affinity": pod_affinity(
+            "podAntiAffinity", topologyKey="zone", labelSelector=WEB, namespaceSelector={}
+        )
+    },
+    "spread": {"topologySpreadConstraints": [spread(), spread(whenUnsatisfiable="ScheduleAnyway")]},
+    "min_domains": {"topologySpreadConstraints": [spread(minDomains=3, nodeTaintsPolicy="Honor")]},
+    "volumes": {
+        "volumes": [
+            {"name": "a", "persistentVolumeClaim": {"claimName": "c"}},
+            {"name": "b", "emptyDir": {}},
+            {"name": "d", "configMap": {"name": "m"}},
+            {"name": "e", "hostPath": {"path": "/tmp"}},
+            {"name": "f", "secret": {"secretName": "s"}},
+        ]
+    },
+    "claims": {
+        "resourceClaims": [{"name": "g", "resourceClaimName": "g1"}],
+        "containers": [container(resources={"claims": [{"name": "g"}]})],
+    },
+    "placed": {"nodeName": "n1"},
+    "gated": {"schedulingGates": [{"name": "example.com/a"}, {"name": "example.com/b"}]},
+    "named_scheduler": {"schedulerName": "mine"},
+    "no_grace": {"terminationGracePeriodSeconds": 0},
+    "negative_grace": {"terminationGracePeriodSeconds": -1},
+    "latest_image": {"containers": [{"name": "c", "image": "web:latest"}]},
+    "probes": {
+        "containers": [
+            container(
+                readinessProbe={"httpGet": {"path": "/", "port": 80}},
+                livenessProbe={"tcpSocket": {"port": 80}},
+            )
+        ]
+    },
+    "environment": {
+        "containers": [
+            container(
+                env=[{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+            )
+        ]
+    },
+}
+
+#: Name -> spec of a pod that is refused.
+BAD: dict[str, dict[str, Any]] = {
+    "two_containers_of_a_name": {"containers": [container(), container()]},
+    "quantity": {"containers": [container(**requests(memory="1e3Ki"))]},
+    "no_image": {"containers": [{"name": "c"}]},
+    "no_container_name": {"containers": [{"image": "i"}]},
+    "request_over_limit": {
+        "containers": [container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}})]
+    },
+    "extended_fraction": {
+        "containers": [container(resources={"limits": {"example.com/gpu": "0.5"}})]
+    },
+    "extended_request_alone": {"containers": [container(**requests(**{"example.com/gpu": "1"}))]},
+    "unknown_resource": {"containers": [container(**requests(gpu="1"))]},
+    "selector_key": {"nodeSelector": {"a b": "c"}},
+    "selector_value": {"nodeSelector": {"a": "c d"}},
+    "toleration_operator": {"tolerations": [{"key": "a", "operator": "Maybe"}]},
+    "toleration_value": {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
+    "toleration_effect": {"tolerations": [{"key": "a", "effect": "Sometimes"}]},
+    "toleration_empty_key": {"tolerations": [{"operator": "Equal", "value": "b"}]},
+    "toleration_seconds": {
+        "tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 3}]
+    },
+    "affinity_operator": {
+        "affinity": node_affinity({"key": "a", "operator": "Like", "values": ["b"]})
+    },
+    "affinity_in_nothing": {"affinity": node_affinity({"key": "a", "operator": "In"})},
+    "affinity_exists_values": {
+        "affinity": node_affinity({"key": "a", "operator": "Exists", "values": ["b"]})
+    },
+    "affinity_gt_two": {
+        "affinity": node_affinity({"key": "a", "operator": "Gt", "values": ["1", "2"]})
+    },
+    "affinity_no_terms": {
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}
+            }
+        }
+    },
+    "preferred_weight": {"affinity": node_affinity({"key": "a", "operator": "Exists"}, weight=101)},
+    "pod_affinity_no_topology": {"affinity": pod_affinity(labelSelector=WEB)},
+    "pod_affinity_selector": {
+        "affinity": pod_affinity(
+            topologyKey="zone",
+            labelSelector={"matchExpressions": [{"key": "a", "operator": "In"}]},
+        )
+    },
+    "pod_affinity_namespace": {
+        "affinity": pod_affinity(topologyKey="zone", labelSelector=WEB, namespaces=["Not_One"])
+    },
+    "spread_skew": {"topologySpreadConstraints": [spread(maxSkew=0)]},
+    "spread_action": {"topologySpreadConstraints": [spread(whenUnsatisfiable="Perhaps")]},
+    "spread_twice": {"topologySpreadConstraints": [spread(), spread()]},
+    "spread_no_key": {"topologySpreadConstraints": [spread(topologyKey="")]},
+    "spread_min_domains": {
+        "topologySpreadConstraints": [spread(minDomains=2, whenUnsatisfiable="ScheduleAnyway")]
+    },
+    "spread_policy": {"topologySpreadConstraints": [spread(nodeAffinityPolicy="Sure")]},
+    "port_range": {"containers": [container(ports=[{"containerPort": 70000}])]},
+    "host_port_range": {"containers": [container(ports=[{"containerPort": 1, "hostPort": -1}])]},
+    "host_ports_clash": {
+        "containers": [
+            container(ports=[{"containerPort": 1, "hostPort": 5}]),
+            container("d", ports=[{"containerPort": 2, "hostPort": 5}]),
+        ]
+    },
+    "protocol": {"containers": [container(ports=[{"containerPort": 1, "protocol": "HTTP"}])]},
+    "gate_name": {"schedulingGates": [{"name": "not a name"}]},
+    "gates_twice": {"schedulingGates": [{"name": "a.b/c"}, {"name": "a.b/c"}]},
+    "gated_and_placed": {"schedulingGates": [{"name": "a.b/c"}], "nodeName": "n1"},
+    "node_name": {"nodeName": "Not A Node"},
+    "restart_policy": {"restartPolicy": "Often"},
+    "volume_twice": {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}]},
+    "volume_name": {"volumes": [{"name": "A_b", "emptyDir": {}}]},
+    "claim_unknown": {"containers": [container(resources={"claims": [{"name": "g"}]})]},
+    "deadline": {"activeDeadlineSeconds": 0},
+    "overhead": {"overhead": {"cpu": "1"}},
+    "pod_resources_kind": {"resources": {"requests": {"example.com/gpu": "1"}}},
+    "host_port_differs": {
+        "hostNetwork": True,
+        "containers": [container(ports=[{"containerPort": 80, "hostPort": 81}])],
+    },
+    "service_account": {"serviceAccountName": "Not_One"},
+    "priority_of_its_own": {"priority": 3},
+}
+
+
+def _taken(name: str, spec: dict[str, Any]) -> None:
+    def run(api: Api, ns: str) -> None:
+        made = api.post(pods(ns), pod("p", **spec))
+        assert made.code == 201, made.message
+        assert api.get(pods(ns, "p")).body == made.body
+
+    SCENARIOS[f"pods-takes-{name}"] = run
+
+
+def _refused(name: str, spec: dict[str, Any]) -> None:
+    def run(api: Api, ns: str) -> None:
+        made = api.post(pods(ns), pod("p", **spec))
+        assert made.code in (400, 403, 422), made.body
+        assert api.get(pods(ns, "p")).code == 404
+
+    SCENARIOS[f"pods-refuses-{name}"] = run
+
+
+for _name, _spec in GOOD.items():
+    _taken(_name, _spec)
+for _name, _spec in BAD.items():
+    _refused(_name, _spec)
