@@ -4,7 +4,7 @@
 #   make test     the test suite, in parallel
 #   make controlplane  the real etcd, kube-apiserver, kube-scheduler and kubectl, built once
 #   make lint     style, types, layers, sizes
-#   make bench    how many microseconds a decision takes
+#   make bench    how much a decision, a request and a watch event cost
 #   make venv     the virtual environment that the others use (made once)
 #   make lock     make requirements/*.txt anew; UPGRADE=--upgrade takes newer versions
 #
@@ -67,7 +67,7 @@ lint: $(STAMP)
 	$(BIN)/python tools/check_sizes.py
 
 bench: $(STAMP)
-	$(BIN)/python -m bench.ladder $(ARGS)
+	$(BIN)/python -m bench $(ARGS)
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --no-header --python-version 3.11 $(UPGRADE)

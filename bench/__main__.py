@@ -1,9 +1,24 @@
-"""``python -m bench``: the ladder."""
+"""``python -m bench [ladder|client|apiserver ...] [options]``: one benchmark, or all of them."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 
-from bench.ladder import main
+BENCHMARKS = ("ladder", "client", "apiserver")
 
-sys.exit(main(sys.argv[1:]))
+
+def main(arguments: list[str]) -> int:
+    """Run the benchmark that is named first, or each of them; 1 if a bar is missed."""
+    named, options = (arguments[:1], arguments[1:]) if arguments else ([], [])
+    if named and named[0] not in BENCHMARKS:
+        named, options = ["ladder"], arguments
+    results = []
+    for name in named or BENCHMARKS:
+        print(f"== {name}", flush=True)
+        results.append(importlib.import_module(f"bench.{name}").main(options))
+    return max(results)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

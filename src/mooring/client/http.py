@@ -1,0 +1,294 @@
+"""The transport over sockets: aiohttp, with connections of their own for each use.
+
+A watch holds its connection for minutes, a burst of bindings fills all that it may have, and the
+renewal of a lease must never wait for either: so each ``Pool`` has its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
+
+import aiohttp
+from yarl import URL
+
+from mooring.client.transport import (
+    BODY_BYTES_MAX,
+    ChunkedStream,
+    Pool,
+    Query,
+    Response,
+    Stream,
+    StreamBroken,
+)
+from mooring.errors import OutcomeUnknown, Unreachable
+
+#: Connections of each pool: one request each at a time. Watches: one per kind and some to spare.
+CONNECTIONS: Final = {Pool.READ: 16, Pool.WRITE: 64, Pool.WATCH: 64, Pool.LEASE: 2}
+
+CONNECT_S_MAX: Final = 10.0
+
+#: Of a connection whose reader is busy; what is read at once is at most twice that, so that its
+#: events keep the loop for 2 ms or so.
+BUFFER_BYTES: Final = 1 << 17
+
+#: Sessions whose certificate is out of date, and which others may still be using.
+RETIRED_MAX: Final = 8
+
+_UNAUTHORIZED: Final = 401
+
+
+class Authorization(Protocol):
+    """Who we are, now."""
+
+    @property
+    def generation(self) -> int:
+        """Grows when connections must be made anew, since they show an old certificate."""
+        ...
+
+    async def headers(self) -> Mapping[str, str]:
+        """What a request must carry."""
+        ...
+
+    async def renew(self) -> None:
+        """The server refused us: get newer credentials, if there are any."""
+        ...
+
+
+class HttpTransport:
+    """Talks to one API server over HTTP/1.1.
+
+    Args:
+        server: The URL of the API server: "https://127.0.0.1:6443".
+        tls: Verifies the server and shows who we are; None for plain http on loopback.
+        authorization: Asked for headers before every request, and for new ones after a 401.
+        server_name: The name in the server's certificate, if it is not that of the URL.
+        proxy: The URL of an HTTP proxy.
+        user_agent: For the server's logs.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        authorization: Authorization | None = None,
+        server_name: str | None = None,
+        proxy: str | None = None,
+        user_agent: str = "mooring",
+    ) -> None:
+        self._server = server.rstrip("/")
+        self._tls = tls
+        self._authorization = authorization
+        self._server_name = server_name
+        self._proxy = proxy
+        self._user_agent = user_agent
+        self._sessions: dict[Pool, aiohttp.ClientSession] = {}
+        self._retired: list[aiohttp.ClientSession] = []
+        self._generation = 0
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        deadline_s: float,
+        pool: Pool = Pool.READ,
+    ) -> Response:
+        """As ``Transport.request``."""
+        response = await self._request(method, path, query, body, headers, deadline_s, pool)
+        if response.status == _UNAUTHORIZED and self._authorization is not None:
+            await self._authorization.renew()
+            response = await self._request(method, path, query, body, headers, deadline_s, pool)
+        return response
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: Query,
+        body: bytes,
+        headers: Mapping[str, str] | None,
+        deadline_s: float,
+        pool: Pool,
+    ) -> Response:
+        sent = await self._headers(headers)
+        is_sent = _Sent()
+        try:
+            async with (
+                asyncio.timeout(deadline_s),
+                self._session(pool).request(
+                    method,
+                    self._url(path, query),
+                    data=body or None,
+                    headers=sent,
+                    server_hostname=self._server_name,
+                    proxy=self._proxy,
+                    allow_redirects=False,
+                    trace_request_ctx=is_sent,
+                ) as answer,
+            ):
+                return Response(answer.status, _lower(answer.headers), await _whole(answer))
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            told = f"{method} {path}: {type(error).__name__}: {error}".rstrip(": ")
+            if is_sent.value:
+                raise OutcomeUnknown(told) from error
+            raise Unreachable(told) from error
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] | None = None,
+        connect_s: float,
+        idle_s: float,
+    ) -> AsyncIterator[Stream]:
+        """As ``Transport.stream``."""
+        answer = await self._open(path, query, headers, connect_s)
+        if answer.status == _UNAUTHORIZED and self._authorization is not None:
+            _abort(answer)
+            await self._authorization.renew()
+            answer = await self._open(path, query, headers, connect_s)
+        try:
+            yield ChunkedStream(
+                answer.status, _lower(answer.headers), _chunks(answer), idle_s=idle_s
+            )
+        finally:
+            _abort(answer)
+
+    async def _open(
+        self, path: str, query: Query, headers: Mapping[str, str] | None, connect_s: float
+    ) -> aiohttp.ClientResponse:
+        sent = await self._headers(headers)
+        try:
+            async with asyncio.timeout(connect_s):
+                return await self._session(Pool.WATCH).get(
+                    self._url(path, query),
+                    headers=sent,
+                    server_hostname=self._server_name,
+                    proxy=self._proxy,
+                    allow_redirects=False,
+                    trace_request_ctx=_Sent(),
+                )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            told = f"GET {path}: {type(error).__name__}: {error}".rstrip(": ")
+            raise Unreachable(told) from error
+
+    async def close(self) -> None:
+        """As ``Transport.close``."""
+        sessions, self._sessions = self._sessions, {}
+        retired, self._retired = self._retired, []
+        for session in [*sessions.values(), *retired]:
+            await _close(session)
+
+    async def _headers(self, headers: Mapping[str, str] | None) -> dict[str, str]:
+        if self._authorization is None:
+            return dict(headers or {})
+        credentials = await self._authorization.headers()
+        if self._authorization.generation != self._generation:
+            self._generation = self._authorization.generation
+            await self._retire()
+        return {**credentials, **(headers or {})}
+
+    async def _retire(self) -> None:
+        """Make all connections anew; requests under way end on their old ones."""
+        self._retired += self._sessions.values()
+        self._sessions = {}
+        while len(self._retired) > RETIRED_MAX:
+            await _close(self._retired.pop(0))
+
+    def _url(self, path: str, query: Query) -> URL:
+        url = URL(self._server + path, encoded=True)
+        return url.with_query(list(query)) if query else url
+
+    def _session(self, pool: Pool) -> aiohttp.ClientSession:
+        session = self._sessions.get(pool)
+        if session is None:
+            connector = aiohttp.TCPConnector(
+                limit=CONNECTIONS[pool], ssl=self._tls if self._tls is not None else True
+            )
+            trace = aiohttp.TraceConfig()
+            trace.on_request_headers_sent.append(_note_sent)
+            session = aiohttp.ClientSession(
+                connector=connector,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S_MAX),
+                # Unpacked, a small answer may become a huge one; and it costs more than it saves.
+                headers={"user-agent": self._user_agent, "accept-encoding": "identity"},
+                auto_decompress=False,
+                read_bufsize=BUFFER_BYTES,
+                trace_configs=[trace],
+            )
+            # By itself aiohttp sends PUT and DELETE again when a kept connection breaks: then a
+            # write that happened would look refused. Reads are repeated by ``Client.read``.
+            session._retry_connection = False  # noqa: SLF001 - there is no public switch
+            self._sessions[pool] = session
+        return session
+
+
+def _abort(answer: aiohttp.ClientResponse) -> None:
+    """End the connection of a stream at once; see ``_close``."""
+    connection = answer.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    answer.close()
+
+
+async def _close(session: aiohttp.ClientSession) -> None:
+    """End all connections of a session at once, without saying goodbye to the server.
+
+    A TLS goodbye would outlast the loop, and a watch under way has none anyway.
+    """
+    if isinstance(session.connector, aiohttp.TCPConnector):
+        await session.connector.close(abort_ssl=True)
+    await session.close()
+
+
+class _Sent:
+    """Whether the head of a request has left: from then on it may have happened."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = False
+
+
+async def _note_sent(_session: object, context: object, _parameters: object) -> None:
+    sent = getattr(context, "trace_request_ctx", None)
+    if isinstance(sent, _Sent):
+        sent.value = True
+
+
+async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in answer.content.iter_any():
+            yield chunk
+    except (aiohttp.ClientError, OSError) as error:
+        raise StreamBroken(f"{type(error).__name__}: {error}".rstrip(": ")) from error
+
+
+async def _whole(answer: aiohttp.ClientResponse) -> bytes:
+    """All of an answer.
+
+    Raises:
+        aiohttp.ClientPayloadError: it is broken off, or longer than anything we ask for.
+    """
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in answer.content.iter_any():
+        parts.append(chunk)
+        size += len(chunk)
+        if size > BODY_BYTES_MAX:
+            raise aiohttp.ClientPayloadError(f"more than {BODY_BYTES_MAX} bytes")
+    return b"".join(parts)
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}

@@ -1,0 +1,276 @@
+"""How bytes reach an API server and come back: the one seam between the client and the network.
+
+A transport can ``request``, ``stream`` and ``close``, nothing else, so that another HTTP library
+fits behind it. There are two: ``mooring.client.http`` over sockets, and ``InProcessTransport``,
+which is handed the function that answers.
+
+Source: the three failures of a write are told apart as in
+https://pkg.go.dev/k8s.io/apimachinery/pkg/util/net: it was refused (an answer came), it surely did
+not happen (``Unreachable``), or nobody knows (``OutcomeUnknown``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+
+from mooring.errors import SchedulerError, Unreachable
+
+JSON: Final = "application/json"
+
+#: One object may be 3 MiB as a request and somewhat more on a watch: etcd's limit is 1.5 MiB, and
+#: managedFields and the frame come on top.
+LINE_BYTES_MAX: Final = 8 << 20
+
+#: A LIST of everything in a large cluster; more than that is paged.
+BODY_BYTES_MAX: Final = 512 << 20
+
+Query = Sequence[tuple[str, str]]
+
+
+class Pool(Enum):
+    """Requests that must not wait for each other go through connections of their own."""
+
+    READ = "read"
+    WRITE = "write"
+    WATCH = "watch"
+    LEASE = "lease"
+
+
+class Response(NamedTuple):
+    """A whole answer. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Stream(Protocol):
+    """An answer that goes on: its head has come, its lines come as they are written."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP code; anything but 200 is an error whose text is in the lines."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Header names in lower case."""
+        ...
+
+    def batches(self) -> AsyncGenerator[list[bytes], None]:
+        """The lines as they come, without their newlines: all that are there at once, never none.
+
+        Ends when the server ends the answer.
+
+        Raises:
+            StreamBroken: the connection was lost in the middle.
+        """
+        ...
+
+
+class StreamBroken(SchedulerError):
+    """A stream ended without its end: what was read so far is valid, more may have been sent."""
+
+
+class Transport(Protocol):
+    """What the client needs of a network."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        deadline_s: float,
+        pool: Pool = Pool.READ,
+    ) -> Response:
+        """Send a request and read the whole answer.
+
+        Args:
+            method: GET, POST, PUT, PATCH, DELETE.
+            path: Beginning with "/", already quoted.
+            query: Names and values, not yet quoted.
+            body: Sent as it is.
+            headers: Beside those that the transport adds by itself.
+            deadline_s: For all of it, from now on.
+            pool: Whose connections to use.
+
+        Raises:
+            Unreachable: it surely did not happen.
+            OutcomeUnknown: it was sent, and no whole answer came.
+        """
+        ...
+
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] | None = None,
+        connect_s: float,
+        idle_s: float,
+    ) -> AbstractAsyncContextManager[Stream]:
+        """GET something that does not end by itself.
+
+        Args:
+            path: As in ``request``.
+            query: As in ``request``.
+            headers: As in ``request``.
+            connect_s: How long the head of the answer may take.
+            idle_s: How long it may be silent afterwards before it counts as broken.
+
+        Raises:
+            Unreachable: there is no connection, or no head of an answer in time.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Give back all connections; what is under way is broken off."""
+        ...
+
+
+#: Answers a request: (method, path, query, headers, body) -> (status, headers, body or chunks).
+Handler = Callable[
+    [str, str, list[tuple[str, str]], Mapping[str, str], bytes],
+    Awaitable[tuple[int, Mapping[str, str], "bytes | AsyncIterator[bytes]"]],
+]
+
+
+class InProcessTransport:
+    """A transport without a network: it calls the function that answers.
+
+    Example::
+
+        transport = InProcessTransport(server.handle, headers={"authorization": "Bearer ..."})
+    """
+
+    def __init__(self, handler: Handler, *, headers: Mapping[str, str] | None = None) -> None:
+        self._handler = handler
+        self._headers = dict(headers or {})
+        self._is_closed = False
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        deadline_s: float,
+        pool: Pool = Pool.READ,
+    ) -> Response:
+        """As ``Transport.request``; nothing can get lost on this way."""
+        del deadline_s, pool  # there is no network to wait for
+        status, answered, content = await self._ask(method, path, query, headers, body)
+        if isinstance(content, bytes):
+            return Response(status, answered, content)
+        return Response(status, answered, b"".join([chunk async for chunk in content]))
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] | None = None,
+        connect_s: float,
+        idle_s: float,
+    ) -> AsyncIterator[Stream]:
+        """As ``Transport.stream``."""
+        del connect_s
+        status, answered, content = await self._ask("GET", path, query, headers, b"")
+        chunks = _once(content) if isinstance(content, bytes) else content
+        try:
+            yield ChunkedStream(status, answered, chunks, idle_s=idle_s)
+        finally:
+            close = getattr(chunks, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def close(self) -> None:
+        """Nothing can be asked any more."""
+        self._is_closed = True
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Query,
+        headers: Mapping[str, str] | None,
+        body: bytes,
+    ) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
+        if self._is_closed:
+            raise Unreachable("the transport is closed")
+        return await self._handler(
+            method, path, list(query), {**self._headers, **(headers or {})}, body
+        )
+
+
+async def _once(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
+class ChunkedStream:
+    """Cuts chunks of any size into lines, and watches over silence and length."""
+
+    def __init__(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        chunks: AsyncIterator[bytes],
+        *,
+        idle_s: float,
+        line_bytes_max: int = LINE_BYTES_MAX,
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self._chunks = chunks
+        self._idle_s = idle_s
+        self._line_bytes_max = line_bytes_max
+
+    async def batches(self) -> AsyncGenerator[list[bytes], None]:
+        """As ``Stream.batches``; a last line without a newline was cut off, and is left out."""
+        pending: list[bytes] = []
+        pending_bytes = 0
+        while (chunk := await self._next_chunk()) is not None:
+            first, *rest = chunk.split(b"\n")
+            pending.append(first)
+            pending_bytes += len(first)
+            if pending_bytes > self._line_bytes_max:
+                raise StreamBroken(f"a line is longer than {self._line_bytes_max} bytes")
+            if not rest:
+                continue
+            last = rest.pop()
+            yield [b"".join(pending), *rest]
+            pending, pending_bytes = [last], len(last)
+        if pending_bytes and self.status != 200:
+            yield [b"".join(pending)]
+        elif pending_bytes:
+            raise StreamBroken("the stream ended in the middle of a line")
+
+    async def _next_chunk(self) -> bytes | None:
+        try:
+            async with asyncio.timeout(self._idle_s):
+                return await anext(self._chunks, None)
+        except TimeoutError as error:
+            raise StreamBroken(f"nothing came for {self._idle_s:g} s") from error
+
+
+async def read_all(stream: Stream, *, bytes_max: int = 1 << 20) -> bytes:
+    """The text of a stream that turned out to be an error; cut at ``bytes_max``."""
+    parts: list[bytes] = []
+    size = 0
+    async with aclosing(stream.batches()) as batches:
+        async for batch in batches:
+            parts += batch
+            size += sum(len(line) for line in batch)
+            if size > bytes_max:
+                break
+    return b"\n".join(parts)[:bytes_max]

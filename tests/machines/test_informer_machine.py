@@ -1,0 +1,287 @@
+"""A hypothesis run over what a server and a network can do to an informer's state machine.
+
+The server here is a plain history: a list of (version, type, object). Whatever order of changes,
+drops, repeated and forgotten history, bookmarks and errors comes, handlers see each object's states
+in order and once, and when all has been said the replica equals the server.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from mooring.client.reflector import Ask, Listing, Mode, Reflector
+from mooring.client.replica import Change
+from mooring.client.transport import StreamBroken
+from mooring.client.watch_events import unreadable
+from mooring.clock import VirtualClock, seeded_random
+from mooring.errors import (
+    ApiError,
+    BadRequest,
+    Gone,
+    SchedulerError,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+)
+from mooring.objects.decode import decode_list
+from mooring.objects.kinds import kind_named
+from mooring.objects.meta import key
+
+NAMES = st.sampled_from(["shop/a", "shop/b", "bank/a"])
+KIND = kind_named("Pod")
+
+
+def pod(name: str, uid: str, version: int, *, is_readable: bool) -> dict[str, Any]:
+    namespace, own = name.split("/")
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": own,
+            "namespace": namespace,
+            "uid": uid,
+            "resourceVersion": str(version),
+        },
+        "spec": {"priority": 0 if is_readable else "high"},
+    }
+
+
+def line(kind: str, obj: dict[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": obj}).encode()
+
+
+def bookmark(version: int, *, ends_list: bool = False) -> bytes:
+    notes = {"k8s.io/initial-events-end": "true"} if ends_list else {}
+    metadata = {"resourceVersion": str(version), "annotations": notes}
+    return line("BOOKMARK", {"kind": "Pod", "apiVersion": "v1", "metadata": metadata})
+
+
+def status(code: int, reason: str) -> bytes:
+    return line("ERROR", {"kind": "Status", "code": code, "reason": reason, "message": "no"})
+
+
+class Server:
+    """What happened, in order; the oldest part may be forgotten."""
+
+    def __init__(self) -> None:
+        self.version = 10
+        self.kept_from = 0
+        self.history: list[tuple[int, str, dict[str, Any]]] = []
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.born = 0
+
+    def put(self, name: str, *, is_new: bool, is_readable: bool, gap: int) -> None:
+        self.version += gap
+        old = self.objects.get(name)
+        if old is not None and is_new:
+            self.delete(name, gap=1)
+            old = None
+            self.version += 1
+        if old is None:
+            self.born += 1
+        uid = f"u{self.born}" if old is None else old["metadata"]["uid"]
+        obj = pod(name, uid, self.version, is_readable=is_readable)
+        self.objects[name] = obj
+        self.history.append((self.version, "MODIFIED" if old else "ADDED", obj))
+
+    def delete(self, name: str, *, gap: int) -> None:
+        old = self.objects.pop(name, None)
+        if old is None:
+            return
+        self.version += gap
+        last = {**old, "metadata": {**old["metadata"], "resourceVersion": str(self.version)}}
+        self.history.append((self.version, "DELETED", last))
+
+    def at(self, version: int) -> dict[str, dict[str, Any]]:
+        """What was there when ``version`` was the newest."""
+        found: dict[str, dict[str, Any]] = {}
+        for at, kind, obj in self.history:
+            name = "{namespace}/{name}".format(**obj["metadata"])
+            if at <= version:
+                found[name] = obj
+                if kind == "DELETED":
+                    del found[name]
+        return found
+
+    def after(self, version: int) -> list[bytes]:
+        return [line(kind, obj) for at, kind, obj in self.history if at > version]
+
+
+class InformerMachine(RuleBasedStateMachine):
+    """One informer, one server, and everything that goes wrong between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server = Server()
+        self.clock = VirtualClock()
+        self.reflector = Reflector(KIND, self.on_change, clock=self.clock, rng=seeded_random(1))
+        self.seen: dict[str, Any] = {}
+        self.ask: Ask | None = None
+        #: What the server will still write into the open stream.
+        self.pipe: list[bytes] = []
+        self.sent_up_to = 0
+
+    def on_change(self, change: Change) -> None:
+        """A handler that believes nothing: each change must fit what it saw last."""
+        name = key(change.new if change.new is not None else change.old)
+        assert self.seen.get(name) is change.old, "old is what was seen last"
+        if change.new is None:
+            assert change.old is not None
+            del self.seen[name]
+            return
+        if change.old is not None:
+            was, now = change.old.metadata, change.new.metadata
+            assert was.uid == now.uid, "another object comes as delete and add"
+            assert int(was.resource_version) < int(now.resource_version), "no state twice"
+        self.seen[name] = change.new
+
+    # -- the server changes -----------------------------------------------------------------------
+
+    @rule(
+        name=NAMES,
+        is_new=st.booleans(),
+        is_readable=st.sampled_from([True, True, True, False]),
+        gap=st.integers(1, 3),
+    )
+    def put(self, name: str, is_new: bool, is_readable: bool, gap: int) -> None:
+        self.server.put(name, is_new=is_new, is_readable=is_readable, gap=gap)
+
+    @rule(name=NAMES, gap=st.integers(1, 3))
+    def delete(self, name: str, gap: int) -> None:
+        self.server.delete(name, gap=gap)
+
+    @rule(kept=st.integers(0, 3))
+    def forget(self, kept: int) -> None:
+        self.server.kept_from = max(self.server.kept_from, self.server.version - kept)
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.ask is None)
+    @rule(overlap=st.sampled_from([0, 0, 4, 20]))
+    def connect(self, overlap: int) -> None:
+        """A request; a watch may begin some events too early."""
+        self.ask = self.reflector.ask()
+        query = dict(self.ask.query)
+        position = int(query.get("resourceVersion", 0))
+        if self.ask.mode is Mode.LIST:
+            self.read_pages()
+        elif self.ask.mode is Mode.STREAM:
+            objects = list(self.server.objects.values())
+            self.pipe = [line("ADDED", obj) for obj in reversed(objects)]
+            self.pipe.append(bookmark(self.server.version, ends_list=True))
+            self.sent_up_to = self.server.version
+        elif position < self.server.kept_from:
+            self.end(Gone("too old", status=410, reason="Expired"))
+        else:
+            self.pipe = []
+            self.sent_up_to = max(0, position - overlap)
+
+    def read_pages(self) -> None:
+        listing = Listing()
+        objects = list(self.server.objects.values())
+        body = json.dumps(
+            {"metadata": {"resourceVersion": str(self.server.version)}, "items": objects}
+        ).encode()
+        page = decode_list(body, KIND)
+        listing.objects.update((key(item), item) for item in page.items)
+        listing.unreadable.update((who.key, who.uid) for who in unreadable(body, KIND))
+        for _ in self.reflector.listed(listing, page.resource_version):
+            pass
+        self.end(None)
+
+    @precondition(lambda self: self.ask is not None)
+    @rule(count=st.integers(1, 6))
+    def deliver(self, count: int) -> None:
+        """Some lines arrive."""
+        self.pipe += self.server.after(self.sent_up_to)
+        self.sent_up_to = self.server.version
+        lines, self.pipe = self.pipe[:count], self.pipe[count:]
+        try:
+            for _ in self.reflector.received(lines):
+                pass
+        except (ApiError, StreamBroken) as error:
+            self.end(error)
+
+    @precondition(lambda self: self.ask is not None)
+    @rule()
+    def send_bookmark(self) -> None:
+        self.pipe += self.server.after(self.sent_up_to)
+        self.sent_up_to = self.server.version
+        self.pipe.append(bookmark(self.server.version))
+
+    @precondition(lambda self: self.ask is not None)
+    @rule(
+        code=st.sampled_from([(410, "Expired"), (429, "TooManyRequests"), (500, "InternalError")])
+    )
+    def send_error(self, code: tuple[int, str]) -> None:
+        self.pipe = [status(*code)]
+
+    @precondition(lambda self: self.ask is not None)
+    @rule(
+        error=st.sampled_from(
+            [
+                None,
+                StreamBroken("cut"),
+                Unreachable("refused"),
+                TooManyRequests("slow down", status=429, retry_after_s=40.0),
+                ServerError("ill", status=503),
+                ServerError("Too large resource version: 9, current: 1", status=504),
+                BadRequest("what?", status=400),
+            ]
+        ),
+        lasted_s=st.sampled_from([0.0, 2.0]),
+    )
+    def drop(self, error: SchedulerError | None, lasted_s: float) -> None:
+        self.clock.advance(lasted_s)
+        self.end(error)
+
+    def end(self, error: SchedulerError | None) -> None:
+        self.ask, self.pipe = None, []
+        wait_s = self.reflector.ended(error)
+        assert wait_s >= 0
+        if isinstance(error, TooManyRequests) and error.retry_after_s:
+            assert wait_s >= error.retry_after_s
+        self.clock.advance(wait_s)
+
+    # -- what always holds ------------------------------------------------------------------------
+
+    @invariant()
+    def handlers_know_the_replica(self) -> None:
+        assert self.seen == self.reflector.replica.objects
+
+    @invariant()
+    def the_replica_is_the_server_at_its_version(self) -> None:
+        if self.reflector.has_synced:
+            self.compare(self.server.at(int(self.reflector.replica.version)))
+
+    def compare(self, expected: dict[str, dict[str, Any]]) -> None:
+        found = self.reflector.replica.objects
+        assert set(found) <= set(expected), "nothing that is gone"
+        for name, obj in expected.items():
+            if obj["spec"]["priority"] == 0:
+                assert found[name].metadata.resource_version == obj["metadata"]["resourceVersion"]
+            elif name in found:
+                assert found[name].metadata.uid == obj["metadata"]["uid"], "an older state of it"
+
+    def teardown(self) -> None:
+        """When the faults stop, the replica comes to equal the server."""
+        if self.ask is not None:
+            self.end(StreamBroken("cut"))
+        for _ in range(12):
+            if self.ask is None:
+                self.connect(overlap=0)
+            if self.ask is not None:
+                self.deliver(count=1000)
+        self.deliver(count=1000)
+        assert self.reflector.has_synced
+        assert self.reflector.replica.version == str(self.server.version)
+        self.compare(self.server.objects)
+
+
+InformerMachine.TestCase.settings = settings(max_examples=500, stateful_step_count=50)
+TestInformerMachine = InformerMachine.TestCase

@@ -1,0 +1,158 @@
+"""Lines out of chunks, and the transport that has no network."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.client.transport import ChunkedStream, InProcessTransport, StreamBroken, read_all
+from mooring.errors import Unreachable
+
+
+async def chunks_of(*chunks: bytes) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def silence() -> AsyncIterator[bytes]:
+    await asyncio.Event().wait()
+    yield b""
+
+
+async def lines_of(stream: ChunkedStream) -> list[bytes]:
+    return [line async for batch in stream.batches() for line in batch]
+
+
+def stream(*chunks: bytes, status: int = 200, line_bytes_max: int = 1000) -> ChunkedStream:
+    return ChunkedStream(status, {}, chunks_of(*chunks), idle_s=10, line_bytes_max=line_bytes_max)
+
+
+@given(
+    lines=st.lists(st.binary(max_size=8).filter(lambda text: b"\n" not in text), max_size=8),
+    cuts=st.lists(st.integers(0, 80), max_size=8),
+)
+def test_lines_are_the_same_wherever_the_chunks_are_cut(
+    lines: list[bytes], cuts: list[int]
+) -> None:
+    text = b"".join(line + b"\n" for line in lines)
+    edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    chunks = [text[start:end] for start, end in itertools.pairwise(edges)]
+    assert asyncio.run(lines_of(stream(*chunks))) == lines
+
+
+def test_all_lines_of_a_chunk_come_at_once() -> None:
+    async def batches() -> list[list[bytes]]:
+        return [batch async for batch in stream(b"a\nb\nc", b"d\n", b"e\n").batches()]
+
+    assert asyncio.run(batches()) == [[b"a", b"b"], [b"cd"], [b"e"]]
+
+
+def test_an_end_in_the_middle_of_a_line_breaks_the_stream_after_the_whole_ones() -> None:
+    seen: list[bytes] = []
+
+    async def read() -> None:
+        async for batch in stream(b"whole\nhal").batches():
+            seen.extend(batch)
+
+    with pytest.raises(StreamBroken, match="middle of a line"):
+        asyncio.run(read())
+    assert seen == [b"whole"]
+
+
+def test_the_text_of_an_error_needs_no_newline() -> None:
+    assert asyncio.run(read_all(stream(b'{"kind":', b'"Status"}', status=403))) == (
+        b'{"kind":"Status"}'
+    )
+
+
+def test_a_long_error_is_cut() -> None:
+    assert asyncio.run(read_all(stream(b"a\nb\nc\n", status=500), bytes_max=3)) == b"a\nb"
+
+
+@pytest.mark.parametrize("chunks", [(b"x" * 11,), (b"x" * 6, b"x" * 6)])
+def test_a_line_without_end_breaks_the_stream(chunks: tuple[bytes, ...]) -> None:
+    with pytest.raises(StreamBroken, match="longer than 10 bytes"):
+        asyncio.run(lines_of(stream(*chunks, line_bytes_max=10)))
+
+
+def test_silence_breaks_the_stream() -> None:
+    quiet = ChunkedStream(200, {}, silence(), idle_s=0.0)
+    with pytest.raises(StreamBroken, match="nothing came for 0 s"):
+        asyncio.run(lines_of(quiet))
+
+
+async def handle(
+    method: str, path: str, query: list[tuple[str, str]], headers: Mapping[str, str], body: bytes
+) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
+    """Says what it was asked; under /watch in chunks."""
+    said = f"{method} {path} {query} {headers['authorization']} {body.decode()}\n".encode()
+    content: bytes | AsyncIterator[bytes] = said
+    if path == "/watch":
+        content = chunks_of(said[:5], said[5:])
+    return 200, {"content-type": "text/plain"}, content
+
+
+def test_in_process_the_handler_gets_all_of_the_request() -> None:
+    async def main() -> None:
+        transport = InProcessTransport(handle, headers={"authorization": "Bearer me"})
+        answer = await transport.request(
+            "POST", "/pods", query=[("a", "1")], body=b"text", deadline_s=1
+        )
+        assert answer.status == 200
+        assert answer.body == b"POST /pods [('a', '1')] Bearer me text\n"
+        again = await transport.request("GET", "/watch", deadline_s=1)
+        assert again.body == b"GET /watch [] Bearer me \n"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("path", ["/watch", "/pods"])
+def test_in_process_an_answer_streams_whether_it_comes_in_chunks_or_whole(path: str) -> None:
+    async def main() -> list[bytes]:
+        transport = InProcessTransport(handle, headers={"authorization": "Bearer me"})
+        async with transport.stream(path, connect_s=1, idle_s=1) as found:
+            assert found.status == 200
+            return [line async for batch in found.batches() for line in batch]
+
+    assert asyncio.run(main()) == [f"GET {path} [] Bearer me ".encode()]
+
+
+def test_in_process_the_chunks_are_closed_with_the_stream() -> None:
+    is_closed = False
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal is_closed
+        try:
+            while True:
+                yield b"more\n"
+        finally:
+            is_closed = True
+
+    async def serve(
+        *_: object,
+    ) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
+        return 200, {}, endless()
+
+    async def main() -> None:
+        async with InProcessTransport(serve).stream("/", connect_s=1, idle_s=1) as found:
+            batches = found.batches()
+            assert await anext(batches) == [b"more"]
+            await batches.aclose()
+
+    asyncio.run(main())
+    assert is_closed
+
+
+def test_a_closed_transport_reaches_nobody() -> None:
+    async def main() -> None:
+        transport = InProcessTransport(handle)
+        await transport.close()
+        with pytest.raises(Unreachable, match="closed"):
+            await transport.request("GET", "/", deadline_s=1)
+
+    asyncio.run(main())
