@@ -16,7 +16,7 @@ def main(arguments: list[str]) -> int:
     results = []
     for name in named or BENCHMARKS:
         print(f"== {name}", flush=True)
-        results.append(importlib.import_module(f"bench.{name}").main(options))
+        results.append(int(importlib.import_module(f"bench.{name}").main(options)))
     return max(results)
 
 

@@ -44,6 +44,7 @@ COMMANDS = {
     "explain": Entry("mooring.cli.explain", "Say why a pod is where it is, or why it is nowhere."),
     "replay": Entry("mooring.cli.replay", "Decide a recording again and report each difference."),
     "config": Entry("mooring.cli.config", "Check a scheduler configuration; show all of it."),
+    "apiserver": Entry("mooring.cli.apiserver", "Run a Kubernetes API server in memory."),
 }
 
 OPTIONS = {

@@ -19,15 +19,17 @@ every_scenario = pytest.mark.parametrize("name", list(SCENARIOS))
 
 @every_scenario
 def test_real(real: Api, name: str) -> None:
-    with namespace_of(real, name) as namespace:
+    with namespace_of(real, "real", name) as namespace:
         SCENARIOS[name](real, namespace)
 
 
 @contextmanager
-def namespace_of(api: Api, name: str) -> Iterator[str]:
-    """A namespace for one scenario, of the same name on both servers."""
-    number = list(SCENARIOS).index(name)
-    namespace = f"contract-{number}"
+def namespace_of(api: Api, test: str, name: str) -> Iterator[str]:
+    """A namespace for one scenario of one test, of the same name on both servers.
+
+    The real server has no controller that would end a namespace: a name serves once.
+    """
+    namespace = f"contract-{test}-{list(SCENARIOS).index(name)}"
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     assert api.post("/api/v1/namespaces", space).code == 201
     api.notes.clear()

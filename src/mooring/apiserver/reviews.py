@@ -1,0 +1,131 @@
+"""Questions about clients: TokenReview, SubjectAccessReview, SelfSubjectAccessReview.
+
+They are answered for the server's own tokens and rules and then forgotten. mooring and
+kube-scheduler ask them about whoever reads their own endpoints.
+
+Source: k8s.io/kubernetes pkg/registry/authentication/tokenreview/storage.go,
+pkg/registry/authorization/subjectaccessreview/rest.go, pkg/apis/authorization/validation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mooring.apiserver.authorization import Attributes, is_allowed
+from mooring.apiserver.identity import Identity, Tokens
+from mooring.apiserver.status import (
+    FieldFault,
+    Refused,
+    bad_request,
+    invalid,
+    invalid_object,
+    not_found,
+)
+
+if TYPE_CHECKING:
+    from mooring.apiserver.resources import Resource
+
+#: What tokens are for, unless a review says something else.
+AUDIENCE = "https://kubernetes.default.svc"
+
+
+def review(
+    resource: Resource, body: dict[str, Any], who: Identity, tokens: Tokens
+) -> dict[str, Any]:
+    """The review that a client sent, with its ``status`` filled in.
+
+    Args:
+        resource: Of the review.
+        body: As read from the request; not changed.
+        who: The client that asks; SelfSubjectAccessReview is about it.
+        tokens: Those of this server.
+
+    Raises:
+        Refused: 400 or 422, the question cannot be understood.
+    """
+    spec = body.get("spec") or {}
+    answers = {
+        "tokenreviews": lambda: _token(spec, tokens),
+        "subjectaccessreviews": lambda: _access(resource, body, spec, _subject(spec)),
+        "selfsubjectaccessreviews": lambda: _access(resource, body, spec, who),
+    }
+    if resource.name not in answers:
+        raise not_found(resource, "")
+    status = answers[resource.name]()
+    metadata = {"creationTimestamp": None, **(body.get("metadata") or {})}
+    return {
+        "kind": resource.kind,
+        "apiVersion": resource.api_version,
+        "metadata": metadata,
+        "spec": spec,
+        "status": status,
+    }
+
+
+def _token(spec: dict[str, Any], tokens: Tokens) -> dict[str, Any]:
+    token = spec.get("token") or ""
+    if not token:
+        raise bad_request("token is required for TokenReview in authentication")
+    found = tokens.identity_of(token)
+    wanted = spec.get("audiences") or [AUDIENCE]
+    if found is None or AUDIENCE not in wanted:
+        return {"user": {}, "error": "invalid bearer token"}
+    user: dict[str, Any] = {"username": found.user, "groups": list(found.groups)}
+    if found.uid:
+        user["uid"] = found.uid
+    return {"authenticated": True, "user": user, "audiences": [AUDIENCE]}
+
+
+def _subject(spec: dict[str, Any]) -> Identity:
+    return Identity(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "")
+
+
+def _access(
+    resource: Resource, body: dict[str, Any], spec: dict[str, Any], who: Identity
+) -> dict[str, Any]:
+    faults = _faults(resource, body, spec)
+    if faults:
+        raise _invalid(resource, faults)
+    return {"allowed": is_allowed(who, _attributes(spec))}
+
+
+def _faults(resource: Resource, body: dict[str, Any], spec: dict[str, Any]) -> list[FieldFault]:
+    found = []
+    about_resource, about_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if about_resource is not None and about_path is not None:
+        problem = "cannot be specified in combination with resourceAttributes"
+        found.append(invalid("spec.nonResourceAttributes", about_path, problem))
+    if about_resource is None and about_path is None:
+        problem = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        found.append(invalid("spec.resourceAttributes", None, problem))
+    has_subject = resource.name == "selfsubjectaccessreviews" or spec.get("user")
+    if not has_subject and not spec.get("groups"):
+        found.append(invalid("spec.user", "", "at least one of user or group must be specified"))
+    metadata = {
+        key: value
+        for key, value in (body.get("metadata") or {}).items()
+        if value and key != "managedFields"
+    }
+    if metadata:
+        found.append(invalid("metadata", metadata, "must be empty"))
+    return found
+
+
+def _invalid(resource: Resource, faults: list[FieldFault]) -> Refused:
+    return invalid_object(resource.kind, "", faults, group=resource.group)
+
+
+def _attributes(spec: dict[str, Any]) -> Attributes:
+    path = spec.get("nonResourceAttributes")
+    if path is not None:
+        return Attributes(path.get("verb") or "", path.get("path") or "")
+    given = spec["resourceAttributes"]
+    return Attributes(
+        given.get("verb") or "",
+        "",
+        given.get("group") or "",
+        given.get("resource") or "",
+        given.get("subresource") or "",
+        given.get("namespace") or "",
+        given.get("name") or "",
+    )

@@ -1,0 +1,108 @@
+"""The types of the Kubernetes API as data: fields, their types, and how patches merge them.
+
+The table is ``mooring/data/api_schema.json``, generated from k8s.io/api's Go types by
+``tools/api_schema.py``; this file only gives it names. ``typed`` reads objects by it, ``strategic``
+and ``apply`` merge by it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mooring.apiserver.resources import Resource, Subresource
+
+POINTER, EMPTY, ZERO, ALWAYS, NULL = "pointer", "empty", "zero", "always", "null"
+
+
+class Field(NamedTuple):
+    """One field of a struct.
+
+    Attributes:
+        type_name: A scalar ("string", "int32", "Quantity", "any" ...), "[]T", "{}T", or the name
+            of another struct such as "core.PodSpec".
+        presence: What becomes of an empty value: "pointer" (kept unless null), "empty" and "zero"
+            (left out), "always" (written, even if absent), "null" (written as null if absent).
+        strategy: Of strategic merge patches: "", "merge", "replace", "retainKeys" and both.
+        merge_key: The field by which "merge" finds elements, "" for lists of scalars.
+        list_type: Of server-side apply: "" (granular maps, atomic lists), "atomic", "set", "map".
+        keys: The fields that make an element unique in a list of list_type "map".
+    """
+
+    type_name: str
+    presence: str
+    strategy: str = ""
+    merge_key: str = ""
+    list_type: str = ""
+    keys: tuple[str, ...] = ()
+
+    @property
+    def element(self) -> str:
+        """The type of the elements of a list or map."""
+        return self.type_name[2:]
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the value is a list."""
+        return self.type_name.startswith("[]")
+
+    @property
+    def is_map(self) -> bool:
+        """Whether the value is a mapping with free keys."""
+        return self.type_name.startswith("{}")
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """The parts of ``strategy``."""
+        return tuple(self.strategy.split(",")) if self.strategy else ()
+
+
+#: Field name -> Field.
+Struct = MappingProxyType[str, Field]
+
+
+@cache
+def structs() -> Mapping[str, Struct]:
+    """All structs by name, such as "core.Pod"."""
+    text = files("mooring").joinpath("data/api_schema.json").read_bytes()
+    table = msgspec.json.decode(text)["types"]
+    return MappingProxyType({name: _struct(rows) for name, rows in table.items()})
+
+
+def _struct(rows: dict[str, list[object]]) -> Struct:
+    return MappingProxyType({name: _field(row) for name, row in rows.items()})
+
+
+def _field(row: list[object]) -> Field:
+    type_name, presence, strategy, merge_key, list_type = map(str, (*row[:5], *[""] * 5)[:5])
+    keys = row[5] if len(row) > 5 else []
+    assert isinstance(keys, list)
+    return Field(type_name, presence, strategy, merge_key, list_type, tuple(keys))
+
+
+def struct_of(resource: Resource) -> str:
+    """The name of the struct that a resource's objects have."""
+    return _name(resource.group, resource.kind)
+
+
+def struct_of_part(resource: Resource, part: Subresource) -> str:
+    """The name of the struct of the bodies that a subresource takes."""
+    if not part.kind:
+        return struct_of(resource)
+    return _name(part.group or resource.group, part.kind)
+
+
+def is_struct(type_name: str) -> bool:
+    """Whether the type is a struct, not a scalar, list or mapping."""
+    return "." in type_name and not type_name.startswith(("[]", "{}"))
+
+
+def _name(group: str, kind: str) -> str:
+    return f"{group.split('.')[0] or 'core'}.{kind}"

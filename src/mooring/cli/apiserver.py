@@ -1,0 +1,142 @@
+"""``mooring apiserver``: a Kubernetes API server in memory, for learning and for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.clock import SystemClock, seeded_random
+from mooring.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mooring.apiserver import ApiServer
+
+#: Where kube-apiserver listens.
+PORT = 6443
+KUBECONFIG = "mooring.kubeconfig"
+#: What a crash may cost; a normal end saves everything.
+SAVE_EVERY_S = 30.0
+
+
+@click.command("apiserver")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="On 127.0.0.1; 0 = any that is free.",
+)
+@click.option(
+    "--kubeconfig-out",
+    "kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=KUBECONFIG,
+    show_default=True,
+    metavar="FILE",
+    help="Where to write the administrator's kubeconfig; only you can read it.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Load all objects from FILE if it is there, and save them to it.",
+)
+@click.option(
+    "--instant-deletion",
+    is_flag=True,
+    help="Deleted pods go at once; without it, after their grace period.",
+)
+def command(port: int, kubeconfig: Path, data: Path | None, instant_deletion: bool) -> None:
+    """Run a Kubernetes API server in memory until it is interrupted.
+
+    kubectl, kube-scheduler and other clients use it like a real one. Nothing runs the pods.
+    """
+    kubeconfig = kubeconfig.absolute()
+    from mooring.apiserver import ApiServer
+    from mooring.apiserver.loop import fresh_seed, loop_factory
+
+    rng = seeded_random(fresh_seed())
+    api = ApiServer(SystemClock(), rng, instant_deletion=instant_deletion)
+    keeper = Keeper(api, data) if data is not None else None
+    if keeper is not None:
+        keeper.load()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_serve(api, keeper, port, kubeconfig))
+    if keeper is not None:
+        keeper.save()
+        click.echo(f"mooring apiserver: saved to {data}", err=True)
+
+
+async def _serve(api: ApiServer, keeper: Keeper | None, port: int, kubeconfig: Path) -> None:
+    from mooring.apiserver import serve
+    from mooring.apiserver.certificates import write_private
+
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    try:
+        async with serve(api, port=port) as door:
+            write_private(kubeconfig, door.kubeconfig().encode())
+            print(f"mooring apiserver: listening on {door.url}")
+            print(f"export KUBECONFIG={kubeconfig}", flush=True)
+            await _wait_until_stopped(stopped, keeper)
+    except OSError as why:
+        place = str(why.filename or f"port {port}")
+        raise ConfigError(why.strerror or str(why), path=place) from why
+
+
+async def _wait_until_stopped(stopped: asyncio.Event, keeper: Keeper | None) -> None:
+    """Until then, save from time to time."""
+    while not stopped.is_set():
+        try:
+            async with asyncio.timeout(SAVE_EVERY_S):
+                await stopped.wait()
+        except TimeoutError:
+            if keeper is not None:
+                keeper.save()
+
+
+class Keeper:
+    """Keeps a server's objects in a file between two runs."""
+
+    def __init__(self, api: ApiServer, path: Path) -> None:
+        """Nothing is read or written yet."""
+        self._api = api
+        self._path = path
+        self._saved_version = -1
+
+    def load(self) -> None:
+        """Take the objects from the file, if there is one.
+
+        Raises:
+            ConfigError: the file cannot be read, or is no snapshot.
+        """
+        from mooring.apiserver.store import SnapshotError
+
+        try:
+            self._api.load(self._path.read_bytes())
+        except FileNotFoundError:
+            return
+        except (OSError, SnapshotError) as why:
+            raise ConfigError(str(why), file=str(self._path)) from why
+        self._saved_version = self._api.store.version
+
+    def save(self) -> None:
+        """Write the objects to the file, all or nothing, if something has changed.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        from mooring.apiserver.certificates import write_private
+
+        if self._saved_version == self._api.store.version:
+            return
+        try:
+            write_private(self._path, self._api.snapshot())
+        except OSError as why:
+            raise ConfigError(why.strerror or str(why), file=str(self._path)) from why
+        self._saved_version = self._api.store.version

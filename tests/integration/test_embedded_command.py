@@ -1,0 +1,37 @@
+"""``mooring apiserver`` as a process: when it cannot start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.integration.embedded import START_S, running
+
+
+def start(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-m", "mooring", "apiserver", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False)
+
+
+def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        port = server.url.rpartition(":")[2]
+        done = start(f"--port={port}", f"--kubeconfig-out={tmp_path / 'other'}")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"mooring apiserver: port {port}: ")
+    assert "address already in use" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_kubeconfig_that_cannot_be_written_ends_it(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "kubeconfig"
+
+    done = start("--port=0", f"--kubeconfig-out={path}")
+
+    assert done.returncode == 2
+    assert str(path.parent) in done.stderr
+    assert "No such file or directory" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,238 @@
+"""Reads the Go types of the Kubernetes API into src/mooring/data/api_schema.json.
+
+The embedded API server must know, for every field of the objects that it serves: its type,
+whether an empty value is left out, and how patches merge it. All of this stands in the struct
+tags and markers of k8s.io/api, so the file is generated from them and never written by hand::
+
+    python tools/api_schema.py [GO_MODULE_CACHE]
+
+The module cache needs k8s.io/api and k8s.io/apimachinery v0.36.3 (``make controlplane`` fetches
+them). Every field is an array without its empty end: type, presence, patch strategy, patch merge
+key, list or map type for apply, keys of a list that is a map. Types are scalars, names of other
+structs ("core.PodSpec"), "[]T" and "{}T". Presence is what Go's encoder does with an empty value:
+"pointer" (left out if nil), "empty" (left out if empty), "zero" (a struct, left out if all of it
+is empty), "always" (written), "null" (written as null if nil).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+TARGET = Path(__file__).parent.parent / "src/mooring/data/api_schema.json"
+VERSION = "v0.36.3"
+PACKAGES = {
+    "core": "api@{}/core/v1",
+    "apps": "api@{}/apps/v1",
+    "authentication": "api@{}/authentication/v1",
+    "authorization": "api@{}/authorization/v1",
+    "autoscaling": "api@{}/autoscaling/v1",
+    "batch": "api@{}/batch/v1",
+    "certificates": "api@{}/certificates/v1",
+    "coordination": "api@{}/coordination/v1",
+    "discovery": "api@{}/discovery/v1",
+    "events": "api@{}/events/v1",
+    "policy": "api@{}/policy/v1",
+    "resource": "api@{}/resource/v1",
+    "scheduling": "api@{}/scheduling/v1",
+    "storage": "api@{}/storage/v1",
+    "meta": "apimachinery@{}/pkg/apis/meta/v1",
+}
+#: What the server reads from requests, in addition to the kinds of its resources.
+OTHER_ROOTS = (
+    "core.Binding",
+    "policy.Eviction",
+    "autoscaling.Scale",
+    "meta.DeleteOptions",
+)
+#: How packages are called where they are imported.
+IMPORT_NAMES = {"v1": "core", "apiv1": "core", "corev1": "core", "metav1": "meta"}
+SCALARS = {
+    "string": "string",
+    "bool": "bool",
+    "int": "int64",
+    "int8": "int32",
+    "int32": "int32",
+    "int64": "int64",
+    "uint32": "int64",
+    "float64": "float64",
+    "[]byte": "bytes",
+    "resource.Quantity": "Quantity",
+    "intstr.IntOrString": "IntOrString",
+    "types.UID": "string",
+    "types.NodeName": "string",
+    "types.NamespacedName": "string",
+    "runtime.RawExtension": "any",
+    "runtime.Object": "any",
+}
+META_SCALARS = {
+    "Time": "Time",
+    "MicroTime": "MicroTime",
+    "Duration": "Duration",
+    "FieldsV1": "any",
+}
+STRUCT = re.compile(r"type (\w+) struct \{$")
+NAMED = re.compile(r"type (\w+) =?\s*([\w.\[\]*]+)(?:\s*//.*)?$")
+FIELD = re.compile(r"\t(?:(\w+)\s+)?([\w.*\[\]]+)\s+`(.*)`")
+MARKER = re.compile(r"\s*//\s*\+(listType|mapType|structType|listMapKey)=(\S+)")
+TAG = re.compile(r'(\w+):"([^"]*)"')
+
+
+class Package:
+    """The structs and named types of one Go package, as they stand in its files."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.structs: dict[str, list[tuple[str, str, dict[str, str], dict[str, list[str]]]]] = {}
+        self.named: dict[str, str] = {}
+        self.markers: dict[str, dict[str, list[str]]] = {}
+        for file in sorted(folder.glob("*.go")):
+            if not file.name.startswith(("zz_", "generated")) and "_test" not in file.name:
+                self._read(file.read_text().splitlines())
+
+    def _read(self, lines: list[str]) -> None:
+        current: str | None = None
+        markers: dict[str, list[str]] = {}
+        for line in lines:
+            if marker := MARKER.match(line):
+                markers.setdefault(marker[1], []).append(marker[2])
+            elif start := STRUCT.match(line):
+                current = start[1]
+                self.structs[current] = []
+                self.markers[current], markers = markers, {}
+            elif line == "}":
+                current, markers = None, {}
+            elif current and (field := FIELD.match(line)):
+                tags = dict(TAG.findall(field[3]))
+                self.structs[current].append((field[1] or "", field[2], tags, markers))
+                markers = {}
+            elif named := NAMED.match(line):
+                self.named[named[1]] = named[2]
+                markers = {}
+            elif not line.strip():
+                markers = markers if current is None else {}
+
+
+class Reader:
+    """Turns the types that are reachable from some kinds into the table."""
+
+    def __init__(self, packages: dict[str, Package]) -> None:
+        self.packages = packages
+        self.table: dict[str, dict[str, list[object]]] = {}
+
+    def read(self, name: str) -> None:
+        """Add a struct such as "core.Pod" and everything below it."""
+        if name in self.table:
+            return
+        self.table[name] = {}
+        self.table[name] = fields = self._fields(name)
+        for field in fields.values():
+            below = re.sub(r"^(\[\]|\{\})+", "", str(field[0]))
+            if "." in below:
+                self.read(below)
+
+    def _fields(self, name: str) -> dict[str, list[object]]:
+        package, struct = name.split(".")
+        found: dict[str, list[object]] = {}
+        for _, written, tags, markers in self.packages[package].structs[struct]:
+            json_name, *options = tags["json"].split(",")
+            if json_name == "-":
+                continue
+            type_name = self.type_of(written.removeprefix("*"), package)
+            if "inline" in options and not json_name:
+                found.update(self._fields(type_name))
+                continue
+            found[json_name] = self._row(written, type_name, options, tags, markers)
+        return found
+
+    def _row(
+        self,
+        written: str,
+        type_name: str,
+        options: list[str],
+        tags: dict[str, str],
+        markers: dict[str, list[str]],
+    ) -> list[object]:
+        own = self._struct_markers(type_name)
+        kind = {**own, **markers}
+        merge = "".join(kind.get("listType", kind.get("mapType", kind.get("structType", []))))
+        row: list[object] = [
+            type_name,
+            presence(written, type_name, options),
+            tags.get("patchStrategy", ""),
+            tags.get("patchMergeKey", ""),
+            "" if merge == "granular" else merge,
+            markers.get("listMapKey", []),
+        ]
+        while not row[-1]:
+            row.pop()
+        return row
+
+    def _struct_markers(self, type_name: str) -> dict[str, list[str]]:
+        if "." not in type_name or type_name.startswith(("[]", "{}")):
+            return {}
+        package, struct = type_name.split(".")
+        return self.packages[package].markers.get(struct, {})
+
+    def type_of(self, written: str, package: str) -> str:
+        """The table's word for a Go type as it is written in a package."""
+        if written in SCALARS:
+            return SCALARS[written]
+        if written.startswith("[]"):
+            return "[]" + self.type_of(written[2:].removeprefix("*"), package)
+        if written.startswith("map["):
+            return "{}" + self.type_of(written.partition("]")[2].removeprefix("*"), package)
+        if "." in written:
+            imported, written = written.split(".")
+            package = IMPORT_NAMES[imported]
+        if package == "meta" and written in META_SCALARS:
+            return META_SCALARS[written]
+        home = self.packages[package]
+        if written in home.structs:
+            return f"{package}.{written}"
+        return self.type_of(home.named[written], package)
+
+
+def presence(written: str, type_name: str, options: list[str]) -> str:
+    """What Go's encoder does with the field when it is empty."""
+    if written.startswith("*") and "omitempty" in options:
+        return "pointer"
+    if written.startswith("*") and "omitzero" not in options:
+        return "null"
+    is_struct = "." in type_name or type_name in ("Time", "MicroTime", "Quantity", "IntOrString")
+    is_struct = is_struct and not written.startswith(("[]", "map[", "*"))
+    if type_name.startswith(("[]", "{}")):
+        is_struct = False
+    if "omitzero" in options:
+        return "zero" if is_struct else "empty"
+    if is_struct or "omitempty" not in options:
+        return "always"
+    return "empty"
+
+
+def main() -> None:
+    """Write the table."""
+    sys.path.insert(0, str(TARGET.parents[2]))
+    from mooring.apiserver.resources import RESOURCES
+
+    cache = Path(sys.argv[1] if len(sys.argv) > 1 else Path.home() / "go/pkg/mod") / "k8s.io"
+    packages = {
+        name: Package(name, cache / path.format(VERSION)) for name, path in PACKAGES.items()
+    }
+    reader = Reader(packages)
+    roots = {}
+    for resource in RESOURCES:
+        package = resource.group.split(".")[0] or "core"
+        roots[f"{resource.api_version} {resource.kind}"] = f"{package}.{resource.kind}"
+    for name in (*roots.values(), *OTHER_ROOTS):
+        reader.read(name)
+    table = {name: reader.table[name] for name in sorted(reader.table)}
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in table.items())
+    TARGET.write_text(f'{{"version": "{VERSION}", "types": {{\n{lines}\n}}}}\n')
+    print(f"{len(table)} types, {TARGET.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

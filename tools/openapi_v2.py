@@ -1,0 +1,137 @@
+"""Writes the OpenAPI v2 document of the embedded API server, in the form that kubectl reads.
+
+kubectl checks documents of the kind List by the old OpenAPI, and takes it as protobuf only::
+
+    python tools/openapi_v2.py [GO_MODULE_CACHE]
+
+The module cache needs k8s.io/kubernetes v1.36.3 (``make controlplane`` fetches it). Of its
+swagger.json remain the types of what is served, without their descriptions and without paths.
+
+Source of the messages' numbers: github.com/google/gnostic-models v0.7.0 openapiv2/OpenAPIv2.proto.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+TARGET = ROOT / "src/mooring/apiserver/data/openapi/v2.pb.gz"
+SOURCE = "k8s.io/kubernetes@v1.36.3/api/openapi-spec/swagger.json"
+GVK = "x-kubernetes-group-version-kind"
+OTHER_KINDS = ("Binding", "Eviction", "Scale", "DeleteOptions", "Status")
+PREFIX = "#/definitions/"
+
+
+def main() -> None:
+    """Write the document."""
+    sys.path[:0] = [str(ROOT / "src")]
+    from mooring.apiserver.resources import RESOURCES
+
+    source = Path(sys.argv[1] if len(sys.argv) > 1 else Path.home() / "go/pkg/mod") / SOURCE
+    definitions = json.loads(source.read_text())["definitions"]
+    versions = {(one.group, one.version) for one in RESOURCES} | {("autoscaling", "v1")}
+    kinds = {kind for one in RESOURCES for kind in (one.kind, one.list_kind)}
+    kept = reachable(definitions, versions, kinds | set(OTHER_KINDS))
+    body = document(kept)
+    TARGET.write_bytes(gzip.compress(body, 9, mtime=0))
+    print(f"{len(kept)} definitions, {len(body)} bytes in {TARGET}")
+
+
+def reachable(
+    definitions: dict[str, Any], versions: set[tuple[str, str]], kinds: set[str]
+) -> dict[str, Any]:
+    """The definitions of these kinds, and those that they refer to, and so on."""
+    waiting = [name for name, one in definitions.items() if is_served(one, versions, kinds)]
+    found: dict[str, Any] = {}
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = definitions[name]
+            waiting += references(definitions[name])
+    return dict(sorted(found.items()))
+
+
+def is_served(definition: dict[str, Any], versions: set[tuple[str, str]], kinds: set[str]) -> bool:
+    """Whether a definition is that of a kind that is served."""
+    return any(
+        (one["group"], one["version"]) in versions and one["kind"] in kinds
+        for one in definition.get(GVK, ())
+    )
+
+
+def references(value: Any) -> list[str]:
+    """The names of all definitions that something refers to."""
+    if isinstance(value, list):
+        return [name for item in value for name in references(item)]
+    if not isinstance(value, dict):
+        return []
+    found = [name for item in value.values() for name in references(item)]
+    reference = value.get("$ref")
+    return [*found, reference.removeprefix(PREFIX)] if isinstance(reference, str) else found
+
+
+# ---------------------------------------------------------------------- encoding
+
+
+def document(definitions: dict[str, Any]) -> bytes:
+    """A Document with these definitions."""
+    named = b"".join(field(1, named_schema(*pair)) for pair in definitions.items())
+    info = field(1, "Kubernetes") + field(2, "v1.36.3")
+    return field(1, "2.0") + field(2, info) + field(8, b"") + field(9, named)
+
+
+def named_schema(name: str, value: dict[str, Any]) -> bytes:
+    """A NamedSchema."""
+    return field(1, name) + field(2, schema(value))
+
+
+def schema(value: dict[str, Any]) -> bytes:
+    """A Schema; the order of its fields is that of their numbers."""
+    parts = [field(1, value["$ref"])] if "$ref" in value else []
+    if "format" in value:
+        parts.append(field(2, value["format"]))
+    if "default" in value:
+        parts.append(field(5, any_value(value["default"])))
+    parts += [field(19, name) for name in value.get("required", ())]
+    if isinstance(value.get("additionalProperties"), dict):
+        parts.append(field(21, field(1, schema(value["additionalProperties"]))))
+    if "type" in value:
+        parts.append(field(22, field(1, value["type"])))
+    if "items" in value:
+        parts.append(field(23, field(1, schema(value["items"]))))
+    if "properties" in value:
+        pairs = value["properties"].items()
+        parts.append(field(25, b"".join(field(1, named_schema(*pair)) for pair in pairs)))
+    extensions = {key: item for key, item in value.items() if key.startswith("x-")}
+    parts += [
+        field(31, field(1, key) + field(2, any_value(one))) for key, one in extensions.items()
+    ]
+    return b"".join(parts)
+
+
+def any_value(value: Any) -> bytes:
+    """An Any; JSON is YAML."""
+    return field(2, json.dumps(value))
+
+
+def field(number: int, value: str | bytes) -> bytes:
+    """One field of wire type 2."""
+    data = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def varint(number: int) -> bytes:
+    """A number in groups of seven bits."""
+    found = bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+if __name__ == "__main__":
+    main()
