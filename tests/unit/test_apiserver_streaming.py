@@ -249,6 +249,24 @@ def test_tables_are_watched_with_columns_once(api: Api) -> None:
     assert not lines[1]["object"].get("columnDefinitions")
 
 
+def test_ages_in_a_watched_table_grow(api: Api) -> None:
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+    async def work() -> list[Line]:
+        stream = await opened(api, f"{TIMED}&resourceVersion={api.version}", accept=accept)
+        await api.handle("POST", PODS, pod("old"))
+        first = await anext(stream)
+        api.clock.advance(120)
+        change = {"metadata": {"labels": {"x": "y"}}}
+        await api.handle("PATCH", f"{PODS}/old", change, content_type=MERGE)
+        second = await anext(stream)
+        return [json.loads(first), json.loads(second)]
+
+    lines = run_virtually(work())
+    age = [column["name"] for column in lines[0]["object"]["columnDefinitions"]].index("Age")
+    assert [line["object"]["rows"][0]["cells"][age] for line in lines] == ["0s", "2m"]
+
+
 def test_metadata_alone_can_be_watched(api: Api) -> None:
     accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
     line = watched(api, TIMED, accept=accept)[0]

@@ -50,11 +50,11 @@ def stream(store: Store, request: Request, *, clock: Clock, rng: Rng) -> AsyncIt
     )
     watch = Watch(store, selection, options)
     timeout_s = float(options.timeout_s or 0) or WATCH_S_MIN * (1 + rng.random())
-    return _lines(watch, renderer, timeout_s, wants_bookmarks=options.wants_bookmarks)
+    return _lines(watch, renderer, timeout_s, wants_bookmarks=options.wants_bookmarks, clock=clock)
 
 
 async def _lines(
-    watch: Watch, renderer: Renderer, timeout_s: float, *, wants_bookmarks: bool
+    watch: Watch, renderer: Renderer, timeout_s: float, *, wants_bookmarks: bool, clock: Clock
 ) -> AsyncIterator[bytes]:
     if watch.problem is not None:
         error = {"type": "ERROR", "object": watch.problem.status()}
@@ -73,6 +73,7 @@ async def _lines(
             except Dropped:
                 return  # too slow: the client watches anew from where it is
             if events:
+                renderer.now_s = clock.wall_s()  # ages in Tables are those of the moment
                 yield b"".join(map(renderer.event, events))
                 continue
             if wants_bookmarks and loop.time() >= bookmark_at:
