@@ -7,7 +7,9 @@ renewal of a lease must never wait for either: so each ``Pool`` has its own.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
@@ -30,6 +32,10 @@ from mooring.errors import OutcomeUnknown, Unreachable
 CONNECTIONS: Final = {Pool.READ: 16, Pool.WRITE: 64, Pool.WATCH: 64, Pool.LEASE: 2}
 
 CONNECT_S_MAX: Final = 10.0
+
+#: How often, and how long each time, a transport that closes waits for its last connections.
+GOODBYE_TURNS: Final = 50
+GOODBYE_TURN_S: Final = 0.01
 
 #: Of a connection whose reader is busy; what is read at once is at most twice that, so that its
 #: events keep the loop for 2 ms or so.
@@ -87,6 +93,7 @@ class HttpTransport:
         self._proxy = proxy
         self._user_agent = user_agent
         self._sessions: dict[Pool, aiohttp.ClientSession] = {}
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._retired: list[aiohttp.ClientSession] = []
         self._generation = 0
 
@@ -188,6 +195,17 @@ class HttpTransport:
         retired, self._retired = self._retired, []
         for session in [*sessions.values(), *retired]:
             await _close(session)
+        # A request that was broken off leaves a connection that still says goodbye.
+        for _ in range(GOODBYE_TURNS):
+            if not any(found.fileno() >= 0 for found in self._sockets):
+                break
+            await asyncio.sleep(GOODBYE_TURN_S)
+
+    def _new_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, _ = address
+        found = socket.socket(family=family, type=kind, proto=protocol)
+        self._sockets.add(found)
+        return found
 
     async def _headers(self, headers: Mapping[str, str] | None) -> dict[str, str]:
         if self._authorization is None:
@@ -213,7 +231,9 @@ class HttpTransport:
         session = self._sessions.get(pool)
         if session is None:
             connector = aiohttp.TCPConnector(
-                limit=CONNECTIONS[pool], ssl=self._tls if self._tls is not None else True
+                limit=CONNECTIONS[pool],
+                ssl=self._tls if self._tls is not None else True,
+                socket_factory=self._new_socket,
             )
             trace = aiohttp.TraceConfig()
             trace.on_request_headers_sent.append(_note_sent)
