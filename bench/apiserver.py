@@ -8,7 +8,6 @@ through ``ApiServer.handle``, three runs each; creates over HTTPS; and the memor
 from __future__ import annotations
 
 import asyncio
-import platform
 import resource
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from bench.machine import machine
 from bench.objects import running_pod
 from mooring.apiserver.handler import ApiServer
 from mooring.client import Pool
@@ -252,7 +252,7 @@ MEASURES: tuple[tuple[str, Callable[[], Coroutine[None, None, float]]], ...] = (
 def main(arguments: list[str]) -> int:
     """Print the table."""
     runs = int(arguments[0]) if arguments else RUNS
-    print(f"{platform.machine()}, Python {platform.python_version()}, {runs} runs")
+    print(f"{machine()}, {runs} runs")
     for line in asyncio.run(memory()):
         print(line)
     print(f"{'per CPU second':30}{'median':>10}{'least':>10}{'most':>10}")

@@ -17,7 +17,6 @@ import argparse
 import asyncio
 import gc
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -31,6 +30,7 @@ from typing import Any
 import uvloop
 
 from bench.client_server import event, write_certificate
+from bench.machine import machine
 from mooring.client.auth import connect
 from mooring.client.informer import Informer
 from mooring.client.kubeconfig import Access
@@ -217,10 +217,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", nargs="+", choices=MEASURES, default=list(MEASURES))
     asked = parser.parse_args(arguments)
     clock = SystemClock()
-    print(
-        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"uvloop {version('uvloop')}, an event is {len(event(1))} bytes"
-    )
+    print(f"{machine()}, uvloop {version('uvloop')}, an event is {len(event(1))} bytes")
     print(f"{'objects per CPU second':<24}{'best':>10}{'median':>10}{'worst':>10}")
     is_met = True
     with serving() as access:

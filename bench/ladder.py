@@ -16,17 +16,16 @@ from __future__ import annotations
 
 import argparse
 import gc
-import platform
 import statistics
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from bench.machine import machine
 from bench.objects import running_pod
 from mooring.clock import SystemClock, seeded_random
 from mooring.objects.decode import decode
@@ -175,28 +174,6 @@ def bytes_each() -> tuple[float, float]:
     return (with_nodes - before) / n_nodes, (with_pods - with_nodes) / n_pods
 
 
-def machine() -> str:
-    """What this ran on, in one line."""
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                model = line.split(":", 1)[1].strip()
-                break
-    cores = len(_affinity())
-    return (
-        f"{model}, {cores} cores, Python {platform.python_version()}, numpy {np.__version__}, "
-        f"{platform.system()} {platform.release()}"
-    )
-
-
-def _affinity() -> set[int]:
-    import os
-
-    return os.sched_getaffinity(0)
-
-
 def rungs(nodes: list[int], names: list[str]) -> Iterator[tuple[str, int]]:
     """Every workload at every size."""
     for name in names:
@@ -212,7 +189,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--workload", choices=list(WORKLOADS), nargs="*", default=list(WORKLOADS))
     options = parser.parse_args(arguments)
-    print(machine())
+    print(f"{machine()}, numpy {np.__version__}")
     print(
         f"{options.pods} pods, {options.runs} runs, CPU time; us a decision: best (median, worst)"
     )

@@ -87,8 +87,8 @@ def error_of(response: Response, what: str) -> ApiError:
     """The error that an answer stands for."""
     status = _status(response.body)
     waits_s = retry_after_s(response)
-    if waits_s is None and status.details and status.details.retry_after_seconds:
-        waits_s = float(status.details.retry_after_seconds)
+    if waits_s is None:
+        waits_s = _asked_s(status)
     text = status.message or response.body[:MESSAGE_LENGTH_MAX].decode("utf-8", "replace").strip()
     return make_error(
         f"{what}: {text or 'no message'}",
@@ -101,11 +101,9 @@ def error_of(response: Response, what: str) -> ApiError:
 def error_in_stream(line: bytes) -> ApiError:
     """The error that a watch event of type ERROR carries; ``line`` is its object."""
     status = _status(line)
-    waits_s = None
-    if status.details is not None and status.details.retry_after_seconds:
-        waits_s = float(status.details.retry_after_seconds)
     text = status.message or "no message"
-    return make_error(f"watch: {text}", code=status.code or 500, status=status, waits_s=waits_s)
+    code, waits_s = status.code or 500, _asked_s(status)
+    return make_error(f"watch: {text}", code=code, status=status, waits_s=waits_s)
 
 
 def make_error(message: str, *, code: int, status: Status, waits_s: float | None) -> ApiError:
@@ -138,6 +136,12 @@ def retry_after_s(response: Response) -> float | None:
         return max(0.0, (then - now).total_seconds())
     except (TypeError, ValueError):
         return None
+
+
+def _asked_s(status: Status) -> float | None:
+    """How long a Status itself asks us to wait; 0 is no wish."""
+    details = status.details
+    return float(details.retry_after_seconds or 0) or None if details is not None else None
 
 
 def _status(body: bytes) -> Status:
