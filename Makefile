@@ -1,6 +1,6 @@
 # mooring: everything a newcomer types. Needs make and Python >= 3.11, nothing else.
 #
-#   make start    decide where the pods of a real cluster's trace go, and show it
+#   make start    a cluster in memory and its scheduler, to be looked at (ARGS=--once: to the end)
 #   make test     the test suite, in parallel
 #   make controlplane  the real etcd, kube-apiserver, kube-scheduler and kubectl, built once
 #   make lint     style, types, layers, sizes
@@ -51,7 +51,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $(STAMP)
 
 start: $(STAMP)
-	$(BIN)/mooring simulate $(ARGS)
+	$(BIN)/mooring start $(ARGS)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto -m "not perf" $(ARGS)

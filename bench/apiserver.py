@@ -19,7 +19,7 @@ import msgspec
 from bench.machine import machine
 from bench.objects import running_pod
 from mooring.apiserver.handler import ApiServer
-from mooring.client import Pool
+from mooring.client import Pool, Request
 from mooring.client.auth import connect
 from mooring.client.kubeconfig import read_kubeconfig
 from mooring.clock import SystemClock, seeded_random
@@ -190,12 +190,14 @@ async def creates_over_https() -> float:
         async def send() -> None:
             for number in numbers:
                 answer = await transport.request(
-                    "POST",
-                    "/api/v1/namespaces/default/pods",
-                    body=small_pod(number),
-                    headers=HEADERS,
-                    deadline_s=30,
-                    pool=Pool.WRITE,
+                    Request(
+                        "POST",
+                        "/api/v1/namespaces/default/pods",
+                        body=small_pod(number),
+                        headers=HEADERS,
+                        deadline_s=30,
+                        pool=Pool.WRITE,
+                    )
                 )
                 assert answer.status == 201, answer.body
 

@@ -49,9 +49,14 @@ class ActionType(enum.IntFlag):
 
 
 class EventResource(enum.Enum):
-    """The kinds of objects that events are about; ``*`` = any."""
+    """The kinds of objects that events are about; ``*`` = any.
+
+    ``ASSIGNED_POD`` and ``UNSCHEDULED_POD`` happen; plugins register for ``POD``, which is both.
+    """
 
     POD = "Pod"
+    ASSIGNED_POD = "AssignedPod"
+    UNSCHEDULED_POD = "UnschedulablePod"
     NODE = "Node"
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
@@ -66,17 +71,46 @@ class EventResource(enum.Enum):
     ANY = "*"
 
 
+_BOTH_PODS = (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULED_POD)
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
     """An action on a kind of object, as it happened or as a plugin registers for it."""
 
     resource: EventResource
     action: ActionType
+    #: The name of an event that is about no object.
+    custom_label: str = ""
 
     def matches(self, happened: ClusterEvent) -> bool:
-        """Whether a registration for ``self`` covers the event ``happened``."""
+        """Whether a registration for ``self`` covers the event ``happened``.
+
+        It must cover all of it: "some update" is none of the specific ones.
+        """
         same = self.resource in (happened.resource, EventResource.ANY)
-        return same and bool(self.action & happened.action)
+        same = same or (self.resource is EventResource.POD and happened.resource in _BOTH_PODS)
+        return same and bool(happened.action) and happened.action in self.action
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it happened to everything: it moves pods whoever refused them."""
+        return self.resource is EventResource.ANY and self.action == ActionType.ALL
+
+    @property
+    def label(self) -> str:
+        """kube-scheduler's name for it in metrics and logs: "NodeAdd", "AssignedPodDelete"."""
+        if self.custom_label:
+            return self.custom_label
+        action = ActionType.UPDATE if self.action is ActionType.UPDATE_OTHER else self.action
+        words = (action.name or "").replace("|", "_").split("_")
+        return self.resource.value + "".join(word.capitalize() for word in words)
+
+
+#: A pod has waited for too long, and is tried whatever happened or not.
+UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.ANY, ActionType.ALL, "UnschedulableTimeout")
+#: A plugin asked for pods to be tried now.
+FORCE_ACTIVATE = ClusterEvent(EventResource.ANY, ActionType.ALL, "ForceActivate")
 
 
 class QueueingHint(enum.Enum):
@@ -96,7 +130,12 @@ HintFunction = Callable[[Any, Any, Any], QueueingHint]
 
 @dataclass(frozen=True, slots=True)
 class ClusterEventWithHint:
-    """An event that can help a refused pod, and a closer look at it (None = it always helps)."""
+    """An event that can help a refused pod, and a closer look at it (None = it always helps).
+
+    ``pure`` says that ``hint`` reads no more of the pod than the plugin's ``sign`` does: it is then
+    called once for all parked pods of the same signature.
+    """
 
     event: ClusterEvent
     hint: HintFunction | None = None
+    pure: bool = False

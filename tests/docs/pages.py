@@ -154,7 +154,9 @@ class Session:
         assert matches(shown, printed), f"{where} printed\n{printed}\nnot\n{shown}"
 
     def _call(self, command: str) -> tuple[int, str]:
-        words = ["mooring", "simulate"] if command == "make start" else shlex.split(command)
+        words = shlex.split(command)
+        if words[:2] == ["make", "start"]:
+            words = ["mooring", "start", *shlex.split(" ".join(words[2:]).removeprefix("ARGS="))]
         assert words[0] == "mooring", f"{command}: only mooring is run; mark others as no-run"
         arguments = tuple(word for text in words[1:] for word in expanded(text))
         if arguments == ("simulate",):

@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,6 +32,9 @@ from mooring.testing.controlplane import ControlPlane
 SECONDS_MAX = 240.0
 DROPS = 1000
 OBJECTS = 20_000
+
+#: Of a list of so many pods, which is 30 MB.
+MIDDLE_BYTES = 3_000_000
 WRITERS = 32
 
 
@@ -65,6 +69,7 @@ class Proxy:
 
     def __init__(self, port: int, rng: Random) -> None:
         self.cuts = 0
+        self.passed_bytes = 0
         self.is_cutting = False
         self.is_open = True
         self.url = ""
@@ -119,6 +124,7 @@ class Proxy:
                     self.cuts += 1
                     break
                 passed += len(data)
+                self.passed_bytes += len(data)
                 writer.write(data)
                 await writer.drain()
         writer.close()
@@ -158,6 +164,7 @@ class Scene:
         self.namespace = namespace
         self.witness = Witness()
         self.rng = seeded_random(5)
+        self.n_kills = 0
         self.client: Client
         self.proxy: Proxy
         self.informer: Informer
@@ -202,6 +209,19 @@ class Scene:
         wanted = states(listed.items)
         await until(lambda: states(self.informer.objects.values()) == wanted)
         assert states(self.witness.seen.values()) == wanted
+
+    async def kill_in_the_middle_of_the_list(self) -> None:
+        """Kill the API server when some of the first list has come, and start it again."""
+        await until(lambda: hasattr(self, "proxy") and self.proxy.passed_bytes > MIDDLE_BYTES)
+        assert not self.informer.has_synced
+        await asyncio.to_thread(self.plane.apiserver.kill)
+        await asyncio.to_thread(self.plane.apiserver.restart)
+        await asyncio.to_thread(self.plane.apiserver.wait_until_ready)
+        self.n_kills += 1
+
+    def has_seen_less_than(self, n_changes: int) -> bool:
+        """Whether the handler was told of fewer changes so far."""
+        return self.witness.n_changes < n_changes
 
     async def wait_for_changes(self, count: int) -> None:
         """Return when the handler has been told so many more."""
@@ -322,11 +342,36 @@ def test_twenty_thousand_objects_are_listed_and_followed(own: ControlPlane) -> N
                     tasks.create_task(create())
             await until(lambda: len(scene.informer.objects) == OBJECTS)
             await scene.wait_until_equal()
-        # A second one gets all of them as one list, as a stream and by pages.
-        for by_pages in (False, True):
+        # Later ones get all of them as one list, as a stream and by pages; the server is killed in
+        # the middle of it, and others go on changing things.
+        for by_pages, is_killed in ((True, False), (True, True), (False, True)):
             late = Scene(own, scene.namespace)
-            async with late.playing(by_pages=by_pages) as late:
-                await late.wait_until_equal()
-                assert late.informer.statistics().lists == 1
+            async with asyncio.TaskGroup() as tasks:
+                if is_killed:
+                    tasks.create_task(late.kill_in_the_middle_of_the_list())
+                async with late.playing(by_pages=by_pages) as late:
+                    wanted = late.witness.n_changes + 200
+                    async with asyncio.TaskGroup() as churn:
+                        for worker in range(4):
+                            goes_on = partial(late.has_seen_less_than, wanted)
+                            churn.create_task(late.churn(worker, goes_on))
+                    await late.wait_until_equal()
+                    assert late.informer.statistics().lists == 1
+                    assert late.n_kills == is_killed
+        # What went while it was away, behind a compaction, is found among all of them.
+        async with Scene(own, scene.namespace).playing() as scene:
+            await scene.wait_until_equal()
+            scene.proxy.is_open = False
+            scene.proxy.cut_all()
+            for number in range(100):
+                await scene.client.delete(
+                    "Pod", f"pod-{number:05}", scene.namespace, grace_period_s=0
+                )
+            await asyncio.to_thread(own.compact)
+            await asyncio.to_thread(own.apiserver.restart)
+            scene.proxy.is_open = True
+            await scene.wait_until_equal()
+            statistics = scene.informer.statistics()
+            assert (statistics.lists, statistics.missed_deletes) == (2, 100)
 
     asyncio.run(main())

@@ -4,95 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
 
 import pytest
 
 from mooring.client.http import CONNECTIONS, HttpTransport
-from mooring.client.transport import Pool, Stream, StreamBroken
+from mooring.client.transport import Pool, Request, Stream, StreamBroken
 from mooring.errors import OutcomeUnknown, Unreachable
-
-SECONDS_MAX = 20.0
-OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
-CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
-
-#: Given the head and body of a request, writes whatever it likes.
-Behave = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
-
-
-def body_length(head: bytes) -> int:
-    """What Content-Length says; 0 without one."""
-    for line in head.lower().split(b"\r\n"):
-        if line.startswith(b"content-length:"):
-            return int(line.split(b":")[1])
-    return 0
-
-
-class Server:
-    """Speaks HTTP as badly as a test wants it to."""
-
-    def __init__(self, behave: Behave) -> None:
-        self.requests: list[bytes] = []
-        self.connections = 0
-        self.url = ""
-        self._behave = behave
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[Server]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
-        async with server:
-            yield self
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = body_length(head)
-                self.requests.append(head + await reader.readexactly(length))
-                await self._behave(self.requests[-1], writer)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
-
-
-def run(behave: Behave, test: Callable[[Server, HttpTransport], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(SECONDS_MAX), Server(behave).running() as server:
-            transport = HttpTransport(server.url, user_agent="test")
-            try:
-                await test(server, transport)
-            finally:
-                await transport.close()
-
-    asyncio.run(main())
-
-
-def says(*texts: bytes, then_close: bool = False) -> Behave:
-    async def behave(_: bytes, writer: asyncio.StreamWriter) -> None:
-        for text in texts:
-            writer.write(text)
-            await writer.drain()
-        if then_close:
-            writer.close()
-
-    return behave
+from tests.integration.http_servers import (
+    CHUNKED,
+    OK,
+    Names,
+    Server,
+    chunk,
+    run,
+    says,
+    wants_renewal,
+)
 
 
 def test_a_request_goes_out_as_it_is_meant() -> None:
     async def test(server: Server, transport: HttpTransport) -> None:
         answer = await transport.request(
-            "POST",
-            "/api/v1/namespaces/a%2Fb/pods",
-            query=[("fieldSelector", "a=b,c!=d"), ("x", "1 &2+")],
-            body=b'{"a": 1}',
-            headers={"content-type": "application/json"},
-            deadline_s=5,
+            Request(
+                "POST",
+                "/api/v1/namespaces/a%2Fb/pods",
+                query=[("fieldSelector", "a=b,c!=d"), ("x", "1 &2+")],
+                body=b'{"a": 1}',
+                headers={"content-type": "application/json"},
+                deadline_s=5,
+            )
         )
         assert (answer.status, answer.body) == (200, b"ok")
         assert answer.headers["content-length"] == "2"
@@ -111,7 +51,7 @@ def test_a_request_goes_out_as_it_is_meant() -> None:
 def test_connections_are_kept_and_each_pool_has_its_own() -> None:
     async def test(server: Server, transport: HttpTransport) -> None:
         for pool in (Pool.READ, Pool.READ, Pool.WRITE, Pool.LEASE, Pool.WRITE):
-            await transport.request("GET", "/", deadline_s=5, pool=pool)
+            await transport.request(Request("GET", "/", deadline_s=5, pool=pool))
         assert (len(server.requests), server.connections) == (5, 3)
 
     run(says(OK), test)
@@ -129,11 +69,13 @@ def test_a_full_pool_does_not_hold_up_the_lease() -> None:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(CONNECTIONS[Pool.WRITE] + 1):
                 tasks.create_task(
-                    transport.request("POST", "/slow", deadline_s=15, pool=Pool.WRITE)
+                    transport.request(Request("POST", "/slow", deadline_s=15, pool=Pool.WRITE))
                 )
             while len(server.requests) < CONNECTIONS[Pool.WRITE]:  # noqa: ASYNC110 - a plain list
                 await asyncio.sleep(0)
-            answer = await transport.request("PUT", "/lease", deadline_s=5, pool=Pool.LEASE)
+            answer = await transport.request(
+                Request("PUT", "/lease", deadline_s=5, pool=Pool.LEASE)
+            )
             assert answer.status == 200
             is_free.set()
 
@@ -160,9 +102,9 @@ def test_nobody_knows_when_the_answer_is_lost_and_it_is_not_sent_again(
             writer.close()
 
     async def test(server: Server, transport: HttpTransport) -> None:
-        await transport.request("GET", "/", deadline_s=5)
+        await transport.request(Request("GET", "/", deadline_s=5))
         with pytest.raises(OutcomeUnknown):
-            await transport.request(method, "/", deadline_s=5)
+            await transport.request(Request(method, "/", deadline_s=5))
         assert len(server.requests) == 2
 
     run(behave, test)
@@ -174,7 +116,7 @@ def test_nobody_knows_when_no_answer_comes_in_time() -> None:
 
     async def test(server: Server, transport: HttpTransport) -> None:
         with pytest.raises(OutcomeUnknown, match="POST /: TimeoutError"):
-            await transport.request("POST", "/", deadline_s=0.2)
+            await transport.request(Request("POST", "/", deadline_s=0.2))
 
     run(silent, test)
 
@@ -183,32 +125,10 @@ def test_a_redirect_is_an_answer_and_not_followed() -> None:
     moved = b"HTTP/1.1 302 Found\r\nlocation: http://elsewhere/\r\ncontent-length: 0\r\n\r\n"
 
     async def test(server: Server, transport: HttpTransport) -> None:
-        assert (await transport.request("GET", "/", deadline_s=5)).status == 302
+        assert (await transport.request(Request("GET", "/", deadline_s=5))).status == 302
         assert len(server.requests) == 1
 
     run(says(moved), test)
-
-
-class Names:
-    """Credentials that are renewed when they are refused."""
-
-    def __init__(self) -> None:
-        self.generation = 0
-        self.renewals = 0
-
-    async def headers(self) -> Mapping[str, str]:
-        return {"authorization": f"Bearer {self.renewals}"}
-
-    async def renew(self) -> None:
-        self.renewals += 1
-        self.generation += 1
-
-
-async def _wants_renewal(request: bytes, writer: asyncio.StreamWriter) -> None:
-    if b"Bearer 0" in request:
-        writer.write(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n")
-    else:
-        writer.write(OK)
 
 
 @pytest.mark.parametrize("way", ["request", "stream"])
@@ -218,16 +138,16 @@ def test_after_a_401_it_is_tried_once_more_on_new_connections(way: str) -> None:
         transport = HttpTransport(server.url, authorization=names)
         try:
             if way == "request":
-                assert (await transport.request("POST", "/", deadline_s=5)).status == 200
+                assert (await transport.request(Request("POST", "/", deadline_s=5))).status == 200
             else:
-                async with transport.stream("/", connect_s=5, idle_s=5) as stream:
+                async with transport.stream(Request("GET", "/", deadline_s=5), idle_s=5) as stream:
                     assert stream.status == 200
         finally:
             await transport.close()
         assert names.renewals == 1
         assert server.connections == 2
 
-    run(_wants_renewal, test)
+    run(wants_renewal, test)
 
 
 def test_who_is_still_refused_is_told_so() -> None:
@@ -237,7 +157,7 @@ def test_who_is_still_refused_is_told_so() -> None:
         transport = HttpTransport(server.url, authorization=Names())
         try:
             for count in range(1, 13):
-                assert (await transport.request("GET", "/", deadline_s=5)).status == 401
+                assert (await transport.request(Request("GET", "/", deadline_s=5))).status == 401
                 assert len(server.requests) == 2 * count
         finally:
             await transport.close()
@@ -245,15 +165,13 @@ def test_who_is_still_refused_is_told_so() -> None:
     run(says(refused), test)
 
 
-def chunk(text: bytes) -> bytes:
-    return f"{len(text):x}\r\n".encode() + text + b"\r\n"
-
-
 def test_a_stream_comes_line_by_line() -> None:
     parts = [CHUNKED, chunk(b"one\ntw"), chunk(b"o\nthree\n"), chunk(b""), b""]
 
     async def test(_: Server, transport: HttpTransport) -> None:
-        async with transport.stream("/", query=[("watch", "1")], connect_s=5, idle_s=5) as stream:
+        async with transport.stream(
+            Request("GET", "/", query=[("watch", "1")], deadline_s=5), idle_s=5
+        ) as stream:
             assert stream.status == 200
             lines = [line async for batch in stream.batches() for line in batch]
         assert lines == [b"one", b"two", b"three"]
@@ -270,7 +188,7 @@ def test_a_stream_that_is_cut_gives_its_whole_lines_first(parts: list[bytes]) ->
             async for batch in stream.batches():
                 lines.extend(batch)
 
-        async with transport.stream("/", connect_s=5, idle_s=5) as stream:
+        async with transport.stream(Request("GET", "/", deadline_s=5), idle_s=5) as stream:
             with pytest.raises(StreamBroken):
                 await read(stream)
         assert lines == [b"one"]
@@ -280,7 +198,7 @@ def test_a_stream_that_is_cut_gives_its_whole_lines_first(parts: list[bytes]) ->
 
 def test_a_stream_that_is_silent_for_too_long_is_broken() -> None:
     async def test(_: Server, transport: HttpTransport) -> None:
-        async with transport.stream("/", connect_s=5, idle_s=0.1) as stream:
+        async with transport.stream(Request("GET", "/", deadline_s=5), idle_s=0.1) as stream:
             with pytest.raises(StreamBroken, match=r"nothing came for 0\.1 s"):
                 async for _batch in stream.batches():
                     pass
@@ -294,7 +212,7 @@ def test_a_stream_whose_head_does_not_come_was_not_reached() -> None:
 
     async def test(_: Server, transport: HttpTransport) -> None:
         with pytest.raises(Unreachable):
-            async with transport.stream("/", connect_s=0.1, idle_s=5):
+            async with transport.stream(Request("GET", "/", deadline_s=0.1), idle_s=5):
                 pass
 
     run(silent, test)
@@ -304,7 +222,7 @@ def test_a_long_line_is_no_trouble() -> None:
     text = os.urandom(1_500_000).hex().encode()
 
     async def test(_: Server, transport: HttpTransport) -> None:
-        async with transport.stream("/", connect_s=5, idle_s=5) as stream:
+        async with transport.stream(Request("GET", "/", deadline_s=5), idle_s=5) as stream:
             lines = [line async for batch in stream.batches() for line in batch]
         assert lines == [text, b"end"]
 
@@ -314,7 +232,7 @@ def test_a_long_line_is_no_trouble() -> None:
 def test_many_watches_at_once_have_a_connection_each() -> None:
     async def test(server: Server, transport: HttpTransport) -> None:
         async def watch() -> None:
-            async with transport.stream("/", connect_s=5, idle_s=5) as stream:
+            async with transport.stream(Request("GET", "/", deadline_s=5), idle_s=5) as stream:
                 batches = stream.batches()
                 assert await anext(batches) == [b"one"]
                 await batches.aclose()

@@ -21,6 +21,7 @@ from mooring.client.leases import Elector
 from mooring.client.recorder import Recorder
 from mooring.client.replica import Change
 from mooring.client.rest import Client, Patch
+from mooring.client.transport import Request
 from mooring.clock import SystemClock, seeded_random
 from mooring.errors import (
     AlreadyExists,
@@ -192,7 +193,7 @@ def test_a_token_file_is_read_again_when_the_server_refuses_it(
     async def rotated(client: Client) -> None:
         # Read once with the old content, then replaced, as the kubelet does.
         file.write_text("nonsense", "ascii")
-        await client.transport.request("GET", "/version", deadline_s=10)
+        await client.transport.request(Request("GET", "/version", deadline_s=10))
         file.write_text(plane.service_account_token(), "ascii")
         assert (await client.list("Node")).resource_version
 
@@ -205,7 +206,9 @@ def test_a_server_that_somebody_else_signed_is_not_trusted(plane: Access, tmp_pa
 
     async def test(client: Client) -> None:
         with pytest.raises(Unreachable, match="certificate verify failed"):
-            await client.transport.request("POST", "/api/v1/pods", body=b"{}", deadline_s=10)
+            await client.transport.request(
+                Request("POST", "/api/v1/pods", body=b"{}", deadline_s=10)
+            )
 
     run(access, test)
 

@@ -17,7 +17,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from mooring.client.reflector import Ask, Listing, Mode, Reflector
 from mooring.client.replica import Change
 from mooring.client.transport import StreamBroken
-from mooring.client.watch_events import unreadable
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import (
     ApiError,
@@ -122,6 +121,9 @@ class InformerMachine(RuleBasedStateMachine):
         self.reflector = Reflector(KIND, self.on_change, clock=self.clock, rng=seeded_random(1))
         self.seen: dict[str, Any] = {}
         self.ask: Ask | None = None
+        self.version_asked = ""
+        self.asked_at_s = 0.0
+        self.free_in_a_row = 0
         #: What the server will still write into the open stream.
         self.pipe: list[bytes] = []
         self.sent_up_to = 0
@@ -166,6 +168,8 @@ class InformerMachine(RuleBasedStateMachine):
     def connect(self, overlap: int) -> None:
         """A request; a watch may begin some events too early."""
         self.ask = self.reflector.ask()
+        self.version_asked = self.reflector.replica.version
+        self.asked_at_s = self.clock.monotonic_s()
         query = dict(self.ask.query)
         position = int(query.get("resourceVersion", 0))
         if self.ask.mode is Mode.LIST:
@@ -188,8 +192,7 @@ class InformerMachine(RuleBasedStateMachine):
             {"metadata": {"resourceVersion": str(self.server.version)}, "items": objects}
         ).encode()
         page = decode_list(body, KIND)
-        listing.objects.update((key(item), item) for item in page.items)
-        listing.unreadable.update((who.key, who.uid) for who in unreadable(body, KIND))
+        listing.take_in(page)
         for _ in self.reflector.listed(listing, page.resource_version):
             pass
         self.end(None)
@@ -222,6 +225,14 @@ class InformerMachine(RuleBasedStateMachine):
         self.pipe = [status(*code)]
 
     @precondition(lambda self: self.ask is not None)
+    @rule()
+    def send_nonsense(self) -> None:
+        """It would be there again from the same version: only a list leads past it."""
+        self.pipe = [b"<html>"]
+        self.deliver(count=1)
+        assert self.ask is None
+
+    @precondition(lambda self: self.ask is not None)
     @rule(
         error=st.sampled_from(
             [
@@ -241,9 +252,15 @@ class InformerMachine(RuleBasedStateMachine):
         self.end(error)
 
     def end(self, error: SchedulerError | None) -> None:
+        was_news = self.reflector.replica.version != self.version_asked
+        lasted_s = self.clock.monotonic_s() - self.asked_at_s
         self.ask, self.pipe = None, []
         wait_s = self.reflector.ended(error)
         assert wait_s >= 0
+        is_free = not was_news and lasted_s < 1 and wait_s == 0
+        self.free_in_a_row = self.free_in_a_row + 1 if is_free else 0
+        # At most: 410, 410 to the list, no list by watching, 410 to the pages.
+        assert self.free_in_a_row <= 4, "no storm of requests that bring nothing"
         if isinstance(error, TooManyRequests) and error.retry_after_s:
             assert wait_s >= error.retry_after_s
         self.clock.advance(wait_s)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 from mooring.errors import Conflict
+from mooring.framework.waiting import WaitingPod
 from mooring.plugins import DefaultBinder
 from mooring.state import PodInfo
 from mooring.testing import Harness, check_conformance, make_node, make_pod
@@ -33,6 +34,18 @@ class ApiServer:
         if self._failure is not None:
             raise self._failure
         self.bindings.append((pod.uid, node_name))
+
+    def waiting_pod(self, uid: str) -> None:
+        raise NotImplementedError
+
+    def waiting_pods(self) -> Iterable[WaitingPod]:
+        raise NotImplementedError
+
+    def activate(self, *uids: str) -> None:
+        raise NotImplementedError
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        raise NotImplementedError
 
     async def until(
         self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float

@@ -18,7 +18,8 @@ from tests.plugins.resource_clusters import GPU
 from tests.plugins.twins import hints
 
 QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
-POD_EVENT = ("Pod", ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
+GONE_EVENT = ("Pod", ActionType.DELETE)
+SHRUNK_EVENT = ("Pod", ActionType.UPDATE_POD_SCALE_DOWN)
 NODE_EVENT = ("Node", ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
 CLASS_EVENT = ("resource.k8s.io/DeviceClass", ActionType.ADD | ActionType.UPDATE)
 
@@ -30,7 +31,7 @@ def waiting(requests: Amounts | None = None, **more: Any) -> PodInfo:
 
 
 def test_it_registers_for_pods_nodes_and_device_classes() -> None:
-    assert list(hints(NodeResourcesFit())) == [POD_EVENT, NODE_EVENT, CLASS_EVENT]
+    assert list(hints(NodeResourcesFit())) == [GONE_EVENT, SHRUNK_EVENT, NODE_EVENT, CLASS_EVENT]
 
 
 # ---------------------------------------------------------------- pods
@@ -46,7 +47,7 @@ def test_it_registers_for_pods_nodes_and_device_classes() -> None:
     ids=["placed", "nominated", "pending"],
 )
 def test_a_deleted_pod_helps_if_it_held_room(deleted: Pod, expected: QueueingHint) -> None:
-    hint = hints(NodeResourcesFit())[POD_EVENT]
+    hint = hints(NodeResourcesFit())[GONE_EVENT]
     assert hint(waiting({"cpu": "1"}), deleted, None) is expected
 
 
@@ -66,7 +67,7 @@ def test_a_deleted_pod_helps_if_it_held_room(deleted: Pod, expected: QueueingHin
 def test_a_shrinking_pod_helps_if_it_gives_back_what_is_wanted(
     wants: Amounts, before: Amounts, after: Amounts, expected: QueueingHint
 ) -> None:
-    hint = hints(NodeResourcesFit())[POD_EVENT]
+    hint = hints(NodeResourcesFit())[SHRUNK_EVENT]
     old = make_pod("other", node="a", requests=before)
     new = make_pod("other", node="a", requests=after)
     assert hint(waiting(wants), old, new) is expected
@@ -74,12 +75,12 @@ def test_a_shrinking_pod_helps_if_it_gives_back_what_is_wanted(
 
 def test_a_pod_that_shrinks_itself_is_tried_again() -> None:
     old, new = (make_pod("waiting", requests={"cpu": cpu}) for cpu in ("9", "1"))
-    assert hints(NodeResourcesFit())[POD_EVENT](PodInfo(old), old, new) is QUEUE
+    assert hints(NodeResourcesFit())[SHRUNK_EVENT](PodInfo(old), old, new) is QUEUE
 
 
 def test_another_pending_pod_that_shrinks_does_not_help() -> None:
     old, new = (make_pod("other", requests={"cpu": cpu}) for cpu in ("9", "1"))
-    assert hints(NodeResourcesFit())[POD_EVENT](waiting({"cpu": "1"}), old, new) is SKIP
+    assert hints(NodeResourcesFit())[SHRUNK_EVENT](waiting({"cpu": "1"}), old, new) is SKIP
 
 
 def test_a_pod_still_holds_what_it_was_granted_until_its_status_says_less() -> None:
@@ -88,7 +89,7 @@ def test_a_pod_still_holds_what_it_was_granted_until_its_status_says_less() -> N
         status = {"containerStatuses": [{"name": "container-0", "resources": resources}]}
         return make_pod("other", node="a", requests={"cpu": "1"}, status=status)
 
-    hint = hints(NodeResourcesFit())[POD_EVENT]
+    hint = hints(NodeResourcesFit())[SHRUNK_EVENT]
     only_wished = make_pod("other", node="a", requests={"cpu": "3"})
     assert hint(waiting({"cpu": "1"}), only_wished, granted("3")) is SKIP
     assert hint(waiting({"cpu": "1"}), granted("3"), granted("1")) is QUEUE

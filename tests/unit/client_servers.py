@@ -7,22 +7,43 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from mooring.client.transport import ChunkedStream, Pool, Query, Response, Stream
+from mooring.client.transport import ChunkedStream, Pool, Request, Response, Stream
 from mooring.clock import VirtualClock
 
 Answer = Response | Exception
 
 
-class Request(NamedTuple):
-    """What a transport was asked."""
+class Asked(NamedTuple):
+    """What a transport was asked: the request, its query and its body as values."""
 
-    method: str
-    path: str
+    request: Request
     query: dict[str, str]
     body: Any
-    headers: Mapping[str, str]
-    deadline_s: float
-    pool: Pool
+
+    @property
+    def method(self) -> str:
+        return self.request.method
+
+    @property
+    def path(self) -> str:
+        return self.request.path
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.request.headers
+
+    @property
+    def deadline_s(self) -> float:
+        return self.request.deadline_s
+
+    @property
+    def pool(self) -> Pool:
+        return self.request.pool
+
+    @classmethod
+    def of(cls, request: Request) -> Asked:
+        content = json.loads(request.body) if request.body else None
+        return cls(request, dict(request.query), content)
 
 
 def answer(status: int, body: Any = None, **headers: str) -> Response:
@@ -47,23 +68,10 @@ class Script:
 
     def __init__(self, *answers: Answer | list[bytes | Exception]) -> None:
         self.answers = list(answers)
-        self.requests: list[Request] = []
+        self.requests: list[Asked] = []
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        deadline_s: float,
-        pool: Pool = Pool.READ,
-    ) -> Response:
-        content = json.loads(body) if body else None
-        self.requests.append(
-            Request(method, path, dict(query), content, headers or {}, deadline_s, pool)
-        )
+    async def request(self, request: Request) -> Response:
+        self.requests.append(Asked.of(request))
         found = self.answers.pop(0)
         if isinstance(found, Exception):
             raise found
@@ -71,18 +79,8 @@ class Script:
         return found
 
     @asynccontextmanager
-    async def stream(
-        self,
-        path: str,
-        *,
-        query: Query = (),
-        headers: Mapping[str, str] | None = None,
-        connect_s: float,
-        idle_s: float,
-    ) -> AsyncIterator[Stream]:
-        self.requests.append(
-            Request("GET", path, dict(query), None, headers or {}, connect_s, Pool.WATCH)
-        )
+    async def stream(self, request: Request, *, idle_s: float) -> AsyncIterator[Stream]:
+        self.requests.append(Asked.of(request))
         found = self.answers.pop(0)
         if isinstance(found, Exception):
             raise found
@@ -126,18 +124,9 @@ class LeaseServer:
         #: What is in trouble was done all the same: only its answer is lost.
         self.is_answer_lost = False
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        deadline_s: float,
-        pool: Pool = Pool.READ,
-    ) -> Response:
-        assert pool is Pool.LEASE
+    async def request(self, request: Request) -> Response:
+        assert request.pool is Pool.LEASE
+        method, path, body = request.method, request.path, request.body
         self.requests.append((method, path))
         if self.troubles:
             if self.is_answer_lost:

@@ -296,3 +296,40 @@ def test_a_snapshot_brings_pending_deletions_with_it() -> None:
     assert other.tick() == 2
     assert set(other.store.statistics()) == {"namespaces", "priorityclasses.scheduling.k8s.io"}
     assert other.store.statistics()["namespaces"] == 4
+
+
+# ---------------------------------------------------------------------- long ways
+
+
+def test_a_long_chain_of_owners_goes_as_a_whole() -> None:
+    api = Api()
+    first = owner = api.post(CONFIG_MAPS, config_map("m0"))
+    for number in range(1, 1500):
+        owner = api.post(CONFIG_MAPS, owned(f"m{number}", owner))
+    api.delete(f"{CONFIG_MAPS}/{first['metadata']['name']}")
+    assert api.names(CONFIG_MAPS) == []
+
+
+def test_a_dependent_that_cannot_go_harms_nobody() -> None:
+    api = Api()
+    owner = api.post(CONFIG_MAPS, config_map("owner"))
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner"}
+    reference["uid"] = owner["metadata"]["uid"]
+    change = {"metadata": {"ownerReferences": [reference]}}
+    api.ask("PATCH", f"{NAMESPACES}/default", change, content_type=MERGE)
+    api.post(CONFIG_MAPS, owned("other", owner))
+    assert api.ask("DELETE", f"{CONFIG_MAPS}/owner")[0] == 200
+    assert exists(api, f"{NAMESPACES}/default")
+    assert not exists(api, f"{CONFIG_MAPS}/other")
+
+
+def test_the_pods_of_a_job_stay_unless_they_are_asked_to_go() -> None:
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    spec = {**pod("x")["spec"], "restartPolicy": "Never"}
+    for options, is_left in ((None, True), ({"propagationPolicy": "Background"}, False)):
+        api = Api()
+        job = api.post(jobs, {"metadata": {"name": "j"}, "spec": {"template": {"spec": spec}}})
+        api.post(CONFIG_MAPS, owned("dependent", job))
+        api.ask("DELETE", f"{jobs}/j", options)
+        assert not exists(api, f"{jobs}/j")
+        assert exists(api, f"{CONFIG_MAPS}/dependent") is is_left

@@ -259,15 +259,18 @@ def test_a_refusals_details_name_the_resource() -> None:
 # ---------------------------------------------------------------- reviews
 
 
+NOW = "2026-01-01T00:00:00Z"
+
+
 def asked(resource: Any, spec: dict[str, Any], who: Identity = ADMIN, **body: Any) -> Any:
-    return review(resource, {"spec": spec, **body}, who, Tokens())["status"]
+    return review(resource, {"spec": spec, **body}, who, Tokens(), now=NOW)["status"]
 
 
 def test_a_token_review_names_the_owner_of_a_token() -> None:
     tokens = Tokens()
     spec = {"token": tokens.issue(Identity("ann", ("ops",), "u-1"))}
 
-    found = review(TOKEN_REVIEWS, {"spec": spec}, SCHEDULER, tokens)
+    found = review(TOKEN_REVIEWS, {"spec": spec}, SCHEDULER, tokens, now=NOW)
 
     assert (found["kind"], found["apiVersion"]) == ("TokenReview", "authentication.k8s.io/v1")
     assert found["status"] == {
@@ -282,7 +285,7 @@ def test_a_token_review_does_not_know_strangers_and_other_audiences() -> None:
     mine = tokens.issue(ADMIN)
 
     for spec in ({"token": "guessed"}, {"token": mine, "audiences": ["vault"]}):
-        status = review(TOKEN_REVIEWS, {"spec": spec}, ADMIN, tokens)["status"]
+        status = review(TOKEN_REVIEWS, {"spec": spec}, ADMIN, tokens, now=NOW)["status"]
         assert not status.get("authenticated")
         assert status["user"] == {}
 

@@ -161,7 +161,18 @@ def test_rule_lets_pass(rule: int, path: str, source: str) -> None:
 def test_every_top_level_name_has_a_layer() -> None:
     listed = {
         *("cli", "sim", "testing", "serving", "apiserver", "scheduler", "events", "preemption"),
-        *("profiles", "extender", "plugins", "queue", "framework", "state", "client", "config"),
+        *(
+            "service",
+            "live",
+            "profiles",
+            "extender",
+            "plugins",
+            "queue",
+            "framework",
+            "state",
+            "client",
+            "config",
+        ),
         *("objects", "cluster_event", "decision", "clock", "errors", "log", "metrics"),
         *("__init__", "__main__", "data"),
     }

@@ -11,7 +11,7 @@ import pytest
 
 from mooring import cli
 from mooring.apiserver import ApiServer
-from mooring.cli.apiserver import Keeper
+from mooring.apiserver.keeping import Keeper
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import ConfigError
 

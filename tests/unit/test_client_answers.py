@@ -100,6 +100,18 @@ def test_a_long_text_is_cut() -> None:
         ({"retry_after": "7"}, {}, 7.0),
         ({"retry_after": "7"}, {"retryAfterSeconds": 3}, 7.0),
         ({}, {"retryAfterSeconds": 3}, 3.0),
+        ({"retry_after": "120"}, {}, 120.0),
+        ({"retry_after": "9" * 400}, {}, 120.0),
+        ({}, {"retryAfterSeconds": 86_400}, 120.0),
+        ({}, {"retryAfterSeconds": -3}, None),
+        (
+            {
+                "retry_after": "Sat, 21 Nov 2099 12:00:30 GMT",
+                "date": "Sat, 21 Nov 2026 12:00:00 GMT",
+            },
+            {},
+            120.0,
+        ),
         ({"retry_after": "soon"}, {}, None),
         ({"retry_after": "-1"}, {}, None),
         ({}, {}, None),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
 from mooring.client.informer import Informer
-from mooring.client.replica import Change
+from mooring.client.replica import SLICE, Change
 from mooring.client.rest import Client
-from mooring.client.transport import Pool, StreamBroken
+from mooring.client.transport import Pool, Request, Stream, StreamBroken
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import Unreachable
 from tests.unit.client_servers import Script, Sleeper, answer, refusal
@@ -201,3 +202,83 @@ def test_others_run_while_a_long_list_is_taken_in() -> None:
 
     asyncio.run(main())
     assert turns >= 10
+
+
+def test_it_has_synced_though_the_stream_broke_in_the_batch_that_ended_the_list() -> None:
+    case = Case([end_of_list(5) + b"<html>\n"], Unreachable("refused"))
+    assert case.informer.has_synced
+
+
+def test_nothing_is_wrong_while_a_watch_is_open() -> None:
+    seen: list[Any] = []
+
+    class Watching(Script):
+        @asynccontextmanager
+        async def stream(self, request: Request, *, idle_s: float) -> AsyncIterator[Stream]:
+            async with super().stream(request, idle_s=idle_s) as found:
+                yield found
+                seen.append(informer.last_error)
+
+    script = Watching(Unreachable("refused"), [end_of_list(5)], End())
+    client = Client(script, rng=seeded_random(1))
+    clock = VirtualClock()
+    informer = Informer(
+        client,
+        "Pod",
+        lambda _: None,
+        clock=clock,
+        rng=seeded_random(1),
+        sleep=Sleeper(clock),
+    )
+    with pytest.raises(End):
+        asyncio.run(informer.run())
+    assert seen == [None]
+
+
+@pytest.mark.parametrize("mark", [b"\xff", b"\\ud800"])
+def test_what_cannot_be_read_is_kept_though_the_page_is_no_proper_text(mark: bytes) -> None:
+    first = line("ADDED", pod("a", 1)) + line("ADDED", pod("b", 2)) + end_of_list(5)
+    gone = line("ERROR", {"kind": "Status", "code": 410, "reason": "Expired"})
+    bad = pod("a", 7, spec={"priority": "MARK"})
+    body = json.dumps({"metadata": {"resourceVersion": "9"}, "items": [bad]}).encode()
+    case = Case(
+        [first + gone],
+        refusal(422, "Invalid"),
+        answer(200, body.replace(b"MARK", mark)),
+        Unreachable("refused"),
+    )
+    assert case.names == ["shop/a"], "its capacity is still taken"
+    assert case.informer.objects["shop/a"].metadata.resource_version == "1"
+    statistics = case.informer.statistics()
+    assert (statistics.malformed, statistics.missed_deletes) == (1, 1)
+
+
+def test_others_run_while_many_pages_are_taken_in() -> None:
+    items = [pod(f"p{number}", number + 1) for number in range(SLICE + 1)]
+    body = {"metadata": {"resourceVersion": "900"}, "items": items}
+    turns: list[int] = []
+
+    async def main() -> None:
+        script = Script(refusal(422, "Invalid"), answer(200, body), End())
+        clock = VirtualClock()
+        informer = Informer(
+            Client(script, rng=seeded_random(1)),
+            "Pod",
+            lambda _: None,
+            clock=clock,
+            rng=seeded_random(1),
+            sleep=Sleeper(clock),
+        )
+
+        async def look() -> None:
+            while not informer.has_synced:
+                turns.append(len(informer.objects))
+                await asyncio.sleep(0)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(look())
+            with suppress(End):
+                await informer.run()
+
+    asyncio.run(main())
+    assert SLICE in turns

@@ -12,6 +12,8 @@ import pytest
 from mooring.client.kubeconfig import Access, find_access, in_cluster, read_kubeconfig
 from mooring.errors import ConfigError
 
+EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x"}
+
 
 def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
@@ -127,8 +129,27 @@ def test_secrets_are_not_shown() -> None:
         ({"cluster": {"insecure-skip-tls-verify": True}}, "would not be verified"),
         ({"cluster": {"proxy-url": "socks5://x"}}, "only http and https proxies"),
         ({"cluster": {"server": ""}}, "has no server"),
-        ({"cluster": {"server": 7}}, "must be text"),
-        ({"cluster": {"certificate-authority-data": "???"}}, "is not base64"),
+        ({"cluster": {"server": 7}}, "clusters[one].server: must be text"),
+        ({"cluster": {"server": "127.0.0.1:6443"}}, "begins with https://, got '127.0.0.1:6443'"),
+        ({"cluster": {"server": "https://"}}, "begins with https://"),
+        ({"cluster": {"server": "http://10.0.0.1:8080"}}, "unless it is this machine"),
+        ({"cluster": {"server": "http://kubernetes:8080"}}, "unless it is this machine"),
+        ({"user": {"token": "a b"}}, "users[one].token: must be ASCII text without spaces"),
+        ({"user": {"exec": {**EXEC, "args": "-c"}}}, "exec.args: must be a list of texts"),
+        ({"user": {"exec": {**EXEC, "args": [1]}}}, "exec.args: must be a list of texts"),
+        ({"user": {"exec": {**EXEC, "env": [{"name": "A"}]}}}, "exec.env: must be a list of names"),
+        ({"user": {"exec": {**EXEC, "env": {"A": "b"}}}}, "exec.env: must be a list of names"),
+        (
+            {
+                "user": {"exec": {**EXEC, "provideClusterInfo": True}},
+                "cluster": {"extensions": ["x"]},
+            },
+            "clusters[one].extensions: must be a list of names",
+        ),
+        (
+            {"cluster": {"certificate-authority-data": "???"}},
+            "clusters[one].certificate-authority-data: is not base64",
+        ),
         ({"user": {"username": "me", "password": "x"}}, "basic authentication"),
         ({"user": {"auth-provider": {"name": "gcp"}}}, "use an exec plugin"),
         ({"user": {"as": "root"}}, "impersonation"),
@@ -160,12 +181,24 @@ def test_what_cannot_be_done_is_said(tmp_path: Path, fields: dict[str, Any], pro
     assert str(path) in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["[]", "7", '{"clusters": [7]}', '{"current-context": 7}', "{"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "7",
+        '{"clusters": [7]}',
+        '{"users": {"a": 1}}',
+        '{"users": [{"name": "a", "user": [1]}]}',
+        '{"current-context": 7}',
+        "{",
+    ],
+)
 def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text, "utf-8")
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError) as refused:
         read_kubeconfig([str(path)])
+    assert str(path) in str(refused.value)
 
 
 def test_an_unverified_server_needs_to_be_allowed(tmp_path: Path) -> None:
@@ -257,3 +290,55 @@ def test_a_pod_without_a_service_account_is_told_so(tmp_path: Path) -> None:
     environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
     with pytest.raises(ConfigError, match="no service account"):
         in_cluster(environment, folder=tmp_path)
+
+
+def test_a_plugin_is_told_the_authority_that_stands_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("CA", "ascii")
+    cluster = {"certificate-authority": "ca.crt", "extensions": [{"name": "else"}]}
+    user = {"exec": {**EXEC, "provideClusterInfo": True}}
+    path = write(tmp_path / "config", cluster=cluster, user=user)
+    found = read_kubeconfig([path]).plugin
+    assert found is not None
+    assert found.cluster == {
+        "server": "https://one:6443",
+        "certificate-authority-data": encoded("CA"),
+    }
+    (tmp_path / "ca.crt").unlink()
+    with pytest.raises(ConfigError, match=r"ca\.crt: cannot be read"):
+        read_kubeconfig([path])
+
+
+def test_a_file_in_the_folder_that_we_happen_to_be_in_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / ".kube" / "config")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="no kubeconfig file"):
+        find_access(environment={})
+
+
+def test_plain_http_is_for_this_machine(tmp_path: Path) -> None:
+    for host in ("localhost", "127.0.0.1", "[::1]"):
+        path = write(tmp_path / "config", cluster={"server": f"http://{host}:8080"})
+        assert read_kubeconfig([path]).server == f"http://{host}:8080"
+    path = write(tmp_path / "config", cluster={"server": "http://10.0.0.1:8080"})
+    assert read_kubeconfig([path], allow_unverified=True).server == "http://10.0.0.1:8080"
+
+
+def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("")
+    path = write(tmp_path / "config")
+    assert read_kubeconfig([str(tmp_path / "empty"), path]).token == "token-one"
+
+
+def test_in_a_pod_without_a_file_it_is_the_pods_own_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    with pytest.raises(ConfigError, match="no service account"):
+        find_access(environment={**environment, "HOME": str(tmp_path)})
+
+
+def test_a_file_that_is_no_text_at_all_is_refused_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"{tmp_path}: cannot be read"):
+        read_kubeconfig([str(tmp_path)])

@@ -4,59 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.client.leases import Elector, LeaseTimes
-from mooring.clock import VirtualClock, seeded_random
+from mooring.client.leases import LeaseTimes
 from mooring.errors import ConfigError, LeaseLost, OutcomeUnknown, Unreachable
 from tests.unit.client_servers import LeaseServer, answer, refusal
-
-PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/mooring"
-
-
-class World:
-    """A server, a clock, and candidates."""
-
-    def __init__(self, server: LeaseServer | None = None) -> None:
-        self.server = server or LeaseServer()
-        self.clock = VirtualClock()
-        self.leaders: list[str] = []
-        #: Called after each wait of a candidate.
-        self.after_wait: Callable[[], None] = lambda: None
-
-    def candidate(self, identity: str, **times: float) -> Elector:
-        async def sleep(seconds: float) -> None:
-            self.clock.advance(seconds)
-            self.after_wait()
-
-        return Elector(
-            self.server,
-            "kube-system",
-            "mooring",
-            identity=identity,
-            clock=self.clock,
-            rng=seeded_random(1),
-            times=LeaseTimes(**times),
-            on_new_leader=self.leaders.append,
-            sleep=sleep,
-        )
-
-    @property
-    def lease(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.server.leases[PATH]["spec"]
-        return found
-
-
-def run(test: Callable[[World], Awaitable[None]]) -> None:
-    async def main() -> None:
-        await test(World())
-
-    asyncio.run(main())
+from tests.unit.lease_world import PATH, World, run
 
 
 def test_the_first_candidate_makes_the_lease() -> None:
@@ -177,48 +133,6 @@ def test_a_candidate_tries_every_two_seconds_and_up_to_twice_as_long_again() -> 
     run(test)
 
 
-def test_a_lease_that_is_given_back_is_free_at_once() -> None:
-    async def test(world: World) -> None:
-        one, two = world.candidate("one"), world.candidate("two")
-        await one.wait_until_leading()
-        assert not await two._try(10)
-        assert await one.release()
-        assert not one.is_leading
-        assert world.lease["holderIdentity"] == ""
-        assert world.lease["leaseDurationSeconds"] == 1
-        assert await two._try(10)
-        assert world.lease["leaseTransitions"] == 1
-        assert world.lease["leaseDurationSeconds"] == 15
-
-    run(test)
-
-
-def test_who_does_not_lead_has_nothing_to_give_back() -> None:
-    async def test(world: World) -> None:
-        one = world.candidate("one")
-        assert not await one.release()
-        await one.wait_until_leading()
-        world.clock.advance(10)
-        world.server.requests.clear()
-        assert not await one.release()
-        assert world.server.requests == []
-
-    run(test)
-
-
-def test_a_lease_that_cannot_be_given_back_runs_out() -> None:
-    async def test(world: World) -> None:
-        one = world.candidate("one")
-        await one.wait_until_leading()
-        world.server.troubles = [Unreachable("gone")]
-        assert not await one.release()
-        with pytest.raises(LeaseLost):
-            one.fence()
-        assert world.lease["holderIdentity"] == "one"
-
-    run(test)
-
-
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -267,13 +181,50 @@ def test_the_leader_that_cannot_renew_stops_before_anybody_else_starts() -> None
 
 def test_a_leader_that_was_deposed_stops_at_once() -> None:
     async def test(world: World) -> None:
-        one, two = world.candidate("one"), world.candidate("two")
+        one = world.candidate("one")
         await one.wait_until_leading()
-        await two._try(10)
-        world.clock.advance(15)
-        assert await two._try(10)
+        # Somebody has written another holder into it: only a person does that.
+        found = world.server.leases[PATH]
+        found["spec"]["holderIdentity"] = "two"
+        found["metadata"]["resourceVersion"] = "99"
         with pytest.raises(LeaseLost, match="its holder is two"):
             await one.keep()
+        assert world.clock.monotonic_s() == 4.0, "a conflict, and a look"
+        assert not one.is_leading
+
+    run(test)
+
+
+def test_a_process_that_was_stopped_for_too_long_asks_for_nothing_any_more() -> None:
+    async def test(world: World) -> None:
+        one = world.candidate("one")
+        await one.wait_until_leading()
+        world.server.requests.clear()
+        world.after_wait = lambda: world.clock.advance(60)
+        with pytest.raises(LeaseLost, match="not renewed for 62"):
+            await one.keep()
+        assert world.server.requests == []
+
+    run(test)
+
+
+def test_the_loss_is_told_when_it_happens_and_not_at_the_next_try() -> None:
+    async def test(world: World) -> None:
+        one = world.candidate("one", retry_s=4.0)
+        await one.wait_until_leading()
+        world.server.troubles = [Unreachable("refused")] * 100
+        with pytest.raises(LeaseLost):
+            await one.keep()
+        assert world.clock.monotonic_s() == 10.0
+
+    run(test)
+
+
+def test_others_are_told_to_wait_for_no_less_than_we_count_on() -> None:
+    async def test(world: World) -> None:
+        one = world.candidate("one", duration_s=10.4, renew_s=10.2)
+        await one.wait_until_leading()
+        assert world.lease["leaseDurationSeconds"] == 11
 
     run(test)
 

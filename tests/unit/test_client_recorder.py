@@ -232,16 +232,32 @@ def test_without_the_lease_nothing_is_written() -> None:
         rng=seeded_random(1),
     )
     case.record()
-    with pytest.raises(LeaseLost):
-        case.write()
+    case.record(reason="Other")
+    case.write()
     assert case.sent == []
+    assert case.counts == (2, 0, 0, 2)
+    assert case.sleeper.waits_s == []
 
 
-def test_a_full_queue_drops_what_is_new() -> None:
-    case = Case()
-    for _ in range(QUEUE_MAX + 7):
-        case.record()
+def test_a_full_queue_drops_what_is_old() -> None:
+    case = Case(*[STORED] * QUEUE_MAX)
+    for number in range(QUEUE_MAX + 7):
+        case.record(reason=f"R{number}")
     assert case.counts == (QUEUE_MAX + 7, 0, 7, 0)
+    assert len(case.recorder) == QUEUE_MAX
+    case.write()
+    assert case.sent[0][1]["reason"] == "R7"
+    assert case.sent[-1][1]["reason"] == f"R{QUEUE_MAX + 6}"
+    assert len(case.recorder) == 0
+
+
+def test_the_oldest_series_makes_room_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.client.recorder.SERIES_MAX", 2)
+    case = Case(*[STORED] * 4)
+    for reason in ("A", "B", "C", "A"):
+        case.record(reason=reason)
+    case.write()
+    assert [method for method, _ in case.sent] == ["POST"] * 4, "A began anew"
 
 
 @pytest.mark.parametrize("note", ["x" * 2000, "ä" * 1000, "a" + "€" * 999])
@@ -295,3 +311,19 @@ def test_a_running_recorder_writes_what_comes() -> None:
         assert json.dumps(case.sent).count("FailedScheduling") == 1
 
     asyncio.run(main())
+
+
+def test_a_single_event_is_not_written_again_every_half_hour() -> None:
+    case = Case(STORED)
+    case.record()
+    case.clock.advance(REFRESH_S)
+    case.write()
+    assert len(case.sent) == 1
+
+
+def test_a_series_that_is_refused_is_not_tried_again() -> None:
+    case = Case(STORED, refusal(403, "Forbidden"))
+    case.record()
+    case.record()
+    case.write()
+    assert case.counts == (2, 1, 0, 1)

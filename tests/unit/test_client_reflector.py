@@ -217,7 +217,7 @@ def test_a_watch_that_ends_at_once_makes_us_wait_and_say_so(
     run.reflector.ask()
     with caplog.at_level(logging.WARNING):
         assert 0.8 <= run.end(error, lasted_s=0.9) < 1.6
-    assert "without any event" in caplog.text
+    assert "without any news" in caplog.text
     assert run.ask() == (Mode.WATCH, "10")
     assert run.end(error, lasted_s=1.0) == 0.0
 
@@ -354,5 +354,28 @@ def test_a_line_that_makes_no_sense_breaks_the_watch_and_not_what_came_before() 
     run.reflector.ask()
     with pytest.raises(StreamBroken) as broken:
         run.receive(line("ADDED", "a", 11), b"<html>")
-    assert run.end(broken.value) == 0.0
-    assert run.ask() == (Mode.WATCH, "11")
+    assert 0.8 <= run.end(broken.value) < 1.6
+    assert run.names == {"a"}
+    assert run.ask() == (Mode.STREAM, "11"), "it would stand there again"
+
+
+def test_a_server_that_repeats_itself_and_hangs_up_is_not_asked_at_once() -> None:
+    run = Run.watching()
+    waits_s = []
+    for _ in range(3):
+        assert run.ask() == (Mode.WATCH, "10")
+        run.receive(line("ADDED", "a", 9), bookmark(10))
+        waits_s.append(run.end(CUT))
+    assert waits_s[0] >= 0.8
+    assert waits_s == sorted(waits_s)
+
+
+def test_an_error_is_over_as_soon_as_a_request_is_accepted() -> None:
+    run = Run.watching()
+    run.ask()
+    run.end(REFUSED)
+    assert run.reflector.last_error is REFUSED
+    run.ask()
+    assert run.reflector.last_error is REFUSED
+    run.reflector.accepted()
+    assert run.reflector.last_error is None

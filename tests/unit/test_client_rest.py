@@ -12,7 +12,6 @@ import pytest
 
 from mooring.client.fence import Fence, no_fence
 from mooring.client.paths import path_of
-from mooring.client.reading import TRIES_MAX
 from mooring.client.rest import EVICT_S_MAX, WRITE_S_MAX, Client, Patch
 from mooring.client.transport import Pool
 from mooring.clock import seeded_random
@@ -21,7 +20,6 @@ from mooring.errors import (
     LeaseLost,
     NotFound,
     OutcomeUnknown,
-    ServerError,
     TooManyRequests,
     Unreachable,
 )
@@ -73,87 +71,6 @@ def test_paths(kind: str, namespace: str, name: str, subresource: str, expected:
 def test_the_collection_of_every_kind_is_where_the_kind_says() -> None:
     for kind in KINDS.values():
         assert path_of(kind) == kind.path
-
-
-# -- reading --------------------------------------------------------------------------------------
-
-
-def test_get_gives_a_typed_object() -> None:
-    script = Script(answer(200, POD))
-    pod, _ = run(script, lambda client: client.get("Pod", "web", "shop"))
-    assert pod == WEB
-    assert script.requests[0].path == "/api/v1/namespaces/shop/pods/web"
-    assert script.requests[0].pool is Pool.READ
-
-
-def test_get_of_what_is_not_there_is_asked_once() -> None:
-    script = Script(refusal(404, "NotFound", 'pods "web" not found'))
-    with pytest.raises(NotFound, match='pods "web" not found'):
-        run(script, lambda client: client.get("Pod", "web", "shop"))
-    assert len(script.requests) == 1
-
-
-def test_a_read_is_repeated_when_the_connection_is_lost_or_the_server_ill() -> None:
-    script = Script(NOWHERE, UNKNOWN, answer(500), answer(503), answer(200, POD))
-    pod, waits_s = run(script, lambda client: client.get("Pod", "web", "shop"))
-    assert pod == WEB
-    assert len(waits_s) == 4
-    for wait_s, least_s in zip(waits_s, [0.25, 0.5, 1.0, 2.0], strict=True):
-        assert least_s <= wait_s < 2 * least_s
-
-
-def test_a_read_waits_as_long_as_the_server_asks() -> None:
-    script = Script(refusal(429, "TooManyRequests", retry_after="30"), answer(200, POD))
-    _, waits_s = run(script, lambda client: client.get("Pod", "web", "shop"))
-    assert waits_s == [30.0]
-
-
-@pytest.mark.parametrize(
-    ("trouble", "expected"),
-    [
-        (NOWHERE, Unreachable),
-        (UNKNOWN, Unreachable),
-        (answer(500, b"ill"), ServerError),
-        (refusal(429, "TooManyRequests", retry_after="1"), TooManyRequests),
-    ],
-)
-def test_a_read_is_given_up_after_ten_tries(trouble: Any, expected: type[Exception]) -> None:
-    script = Script(*[trouble] * (TRIES_MAX + 1))
-    with pytest.raises(expected):
-        run(script, lambda client: client.get("Pod", "web", "shop"))
-    assert len(script.requests) == 10
-
-
-def test_a_list_is_read_page_by_page() -> None:
-    def page(names: str, token: str) -> Any:
-        items = [{"metadata": {"name": name}} for name in names]
-        return answer(
-            200, {"metadata": {"resourceVersion": "9", "continue": token}, "items": items}
-        )
-
-    script = Script(page("ab", "t1"), page("cd", "t2"), page("e", ""))
-    found, _ = run(
-        script, lambda client: client.list("Pod", label_selector="a=b", field_selector="c=d")
-    )
-    assert [pod.metadata.name for pod in found.items] == list("abcde")
-    assert found.resource_version == "9"
-    selectors = {"labelSelector": "a=b", "fieldSelector": "c=d", "limit": "500"}
-    assert [request.query for request in script.requests] == [
-        selectors,
-        {**selectors, "continue": "t1"},
-        {**selectors, "continue": "t2"},
-    ]
-
-
-def test_malformed_objects_of_all_pages_are_counted() -> None:
-    bad = {"metadata": {"name": 7}}
-    first = {"metadata": {"resourceVersion": "9", "continue": "t"}, "items": [bad, POD]}
-    second = {"metadata": {"resourceVersion": "9"}, "items": [bad]}
-    found, _ = run(
-        Script(answer(200, first), answer(200, second)), lambda client: client.list("Pod")
-    )
-    assert found.malformed == len(found.errors) == 2
-    assert found.items == (WEB,)
 
 
 # -- writing --------------------------------------------------------------------------------------

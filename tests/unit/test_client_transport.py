@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.client.transport import ChunkedStream, InProcessTransport, StreamBroken, read_all
-from mooring.errors import Unreachable
+from mooring.client.transport import (
+    AnswerTooLong,
+    ChunkedStream,
+    Handler,
+    InProcessTransport,
+    Request,
+    StreamBroken,
+    StreamUnreadable,
+    read_all,
+)
+from mooring.errors import OutcomeUnknown, Unreachable
 
 
 async def chunks_of(*chunks: bytes) -> AsyncIterator[bytes]:
@@ -101,11 +110,11 @@ def test_in_process_the_handler_gets_all_of_the_request() -> None:
     async def main() -> None:
         transport = InProcessTransport(handle, headers={"authorization": "Bearer me"})
         answer = await transport.request(
-            "POST", "/pods", query=[("a", "1")], body=b"text", deadline_s=1
+            Request("POST", "/pods", query=[("a", "1")], body=b"text", deadline_s=1)
         )
         assert answer.status == 200
         assert answer.body == b"POST /pods [('a', '1')] Bearer me text\n"
-        again = await transport.request("GET", "/watch", deadline_s=1)
+        again = await transport.request(Request("GET", "/watch", deadline_s=1))
         assert again.body == b"GET /watch [] Bearer me \n"
 
     asyncio.run(main())
@@ -115,7 +124,7 @@ def test_in_process_the_handler_gets_all_of_the_request() -> None:
 def test_in_process_an_answer_streams_whether_it_comes_in_chunks_or_whole(path: str) -> None:
     async def main() -> list[bytes]:
         transport = InProcessTransport(handle, headers={"authorization": "Bearer me"})
-        async with transport.stream(path, connect_s=1, idle_s=1) as found:
+        async with transport.stream(Request("GET", path, deadline_s=1), idle_s=1) as found:
             assert found.status == 200
             return [line async for batch in found.batches() for line in batch]
 
@@ -139,7 +148,9 @@ def test_in_process_the_chunks_are_closed_with_the_stream() -> None:
         return 200, {}, endless()
 
     async def main() -> None:
-        async with InProcessTransport(serve).stream("/", connect_s=1, idle_s=1) as found:
+        async with InProcessTransport(serve).stream(
+            Request("GET", "/", deadline_s=1), idle_s=1
+        ) as found:
             batches = found.batches()
             assert await anext(batches) == [b"more"]
             await batches.aclose()
@@ -153,6 +164,73 @@ def test_a_closed_transport_reaches_nobody() -> None:
         transport = InProcessTransport(handle)
         await transport.close()
         with pytest.raises(Unreachable, match="closed"):
-            await transport.request("GET", "/", deadline_s=1)
+            await transport.request(Request("GET", "/", deadline_s=1))
 
     asyncio.run(main())
+
+
+async def never(*_: object) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def endless(*_: object) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
+    return 200, {}, silence()
+
+
+@pytest.mark.parametrize("serve", [never, endless])
+def test_in_process_a_request_has_a_deadline_too(serve: Handler) -> None:
+    async def main() -> None:
+        transport = InProcessTransport(serve)
+        with pytest.raises(OutcomeUnknown, match="POST /pods: no answer in 0 s"):
+            await transport.request(Request("POST", "/pods", deadline_s=0))
+
+    asyncio.run(main())
+
+
+def test_in_process_the_head_of_a_stream_has_a_deadline_too() -> None:
+    async def main() -> None:
+        transport = InProcessTransport(never)
+        with pytest.raises(Unreachable, match="GET /pods: no answer in 0 s"):
+            async with transport.stream(Request("GET", "/pods", deadline_s=0), idle_s=1):
+                pass
+
+    asyncio.run(main())
+
+
+def test_in_process_an_answer_may_be_too_long_and_header_names_are_in_lower_case() -> None:
+    async def serve(*_: object) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
+        return 429, {"Retry-After": "3"}, b"12345"
+
+    async def main() -> None:
+        transport = InProcessTransport(serve)
+        found = await transport.request(Request("GET", "/", deadline_s=1, bytes_max=5))
+        assert found == (429, {"retry-after": "3"}, b"12345")
+        with pytest.raises(AnswerTooLong, match="more than 4 bytes"):
+            await transport.request(Request("GET", "/", deadline_s=1, bytes_max=4))
+
+    asyncio.run(main())
+
+
+def test_in_process_chunks_without_an_end_of_their_own_are_left_alone() -> None:
+    class Chunks:
+        def __aiter__(self) -> Chunks:
+            return self
+
+        async def __anext__(self) -> bytes:
+            raise StopAsyncIteration
+
+    async def serve(*_: object) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
+        return 200, {}, Chunks()
+
+    async def main() -> None:
+        transport = InProcessTransport(serve)
+        async with transport.stream(Request("GET", "/", deadline_s=1), idle_s=1) as found:
+            assert [batch async for batch in found.batches()] == []
+
+    asyncio.run(main())
+
+
+def test_a_line_that_is_too_long_would_be_so_again() -> None:
+    with pytest.raises(StreamUnreadable):
+        asyncio.run(lines_of(stream(b"x" * 11, line_bytes_max=10)))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.client.transport import StreamBroken
-from mooring.client.watch_events import EventReader, Identity, identity, unreadable
+from mooring.client.watch_events import EventReader, Identity, identity
 from mooring.errors import Gone, ServerError
 from mooring.objects.kinds import KINDS, kind_named
 
@@ -127,9 +127,7 @@ def test_bytes_that_are_not_utf_8_lose_only_themselves() -> None:
     assert EventReader(POD).read(text).obj.metadata.labels == {"a": "\ufffd"}
 
 
-def test_who_cannot_be_read_in_a_list() -> None:
-    bad = {**pod(name="bad", uid="u2"), "spec": 7}
-    body = json.dumps({"items": [pod(), bad, None]}).encode()
-    assert unreadable(body, POD) == [Identity("shop/bad", "u2", "7"), Identity("", "", "")]
-    assert unreadable(b"{", POD) == []
-    assert identity(b"{") == Identity("", "", "")
+def test_who_it_is_can_be_read_of_what_cannot() -> None:
+    bad = json.dumps({**pod(name="bad", uid="u2"), "spec": 7}).encode()
+    assert identity(bad) == Identity("shop/bad", "u2", "7")
+    assert identity(b"null") == identity(b"{") == Identity("", "", "")

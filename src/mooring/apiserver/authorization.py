@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.identity import AUTHENTICATED, MASTERS, UNAUTHENTICATED, Identity
+from mooring.apiserver.resources import segments_of
 from mooring.apiserver.status import Refused, quoted
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def attributes_of(method: str, path: str, query: Sequence[tuple[str, str]]) -> A
         >>> found.verb, found.resource, found.namespace
         ('watch', 'pods', 'shop')
     """
-    parts = [part for part in path.strip("/").split("/") if part]
+    parts = segments_of(path)
     plain = Attributes(method.lower(), path)
     if len(parts) < 3 or parts[0] not in ("api", "apis"):
         return plain
@@ -175,7 +176,12 @@ GROUP_RULES: Mapping[str, tuple[Rule, ...]] = {
     UNAUTHENTICATED: (Rule(("get",), paths=_PUBLIC),),
     AUTHENTICATED: (
         Rule(("get",), paths=_DISCOVERY),
-        Rule(("create",), ("authorization.k8s.io",), ("selfsubjectaccessreviews",)),
+        Rule(
+            ("create",),
+            ("authorization.k8s.io",),
+            ("selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+        ),
+        Rule(("create",), ("authentication.k8s.io",), ("selfsubjectreviews",)),
     ),
 }
 #: Rules by user. Both schedulers may the same, each with a lease of its own name.
@@ -197,6 +203,27 @@ def is_allowed(identity: Identity, wanted: Attributes) -> bool:
     if MASTERS in identity.groups:
         return True
     return any(rule.allows(wanted) for rule in _rules_of(identity))
+
+
+def rules_in(
+    identity: Identity, namespace: str
+) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """The rules about resources, and those about other paths, that somebody has in a namespace."""
+    resources: list[dict[str, object]] = []
+    paths: list[dict[str, object]] = []
+    if MASTERS in identity.groups:
+        resources.append({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})
+        paths.append({"verbs": ["*"], "nonResourceURLs": ["*"]})
+    for rule in _rules_of(identity):
+        if rule.paths:
+            paths.append({"verbs": list(rule.verbs), "nonResourceURLs": list(rule.paths)})
+        elif rule.namespace in ("", namespace):
+            found: dict[str, object] = {"verbs": list(rule.verbs), "apiGroups": list(rule.groups)}
+            found["resources"] = list(rule.resources)
+            if rule.names:
+                found["resourceNames"] = list(rule.names)
+            resources.append(found)
+    return resources, paths
 
 
 def _rules_of(identity: Identity) -> Iterable[Rule]:

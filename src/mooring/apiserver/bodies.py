@@ -39,7 +39,7 @@ DEPTH_MAX = 100
 WARNINGS_MAX = 100
 _KINDS = frozenset((resource.api_version, resource.kind) for resource in RESOURCES)
 #: What upstream decodes first, as Go prints its type.
-_TYPE_META = (
+TYPE_META = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
     'Kind string "json:\\"kind,omitempty\\"" }'
 )
@@ -167,9 +167,14 @@ def _decoded(body: bytes, media_type: str, expected: Expected) -> Any:
         raw = decode_yaml(body) if media_type == YAML else decode_json(body)
     except ValueError as why:
         raise bad_request(f"{lead}{why}{summary}") from why
+    raw = {} if raw is None else raw
     if not isinstance(raw, dict):
-        problem = f"json: cannot unmarshal {json_kind(raw)} into Go value of type {_TYPE_META}"
+        problem = f"json: cannot unmarshal {json_kind(raw)} into Go value of type {TYPE_META}"
         raise bad_request(f"{lead}{problem}{summary}")
+    for name in ("apiVersion", "kind"):
+        if not isinstance(raw.get(name) or "", str):
+            problem = f"json: cannot unmarshal {json_kind(raw[name])} into Go struct field .{name}"
+            raise bad_request(f"{lead}{problem} of type string{summary}")
     return raw
 
 
@@ -205,6 +210,9 @@ def decode_json(body: bytes) -> Any:
     """
     try:
         value = msgspec.json.decode(body)
+    except UnicodeDecodeError:
+        # As Go, which puts the sign for "unknown" where a text is no UTF-8.
+        return decode_json(body.decode(errors="replace").encode())
     except msgspec.DecodeError as why:
         raise ValueError(_json_problem(body, str(why))) from why
     except RecursionError as why:
@@ -219,7 +227,7 @@ def _json_problem(body: bytes, said: str) -> str:
     if not body.strip() or "truncated" in said:
         return "unexpected end of JSON input"
     try:
-        json.loads(body.decode(errors="replace"))
+        json.loads(body.decode("latin-1"), parse_constant=_no_constant)
     except json.JSONDecodeError as why:
         if why.pos >= len(why.doc.rstrip()):
             return "unexpected end of JSON input"
@@ -227,9 +235,15 @@ def _json_problem(body: bytes, said: str) -> str:
         if why.msg.startswith("Extra data"):
             return f"invalid character '{character}' after top-level value"
         return f"invalid character '{character}' looking for beginning of {_looked_for(why.msg)}"
-    except (UnicodeDecodeError, RecursionError) as why:
+    except (UnicodeError, RecursionError) as why:
         return str(why)
     return said
+
+
+def _no_constant(name: str) -> None:
+    """Python takes NaN and Infinity as JSON; nobody else does."""
+    character = name.lstrip("-")[0]
+    raise UnicodeError(f"invalid character '{character}' looking for beginning of value")
 
 
 def _looked_for(message: str) -> str:

@@ -12,7 +12,6 @@ folder of their own (0700) that is gone before the server listens.
 from __future__ import annotations
 
 import ipaddress
-import os
 import ssl
 import tempfile
 from dataclasses import dataclass
@@ -24,6 +23,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from mooring.apiserver.keeping import new_private_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -152,22 +153,9 @@ def server_context(pair: Pair, authority: bytes) -> ssl.SSLContext:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that nobody else can read, all of it or nothing.
-
-    The file is made with its mode, not given it later: there is no moment at which others could
-    read it.
-    """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    try:
-        with os.fdopen(os.open(partial, flags, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
+    """Write a file that nobody else can read, all of it or nothing."""
+    with new_private_file(path) as file:
+        file.write(content)
 
 
 def subject_of(certificate: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:

@@ -29,6 +29,7 @@ _REFERENCE = re.compile(
     r"(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*"
     r"(?::(?P<tag>\w[\w.-]{0,127}))?(?P<digest>@[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,})?"
 )
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 #: File modes of volumes: rw-r--r--.
 _VOLUME_MODE = 0o644
 #: The fields of a core.Volume that say what it is.
@@ -153,6 +154,8 @@ def _deployment(found: Object) -> None:
 
 def _daemon_set(found: Object) -> None:
     spec = found["spec"]
+    # A field of old versions, which upstream keeps as an annotation of this one.
+    found["metadata"].setdefault("annotations", {}).setdefault(TEMPLATE_GENERATION, "0")
     strategy = spec["updateStrategy"]
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
         rolling = strategy.setdefault("rollingUpdate", {})
@@ -170,6 +173,8 @@ def _stateful_set(found: Object) -> None:
         strategy.setdefault("rollingUpdate", {})
     if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
         strategy["rollingUpdate"].setdefault("partition", 0)
+    for claim in spec.get("volumeClaimTemplates", ()):
+        claim["kind"], claim["apiVersion"] = "PersistentVolumeClaim", "v1"
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     retention.setdefault("whenDeleted", "Retain")
     retention.setdefault("whenScaled", "Retain")
@@ -237,6 +242,10 @@ def _persistent_volume(found: Object) -> None:
 
 
 def _pod_spec(found: Object) -> None:
+    # One field with two names; the old one is kept up for old clients.
+    account = found.get("serviceAccountName") or found.get("serviceAccount")
+    if account:
+        found["serviceAccountName"] = found["serviceAccount"] = account
     if "dnsPolicy" not in found:
         found["dnsPolicy"] = "ClusterFirst"
     if "restartPolicy" not in found:

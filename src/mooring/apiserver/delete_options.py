@@ -119,13 +119,21 @@ def orphans_of(options: DeleteOptions) -> bool:
     return options.orphans is True or options.policy == "Orphan"
 
 
-def finalizers_of(metadata: Object, options: DeleteOptions) -> list[str]:
-    """The finalizers of an object that is deleted this way."""
+def finalizers_of(
+    metadata: Object, options: DeleteOptions, *, orphans_usually: bool = False
+) -> list[str]:
+    """The finalizers of an object that is deleted this way.
+
+    Args:
+        metadata: The object's.
+        options: How it is deleted.
+        orphans_usually: Whether its dependents stay if nobody says otherwise.
+    """
     present = metadata.get("finalizers", [])
     foreground = options.policy == "Foreground"
     orphan = orphans_of(options)
     if options.policy is None and options.orphans is None:
-        orphan = ORPHAN in present
+        orphan = ORPHAN in present or (orphans_usually and FOREGROUND not in present)
         foreground = FOREGROUND in present and not orphan
     kept = [name for name in present if name not in (ORPHAN, FOREGROUND)]
     return kept + [ORPHAN] * orphan + [FOREGROUND] * foreground

@@ -17,6 +17,7 @@ pkg/registry/core/{pod,namespace}; the garbage collector and the namespace contr
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from mooring.apiserver.garbage import COLLECTED, GarbageCollector
 from mooring.apiserver.resources import Resource, resource_named
 from mooring.apiserver.rest import Registry, Target
 from mooring.apiserver.status import Refused, forbidden
+from mooring.apiserver.strategies import strategy_of
 from mooring.apiserver.times import seconds_of, timestamp
 
 if TYPE_CHECKING:
@@ -50,6 +52,9 @@ class Deleter:
         self._garbage = GarbageCollector(registry, self)
         self._is_instant = is_instant
         self._due: list[tuple[float, str, str]] = []
+        #: What is gone, and whose consequences are still to be drawn.
+        self._gone: deque[tuple[str, Stored, bool]] = deque()
+        self._is_following = False
 
     def delete(self, target: Target, options: DeleteOptions) -> tuple[Stored | Object, bool]:
         """Delete an object; answers its last state and whether it is gone already.
@@ -63,7 +68,8 @@ class Deleter:
         found = present.object()
         check_preconditions(target, found, options)
         metadata = found["metadata"]
-        finalizers = finalizers_of(metadata, options)
+        usually = strategy_of(target.resource).orphans_dependents
+        finalizers = finalizers_of(metadata, options, orphans_usually=usually)
         if target.resource is _PODS:
             pending = self._begin_grace(found, options)
             if pending is None:
@@ -178,10 +184,24 @@ class Deleter:
             self.finish_namespace(stored.key)
 
     def after_removal(self, namespace: str, last: Stored, *, orphans: bool = False) -> None:
-        """Do what follows from the end of an object: dependents, its namespace."""
-        uid = last.object()["metadata"]["uid"]
+        """Do what follows from the end of an object: dependents, its namespace.
+
+        What goes because of that waits its turn: a long chain of owners needs no deep stack.
+        """
+        self._gone.append((namespace, last, orphans))
+        if self._is_following:
+            return
+        self._is_following = True
+        try:
+            while self._gone:
+                space, gone, is_left = self._gone.popleft()
+                self._follow(space, gone, orphans=is_left)
+        finally:
+            self._is_following = False
+
+    def _follow(self, namespace: str, last: Stored, *, orphans: bool) -> None:
         if not orphans:
-            self._garbage.delete_dependents(uid)
+            self._garbage.delete_dependents(last.object()["metadata"]["uid"])
         self._garbage.finish_owners(last)
         if namespace:
             self.finish_namespace(namespace)

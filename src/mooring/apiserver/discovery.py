@@ -72,6 +72,14 @@ def respond(path: str, headers: Mapping[str, str]) -> Answer | None:
     return Answer(200, {"content-type": accept.JSON}, body)
 
 
+def is_get_only(path: str) -> bool:
+    """Whether other methods than GET are refused; the other documents do not look at it."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "apis":
+        return len(parts) > 2
+    return parts[0] in ("api", "version")
+
+
 def _aggregated(path: str, version: str, headers: Mapping[str, str]) -> Answer:
     body, tag = _aggregated_document(path, version)
     found = {

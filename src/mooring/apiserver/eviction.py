@@ -8,6 +8,7 @@ Source: pkg/registry/core/pod/storage/eviction.go.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from msgspec import convert
 
 from mooring.apiserver.delete_options import check_preconditions, options_of
 from mooring.apiserver.deletion import Deleter
+from mooring.apiserver.managers import Author, note_update
 from mooring.apiserver.pod_strategy import set_condition
 from mooring.apiserver.resources import resource_named
 from mooring.apiserver.rest import Registry, Target, check_namespace
@@ -119,10 +121,12 @@ def _spend(registry: Registry, target: Target, budget: Object, *, dry_run: bool)
         raise too_many_requests(VIOLATION, causes=[_cause(_why_not(name, status))])
     if dry_run:
         return
+    before = deepcopy(budget)
     status["disruptionsAllowed"] = allowed - 1
     if allowed == 1:
         _set_exhausted(status, registry.now())
     status.setdefault("disruptedPods", {})[target.name] = registry.now()
+    note_update(budget, before, Author("kube-apiserver", _BUDGETS, "status", registry.now()))
     key = Target(_BUDGETS, target.namespace, name).key
     registry.collection(_BUDGETS).replace(key, budget)
 

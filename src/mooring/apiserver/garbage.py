@@ -7,11 +7,13 @@ Source: pkg/controller/garbagecollector.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mooring.apiserver.delete_options import DeleteOptions
 from mooring.apiserver.resources import RESOURCES
 from mooring.apiserver.rest import Registry, Target
+from mooring.apiserver.status import Refused
 from mooring.apiserver.validation_meta import FOREGROUND, ORPHAN
 from mooring.apiserver.views import is_view
 
@@ -42,9 +44,14 @@ class GarbageCollector:
                     found["metadata"]["ownerReferences"] = others
                     self._registry.collection(resource).replace(stored.key, found)
                 else:
-                    self._deleter.delete(target, DeleteOptions(policy="Background"))
+                    self._try_to_delete(target)
                     left += self._registry.collection(resource).get(stored.key) is not None
         return left
+
+    def _try_to_delete(self, target: Target) -> None:
+        """Delete a dependent; one that may not be deleted stays, and harms nobody else."""
+        with suppress(Refused):
+            self._deleter.delete(target, DeleteOptions(policy="Background"))
 
     def _exists(self, owner: Object, namespace: str) -> bool:
         for resource in COLLECTED:

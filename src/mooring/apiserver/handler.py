@@ -23,8 +23,8 @@ from mooring.apiserver.deletion import Deleter
 from mooring.apiserver.history import HISTORY_CHANGES
 from mooring.apiserver.identity import Tokens, identity_in
 from mooring.apiserver.queries import Query
-from mooring.apiserver.requests import Answer, Request
-from mooring.apiserver.resources import BY_PATH, ResourcePath, resource_at
+from mooring.apiserver.requests import Answer, Request, warning_header
+from mooring.apiserver.resources import BINDINGS, BY_PATH, ResourcePath, resource_at
 from mooring.apiserver.rest import Registry
 from mooring.apiserver.seeds import plant
 from mooring.apiserver.status import (
@@ -144,14 +144,18 @@ class ApiServer:
         place = resource_at(path)
         if place is None:
             return self._elsewhere(method, path, query, headers)
-        if not place.resource.is_stored:
+        if not place.resource.is_stored and place.resource is not BINDINGS:
             return self._review(method, place, headers, body)
         request = Request(method, place, Query(query), headers, body)
         self.deleter.tick()
         if method == "GET" and not place.name and request.query.flag("watch"):
             head = dict(JSON_HEADERS)
             return 200, head, stream(self.store, request, clock=self.clock, rng=self.rng)
-        return self._verbs.answer(request)
+        try:
+            return self._verbs.answer(request)
+        except Refused as refusal:
+            refusal.warnings = request.warnings
+            raise
 
     def _elsewhere(
         self,
@@ -160,10 +164,11 @@ class ApiServer:
         query: Sequence[tuple[str, str]],
         headers: Mapping[str, str],
     ) -> Answer:
-        if method == "GET":
-            found = discovery.respond(path, headers) or openapi.respond(path, headers, query)
-            if found is not None:
-                return found.status, dict(found.headers), found.body
+        found = discovery.respond(path, headers) or openapi.respond(path, headers, query)
+        if found is not None:
+            if method != "GET" and discovery.is_get_only(path):
+                raise method_not_allowed()
+            return found.status, dict(found.headers), found.body
         parts = path.strip("/").split("/")
         served = ("", parts[1]) if parts[0] == "api" and len(parts) > 1 else tuple(parts[1:3])
         if served not in _GROUP_VERSIONS:
@@ -173,7 +178,9 @@ class ApiServer:
     def _review(
         self, method: str, place: ResourcePath, headers: Mapping[str, str], body: bytes
     ) -> Answer:
-        if method != "POST" or place.name:
+        if place.name:
+            raise no_such_path()
+        if method != "POST":
             raise method_not_allowed()
         if media_type_of(headers) == "application/vnd.kubernetes.protobuf":
             asked: Any = protobuf.to_json(body, place.resource)
@@ -184,13 +191,15 @@ class ApiServer:
                 raise bad_request(str(why)) from why
         if not isinstance(asked, dict):
             raise bad_request(f"a {place.resource.kind} is needed")
-        found = reviews.review(place.resource, asked, identity_in(headers), self.tokens)
+        found = reviews.review(
+            place.resource, asked, identity_in(headers), self.tokens, now=self.registry.now()
+        )
         return 201, dict(JSON_HEADERS), msgspec.json.encode(found)
 
 
 def refused(refusal: Refused) -> Answer:
     """The answer that says no."""
-    headers = dict(JSON_HEADERS)
+    headers = {**JSON_HEADERS, **warning_header(refusal.warnings)}
     if refusal.retry_after_s:
         headers["retry-after"] = str(refusal.retry_after_s)
     return refusal.code, headers, msgspec.json.encode(refusal.status())

@@ -45,12 +45,16 @@ if TYPE_CHECKING:
     from mooring.clock import Clock
 
 QUERY_FIELDS_MAX = 64
+#: Of a URL or a header: selectors can be long.
+LINE_BYTES_MAX = 256 << 10
 #: Smaller answers are not worth compressing.
 GZIP_BYTES_MIN = 128 << 10
 GZIP_SLICE_BYTES = 1 << 20
 #: Clients keep connections for minutes; one that the server closes costs them a failed request.
 KEEP_ALIVE_S = 3600.0
 
+#: Unless an answer says something else: what one client may see is not for the next one.
+_PRIVATE: Mapping[str, str] = {"cache-control": "no-cache, private"}
 _IMPERSONATE_USER, _IMPERSONATE_GROUP = "impersonate-user", "impersonate-group"
 _log = logging.getLogger("mooring.apiserver")
 
@@ -165,6 +169,8 @@ class Door:
             handler_cancellation=True,
             auto_decompress=False,
             keepalive_timeout=KEEP_ALIVE_S,
+            max_line_size=LINE_BYTES_MAX,
+            max_field_size=LINE_BYTES_MAX,
         )
         runner = web.ServerRunner(server, shutdown_timeout=self._limits.stop_s)
         await runner.setup()
@@ -189,6 +195,7 @@ class Door:
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             status, headers, body = await self._answer(request)
+            headers = {**_PRIVATE, **headers}
         except Refused as refusal:
             return _refusal(refusal)
         except Exception as error:  # noqa: BLE001 - one request's bug must not end the others
@@ -362,7 +369,7 @@ async def _read_all(request: web.BaseRequest, bytes_max: int) -> bytes:
 
 
 def _refusal(refusal: Refused) -> web.Response:
-    headers = {"Content-Type": accept.JSON, "X-Content-Type-Options": "nosniff"}
+    headers = {"Content-Type": accept.JSON, "X-Content-Type-Options": "nosniff", **_PRIVATE}
     if refusal.retry_after_s:
         headers["Retry-After"] = str(refusal.retry_after_s)
     body = msgspec.json.encode(refusal.status())

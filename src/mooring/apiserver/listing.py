@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from mooring.apiserver.stored import Stored
 
 _TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - a version, no secret
+_NO_BASE64 = re.compile(r"[^A-Za-z0-9_-]")
 EXACT, NOT_OLDER = "Exact", "NotOlderThan"
 LIST_TOO_OLD = "The resourceVersion for the provided list is too old."
 CONTINUE_TOO_OLD = (
@@ -150,24 +152,26 @@ def list_page(store: Store, selection: Selection, options: ListOptions) -> Page:
     collection = store.collection(selection.resource)
     version, after = _start(store, selection, options)
     try:
+        candidates: Iterable[Stored]
         if version and version < store.version:
-            then = (each for each in collection.at_version(version) if each.key >= after)
-            candidates: Iterable[Stored] = iter(then)
+            candidates = collection.at_version(version, selection.namespace, after=after)
         else:
             candidates = selection.candidates(collection, after=after)
     except Dropped:
         raise _too_old(selection, options, after) from None
     found = selection.of(candidates)
     metadata: dict[str, Any] = {"resourceVersion": str(version or store.version)}
-    if options.limit <= 0:
+    # Who takes any version is served from upstream's cache, which makes no pages.
+    is_cached = options.version == "0" and not options.continue_token and options.match != EXACT
+    if options.limit <= 0 or is_cached:
         return Page(list(found), metadata)
     objects = list(islice(found, options.limit))
-    following = list(found) if selection.is_everything else list(islice(found, 1))
+    following = sum(1 for _ in (found if selection.is_everything else islice(found, 1)))
     if following:
         last = objects[-1].key
         metadata["continue"] = token_of(version or store.version, last + "\0", selection)
         if selection.is_everything:
-            metadata["remainingItemCount"] = len(following)
+            metadata["remainingItemCount"] = following
     return Page(objects, metadata)
 
 
@@ -180,10 +184,30 @@ def _start(store: Store, selection: Selection, options: ListOptions) -> tuple[in
         prefix = f"{selection.namespace}/" if selection.namespace else ""
         return max(version, 0), prefix + start
     version = parse_version(options.version)
-    if version > store.version:
-        raise version_too_large(version, store.version)
+    check_not_ahead(store.version, version)
     is_exact = options.match == EXACT or (not options.match and options.limit > 0)
     return (version if is_exact else 0), ""
+
+
+def check_not_ahead(current: int, asked: int) -> None:
+    """Refuse to read a version that does not exist yet.
+
+    Raises:
+        Refused: 504.
+    """
+    if asked > current:
+        raise version_too_large(asked, current)
+
+
+def check_read_version(current: int, text: str) -> None:
+    """The version that an object must have at least reached, as a GET may say.
+
+    Raises:
+        Refused: 500 for what is no version (as upstream), 504.
+    """
+    if problem := version_problem(text):
+        raise Refused(500, "", problem)
+    check_not_ahead(current, int(text or 0))
 
 
 def parse_version(text: str) -> int:
@@ -202,7 +226,8 @@ def version_problem(text: str) -> str:
     """Why a text is no resourceVersion, "" if it is one or empty."""
     if not text or (text.isascii() and text.isdecimal() and int(text) < 2**64):
         return ""
-    why = f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax"
+    what = "value out of range" if text.isascii() and text.isdecimal() else "invalid syntax"
+    why = f"strconv.ParseUint: parsing {quoted(text)}: {what}"
     return f"resourceVersion: Invalid value: {quoted(text)}: {why}"
 
 
@@ -223,6 +248,7 @@ def parse_token(token: str) -> tuple[int, str]:
     """
     lead = "invalid continue token: continue key is not valid"
     try:
+        _check_base64(token)
         padded = token + "=" * (-len(token) % 4)
         content = base64.b64decode(padded, altchars=b"-_", validate=True)
         found: Mapping[str, Any] = decode_json(content)
@@ -240,6 +266,15 @@ def parse_token(token: str) -> tuple[int, str]:
     if ".." in start.split("/"):
         raise bad_request(f"{lead}: {start}")
     return version, start.removeprefix("/")
+
+
+def _check_base64(token: str) -> None:
+    """Raises ValueError with Go's words for what is no base64."""
+    is_short = len(token) % 4 == 1
+    broken = _NO_BASE64.search(token)
+    if broken is not None or is_short:
+        position = broken.start() if broken is not None else len(token) - 1
+        raise ValueError(f"illegal base64 data at input byte {position}")
 
 
 def _too_old(selection: Selection, options: ListOptions, after: str) -> Refused:

@@ -36,13 +36,18 @@ def patched(media_type: str, present: Object, patch: Any, type_name: str) -> Obj
         Refused: 400, 413, 422.
     """
     if media_type == JSON_PATCH:
-        return _json_patched(present, patch)
+        return _json_patched(present, [] if patch is None else patch)
+    if patch is None and media_type == MERGE_PATCH:
+        raise bad_request("Invalid JSON Patch")
+    patch = {} if patch is None else patch
     if not isinstance(patch, dict):
         problem = f"cannot unmarshal {_kind(patch)} into Go value of type map[string]interface {{}}"
-        raise bad_request(f"error decoding patch: json: {problem}")
+        lead = "" if media_type == STRATEGIC_PATCH else "error decoding patch: "
+        raise bad_request(f"{lead}json: {problem}")
     if media_type == MERGE_PATCH:
         return _merged(present, patch)
-    return strategic_merge(present, patch, type_name)
+    names: Object = {name: present[name] for name in ("kind", "apiVersion") if name in present}
+    return {**strategic_merge(present, patch, type_name), **names}
 
 
 def _json_patched(present: Object, patch: Any) -> Object:

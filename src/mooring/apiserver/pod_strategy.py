@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from mooring.apiserver.stored import Object
+from mooring.apiserver.strategy import keep_metadata
 from mooring.objects.quantity import Quantity
 
 _COMPUTE = ("cpu", "memory")
@@ -64,6 +65,16 @@ def _keep_observed_generations(status: Object, before: Object) -> None:
         generation = generations.pop(0) if generations else 0
         if generation and not condition.get("observedGeneration"):
             condition["observedGeneration"] = generation
+
+
+def prepare_ephemeral(new: Object, old: Object) -> None:
+    """Only the ephemeral containers change."""
+    wanted = new["spec"].get("ephemeralContainers")
+    new["spec"] = {**old["spec"], "ephemeralContainers": wanted}
+    if not wanted:
+        del new["spec"]["ephemeralContainers"]
+    new["status"] = old["status"]
+    keep_metadata(new, old)
 
 
 def prepare_resize(new: Object, old: Object) -> None:

@@ -7,6 +7,7 @@ pkg/apis/meta/v1/validation.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mooring.apiserver.listing import ListOptions
@@ -134,8 +135,8 @@ class Query:
             faults.append(not_supported("fieldValidation", validation, _VALIDATIONS))
         if faults:
             raise invalid_object(kind, "", faults, group="meta.k8s.io")
-        agent = headers.get("user-agent", "").partition("/")[0][:FIELD_MANAGER_BYTES_MAX]
-        return WriteOptions(self.texts("dryRun"), manager or agent, validation or "Warn")
+        manager = manager or _prefix_of(headers.get("user-agent", ""))
+        return WriteOptions(self.texts("dryRun"), manager, validation or "Warn")
 
     def delete_options(self) -> Object:
         """What the URL says about a deletion, as a DeleteOptions object.
@@ -155,3 +156,10 @@ class Query:
         if dry_run := self.texts("dryRun"):
             found["dryRun"] = list(dry_run)
         return found
+
+
+@lru_cache(maxsize=256)
+def _prefix_of(agent: str) -> str:
+    """The program's name in a user agent, as the name of a manager."""
+    name = "".join(filter(str.isprintable, agent.partition("/")[0]))
+    return name.encode()[:FIELD_MANAGER_BYTES_MAX].decode(errors="ignore")

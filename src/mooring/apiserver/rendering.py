@@ -12,6 +12,7 @@ import msgspec
 
 from mooring.apiserver import accept
 from mooring.apiserver.schema import struct_of
+from mooring.apiserver.status import Refused
 from mooring.apiserver.stored import Stored
 from mooring.apiserver.tables import as_table
 from mooring.apiserver.typed import empty
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 
 Shape = tuple[str, str, str]
 _AS_IS: Shape = ("", "", "")
+_PARTIAL_KIND = "PartialObjectMetadata"
 _PARTIAL = tuple(
     ("meta.k8s.io", version, kind)
-    for kind in ("PartialObjectMetadata", "PartialObjectMetadataList")
+    for kind in (_PARTIAL_KIND, f"{_PARTIAL_KIND}List")
     for version in ("v1", "v1beta1")
 )
 SHAPES = (*accept.TABLES, *_PARTIAL)
@@ -62,17 +64,46 @@ class Renderer:
     def _is_plain(self) -> bool:
         return self.shape == _AS_IS and not is_view(self.resource)
 
+    def check_shape(self, *, is_list: bool) -> None:
+        """Refuse to show a list as an object, or an object as a list.
+
+        Raises:
+            Refused: 406.
+        """
+        kind = self.shape[2]
+        if kind not in (_PARTIAL_KIND, f"{_PARTIAL_KIND}List") or is_list == kind.endswith("List"):
+            return
+        resource = self.resource
+        package = "core" if is_view(resource) else resource.group.partition(".")[0] or "core"
+        if is_list:
+            what = f"is a list (*{package}.{resource.list_kind})"
+        else:
+            what = f"is not a list (*{package}.{resource.kind})"
+        raise Refused(
+            406, "NotAcceptable", f"you requested {kind}, but the requested object {what}"
+        )
+
     def one(self, found: Stored | Object) -> bytes:
-        """A single object."""
+        """A single object.
+
+        Raises:
+            Refused: 406, a list was asked for.
+        """
         if isinstance(found, Stored) and self._is_plain:
             return found.encoded()
+        self.check_shape(is_list=False)
         shown = self._shown(found)
         if self.is_table:
             return _encode(self._table([shown], None))
         return _encode(self._partial(shown) if self.shape[2] else shown)
 
     def many(self, found: Sequence[Stored], metadata: Mapping[str, Any]) -> bytes:
-        """A list."""
+        """A list.
+
+        Raises:
+            Refused: 406, a single object was asked for.
+        """
+        self.check_shape(is_list=True)
         if self.is_table:
             return _encode(self._table([self._shown(each) for each in found], metadata))
         resource = self.resource
@@ -84,6 +115,10 @@ class Renderer:
             items = [_encode(_without_kind(self._shown(each))) for each in found]
         else:
             items = [each.item() for each in found]
+        if self.shape[2] and not items:
+            return _encode(
+                {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": None}
+            )
         head = _encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
         return head[:-1] + b',"items":[' + b",".join(items) + b"]}"
 

@@ -13,18 +13,22 @@ from mooring.apiserver import accept
 from mooring.apiserver.bodies import (
     ACCEPTED,
     JSON,
+    TYPE_META,
     YAML,
     Expected,
     decode_json,
     decode_yaml,
+    json_kind,
     media_type_of,
     read_object,
     typed,
 )
+from mooring.apiserver.faults import find_faults
+from mooring.apiserver.patches import STRATEGIC_PATCH
 from mooring.apiserver.rendering import SHAPES, Renderer
 from mooring.apiserver.rest import Target
 from mooring.apiserver.schema import struct_of
-from mooring.apiserver.status import Refused, bad_request
+from mooring.apiserver.status import Refused, bad_request, quoted
 from mooring.apiserver.views import is_view, to_core
 
 if TYPE_CHECKING:
@@ -135,14 +139,25 @@ def read_delete_options(request: Request, expected: Expected) -> Object:
         raw = decode_yaml(request.body) if media_type == YAML else decode_json(request.body)
     except ValueError as why:
         raise bad_request(f"couldn't get version/kind; json parse error: {why}") from why
+    raw = {} if raw is None else raw
     if not isinstance(raw, dict):
-        raise bad_request("decoded object cannot be converted to DeleteOptions")
+        problem = f"json: cannot unmarshal {json_kind(raw)} into Go value of type {TYPE_META}"
+        raise bad_request(f"couldn't get version/kind; json parse error: {problem}")
+    kind, version = raw.get("kind") or expected.kind, raw.get("apiVersion") or "meta.k8s.io/v1"
+    if kind != expected.kind:
+        raise bad_request(
+            f"no kind {quoted(str(kind))} is registered for version {quoted(str(version))} in "
+            'scheme "pkg/runtime/scheme.go:111"'
+        )
     # Clients send it with the version of the resource's group, of "v1", or with none.
     named = {key: value for key, value in raw.items() if key != "apiVersion"}
+    problem, _ = find_faults(expected.type_name, named)
+    if problem:
+        raise bad_request(problem)
     return typed(named, expected, "Ignore", request.warnings)
 
 
-def decoded_patch(request: Request) -> Any:
+def decoded_patch(request: Request, media_type: str) -> Any:
     """The patch in the body.
 
     Raises:
@@ -151,7 +166,8 @@ def decoded_patch(request: Request) -> Any:
     try:
         return decode_json(request.body)
     except ValueError as why:
-        raise bad_request(f"error decoding patch: {why}") from why
+        lead = "" if media_type == STRATEGIC_PATCH else "error decoding patch: "
+        raise bad_request(f"{lead}{why}") from why
 
 
 def check_name(request: Request, found: Object) -> None:
@@ -162,6 +178,11 @@ def check_name(request: Request, found: Object) -> None:
     """
     metadata = found.get("metadata") or {}
     given, name = metadata.get("name", ""), request.place.name
+    if not given:
+        raise bad_request(
+            f"the name of the object ({name} based on URL) was undeterminable: "
+            "name must be provided"
+        )
     if given != name:
         raise bad_request(
             f"the name of the object ({given}) does not match the name on the URL ({name})"
@@ -170,8 +191,12 @@ def check_name(request: Request, found: Object) -> None:
 
 def answered(request: Request, status: int, body: bytes) -> Answer:
     """An answer in JSON, with the warnings of the request."""
-    headers = {"content-type": JSON}
-    if request.warnings:
-        shown = (warning.replace("\\", "\\\\").replace('"', '\\"') for warning in request.warnings)
-        headers["warning"] = ", ".join(f'299 - "{warning}"' for warning in shown)
-    return status, headers, body
+    return status, {"content-type": JSON, **warning_header(request.warnings)}, body
+
+
+def warning_header(warnings: list[str]) -> dict[str, str]:
+    """The header that tells a client what it was warned about, if anything."""
+    if not warnings:
+        return {}
+    shown = (warning.replace("\\", "\\\\").replace('"', '\\"') for warning in warnings)
+    return {"warning": ", ".join(f'299 - "{warning}"' for warning in shown)}

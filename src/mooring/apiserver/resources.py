@@ -124,6 +124,7 @@ _STATUS = (Subresource("status"),)
 _SCALED = (Subresource("scale", "Scale", "autoscaling", "v1"), Subresource("status"))
 _POD_PARTS = (
     Subresource("binding", "Binding", verbs=CREATE_ONLY),
+    Subresource("ephemeralcontainers"),
     Subresource("eviction", "Eviction", "policy", "v1", CREATE_ONLY),
     Subresource("resize"),
     Subresource("status"),
@@ -150,6 +151,7 @@ def _of(
 
 #: Core group first, then the groups in the order in which kube-apiserver's discovery has them.
 RESOURCES: tuple[Resource, ...] = (
+    _of("", "bindings", "Binding", True, verbs=CREATE_ONLY),
     _of("", "configmaps", "ConfigMap", True, short=("cm",)),
     _of("", "endpoints", "Endpoints", True, short=("ep",)),
     _of("", "events", "Event", True, short=("ev",)),
@@ -183,11 +185,25 @@ RESOURCES: tuple[Resource, ...] = (
     _of("apps", "replicasets", "ReplicaSet", True, ("rs",), _ALL, parts=_SCALED),
     _of("apps", "statefulsets", "StatefulSet", True, ("sts",), _ALL, parts=_SCALED),
     _of("events.k8s.io", "events", "Event", True, ("ev",)),
+    _of(
+        "authentication.k8s.io",
+        "selfsubjectreviews",
+        "SelfSubjectReview",
+        False,
+        verbs=CREATE_ONLY,
+    ),
     _of("authentication.k8s.io", "tokenreviews", "TokenReview", False, verbs=CREATE_ONLY),
     _of(
         "authorization.k8s.io",
         "selfsubjectaccessreviews",
         "SelfSubjectAccessReview",
+        False,
+        verbs=CREATE_ONLY,
+    ),
+    _of(
+        "authorization.k8s.io",
+        "selfsubjectrulesreviews",
+        "SelfSubjectRulesReview",
         False,
         verbs=CREATE_ONLY,
     ),
@@ -228,6 +244,7 @@ BY_PATH: Mapping[tuple[str, str, str], Resource] = MappingProxyType(
 )
 
 NAMESPACES = BY_PATH["", "v1", "namespaces"]
+BINDINGS = BY_PATH["", "v1", "bindings"]
 
 
 def resource_named(group: str, name: str) -> Resource:
@@ -253,14 +270,15 @@ def resource_at(path: str) -> ResourcePath | None:
 
     Source: staging k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
     """
-    parts = path.strip("/").split("/")
+    parts = segments_of(path)
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
     elif parts[0] == "apis" and len(parts) >= 4:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
         return None
-    if "" in rest:
+    # The core group has a path of its own; as an empty group it would have two.
+    if "" in parts:
         return None
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and not _is_namespace_part(rest[2]):
@@ -272,6 +290,11 @@ def resource_at(path: str) -> ResourcePath | None:
     if not _namespace_fits(found, namespace, name):
         return None
     return ResourcePath(found, namespace, name, subresource)
+
+
+def segments_of(path: str) -> list[str]:
+    """The segments of a path, the empty ones too: who allows and who answers must see the same."""
+    return path.removeprefix("/").removesuffix("/").split("/")
 
 
 def _is_namespace_part(segment: str) -> bool:

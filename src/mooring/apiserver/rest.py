@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mooring.apiserver.admission_chain import Admission
+from mooring.apiserver.managers import Author, note_create, note_update, with_old_times
 from mooring.apiserver.schema import struct_of, structs
 from mooring.apiserver.status import (
     FieldFault,
@@ -109,22 +110,27 @@ class Registry:
             raise not_found(target.resource, target.name)
         return found
 
-    def create(self, target: Target, found: Object, *, dry_run: bool = False) -> Stored | Object:
+    def create(
+        self, target: Target, found: Object, *, manager: str, dry_run: bool = False
+    ) -> Stored | Object:
         """Store a new object; a dry run answers what would be stored.
 
         Args:
             target: Where; its name is not looked at.
             found: As the client wrote it, with defaults; it is changed.
+            manager: Who writes, for managedFields.
             dry_run: Whether everything is done but the storing.
 
         Raises:
             Refused: 400, 403, 404, 409, 422.
         """
-        resource = target.resource
-        metadata = found["metadata"]
-        for name in _SYSTEM_FIELDS:
-            metadata.pop(name, None)
-        check_namespace(target, metadata)
+        _forget_system_fields(target, found["metadata"])
+        note_create(found, Author(manager, target.resource, "", self.now()))
+        return self._create_noted(target, found, dry_run=dry_run)
+
+    def _create_noted(self, target: Target, found: Object, *, dry_run: bool) -> Stored | Object:
+        """Store a new object in which stands who wrote it."""
+        resource, metadata = target.resource, found["metadata"]
         name = metadata.get("name", "")
         self.admission.check_namespace(resource, target.namespace, name)
         if metadata.get("resourceVersion", "0") not in ("", "0"):
@@ -207,6 +213,7 @@ class Registry:
         target: Target,
         change: Change,
         *,
+        author: Author,
         part: str = "",
         creates: bool = False,
         uid: str = "",
@@ -217,6 +224,7 @@ class Registry:
         Args:
             target: Which object.
             change: Makes the new object; what it is given is its own.
+            author: Who writes; an applier has put itself into the object already.
             part: "" or the subresource, which decides what may be changed.
             creates: Whether to create what is not there, as server-side apply does.
             uid: The UID that the object must have, "" for any.
@@ -233,11 +241,17 @@ class Registry:
                 if not part:
                     self.admission.check_update(resource, target.namespace)
                 raise not_found(resource, target.name)
-            return self.create(target, change(None), dry_run=dry_run), True
+            new = change(None)
+            _forget_system_fields(target, new["metadata"])
+            if not creates:
+                note_create(new, author)
+            return self._create_noted(target, new, dry_run=dry_run), True
         old = present.object()
         if uid and uid != old["metadata"]["uid"]:
             raise storage_conflict(target, f"UID in precondition: {uid}", "UID", old)
         new = change(present.object())
+        if not creates:
+            note_update(new, old, author)
         self._check_version(strategy, target, new, present)
         check_namespace(target, new["metadata"])
         if not part:
@@ -245,6 +259,7 @@ class Registry:
         how = strategy.parts[part]
         _prepare_update(strategy, how, new, old)
         self._validate(resource, target.name, self._faults_of_change(resource, how, new, old))
+        with_old_times(new, old)
         return self.replace(target, new, old, dry_run=dry_run), False
 
     @staticmethod
@@ -290,14 +305,16 @@ class Registry:
             raise conflict(resource.group, resource.name, target.name, MODIFIED)
 
 
+def _forget_system_fields(target: Target, metadata: Object) -> None:
+    for name in _SYSTEM_FIELDS:
+        metadata.pop(name, None)
+    check_namespace(target, metadata)
+
+
 def _prepare_update(strategy: Strategy, part: Part, new: Object, old: Object) -> None:
     """Take over from the old object what a client cannot change."""
     metadata, before = new["metadata"], old["metadata"]
     _carry_over(metadata, before, "generation")
-    if "managedFields" not in metadata:
-        _carry_over(metadata, before, "managedFields")
-    elif metadata["managedFields"] == [{}]:
-        del metadata["managedFields"]  # the agreed way to have them forgotten
     part.prepare(new, old)
     is_new = strategy.is_new_generation
     if is_new is not None and part.raises_generation and is_new(new, old):

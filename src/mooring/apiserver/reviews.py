@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver.authorization import Attributes, is_allowed
+from mooring.apiserver.authorization import Attributes, is_allowed, rules_in
+from mooring.apiserver.bodies import json_kind
+from mooring.apiserver.faults import find_faults
 from mooring.apiserver.identity import Identity, Tokens
+from mooring.apiserver.schema import struct_of, structs
 from mooring.apiserver.status import (
     FieldFault,
     Refused,
@@ -30,7 +33,7 @@ AUDIENCE = "https://kubernetes.default.svc"
 
 
 def review(
-    resource: Resource, body: dict[str, Any], who: Identity, tokens: Tokens
+    resource: Resource, body: dict[str, Any], who: Identity, tokens: Tokens, *, now: str
 ) -> dict[str, Any]:
     """The review that a client sent, with its ``status`` filled in.
 
@@ -39,27 +42,68 @@ def review(
         body: As read from the request; not changed.
         who: The client that asks; SelfSubjectAccessReview is about it.
         tokens: Those of this server.
+        now: The present time.
 
     Raises:
         Refused: 400 or 422, the question cannot be understood.
     """
-    spec = body.get("spec") or {}
+    spec = _checked_spec(resource, body)
+    if resource.name == "selfsubjectreviews":
+        return {**_named(resource), "metadata": {"creationTimestamp": now}, "status": _self(who)}
     answers = {
         "tokenreviews": lambda: _token(spec, tokens),
         "subjectaccessreviews": lambda: _access(resource, body, spec, _subject(spec)),
         "selfsubjectaccessreviews": lambda: _access(resource, body, spec, who),
+        "selfsubjectrulesreviews": lambda: _rules(spec, who),
     }
     if resource.name not in answers:
         raise not_found(resource, "")
     status = answers[resource.name]()
-    metadata = {"creationTimestamp": None, **(body.get("metadata") or {})}
-    return {
-        "kind": resource.kind,
-        "apiVersion": resource.api_version,
-        "metadata": metadata,
-        "spec": spec,
-        "status": status,
-    }
+    given = body.get("metadata") or {}
+    metadata = {name: value for name, value in given.items() if value is not None}
+    return {**_named(resource), "metadata": metadata, "spec": spec, "status": status}
+
+
+def _named(resource: Resource) -> dict[str, Any]:
+    return {"kind": resource.kind, "apiVersion": resource.api_version}
+
+
+def _checked_spec(resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
+    """The question, if every field of it is of its type.
+
+    Raises:
+        Refused: 400.
+    """
+    type_name = struct_of(resource)
+    problem, _ = find_faults(type_name, body) if type_name in structs() else ("", [])
+    spec = body.get("spec") or {}
+    if not isinstance(spec, dict):
+        problem = f"json: cannot unmarshal {json_kind(spec)} into Go struct field .spec"
+    if problem:
+        lead = f'{resource.kind} in version "{resource.version}" cannot be handled as a'
+        raise bad_request(f"{lead} {resource.kind}: {problem}")
+    return spec
+
+
+def _self(who: Identity) -> dict[str, Any]:
+    """Who asks, as the server sees it."""
+    found: dict[str, Any] = {"username": who.user}
+    if who.uid:
+        found["uid"] = who.uid
+    return {"userInfo": {**found, "groups": list(who.groups)}}
+
+
+def _rules(spec: dict[str, Any], who: Identity) -> dict[str, Any]:
+    """All that somebody may do in a namespace.
+
+    Raises:
+        Refused: 400.
+    """
+    namespace = spec.get("namespace") or ""
+    if not namespace or not isinstance(namespace, str):
+        raise bad_request("no namespace on request")
+    resources, paths = rules_in(who, namespace)
+    return {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
 
 
 def _token(spec: dict[str, Any], tokens: Tokens) -> dict[str, Any]:
@@ -112,7 +156,8 @@ def _faults(resource: Resource, body: dict[str, Any], spec: dict[str, Any]) -> l
 
 
 def _invalid(resource: Resource, faults: list[FieldFault]) -> Refused:
-    return invalid_object(resource.kind, "", faults, group=resource.group)
+    # Upstream forgets to say which kind.
+    return invalid_object("", "", faults, group=resource.group)
 
 
 def _attributes(spec: dict[str, Any]) -> Attributes:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
     from mooring.apiserver.resources import Resource, Subresource
 
+#: Structs that belong to one manager as a whole, where they are elements of lists.
+#: Source: the marker +structType=atomic in k8s.io/api and k8s.io/apimachinery.
+_ATOMIC_ELEMENTS = frozenset(
+    ("meta.OwnerReference", "core.LocalObjectReference", "core.ObjectReference")
+)
+
 POINTER, EMPTY, ZERO, ALWAYS, NULL = "pointer", "empty", "zero", "always", "null"
 
 
@@ -47,6 +53,12 @@ class Field(NamedTuple):
     def element(self) -> str:
         """The type of the elements of a list or map."""
         return self.type_name[2:]
+
+    @property
+    def inner(self) -> Field:
+        """The elements of a list or map as a field of their own."""
+        is_atomic = self.element in _ATOMIC_ELEMENTS
+        return Field(self.element, "", list_type="atomic" if is_atomic else "")
 
     @property
     def is_list(self) -> bool:

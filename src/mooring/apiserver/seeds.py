@@ -49,4 +49,4 @@ def _plant_one(registry: Registry, target: Target, found: dict[str, object]) -> 
     if registry.collection(target.resource).get(target.key) is None:
         typed = reader_of(struct_of(target.resource)).read(found)
         typed["kind"], typed["apiVersion"] = target.resource.kind, target.resource.api_version
-        registry.create(target, typed)
+        registry.create(target, typed, manager="kube-apiserver")

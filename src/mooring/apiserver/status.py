@@ -42,6 +42,8 @@ class Refused(Exception):
         self.details = details
         #: The metadata of the Status; an expired list says there how to go on.
         self.list_metadata: dict[str, Any] = {}
+        #: What to warn the client about besides.
+        self.warnings: list[str] = []
 
     def status(self) -> dict[str, Any]:
         """The Status object."""

@@ -8,6 +8,7 @@ written is decided elsewhere (``rest``); here only keys and versions count.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from heapq import merge
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,10 +24,23 @@ if TYPE_CHECKING:
 _STORED_AS = {("events.k8s.io", "events"): ("", "events")}
 _PODS = ("", "pods")
 SNAPSHOT_FORMAT = "mooring-apiserver-1"
+#: Of one piece of a snapshot: a millisecond's work.
+SLICE_OBJECTS = 500
 
 
 class SnapshotError(ValueError):
     """The bytes are not a snapshot of a store."""
+
+
+def _slices(head: bytes, parts: list[tuple[str, list[Stored]]]) -> Iterator[bytes]:
+    yield head
+    for number, (name, objects) in enumerate(parts):
+        yield (b",\n" if number else b"") + msgspec.json.encode(name) + b":["
+        for start in range(0, len(objects), SLICE_OBJECTS):
+            piece = (stored.encoded() for stored in objects[start : start + SLICE_OBJECTS])
+            yield (b",\n" if start else b"") + b",\n".join(piece)
+        yield b"]"
+    yield b"\n}}\n"
 
 
 class Versions:
@@ -146,14 +160,17 @@ class Collection:
 
     def in_order(self, namespace: str = "", *, after: str = "") -> Iterator[Stored]:
         """The objects of a namespace ("" = all) in the order of their keys, from a key on."""
+        start, stop = self._stretch(namespace, after)
+        objects = self._objects
+        return (objects[key] for key in self._keys[start:stop])
+
+    def _stretch(self, namespace: str, after: str) -> tuple[int, int]:
+        """Where the keys of a namespace stand, from a key on."""
         start, stop = 0, len(self._keys)
         if namespace:
             start = bisect_left(self._keys, f"{namespace}/")
             stop = bisect_left(self._keys, f"{namespace}0")  # "0" comes right after "/"
-        if after:
-            start = max(start, bisect_left(self._keys, after))
-        objects = self._objects
-        return (objects[key] for key in self._keys[start:stop])
+        return max(start, bisect_left(self._keys, after) if after else 0), stop
 
     def on_node(self, node: str) -> list[Stored]:
         """The pods whose ``spec.nodeName`` is this one, in the order of their keys."""
@@ -170,8 +187,8 @@ class Collection:
         start = bisect_left(self._keys, f"{namespace}/")
         return bisect_left(self._keys, f"{namespace}0") - start
 
-    def at_version(self, version: int) -> list[Stored]:
-        """All objects as they were at a version, in the order of their keys.
+    def at_version(self, version: int, namespace: str = "", *, after: str = "") -> Iterator[Stored]:
+        """Like ``in_order``, but as the objects were at a version.
 
         Raises:
             Dropped: Too much has happened since then.
@@ -179,10 +196,17 @@ class Collection:
         before: dict[str, Stored | None] = {}
         for change in self.history.since(version):
             before.setdefault(change.key, change.old)
-        if not before:
-            return [self._objects[key] for key in self._keys]
-        then = {**self._objects, **before}
-        return [stored for _, stored in sorted(then.items()) if stored is not None]
+        start, stop = self._stretch(namespace, after)
+        keys = self._keys[start:stop]
+        first, last = (f"{namespace}/", f"{namespace}0") if namespace else ("", None)
+        gone = (
+            key
+            for key, old in before.items()
+            if old is not None and key not in self._objects and key >= max(first, after)
+        )
+        lost = sorted(key for key in gone if last is None or key < last)
+        found = (before.get(key, self._objects.get(key)) for key in merge(keys, lost))
+        return (stored for stored in found if stored is not None)
 
     def restore(self, key: str, version: int, found: Object) -> None:
         """Put an object of a snapshot back; not a change that anybody sees."""
@@ -237,17 +261,20 @@ class Store:
 
     def snapshot(self) -> bytes:
         """Everything but the history, as one JSON document."""
-        parts = [
-            b"%b:[%b]"
-            % (
-                msgspec.json.encode(collection.resource.qualified),
-                b",\n".join(stored.encoded() for stored in collection.in_order()),
-            )
+        return b"".join(self.snapshot_slices())
+
+    def snapshot_slices(self) -> Iterator[bytes]:
+        """The same in pieces of some objects each, all of the moment of the call.
+
+        Objects never change, so it is enough to hold on to those that there are now.
+        """
+        now = [
+            (collection.resource.qualified, list(collection.in_order()))
             for collection in self.collections()
             if len(collection)
         ]
         head = f'{{"format":"{SNAPSHOT_FORMAT}","version":{self.version},"objects":{{\n'
-        return head.encode() + b",\n".join(parts) + b"\n}}\n"
+        return _slices(head.encode(), now)
 
     def load(self, data: bytes) -> None:
         """Replace everything by a snapshot; watches must be started anew.

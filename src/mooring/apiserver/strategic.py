@@ -285,6 +285,66 @@ def _without_directives(value: Json) -> tuple[Json, bool]:
     return value, True
 
 
+def conversion_problem(raw: Json, type_name: str) -> str:
+    """Why a merged object does not fit its type, as Go's converter says it; "" if it does.
+
+    Source: k8s.io/apimachinery pkg/runtime/converter.go (fromUnstructured).
+    """
+    return _conversion_problem(raw, Field(type_name, ""))
+
+
+def _conversion_problem(value: Json, field: Field) -> str:
+    if value is None:
+        return ""
+    if field.is_list:
+        if not isinstance(value, list):
+            return f"cannot restore slice from {_go_kind(value)}"
+        problems = (_conversion_problem(item, field.inner) for item in value)
+        return next(filter(None, problems), "")
+    if field.is_map or is_struct(field.type_name):
+        if not isinstance(value, dict):
+            what = "map from" if field.is_map else "struct from:"
+            return f"cannot restore {what} {_go_kind(value)}"
+        problems = (
+            _conversion_problem(item, inner)
+            for name, item in value.items()
+            if (inner := field.inner if field.is_map else structs()[field.type_name].get(name))
+        )
+        return next(filter(None, problems), "")
+    return _scalar_problem(value, field.type_name)
+
+
+def _scalar_problem(value: Json, type_name: str) -> str:
+    kind = _go_kind(value)
+    if type_name in ("Time", "MicroTime") and kind != "string":
+        word = "number" if kind in ("int64", "float64") else kind
+        return f"json: cannot unmarshal {word} into Go value of type string"
+    if type_name not in ("string", "bool", "int32", "int64", "float64"):
+        return ""
+    is_number = kind in ("int64", "float64")
+    fits = kind == type_name or (is_number and type_name in ("int32", "int64", "float64"))
+    if fits and not (kind == "float64" and type_name != "float64" and value % 1):
+        return ""
+    # Go converts numbers into numbers and, oddly, whole numbers into texts of one character.
+    is_convertible = fits or (kind == "int64" and type_name == "string")
+    if is_convertible:
+        return f"cannot convert {kind} to {type_name}"
+    return f"unrecognized type: {type_name}"
+
+
+def _go_kind(value: Json) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case int():
+            return "int64"
+        case float():
+            return "float64"
+        case str():
+            return "string"
+    return "map" if isinstance(value, dict) else "slice"
+
+
 def go_text(value: Json) -> str:
     """A value as Go's %v prints it.
 

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 
 from mooring.apiserver import pod_strategy, texts
 from mooring.apiserver import validation_events as of_event
+from mooring.apiserver import validation_jobs as jobs
 from mooring.apiserver import validation_pod as of_pod
+from mooring.apiserver import validation_pod_parts as of_part
 from mooring.apiserver import validation_small as small
 from mooring.apiserver import validation_storage as of_storage
+from mooring.apiserver import validation_workloads as workloads
+from mooring.apiserver.defaults import TEMPLATE_GENERATION
 from mooring.apiserver.strategy import (
     STATUS,
     Part,
@@ -28,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mooring.apiserver.resources import Resource
-    from mooring.apiserver.status import FieldFault
     from mooring.apiserver.stored import Object
 
 
@@ -67,8 +70,18 @@ def _service_created(found: Object, _now: str) -> None:
 
 
 def _daemon_set_created(found: Object, _now: str) -> None:
-    annotations = found["metadata"].setdefault("annotations", {})
-    annotations.setdefault("deprecated.daemonset.template.generation", "1")
+    annotations = found["metadata"]["annotations"]
+    if annotations[TEMPLATE_GENERATION] == "0":
+        annotations[TEMPLATE_GENERATION] = "1"
+
+
+def _daemon_set_changed(new: Object, old: Object) -> None:
+    """The generation of the template is counted by the server alone."""
+    keep_status(new, old)
+    text = old["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
+    is_new = new["spec"]["template"] != old["spec"]["template"]
+    generation = int(text) + is_new if text.isdecimal() else is_new
+    new["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(int(generation))
 
 
 def _request_changed(new: Object, old: Object) -> None:
@@ -91,6 +104,14 @@ def _slice_differs(new: Object, old: Object) -> bool:
     return content(new) != content(old) or labels[0] != labels[1]
 
 
+def _keep_spec_and_labels(new: Object, old: Object) -> None:
+    keep_spec(new, old)
+    if "labels" in old["metadata"]:
+        new["metadata"]["labels"] = old["metadata"]["labels"]
+    else:
+        new["metadata"].pop("labels", None)
+
+
 def _parts(**parts: Part) -> Mapping[str, Part]:
     return MappingProxyType({**STATUS, **parts})
 
@@ -99,15 +120,13 @@ def _whole(whole: Part, **parts: Part) -> Mapping[str, Part]:
     return MappingProxyType({**STATUS, "": whole, **parts})
 
 
-def _workload_changed(new: Object, _old: Object) -> list[FieldFault]:
-    return small.validate_workload(new)
-
-
-_WORKLOAD_PARTS = _whole(Part(keep_status, _workload_changed, raises_generation=True))
+_WORKLOAD_PARTS = _whole(
+    Part(keep_status, workloads.validate_workload_update, raises_generation=True)
+)
 _WORKLOAD = Strategy(
     starts_generation=True,
     is_new_generation=spec_differs,
-    validate=small.validate_workload,
+    validate=workloads.validate_workload,
     parts=_WORKLOAD_PARTS,
 )
 _NO_STATUS = MappingProxyType({"": Part(lambda _new, _old: None, raises_generation=True)})
@@ -164,9 +183,14 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=of_pod.validate_pod,
             parts=_whole(
                 Part(keep_status, of_pod.validate_update, raises_generation=True),
-                status=Part(pod_strategy.prepare_status, of_pod.validate_status),
+                status=Part(pod_strategy.prepare_status, of_part.validate_status),
+                ephemeralcontainers=Part(
+                    pod_strategy.prepare_ephemeral,
+                    of_part.validate_ephemeral,
+                    raises_generation=True,
+                ),
                 resize=Part(
-                    pod_strategy.prepare_resize, of_pod.validate_resize, raises_generation=True
+                    pod_strategy.prepare_resize, of_part.validate_resize, raises_generation=True
                 ),
             ),
             returns_deleted=True,
@@ -174,6 +198,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("", "replicationcontrollers"): Strategy(
             starts_generation=True,
             is_new_generation=spec_differs,
+            orphans_dependents=True,
         ),
         ("", "secrets"): Strategy(
             validate=small.validate_config_map,
@@ -191,18 +216,29 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             prepare_create=_daemon_set_created,
             starts_generation=True,
             is_new_generation=spec_differs,
-            validate=small.validate_workload,
-            parts=_WORKLOAD_PARTS,
+            validate=workloads.validate_workload,
+            parts=_whole(
+                Part(
+                    _daemon_set_changed, workloads.validate_workload_update, raises_generation=True
+                )
+            ),
         ),
         ("apps", "deployments"): Strategy(
             starts_generation=True,
             is_new_generation=spec_or_annotations_differ,
-            validate=small.validate_workload,
-            parts=_WORKLOAD_PARTS,
+            validate=workloads.validate_workload,
+            parts=MappingProxyType({**_WORKLOAD_PARTS, "status": Part(_keep_spec_and_labels)}),
         ),
         ("apps", "replicasets"): _WORKLOAD,
         ("apps", "statefulsets"): _WORKLOAD,
-        ("batch", "jobs"): Strategy(starts_generation=True, is_new_generation=spec_differs),
+        ("batch", "jobs"): Strategy(
+            prepare_create=jobs.prepare_job,
+            starts_generation=True,
+            is_new_generation=spec_differs,
+            validate=jobs.validate_job,
+            parts=_whole(Part(keep_status, jobs.validate_job_update, raises_generation=True)),
+            orphans_dependents=True,
+        ),
         ("certificates.k8s.io", "certificatesigningrequests"): Strategy(
             check_name=texts.path_segment,
             parts=_whole(Part(_request_changed), approval=Part(_approval)),

@@ -68,6 +68,11 @@ _METADATA_OF_WISH = (
 def keep_spec_and_metadata(new: Object, old: Object) -> None:
     """Only the status is changed: no labels, annotations, finalizers and owners either."""
     keep_spec(new, old)
+    keep_metadata(new, old)
+
+
+def keep_metadata(new: Object, old: Object) -> None:
+    """No label, annotation, finalizer or owner is changed."""
     for name in _METADATA_OF_WISH:
         if name in old["metadata"]:
             new["metadata"][name] = old["metadata"][name]
@@ -122,6 +127,7 @@ class Strategy:
         creates_on_update: Whether a PUT creates what is not there.
         updates_unconditionally: Whether a PUT may leave out the resourceVersion.
         returns_deleted: Whether a DELETE answers with the object, not with a Status.
+        orphans_dependents: Whether a DELETE that says nothing about them leaves dependents alone.
     """
 
     check_name: texts.Check = texts.dns_subdomain
@@ -134,3 +140,4 @@ class Strategy:
     creates_on_update: bool = False
     updates_unconditionally: bool = True
     returns_deleted: bool = False
+    orphans_dependents: bool = False

@@ -13,6 +13,7 @@ import msgspec
 from mooring.apiserver.binding import bind
 from mooring.apiserver.bodies import Expected, media_type_of, typed
 from mooring.apiserver.eviction import evict
+from mooring.apiserver.managers import Author
 from mooring.apiserver.patches import APPLY_PATCH, PATCH_TYPES, patched
 from mooring.apiserver.requests import (
     SUCCESS,
@@ -23,9 +24,11 @@ from mooring.apiserver.requests import (
     read_body,
     renderer_for,
 )
+from mooring.apiserver.resources import resource_named
+from mooring.apiserver.rest import Target, check_namespace
 from mooring.apiserver.scale import scale_of, scaled
 from mooring.apiserver.schema import struct_of_part
-from mooring.apiserver.status import Refused
+from mooring.apiserver.status import Refused, bad_request
 from mooring.apiserver.stored import Stored
 
 if TYPE_CHECKING:
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
     from mooring.apiserver.queries import WriteOptions
     from mooring.apiserver.rest import Registry
     from mooring.apiserver.stored import Object
+
+
+_PODS = resource_named("", "pods")
+_KUBELETS_PARTS = ("attach", "exec", "log", "portforward", "proxy")
 
 
 class Subresources:
@@ -63,6 +70,36 @@ class Subresources:
         bind(self._registry, request.target, binding, dry_run=options.is_dry)
         return answered(request, 201, msgspec.json.encode({**SUCCESS, "code": 201}))
 
+    def bind_by_name(self, request: Request) -> Answer:
+        """The old way to bind: the pod's name stands in the Binding, not in the URL.
+
+        Raises:
+            Refused: 400, 404, 409, 500.
+        """
+        expected = Expected("core.Binding", "v1", "Binding")
+        options = request.query.write_options("CreateOptions", request.headers)
+        binding = read_body(request, expected, options)
+        check_namespace(request.target, binding["metadata"])
+        name = binding["metadata"].get("name", "")
+        if not name:
+            raise bad_request("Name parameter required.")
+        target = Target(_PODS, request.place.namespace, name)
+        bind(self._registry, target, binding, dry_run=options.is_dry)
+        return answered(request, 201, msgspec.json.encode({**SUCCESS, "code": 201}))
+
+    def refuse_unserved(self, request: Request) -> None:
+        """Say why a part of a pod is not served that upstream has the kubelet answer for.
+
+        Raises:
+            Refused: 404, 501.
+        """
+        place = request.place
+        if place.resource is not _PODS or place.subresource not in _KUBELETS_PARTS:
+            return
+        self._registry.get(request.target)
+        text = f"pods/{place.subresource} is not served: no kubelet runs the pods of this server"
+        raise Refused(501, "NotImplemented", text, {})
+
     def _evict(self, request: Request) -> Answer:
         eviction, options = self._special_body(request)
         evict(self._registry, self._deleter, request.target, eviction, options.dry_run)
@@ -80,7 +117,7 @@ class Subresources:
             if media_type not in PATCH_TYPES or media_type == APPLY_PATCH:
                 raise Refused(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
             options = request.query.write_options("PatchOptions", request.headers)
-            patch = decoded_patch(request)
+            patch = decoded_patch(request, media_type)
             raw = patched(media_type, scale_of(present), patch, "autoscaling.Scale")
             expected = Expected("autoscaling.Scale", "autoscaling/v1", "Scale")
             scale = typed(raw, expected, options.validation, request.warnings)
@@ -90,6 +127,9 @@ class Subresources:
             assert found is not None
             return scaled(found, scale, name=name)
 
-        stored, _ = self._registry.update(request.target, change, dry_run=options.is_dry)
+        author = Author(options.manager, request.place.resource, "scale", self._registry.now())
+        stored, _ = self._registry.update(
+            request.target, change, author=author, dry_run=options.is_dry
+        )
         found = stored.object() if isinstance(stored, Stored) else stored
         return answered(request, 200, renderer.one(scale_of(found)))

@@ -20,6 +20,7 @@ import msgspec
 
 from mooring.apiserver import tables_core as core
 from mooring.apiserver import tables_groups as groups
+from mooring.apiserver.defaults import TEMPLATE_GENERATION
 from mooring.apiserver.status import bad_request
 from mooring.apiserver.tables_pods import pod_cells, pod_conditions
 
@@ -68,7 +69,6 @@ CELLS: Mapping[str, Cells] = MappingProxyType(
     }
 )
 INCLUDE = ("None", "Metadata", "Object")
-TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 @cache

@@ -15,9 +15,9 @@ from mooring.apiserver.tables_text import (
     first_few,
     human_duration,
     labels,
-    seconds_of,
     selector,
 )
+from mooring.apiserver.times import seconds_of
 
 if TYPE_CHECKING:
     from mooring.apiserver.tables_text import Json
@@ -126,11 +126,10 @@ def _job_completions(spec: Json, status: Json) -> str:
 
 
 def _job_duration(status: Json, now_s: float) -> str:
-    started_s = seconds_of(status.get("startTime"))
-    if started_s is None:
+    started, ended = status.get("startTime"), status.get("completionTime")
+    if not started:
         return ""
-    ended_s = seconds_of(status.get("completionTime"))
-    return human_duration((now_s if ended_s is None else ended_s) - started_s)
+    return human_duration((seconds_of(ended) if ended else now_s) - seconds_of(started))
 
 
 def pod_disruption_budget_cells(budget: Json, now_s: float) -> Cells:

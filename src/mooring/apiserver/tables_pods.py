@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver.tables_text import NONE, age, human_duration, seconds_of
+from mooring.apiserver.tables_text import NONE, age, human_duration
+from mooring.apiserver.times import seconds_of
 
 if TYPE_CHECKING:
     from mooring.apiserver.tables_text import Json
@@ -29,7 +30,8 @@ class _Restarts:
     def add(self, status: Json) -> None:
         self.count += status.get("restartCount") or 0
         ended = ((status.get("lastState") or {}).get("terminated") or {}).get("finishedAt")
-        self.last_s = max(self.last_s, seconds_of(ended) or 0.0)
+        if ended:
+            self.last_s = max(self.last_s, seconds_of(ended))
 
     def text(self, now_s: float) -> str:
         if self.count and self.last_s:

@@ -7,8 +7,9 @@ k8s.io/kubernetes pkg/printers/internalversion/printers.go.
 from __future__ import annotations
 
 import math
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from mooring.apiserver.times import seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,20 +63,12 @@ def _two(big: int, big_unit: str, small: int, small_unit: str) -> str:
     return f"{big}{big_unit}{small}{small_unit}" if small else f"{big}{big_unit}"
 
 
-def seconds_of(timestamp: str | None) -> float | None:
-    """A timestamp of the API in seconds since 1970; None if there is none."""
-    if not timestamp:
-        return None
-    try:
-        return datetime.fromisoformat(timestamp).timestamp()
-    except ValueError:
-        return None
-
-
 def since(timestamp: str | None, now_s: float) -> str:
     """How long ago that was."""
-    then_s = seconds_of(timestamp)
-    return UNKNOWN if then_s is None else human_duration(now_s - then_s)
+    try:
+        return human_duration(now_s - seconds_of(timestamp)) if timestamp else UNKNOWN
+    except ValueError:
+        return UNKNOWN
 
 
 def age(found: Json, now_s: float) -> str:

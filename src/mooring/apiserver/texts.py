@@ -23,6 +23,12 @@ _LABEL_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
 _DNS_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_HEADER_NAME = "[-A-Za-z0-9]+"
+_HEADER_NAME_PROBLEM = "a valid HTTP header must consist of alphanumeric characters or '-'"
+_ENVIRONMENT_NAME_PROBLEM = (
+    "a valid environment variable name must consist only of printable ASCII characters other than "
+    "'='"
+)
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 
 _label_key = re.compile(_LABEL_KEY)
@@ -161,6 +167,22 @@ def config_key(text: str) -> Problems:
     elif text.startswith(".."):
         found.append("must not start with '..'")
     return tuple(found)
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def environment_name(text: str) -> Problems:
+    """Of an environment variable."""
+    if all(" " <= character <= "~" and character != "=" for character in text):
+        return ()
+    return (_ENVIRONMENT_NAME_PROBLEM,)
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def header_name(text: str) -> Problems:
+    """Of an HTTP header."""
+    if re.fullmatch(_HEADER_NAME, text):
+        return ()
+    return (pattern_problem(_HEADER_NAME_PROBLEM, _HEADER_NAME, "X-Header-Name"),)
 
 
 def port_number(number: int) -> Problems:

@@ -1,7 +1,7 @@
-"""What is wrong with containers, their ports, mounts and volumes, in kube-apiserver's words.
+"""What is wrong with containers and their ports, in kube-apiserver's words.
 
-As far as scheduling reads them, and what people get wrong most. Environment variables, probes,
-security contexts and the inner fields of most volume types are not looked at.
+As far as scheduling reads them, and what people get wrong most; security contexts are not looked
+at. ``validation_env``, ``validation_probes`` and ``validation_volumes`` have the other parts.
 
 Source: pkg/apis/core/validation/validation.go.
 """
@@ -21,17 +21,33 @@ from mooring.apiserver.status import (
     not_supported,
     required,
 )
+from mooring.apiserver.validation_env import validate_env, validate_env_from
 from mooring.apiserver.validation_meta import each
+from mooring.apiserver.validation_probes import PROBES, validate_hooks_and_probes
 from mooring.apiserver.validation_resources import validate_requirements
+from mooring.apiserver.validation_volumes import validate_devices, validate_mounts
 
 Object = Mapping[str, Any]
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
+_RESIZED, _RESIZE_POLICIES = ("cpu", "memory"), ("NotRequired", "RestartContainer")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
-_HOOKS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_HOOKS = ("lifecycle", *PROBES)
 _NEEDS_SIDECAR = "may not be set for init containers without restartPolicy=Always"
-_NAMES_OF_VOLUME = frozenset(("name",))
+_NOT_IN_EPHEMERAL = "cannot be set for an Ephemeral Container"
+#: In the order of upstream's struct.
+_UNKNOWN_TO_EPHEMERAL = (
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+)
 
 
 def validate_containers(
@@ -43,26 +59,58 @@ def validate_containers(
         return [required(f"{field}.containers")]
     faults: list[FieldFault] = []
     names: set[str] = set()
+    grace_s = spec.get("terminationGracePeriodSeconds")
     for number, container in enumerate(containers):
         where = f"{field}.containers[{number}]"
         faults += _validate_container(container, where, volumes, claims)
         faults += _validate_new_name(container["name"], names, where)
+        faults += validate_hooks_and_probes(container, where, grace_s)
         if (policy := container.get("restartPolicy")) is not None:
             faults += _validate_restart_policy(policy, where)
     faults += validate_host_ports(containers, f"{field}.containers")
     for number, container in enumerate(spec.get("initContainers", ())):
         where = f"{field}.initContainers[{number}]"
         faults += _validate_container(container, where, volumes, claims)
-        faults += _validate_init(container, where)
+        policy = container.get("restartPolicy")
+        faults += _validate_restart_policy(policy, where) if policy is not None else []
         faults += _validate_new_name(container["name"], names, where)
         faults += validate_host_ports([container], f"{field}.initContainers")
+        faults += _validate_init(container, where, grace_s)
+    return faults + _validate_ephemeral(spec, f"{field}.ephemeralContainers", names, volumes)
+
+
+def _validate_ephemeral(
+    spec: Object, field: str, names: set[str], volumes: Mapping[str, Object]
+) -> list[FieldFault]:
+    """Containers that somebody adds to look into a pod: they have no part in what it does."""
+    faults: list[FieldFault] = []
+    others = frozenset(names)
+    for number, container in enumerate(spec.get("ephemeralContainers", ())):
+        where = f"{field}[{number}]"
+        common = {**container, "ports": ()}
+        faults += _validate_container(common, where, volumes, frozenset())
+        faults += _validate_new_name(container["name"], names, where)
+        target = container.get("targetContainerName")
+        if target and target not in others:
+            faults.append(not_found_value(f"{where}.targetContainerName", target))
+        faults += [
+            forbidden_field(f"{where}.{name}", _NOT_IN_EPHEMERAL)
+            for name in _UNKNOWN_TO_EPHEMERAL
+            if container.get(name)
+        ]
+        faults += [
+            forbidden_field(f"{where}.volumeMounts[{position}].{name}", _NOT_IN_EPHEMERAL)
+            for position, mount in enumerate(container.get("volumeMounts", ()))
+            for name in ("subPath", "subPathExpr")
+            if mount.get(name)
+        ]
     return faults
 
 
 def _validate_restart_policy(policy: str, field: str) -> list[FieldFault]:
     if policy in ("Always", "OnFailure", "Never"):
         return []
-    return [not_supported(f"{field}.restartPolicy", policy, ["Always", "OnFailure", "Never"])]
+    return [not_supported(f"{field}.restartPolicy", policy, ["Always", "Never", "OnFailure"])]
 
 
 def _validate_new_name(name: str, names: set[str], field: str) -> list[FieldFault]:
@@ -73,16 +121,13 @@ def _validate_new_name(name: str, names: set[str], field: str) -> list[FieldFaul
     return []
 
 
-def _validate_init(container: Object, field: str) -> list[FieldFault]:
-    policy = container.get("restartPolicy")
-    faults = _validate_restart_policy(policy, field) if policy is not None else []
-    if policy != "Always":
-        faults += [
-            forbidden_field(f"{field}.{name}", _NEEDS_SIDECAR)
-            for name in _HOOKS
-            if name in container
-        ]
-    return faults
+def _validate_init(container: Object, field: str, grace_s: int | None) -> list[FieldFault]:
+    """Only who goes on running beside the others can be probed."""
+    if container.get("restartPolicy") == "Always":
+        return list(validate_hooks_and_probes(container, field, grace_s))
+    return [
+        forbidden_field(f"{field}.{name}", _NEEDS_SIDECAR) for name in _HOOKS if name in container
+    ]
 
 
 def _validate_container(
@@ -102,15 +147,38 @@ def _validate_container(
         faults.append(not_supported(where, policy, _MESSAGE_POLICIES))
     if ports := container.get("ports"):
         faults += _validate_ports(ports, f"{field}.ports")
-    if mounts := container.get("volumeMounts"):
-        faults += _validate_mounts(mounts, f"{field}.volumeMounts", volumes)
-    if devices := container.get("volumeDevices"):
-        faults += _validate_devices(devices, f"{field}.volumeDevices", volumes)
+    if env := container.get("env"):
+        faults += validate_env(env, f"{field}.env")
+    if sources := container.get("envFrom"):
+        faults += validate_env_from(sources, f"{field}.envFrom")
+    if "volumeMounts" in container:
+        faults += validate_mounts(container, f"{field}.volumeMounts", volumes)
+    if "volumeDevices" in container:
+        faults += validate_devices(container, f"{field}.volumeDevices", volumes)
     policy = container["imagePullPolicy"]
     if policy not in _PULL_POLICIES:
         faults.append(not_supported(f"{field}.imagePullPolicy", policy, _PULL_POLICIES))
     resources = container["resources"]
-    return faults + validate_requirements(resources, f"{field}.resources", claims)
+    faults += validate_requirements(resources, f"{field}.resources", claims)
+    if policies := container.get("resizePolicy"):
+        faults += _validate_resize_policies(policies, f"{field}.resizePolicy")
+    return faults
+
+
+def _validate_resize_policies(policies: Iterable[Object], field: str) -> list[FieldFault]:
+    faults: list[FieldFault] = []
+    seen: set[str] = set()
+    for number, policy in enumerate(policies):
+        name = policy["resourceName"]
+        if name in seen:
+            faults.append(duplicate(f"{field}[{number}]", name))
+        seen.add(name)
+        for value, known in ((name, _RESIZED), (policy["restartPolicy"], _RESIZE_POLICIES)):
+            if not value:
+                faults.append(required(field))
+            elif value not in known:
+                faults.append(not_supported(field, value, known))
+    return faults
 
 
 def validate_image_spaces(containers: Iterable[Object], field: str) -> list[FieldFault]:
@@ -183,82 +251,3 @@ def validate_host_network(
         if port.get("hostPort", 0) != port["containerPort"]
         and not (is_template and not port.get("hostPort"))
     ]
-
-
-def _validate_mounts(
-    mounts: Iterable[Object], field: str, volumes: Mapping[str, Object]
-) -> list[FieldFault]:
-    faults: list[FieldFault] = []
-    paths: set[str] = set()
-    for number, mount in enumerate(mounts):
-        where, name, path = f"{field}[{number}]", mount["name"], mount["mountPath"]
-        if not name:
-            faults.append(required(f"{where}.name"))
-        elif name not in volumes:
-            faults.append(not_found_value(f"{where}.name", name))
-        if not path:
-            faults.append(required(f"{where}.mountPath"))
-        if path in paths:
-            faults.append(invalid(f"{where}.mountPath", path, "must be unique"))
-        paths.add(path)
-    return faults
-
-
-def _validate_devices(
-    devices: Iterable[Object], field: str, volumes: Mapping[str, Object]
-) -> list[FieldFault]:
-    faults: list[FieldFault] = []
-    for number, device in enumerate(devices):
-        where, name = f"{field}[{number}]", device["name"]
-        if not name:
-            faults.append(required(f"{where}.name"))
-        elif name not in volumes:
-            faults.append(not_found_value(f"{where}.name", name))
-        elif "persistentVolumeClaim" not in volumes[name] and "ephemeral" not in volumes[name]:
-            problem = "can only use volume source type of PersistentVolumeClaim or Ephemeral "
-            problem += "for block mode"
-            faults.append(invalid(f"{where}.name", name, problem))
-        if not device["devicePath"]:
-            faults.append(required(f"{where}.devicePath"))
-    return faults
-
-
-def validate_volumes(
-    volumes: Iterable[Object], field: str
-) -> tuple[dict[str, Object], list[FieldFault]]:
-    """The usable volumes by name, and what is wrong with the others."""
-    faults: list[FieldFault] = []
-    usable: dict[str, Object] = {}
-    for number, volume in enumerate(volumes):
-        where, name = f"{field}[{number}]", volume["name"]
-        found = _validate_source(volume, where)
-        if not name:
-            found.append(required(f"{where}.name"))
-        else:
-            found += each(f"{where}.name", name, texts.dns_label(name))
-        if name in usable:
-            found.append(duplicate(f"{where}.name", name))
-        if found:
-            faults += found
-        else:
-            usable[name] = volume
-    return usable, faults
-
-
-def _validate_source(volume: Object, field: str) -> list[FieldFault]:
-    kinds = [name for name in volume if name not in _NAMES_OF_VOLUME]
-    if not kinds:
-        return [required(field, "must specify a volume type")]
-    faults = [
-        forbidden_field(f"{field}.{name}", "may not specify more than 1 volume type")
-        for name in kinds[1:]
-    ]
-    if "persistentVolumeClaim" in volume and not volume["persistentVolumeClaim"]["claimName"]:
-        faults.append(required(f"{field}.persistentVolumeClaim.claimName"))
-    if "hostPath" in volume and not volume["hostPath"]["path"]:
-        faults.append(required(f"{field}.hostPath.path"))
-    if "secret" in volume and not volume["secret"].get("secretName"):
-        faults.append(required(f"{field}.secret.secretName"))
-    if "configMap" in volume and not volume["configMap"].get("name"):
-        faults.append(required(f"{field}.configMap.name"))
-    return faults

@@ -10,7 +10,6 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver import texts
-from mooring.apiserver.pod_strategy import qos_class
 from mooring.apiserver.status import (
     FieldFault,
     duplicate,
@@ -29,10 +28,10 @@ from mooring.apiserver.validation_containers import (
     validate_containers,
     validate_host_network,
     validate_image_spaces,
-    validate_volumes,
 )
-from mooring.apiserver.validation_meta import IMMUTABLE, each, validate_labels
+from mooring.apiserver.validation_meta import each, validate_labels
 from mooring.apiserver.validation_resources import validate_requirements
+from mooring.apiserver.validation_volumes import validate_volumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+_SYSTEMS = ("linux", "windows")
 _INT32_MAX = 2**31 - 1
 CHANGEABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -53,7 +53,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def validate_pod(pod: Object) -> list[FieldFault]:
     """What is wrong with a new pod, apart from its metadata."""
-    faults = _validate_pod(pod)
+    faults = validate_pod_spec(pod)
     spec = pod["spec"]
     if spec.get("ephemeralContainers"):
         faults.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
@@ -63,7 +63,8 @@ def validate_pod(pod: Object) -> list[FieldFault]:
     return faults
 
 
-def _validate_pod(pod: Object) -> list[FieldFault]:
+def validate_pod_spec(pod: Object) -> list[FieldFault]:
+    """What is wrong with the spec of a pod, new or changed."""
     spec = pod["spec"]
     faults = validate_spec(spec, "spec")
     for kind in ("containers", "initContainers"):
@@ -110,9 +111,21 @@ def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> lis
     policy = spec.get("preemptionPolicy")
     if policy is not None and policy not in _PREEMPTION_POLICIES:
         faults.append(not_supported(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES))
+    faults += _validate_gates_and_system(spec, field)
     if overhead := spec.get("overhead"):
         for fault in validate_requirements({"limits": overhead}, f"{field}.overhead"):
             faults.append(fault)
+    return faults
+
+
+def _validate_gates_and_system(spec: Object, field: str) -> list[FieldFault]:
+    faults: list[FieldFault] = []
+    for number, gate in enumerate(spec.get("readinessGates", ())):
+        where, kind = f"{field}.readinessGates[{number}].conditionType", gate["conditionType"]
+        faults += each(where, kind, texts.qualified_name(kind))
+    name = spec.get("os", {}).get("name")
+    if name is not None and name not in _SYSTEMS:
+        faults.append(not_supported(f"{field}.os", name, _SYSTEMS))
     return faults
 
 
@@ -182,7 +195,7 @@ def validate_update(new: Object, old: Object) -> list[FieldFault]:
     spec, before = new["spec"], old["spec"]
     if spec == before:
         return []
-    faults = _validate_pod(new)
+    faults = validate_pod_spec(new)
     for kind in ("containers", "initContainers"):
         found, is_hopeless = _validate_images(spec, before, kind)
         faults += found
@@ -262,7 +275,7 @@ def _validate_rest(spec: Object, before: Object) -> list[FieldFault]:
         for container, other in pairs:
             container["image"] = other.get("image", "")
     for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
-        _set_aside(spec, before, name)
+        set_aside(spec, before, name)
     grace = before.get("terminationGracePeriodSeconds")
     if grace is not None and grace < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         spec["terminationGracePeriodSeconds"] = grace
@@ -271,18 +284,19 @@ def _validate_rest(spec: Object, before: Object) -> list[FieldFault]:
     if spec != before:
         changed = sorted(name for name in {*spec, *before} if spec.get(name) != before.get(name))
         problem = f"pod updates may not change fields other than {CHANGEABLE}\n"
-        faults.append(forbidden_field("spec", problem + _difference(spec, before, changed)))
+        faults.append(forbidden_field("spec", problem + difference_of(spec, before, changed)))
     return faults
 
 
-def _set_aside(spec: Object, before: Object, name: str) -> None:
+def set_aside(spec: Object, before: Object, name: str) -> None:
+    """Take one field as it was before."""
     if name in before:
         spec[name] = before[name]
     else:
         spec.pop(name, None)
 
 
-def _difference(spec: Object, before: Object, changed: list[str]) -> str:
+def difference_of(spec: Object, before: Object, changed: list[str]) -> str:
     """What differs, in lines; upstream shows its internal types here."""
     lines = []
     for name in changed:
@@ -301,7 +315,7 @@ def _validate_gated(spec: Object, before: Object) -> list[FieldFault]:
         if any(selector.get(key) != value for key, value in earlier.items()):
             problem = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
             faults.append(invalid("spec.nodeSelector", selector, problem))
-        _set_aside(spec, before, "nodeSelector")
+        set_aside(spec, before, "nodeSelector")
     near = spec.get("affinity", {}).get("nodeAffinity")
     nearer = before.get("affinity", {}).get("nodeAffinity")
     if near != nearer:
@@ -341,43 +355,3 @@ def _has_only_additions(term: Mapping[str, Any], before: Mapping[str, Any]) -> b
         list(term.get(name, ()))[: len(before.get(name, ()))] == list(before.get(name, ()))
         for name in ("matchExpressions", "matchFields")
     )
-
-
-def validate_status(new: Object, old: Object) -> list[FieldFault]:
-    """What is wrong with a change of a pod's status."""
-    status, before = new["status"], old["status"]
-    faults: list[FieldFault] = []
-    nominated, earlier = status.get("nominatedNodeName", ""), before.get("nominatedNodeName", "")
-    field = "status.nominatedNodeName"
-    if nominated and nominated != earlier:
-        faults += each(field, nominated, texts.dns_subdomain(nominated))
-        if old["spec"].get("nodeName"):
-            problem = "may not be set on pods that are already bound to a node"
-            faults.append(forbidden_field(field, problem))
-    if status.get("observedGeneration", 0) < 0:
-        problem = "must be a non-negative integer"
-        faults.append(invalid("status.observedGeneration", status["observedGeneration"], problem))
-    quality = status.get("qosClass", "")
-    if quality != before.get("qosClass", ""):
-        faults.append(invalid("status.qosClass", quality, IMMUTABLE))
-    return faults
-
-
-def validate_resize(new: Object, old: Object) -> list[FieldFault]:
-    """What is wrong with a change of a running pod's resources."""
-    faults = _validate_pod(new)
-    spec, before = deepcopy(new["spec"]), old["spec"]
-    for kind in ("containers", "initContainers"):
-        containers, others = spec.get(kind) or (), before.get(kind) or ()
-        if len(containers) == len(others):
-            for container, other in zip(containers, others, strict=True):
-                container["resources"] = other["resources"]
-                _set_aside(container, other, "resizePolicy")
-    _set_aside(spec, before, "resources")
-    if spec != before:
-        problem = "only cpu and memory resources are mutable"
-        faults.append(forbidden_field("spec", problem))
-    if qos_class(new["spec"]) != old["status"].get("qosClass", qos_class(before)):
-        problem = "Pod QOS Class may not change as a result of resizing"
-        faults.append(invalid("spec", qos_class(new["spec"]), problem))
-    return faults

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from msgspec import convert
-
 from mooring.apiserver import texts
 from mooring.apiserver.status import (
     FieldFault,
@@ -24,11 +22,8 @@ from mooring.apiserver.status import (
 )
 from mooring.apiserver.validation_affinity import validate_taints
 from mooring.apiserver.validation_meta import IMMUTABLE, each, validate_label_selector
-from mooring.apiserver.validation_pod import validate_spec
 from mooring.apiserver.validation_resources import validate_node_resources
-from mooring.objects.meta import LabelSelector
 from mooring.objects.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES
-from mooring.objects.selectors import compile_label_selector
 
 if TYPE_CHECKING:
     from mooring.apiserver.stored import Object
@@ -148,7 +143,7 @@ def validate_budget(budget: Object) -> list[FieldFault]:
         faults.append(invalid("spec", shown, problem))
     for name in ("minAvailable", "maxUnavailable"):
         if name in spec:
-            faults += _validate_share(spec[name], f"spec.{name}")
+            faults += validate_share(spec[name], f"spec.{name}")
     faults += validate_label_selector(spec.get("selector"), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
@@ -162,8 +157,8 @@ def validate_budget_update(new: Object, _old: Object) -> list[FieldFault]:
     return validate_budget(new)
 
 
-def _validate_share(value: int | str, field: str) -> list[FieldFault]:
-    """A number of pods, or a percentage of them."""
+def validate_share(value: int | str, field: str, *, is_capped: bool = True) -> list[FieldFault]:
+    """A number of pods, or a percentage of them, which may be capped at all of them."""
     if isinstance(value, str):
         if not _PERCENT.fullmatch(value):
             problem = texts.pattern_problem(
@@ -173,7 +168,7 @@ def _validate_share(value: int | str, field: str) -> list[FieldFault]:
                 "93%",
             )
             return [invalid(field, value, problem)]
-        if int(value[:-1]) > 100:
+        if is_capped and int(value[:-1]) > 100:
             return [invalid(field, value, "must not be greater than 100%")]
         return []
     problem = "must be greater than or equal to 0"
@@ -223,39 +218,6 @@ def validate_service(service: Object) -> list[FieldFault]:
         found = texts.port_number(port["port"])
         faults += [invalid(f"{field}.port", port["port"], problem) for problem in found]
     return faults
-
-
-def validate_workload(found: Object) -> list[FieldFault]:
-    """A new workload: its selector must select what it makes."""
-    spec = found["spec"]
-    selector = spec.get("selector")
-    if selector is None:
-        return [required("spec.selector"), _mismatch(found)]
-    faults = validate_label_selector(selector, "spec.selector")
-    if not selector:
-        problem = f"empty selector is invalid for {found['kind'].lower()}"
-        faults.append(invalid("spec.selector", selector, problem))
-    labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
-    compiled = compile_label_selector(_compiled_selector(selector)) if not faults else None
-    if compiled is not None and not compiled.matches(labels):
-        faults.append(_mismatch(found))
-    template = spec.get("template", {})
-    faults += validate_spec(template.get("spec", {}), "spec.template.spec", is_template=True)
-    if spec.get("replicas", 0) < 0:
-        problem = "must be greater than or equal to 0"
-        faults.append(invalid("spec.replicas", spec["replicas"], problem))
-    return faults
-
-
-def _mismatch(found: Object) -> FieldFault:
-    labels = found["spec"].get("template", {}).get("metadata", {}).get("labels")
-    problem = "`selector` does not match template `labels`"
-    return invalid("spec.template.metadata.labels", labels, problem)
-
-
-def _compiled_selector(selector: Object) -> LabelSelector:
-    """A label selector as the selectors of ``objects`` read it."""
-    return convert(selector, LabelSelector)
 
 
 def validate_spec_is_kept(new: Object, old: Object) -> list[FieldFault]:

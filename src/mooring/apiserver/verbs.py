@@ -5,18 +5,18 @@ Source: k8s.io/apiserver pkg/endpoints/handlers; k8s.io/kubernetes pkg/registry.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from mooring.apiserver.apply import apply
-from mooring.apiserver.bodies import Expected, decode_yaml, media_type_of, typed
+from mooring.apiserver.apply_faults import find_apply_faults
+from mooring.apiserver.bodies import Expected, decode_yaml, json_kind, media_type_of, typed
 from mooring.apiserver.delete_options import DeleteOptions, options_of
 from mooring.apiserver.deletion import Deleter
-from mooring.apiserver.faults import find_faults
-from mooring.apiserver.listing import list_page
+from mooring.apiserver.listing import check_read_version, list_page
+from mooring.apiserver.managers import Author
 from mooring.apiserver.patches import APPLY_PATCH, PATCH_TYPES, STRATEGIC_PATCH, patched
 from mooring.apiserver.requests import (
     SUCCESS,
@@ -30,6 +30,7 @@ from mooring.apiserver.requests import (
     read_delete_options,
     renderer_for,
 )
+from mooring.apiserver.resources import BINDINGS
 from mooring.apiserver.schema import struct_of
 from mooring.apiserver.selection import Selection, selection_of
 from mooring.apiserver.status import (
@@ -42,7 +43,7 @@ from mooring.apiserver.status import (
     no_such_path,
 )
 from mooring.apiserver.stored import Stored
-from mooring.apiserver.strategic import go_text
+from mooring.apiserver.strategic import conversion_problem, go_text
 from mooring.apiserver.strategies import strategy_of
 from mooring.apiserver.subresources import Subresources
 from mooring.apiserver.views import is_view, to_core, to_view
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
 
 _VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "POST": "create", "DELETE": "delete"}
 _COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
-_SCALAR_MISMATCH = re.compile(r"cannot unmarshal .* of type (int32|int64|bool|string)$")
 
 
 class Verbs:
@@ -75,6 +75,8 @@ class Verbs:
         place = request.place
         if place.subresource:
             return self._answer_part(request)
+        if place.resource is BINDINGS:
+            return self._bind(request)
         verbs = _VERBS if place.name else _COLLECTION_VERBS
         verb = verbs.get(request.method, "")
         if verb not in place.resource.verbs or (place.name and verb == "create"):
@@ -92,10 +94,18 @@ class Verbs:
         }
         return answers[verb](request)
 
+    def _bind(self, request: Request) -> Answer:
+        if request.place.name or not request.place.namespace:
+            raise no_such_path()
+        if request.method != "POST":
+            raise method_not_allowed()
+        return self._subresources.bind_by_name(request)
+
     def _answer_part(self, request: Request) -> Answer:
         place = request.place
         part = place.resource.subresource(place.subresource)
         if part is None:
+            self._subresources.refuse_unserved(request)
             raise no_such_path()
         verb = _VERBS.get(request.method, "")
         if verb not in part.verbs:
@@ -111,6 +121,7 @@ class Verbs:
 
     def _get(self, request: Request) -> Answer:
         renderer = renderer_for(request, self._registry.clock.wall_s())
+        check_read_version(self._registry.store.version, request.query.text("resourceVersion"))
         return answered(request, 200, renderer.one(self._registry.get(request.target)))
 
     def _selection(self, request: Request) -> Selection:
@@ -134,7 +145,9 @@ class Verbs:
         renderer = renderer_for(request, self._registry.clock.wall_s())
         options = request.query.write_options("CreateOptions", request.headers)
         found = read_body(request, expected_object(request), options)
-        stored = self._registry.create(request.target, found, dry_run=options.is_dry)
+        stored = self._registry.create(
+            request.target, found, manager=options.manager, dry_run=options.is_dry
+        )
         return answered(request, 201, renderer.one(stored))
 
     def _update(self, request: Request) -> Answer:
@@ -162,6 +175,7 @@ class Verbs:
         stored, created = self._registry.update(
             target,
             change,
+            author=self._author(request, options),
             part=request.place.subresource,
             creates=creates,
             uid=uid,
@@ -170,6 +184,10 @@ class Verbs:
         if before is not None and collection.get(target.key) is None:
             self._deleter.after_removal(target.namespace, before)
         return stored, created
+
+    def _author(self, request: Request, options: WriteOptions) -> Author:
+        place = request.place
+        return Author(options.manager, place.resource, place.subresource, self._registry.now())
 
     def _patch(self, request: Request) -> Answer:
         media_type = media_type_of(request.headers)
@@ -191,7 +209,7 @@ class Verbs:
         self, request: Request, media_type: str, present: Object | None, options: WriteOptions
     ) -> Object:
         assert present is not None
-        patch = decoded_patch(request)
+        patch = decoded_patch(request, media_type)
         shown = to_view(present) if is_view(request.place.resource) else present
         type_name = struct_of(request.place.resource)
         raw = patched(media_type, shown, patch, type_name)
@@ -208,8 +226,7 @@ class Verbs:
             problem = refusal.message.partition(f"as a {request.place.resource.kind}: ")[2]
             if media_type == STRATEGIC_PATCH:
                 shown = go_text(patch)
-                if scalar := _SCALAR_MISMATCH.search(problem):
-                    problem = f"unrecognized type: {scalar[1]}"
+                problem = conversion_problem(raw, struct_of(request.place.resource)) or problem
             else:
                 shown = msgspec.json.encode(raw).decode()
             fault = invalid("patch", shown, problem or refusal.message)
@@ -228,10 +245,8 @@ class Verbs:
         found = apply(
             to_view(present) if is_viewed and present is not None else present,
             wanted,
-            struct_of(request.place.resource),
-            manager=options.manager,
-            subresource=request.place.subresource,
-            now=self._registry.now(),
+            self._author(request, options),
+            force=bool(request.query.flag("force")),
         )
         applied = typed(found, expected_object(request), options.validation, request.warnings)
         return to_core(applied) if is_viewed else applied
@@ -240,18 +255,22 @@ class Verbs:
         resource = request.place.resource
         named = wanted if isinstance(wanted, dict) else {}
         api_version, kind = named.get("apiVersion", ""), named.get("kind", "")
+        if wanted is not None and not isinstance(wanted, dict):
+            problem = f"json: cannot unmarshal {json_kind(wanted)} into Go value of type "
+            lead = "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
+            raise bad_request(f"{lead}{problem}map[string]interface {{}}")
         if (api_version, kind) != (resource.api_version, resource.kind):
             group, _, version = api_version.rpartition("/")
             raise bad_request(f"invalid object type: {group}/{version}, Kind={kind}")
-        check_name(request, named)
-        _, unknown = find_faults(struct_of(resource), named)
-        if unknown:
-            metadata = named["metadata"]
+        metadata = named.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        check_name(request, {"metadata": metadata})
+        problems = find_apply_faults(struct_of(resource), named)
+        if problems:
             lead = f"({metadata.get('namespace', '')}/{metadata['name']}; {_kind_text(resource)})"
-            problems = [f".{path}: field not declared in schema" for path in unknown]
             said = problems[0] if len(problems) == 1 else "errors:\n  " + "\n  ".join(problems)
             raise Refused(500, "", f"failed to create typed patch object {lead}: {said}")
-        version = named.get("metadata", {}).get("resourceVersion", "")
+        version = metadata.get("resourceVersion", "")
         if version and (present is None or version != present["metadata"]["resourceVersion"]):
             why = "the object has been modified; please apply your changes to the latest version"
             name = request.place.name

@@ -40,10 +40,12 @@ class Entry(NamedTuple):
 
 #: In the order in which a newcomer meets them.
 COMMANDS = {
+    "start": Entry("mooring.cli.start", "Start a cluster in memory, and schedule its pods."),
     "simulate": Entry("mooring.cli.simulate", "Decide where pending pods go, offline."),
     "explain": Entry("mooring.cli.explain", "Say why a pod is where it is, or why it is nowhere."),
     "replay": Entry("mooring.cli.replay", "Decide a recording again and report each difference."),
     "config": Entry("mooring.cli.config", "Check a scheduler configuration; show all of it."),
+    "run": Entry("mooring.cli.run", "Schedule the pods of a real cluster."),
     "apiserver": Entry("mooring.cli.apiserver", "Run a Kubernetes API server in memory."),
 }
 

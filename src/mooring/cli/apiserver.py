@@ -14,6 +14,7 @@ from mooring.errors import ConfigError
 
 if TYPE_CHECKING:
     from mooring.apiserver import ApiServer
+    from mooring.apiserver.keeping import Keeper
 
 #: Where kube-apiserver listens.
 PORT = 6443
@@ -57,6 +58,7 @@ def command(port: int, kubeconfig: Path, data: Path | None, instant_deletion: bo
     """
     kubeconfig = kubeconfig.absolute()
     from mooring.apiserver import ApiServer
+    from mooring.apiserver.keeping import Keeper
     from mooring.apiserver.loop import fresh_seed, loop_factory
 
     rng = seeded_random(fresh_seed())
@@ -97,46 +99,4 @@ async def _wait_until_stopped(stopped: asyncio.Event, keeper: Keeper | None) -> 
                 await stopped.wait()
         except TimeoutError:
             if keeper is not None:
-                keeper.save()
-
-
-class Keeper:
-    """Keeps a server's objects in a file between two runs."""
-
-    def __init__(self, api: ApiServer, path: Path) -> None:
-        """Nothing is read or written yet."""
-        self._api = api
-        self._path = path
-        self._saved_version = -1
-
-    def load(self) -> None:
-        """Take the objects from the file, if there is one.
-
-        Raises:
-            ConfigError: the file cannot be read, or is no snapshot.
-        """
-        from mooring.apiserver.store import SnapshotError
-
-        try:
-            self._api.load(self._path.read_bytes())
-        except FileNotFoundError:
-            return
-        except (OSError, SnapshotError) as why:
-            raise ConfigError(str(why), file=str(self._path)) from why
-        self._saved_version = self._api.store.version
-
-    def save(self) -> None:
-        """Write the objects to the file, all or nothing, if something has changed.
-
-        Raises:
-            ConfigError: the file cannot be written.
-        """
-        from mooring.apiserver.certificates import write_private
-
-        if self._saved_version == self._api.store.version:
-            return
-        try:
-            write_private(self._path, self._api.snapshot())
-        except OSError as why:
-            raise ConfigError(why.strerror or str(why), file=str(self._path)) from why
-        self._saved_version = self._api.store.version
+                await keeper.save_slowly()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 import click
 
+from mooring.clock import SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
 from mooring.objects.meta import key
@@ -25,6 +28,12 @@ from mooring.sim.workload import read_workload
 @click.argument("pod", metavar="POD")
 @click.option("--recording", metavar="FILE", help="Explain what was decided there.")
 @click.option("--attempt", type=click.IntRange(min=1), help="Which one; the last by default.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Explain a pod of this cluster: the mooring that runs there is asked, if one does.",
+)
+@click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
 @click.option("--cluster", multiple=True, metavar="FILE", help="As for mooring simulate.")
 @click.option("--pods", multiple=True, metavar="FILE", help="As for mooring simulate.")
 @click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration.")
@@ -34,6 +43,8 @@ def command(
     pod: str,
     recording: str | None,
     attempt: int | None,
+    kubeconfig: str | None,
+    context: str | None,
     cluster: tuple[str, ...],
     pods: tuple[str, ...],
     config_file: str | None,
@@ -42,15 +53,21 @@ def command(
 ) -> None:
     """Say why POD goes to its node, or why no node takes it.
 
-    POD is a name or NAMESPACE/NAME. Without files the openb trace is decided up to that pod.
+    POD is a name or NAMESPACE/NAME. Without files the openb trace is decided up to that pod. With
+    --kubeconfig it is decided on the cluster as it is now; nothing is written there.
     """
     if recording is not None:
-        if cluster or pods or config_file or plugins:
+        if cluster or pods or config_file or plugins or kubeconfig:
             raise click.UsageError("--recording explains what was decided: give nothing else")
         click.echo(told_by_recording(recording, pod, attempt=attempt))
         return
     if attempt is not None:
         raise click.UsageError("--attempt goes with --recording")
+    if kubeconfig is not None:
+        if cluster or pods:
+            raise click.UsageError("--kubeconfig explains a pod of that cluster: give no files")
+        _explain_there(pod, kubeconfig, context, config_file, plugins, seed)
+        return
     workload = read_workload(cluster, pods)
     wanted = _find(pod, workload.pods)
     if wanted.spec.node_name:
@@ -64,6 +81,40 @@ def command(
     decision = decide_until(workload.pending, driver, fill, key(wanted))
     weights = {**driver.weights, **score_weights(config, wanted.spec.scheduler_name)}
     click.echo(explain(wanted, decision, fill, weights=weights))
+
+
+def _explain_there(
+    pod: str,
+    kubeconfig: str,
+    context: str | None,
+    config_file: str | None,
+    plugins: tuple[str, ...],
+    seed: int,
+) -> None:
+    """Ask the mooring behind an API server, or decide on the objects there."""
+    from mooring.client.kubeconfig import find_access
+    from mooring.sim.fetching import fetch
+
+    access = find_access(kubeconfig, context=context, environment=os.environ)
+    found = asyncio.run(fetch(access, pod, clock=SystemClock(), rng=seeded_random(seed)))
+    if found.workload is None:
+        click.echo(found.told)
+        return
+    for kind, why in found.not_read.items():
+        click.echo(f"mooring explain: note: {kind} objects cannot be read: {why}", err=True)
+    workload = found.workload
+    wanted = _find(pod, workload.pods)
+    if wanted.spec.node_name:
+        click.echo(f"Pod {key(wanted)} is on {wanted.spec.node_name}.")
+        return
+    config = load(config_file) if config_file else None
+    for note in notes(config, workload.pods, workload.skipped):
+        click.echo(f"mooring explain: note: {note}", err=True)
+    driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
+    weights = {**driver.weights, **score_weights(config, wanted.spec.scheduler_name)}
+    # As it is now: other pods that wait are not placed before it.
+    decision = driver.attempt(wanted, explain=True).decision()
+    click.echo(explain(wanted, decision, Fill(workload.objects), weights=weights))
 
 
 def _find(text: str, pods: Iterable[Pod]) -> Pod:

@@ -10,7 +10,7 @@ from mooring.client.leases import Elector, LeaseTimes
 from mooring.client.recorder import Recorder
 from mooring.client.replica import Change, Statistics
 from mooring.client.rest import Client, Patch
-from mooring.client.transport import Handler, InProcessTransport, Pool, Transport
+from mooring.client.transport import Handler, InProcessTransport, Pool, Request, Transport
 
 __all__ = [
     "Change",
@@ -24,6 +24,7 @@ __all__ = [
     "Patch",
     "Pool",
     "Recorder",
+    "Request",
     "Statistics",
     "Transport",
     "no_fence",

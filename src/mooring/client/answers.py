@@ -28,6 +28,9 @@ from mooring.errors import (
 #: Longer texts of a server, or of a proxy before it, are cut in errors and logs.
 MESSAGE_LENGTH_MAX: Final = 1024
 
+#: Longer waits that a server, or a proxy before it, asks for are cut: who waits holds something.
+RETRY_AFTER_S_MAX: Final = 120.0
+
 _BY_CODE: Final[dict[int, type[ApiError]]] = {
     401: Unauthorized,
     403: Forbidden,
@@ -123,25 +126,25 @@ def make_error(message: str, *, code: int, status: Status, waits_s: float | None
 
 
 def retry_after_s(response: Response) -> float | None:
-    """What the Retry-After header asks for; None if there is none that can be read.
+    """What the Retry-After header asks for, up to 120 s; None if there is none that can be read.
 
     A date counts from the server's own Date header, so that its clock alone matters.
     """
     text = response.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
-        return float(text)
+        return min(float(text), RETRY_AFTER_S_MAX)
     try:
         then = parsedate_to_datetime(text)
         now = parsedate_to_datetime(response.headers.get("date", ""))
-        return max(0.0, (then - now).total_seconds())
+        return min(max(0.0, (then - now).total_seconds()), RETRY_AFTER_S_MAX)
     except (TypeError, ValueError):
         return None
 
 
 def _asked_s(status: Status) -> float | None:
     """How long a Status itself asks us to wait; 0 is no wish."""
-    details = status.details
-    return float(details.retry_after_seconds or 0) or None if details is not None else None
+    asked_s = status.details.retry_after_seconds if status.details is not None else None
+    return min(max(0.0, float(asked_s or 0)), RETRY_AFTER_S_MAX) or None
 
 
 def _status(body: bytes) -> Status:

@@ -9,8 +9,11 @@ Source: client-go's plugin/pkg/client/auth/exec/exec.go, client.authentication.k
 from __future__ import annotations
 
 import asyncio
-from asyncio.subprocess import DEVNULL, PIPE
+import os
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -21,6 +24,11 @@ from mooring.client.kubeconfig import ExecPlugin
 from mooring.errors import Unreachable
 
 PLUGIN_S_MAX: Final = 60.0
+
+#: Of what a plugin prints; a certificate chain with its key is 10 kB.
+PRINTED_BYTES_MAX: Final = 1 << 20
+
+CHUNK_BYTES: Final = 1 << 16
 
 #: Of what a plugin says on its standard error, in our error.
 MESSAGE_LENGTH_MAX: Final = 500
@@ -86,24 +94,64 @@ async def _printed(plugin: ExecPlugin, variables: dict[str, str], deadline_s: fl
     command = plugin.command
     try:
         process = await asyncio.create_subprocess_exec(
-            command, *plugin.arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=variables
+            command,
+            *plugin.arguments,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=variables,
+            # A group of its own: what it starts ends with it.
+            start_new_session=True,
         )
-    except OSError as error:
+    except (OSError, ValueError) as error:
         hint = f"; {plugin.install_hint}" if plugin.install_hint else ""
-        raise Unreachable(f"{command} cannot be run: {error.strerror}{hint}") from error
+        problem = getattr(error, "strerror", None) or str(error)
+        raise Unreachable(f"{command} cannot be run: {problem}{hint}") from error
+    is_over = False
     try:
-        async with asyncio.timeout(deadline_s):
-            printed, said = await process.communicate()
+        async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as tasks:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            printed = tasks.create_task(_beginning(process.stdout, PRINTED_BYTES_MAX))
+            said = tasks.create_task(_end(process.stderr, MESSAGE_LENGTH_MAX))
+            await process.wait()
+        is_over = True
     except TimeoutError as error:
         raise Unreachable(f"{command} did not end within {deadline_s:g} s") from error
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        if not is_over:
+            await _kill(process)
     if process.returncode:
-        text = said.decode("utf-8", "replace").strip()[-MESSAGE_LENGTH_MAX:]
+        text = said.result().decode("utf-8", "replace").strip()
         raise Unreachable(f"{command} failed with exit code {process.returncode}: {text}")
-    return printed
+    if len(printed.result()) > PRINTED_BYTES_MAX:
+        raise Unreachable(f"{command} printed more than {PRINTED_BYTES_MAX} bytes")
+    return printed.result()
+
+
+async def _kill(process: Process) -> None:
+    """End the program and all that it started, and let go of its pipes."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    # Whoever left the group may still hold the other ends.
+    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
+    await process.wait()
+
+
+async def _beginning(stream: asyncio.StreamReader, bytes_max: int) -> bytes:
+    """All of a stream, or its beginning and a byte more; it is read to its end anyway."""
+    kept = b""
+    while chunk := await stream.read(CHUNK_BYTES):
+        kept += chunk[: bytes_max + 1 - len(kept)]
+    return kept
+
+
+async def _end(stream: asyncio.StreamReader, bytes_max: int) -> bytes:
+    """The end of a stream."""
+    kept = b""
+    while chunk := await stream.read(CHUNK_BYTES):
+        kept = (kept + chunk)[-bytes_max:]
+    return kept
 
 
 def _credential(plugin: ExecPlugin, answer: _Answer) -> ExecCredential:

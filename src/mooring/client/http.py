@@ -10,21 +10,24 @@ import asyncio
 import socket
 import ssl
 import weakref
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Final, Protocol
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from mooring.client.transport import (
-    BODY_BYTES_MAX,
+    AnswerTooLong,
     ChunkedStream,
     Pool,
     Query,
+    Request,
     Response,
     Stream,
     StreamBroken,
+    lower_names,
 )
 from mooring.errors import OutcomeUnknown, Unreachable
 
@@ -46,13 +49,21 @@ RETIRED_MAX: Final = 8
 
 _UNAUTHORIZED: Final = 401
 
+#: What a network, or a server that does not speak HTTP, makes of a request.
+_FAILURES: Final = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError)
+
 
 class Authorization(Protocol):
     """Who we are, now."""
 
     @property
     def generation(self) -> int:
-        """Grows when connections must be made anew, since they show an old certificate."""
+        """Grows when connections must be made anew, since they use an old certificate."""
+        ...
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """For connections from now on."""
         ...
 
     async def headers(self) -> Mapping[str, str]:
@@ -69,8 +80,8 @@ class HttpTransport:
 
     Args:
         server: The URL of the API server: "https://127.0.0.1:6443".
-        tls: Verifies the server and shows who we are; None for plain http on loopback.
-        authorization: Asked for headers before every request, and for new ones after a 401.
+        authorization: Asked for headers before every request, and for new ones after a 401; its
+            TLS context verifies the server. None for plain http.
         server_name: The name in the server's certificate, if it is not that of the URL.
         proxy: The URL of an HTTP proxy.
         user_agent: For the server's logs.
@@ -80,14 +91,13 @@ class HttpTransport:
         self,
         server: str,
         *,
-        tls: ssl.SSLContext | None = None,
         authorization: Authorization | None = None,
         server_name: str | None = None,
         proxy: str | None = None,
         user_agent: str = "mooring",
     ) -> None:
         self._server = server.rstrip("/")
-        self._tls = tls
+        self._tls = authorization.tls if authorization is not None else None
         self._authorization = authorization
         self._server_name = server_name
         self._proxy = proxy
@@ -96,101 +106,80 @@ class HttpTransport:
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._retired: list[aiohttp.ClientSession] = []
         self._generation = 0
+        self._is_closed = False
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        deadline_s: float,
-        pool: Pool = Pool.READ,
-    ) -> Response:
+    async def request(self, request: Request) -> Response:
         """As ``Transport.request``."""
-        response = await self._request(method, path, query, body, headers, deadline_s, pool)
-        if response.status == _UNAUTHORIZED and self._authorization is not None:
-            await self._authorization.renew()
-            response = await self._request(method, path, query, body, headers, deadline_s, pool)
-        return response
-
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        query: Query,
-        body: bytes,
-        headers: Mapping[str, str] | None,
-        deadline_s: float,
-        pool: Pool,
-    ) -> Response:
-        sent = await self._headers(headers)
         is_sent = _Sent()
         try:
-            async with (
-                asyncio.timeout(deadline_s),
-                self._session(pool).request(
-                    method,
-                    self._url(path, query),
-                    data=body or None,
-                    headers=sent,
-                    server_hostname=self._server_name,
-                    proxy=self._proxy,
-                    allow_redirects=False,
-                    trace_request_ctx=is_sent,
-                ) as answer,
-            ):
-                return Response(answer.status, _lower(answer.headers), await _whole(answer))
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            told = f"{method} {path}: {type(error).__name__}: {error}".rstrip(": ")
+            async with asyncio.timeout(request.deadline_s):
+                response = await self._once(request, is_sent)
+                if response.status == _UNAUTHORIZED and self._authorization is not None:
+                    # Nothing has happened yet, and nothing will while new credentials are sought.
+                    is_sent.value = False
+                    await self._authorization.renew()
+                    response = await self._once(request, is_sent)
+                return response
+        except _FAILURES as error:
+            told = _told(request, error)
             if is_sent.value:
                 raise OutcomeUnknown(told) from error
             raise Unreachable(told) from error
 
+    async def _once(self, request: Request, is_sent: _Sent) -> Response:
+        sent = await self._headers(request.headers)
+        async with self._session(request.pool).request(
+            request.method,
+            self._url(request.path, request.query),
+            data=request.body or None,
+            headers=sent,
+            server_hostname=self._server_name,
+            proxy=self._proxy,
+            allow_redirects=False,
+            trace_request_ctx=is_sent,
+        ) as answer:
+            body = await _whole(answer, request)
+            return Response(answer.status, lower_names(answer.headers), body)
+
     @asynccontextmanager
-    async def stream(
-        self,
-        path: str,
-        *,
-        query: Query = (),
-        headers: Mapping[str, str] | None = None,
-        connect_s: float,
-        idle_s: float,
-    ) -> AsyncIterator[Stream]:
+    async def stream(self, request: Request, *, idle_s: float) -> AsyncIterator[Stream]:
         """As ``Transport.stream``."""
-        answer = await self._open(path, query, headers, connect_s)
-        if answer.status == _UNAUTHORIZED and self._authorization is not None:
-            _abort(answer)
-            await self._authorization.renew()
-            answer = await self._open(path, query, headers, connect_s)
+        answer = await self._open(request)
         try:
-            yield ChunkedStream(
-                answer.status, _lower(answer.headers), _chunks(answer), idle_s=idle_s
-            )
+            async with aclosing(_chunks(answer)) as chunks:
+                yield ChunkedStream(
+                    answer.status, lower_names(answer.headers), chunks, idle_s=idle_s
+                )
         finally:
             _abort(answer)
 
-    async def _open(
-        self, path: str, query: Query, headers: Mapping[str, str] | None, connect_s: float
-    ) -> aiohttp.ClientResponse:
-        sent = await self._headers(headers)
+    async def _open(self, request: Request) -> aiohttp.ClientResponse:
+        """The answer whose head has come; whoever gets it must end it."""
         try:
-            async with asyncio.timeout(connect_s):
-                return await self._session(Pool.WATCH).get(
-                    self._url(path, query),
-                    headers=sent,
-                    server_hostname=self._server_name,
-                    proxy=self._proxy,
-                    allow_redirects=False,
-                    trace_request_ctx=_Sent(),
-                )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            told = f"GET {path}: {type(error).__name__}: {error}".rstrip(": ")
-            raise Unreachable(told) from error
+            async with asyncio.timeout(request.deadline_s):
+                answer = await self._head(request)
+                if answer.status == _UNAUTHORIZED and self._authorization is not None:
+                    _abort(answer)
+                    await self._authorization.renew()
+                    answer = await self._head(request)
+                return answer
+        except _FAILURES as error:
+            raise Unreachable(_told(request, error)) from error
+
+    async def _head(self, request: Request) -> aiohttp.ClientResponse:
+        sent = await self._headers(request.headers)
+        return await self._session(Pool.WATCH).get(
+            self._url(request.path, request.query),
+            headers=sent,
+            server_hostname=self._server_name,
+            proxy=self._proxy,
+            allow_redirects=False,
+            trace_request_ctx=_Sent(),
+        )
 
     async def close(self) -> None:
         """As ``Transport.close``."""
+        self._is_closed = True
         sessions, self._sessions = self._sessions, {}
         retired, self._retired = self._retired, []
         for session in [*sessions.values(), *retired]:
@@ -207,14 +196,15 @@ class HttpTransport:
         self._sockets.add(found)
         return found
 
-    async def _headers(self, headers: Mapping[str, str] | None) -> dict[str, str]:
+    async def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         if self._authorization is None:
-            return dict(headers or {})
+            return dict(headers)
         credentials = await self._authorization.headers()
         if self._authorization.generation != self._generation:
             self._generation = self._authorization.generation
+            self._tls = self._authorization.tls
             await self._retire()
-        return {**credentials, **(headers or {})}
+        return {**credentials, **headers}
 
     async def _retire(self) -> None:
         """Make all connections anew; requests under way end on their old ones."""
@@ -228,6 +218,8 @@ class HttpTransport:
         return url.with_query(list(query)) if query else url
 
     def _session(self, pool: Pool) -> aiohttp.ClientSession:
+        if self._is_closed:
+            raise Unreachable("the transport is closed")
         session = self._sessions.get(pool)
         if session is None:
             connector = aiohttp.TCPConnector(
@@ -243,6 +235,8 @@ class HttpTransport:
                 # Unpacked, a small answer may become a huge one; and it costs more than it saves.
                 headers={"user-agent": self._user_agent, "accept-encoding": "identity"},
                 auto_decompress=False,
+                # What one server, or a proxy, wants remembered is no business of ours.
+                cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=BUFFER_BYTES,
                 trace_configs=[trace],
             )
@@ -286,29 +280,30 @@ async def _note_sent(_session: object, context: object, _parameters: object) -> 
         sent.value = True
 
 
-async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _chunks(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
     try:
         async for chunk in answer.content.iter_any():
             yield chunk
-    except (aiohttp.ClientError, OSError) as error:
+    except _FAILURES as error:
         raise StreamBroken(f"{type(error).__name__}: {error}".rstrip(": ")) from error
 
 
-async def _whole(answer: aiohttp.ClientResponse) -> bytes:
+async def _whole(answer: aiohttp.ClientResponse, request: Request) -> bytes:
     """All of an answer.
 
     Raises:
-        aiohttp.ClientPayloadError: it is broken off, or longer than anything we ask for.
+        AnswerTooLong: it is longer than the request allows.
     """
     parts: list[bytes] = []
     size = 0
     async for chunk in answer.content.iter_any():
         parts.append(chunk)
         size += len(chunk)
-        if size > BODY_BYTES_MAX:
-            raise aiohttp.ClientPayloadError(f"more than {BODY_BYTES_MAX} bytes")
+        if size > request.bytes_max:
+            told = f"{request.method} {request.path}: more than {request.bytes_max} bytes"
+            raise AnswerTooLong(told)
     return b"".join(parts)
 
 
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+def _told(request: Request, error: Exception) -> str:
+    return f"{request.method} {request.path}: {type(error).__name__}: {error}".rstrip(": ")

@@ -14,15 +14,14 @@ from typing import Any, Final, NoReturn
 
 from mooring.client.answers import error_of
 from mooring.client.paths import path_of
+from mooring.client.reading import given
 from mooring.client.reflector import Ask, Listing, Mode, Reflector
 from mooring.client.replica import OnChange, Statistics
 from mooring.client.rest import Client
-from mooring.client.transport import JSON, Response, StreamBroken, read_all
-from mooring.client.watch_events import unreadable
+from mooring.client.transport import JSON, Pool, Request, Response, StreamBroken, read_all
 from mooring.clock import Clock, Rng
 from mooring.errors import ApiError, ConfigError, SchedulerError, Unreachable
 from mooring.objects.kinds import Kind, kind_named
-from mooring.objects.meta import key
 
 #: The head of a watch comes at once, unless the server waits for its own cache.
 CONNECT_S_MAX: Final = 30.0
@@ -73,11 +72,8 @@ class Informer:
         self._reflector = Reflector(self.kind, on_change, clock=clock, rng=rng)
         self._namespace = namespace
         self._path = path_of(self.kind, namespace)
-        self._selectors = [
-            (name, text)
-            for name, text in (("labelSelector", label_selector), ("fieldSelector", field_selector))
-            if text
-        ]
+        self._label_selector = label_selector
+        self._field_selector = field_selector
         self._sleep = sleep
         self._synced = asyncio.Event()
 
@@ -129,6 +125,8 @@ class Informer:
                     extra={"kind": self.kind.name, "mode": ask.mode.value, "error": str(failure)},
                 )
             wait_s = self._reflector.ended(error)
+            # A stream may break in the batch that ends its list.
+            self._note_sync()
             # Even without a wait the loop gets its turn.
             await self._sleep(wait_s)
 
@@ -140,17 +138,20 @@ class Informer:
             Unreachable: there was no connection.
             StreamBroken: it was lost.
         """
-        transport = self._client.transport
-        async with transport.stream(
+        selectors = {"labelSelector": self._label_selector, "fieldSelector": self._field_selector}
+        request = Request(
+            "GET",
             self._path,
-            query=[*self._selectors, *ask.query],
+            deadline_s=CONNECT_S_MAX,
+            query=[*given(**selectors), *ask.query],
             headers={"accept": JSON},
-            connect_s=CONNECT_S_MAX,
-            idle_s=ask.idle_s,
-        ) as stream:
+            pool=Pool.WATCH,
+        )
+        async with self._client.transport.stream(request, idle_s=ask.idle_s) as stream:
             if stream.status != 200:
                 answer = Response(stream.status, stream.headers, await read_all(stream))
                 raise error_of(answer, f"watch {self._path}")
+            self._reflector.accepted()
             async with aclosing(stream.batches()) as batches:
                 async for lines in batches:
                     await self._take_in(lines)
@@ -170,25 +171,23 @@ class Informer:
             Unreachable: there was no connection.
         """
         listing, version = Listing(), ""
-        pages = self._client.raw_pages(
+        pages = self._client.pages(
             self.kind,
             self._namespace,
-            selectors=self._selectors,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
             page_size=ask.page_size,
             tries=1,
         )
         try:
-            async for body, page in pages:
-                listing.objects.update((key(item), item) for item in page.items)
-                if page.malformed:
-                    lost = unreadable(body, self.kind)
-                    listing.unreadable.update((who.key, who.uid) for who in lost)
+            async for page in pages:
+                self._reflector.accepted()
+                listing.take_in(page)
                 version = page.resource_version
         except ConfigError as error:
             raise StreamBroken(f"list {self._path}: {error}") from error
         for _ in self._reflector.listed(listing, version):
             await asyncio.sleep(0)
-        self._note_sync()
 
     def _note_sync(self) -> None:
         if self._reflector.has_synced:

@@ -14,8 +14,10 @@ import binascii
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from mooring.errors import ConfigError
 from mooring.objects.documents import yaml_documents
@@ -88,8 +90,10 @@ def find_access(
         paths = [kubeconfig]
     else:
         listed = environment.get("KUBECONFIG", "")
-        default = os.path.join(environment.get("HOME", ""), ".kube", "config")
-        wanted = [path for path in listed.split(os.pathsep) if path] or [default]
+        wanted = [path for path in listed.split(os.pathsep) if path]
+        if not wanted and environment.get("HOME"):
+            # Never one in the folder that we happen to be in: it names programs to run.
+            wanted = [os.path.join(environment["HOME"], ".kube", "config")]
         paths = [path for path in wanted if os.path.exists(path)]
     if paths:
         return read_kubeconfig(paths, context=context, allow_unverified=allow_unverified)
@@ -142,19 +146,16 @@ def read_kubeconfig(
     user = merged.entry("users", chosen.text("user"), shown) if chosen.text("user") else _EMPTY
     for word, problem in _REFUSED.items():
         if user.values.get(word):
-            raise ConfigError(problem, file=user.file, path=f"users[{user.name}].{word}")
+            raise user.wrong(problem, word)
     is_unverified = bool(cluster.values.get("insecure-skip-tls-verify"))
     if is_unverified and not allow_unverified:
-        raise ConfigError(
+        raise cluster.wrong(
             "the server would not be verified; give its certificate-authority instead",
-            file=cluster.file,
-            path=f"clusters[{cluster.name}].insecure-skip-tls-verify",
+            "insecure-skip-tls-verify",
         )
-    if not cluster.text("server"):
-        raise ConfigError("has no server", file=cluster.file, path=f"clusters[{cluster.name}]")
     token_file = user.path("tokenFile")
     return Access(
-        server=cluster.text("server"),
+        server=_server(cluster, allow_unverified=allow_unverified),
         authority=cluster.content("certificate-authority"),
         server_name=cluster.text("tls-server-name") or None,
         proxy=_proxy(cluster),
@@ -162,7 +163,7 @@ def read_kubeconfig(
         certificate=user.content("client-certificate"),
         key=user.content("client-key"),
         # The file counts if there are both, as in client-go.
-        token=None if token_file else user.text("token") or None,
+        token=None if token_file else _token(user),
         token_file=token_file,
         plugin=_plugin(user, cluster),
         namespace=chosen.text("namespace") or "default",
@@ -173,16 +174,22 @@ def read_kubeconfig(
 class _Entry:
     """A cluster, user or context, and the file that it stands in."""
 
+    group: str
     name: str
     file: str
     values: Mapping[str, Any]
+
+    def wrong(self, problem: str, word: str = "", *, value: Any = None) -> ConfigError:
+        """What is wrong with a part of it; ``value`` must not be a secret."""
+        path = f"{self.group}[{self.name}]" + (f".{word}" if word else "")
+        return ConfigError(problem, file=self.file, path=path, value=value)
 
     def text(self, word: str) -> str:
         value = self.values.get(word)
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise ConfigError("must be text", file=self.file, path=f"{self.name}.{word}")
+            raise self.wrong("must be text", word)
         return value
 
     def path(self, word: str) -> Path | None:
@@ -197,11 +204,10 @@ class _Entry:
         try:
             return base64.b64decode("".join(data.split()), validate=True)
         except binascii.Error as error:
-            where = f"{self.name}.{word}-data"
-            raise ConfigError(f"is not base64: {error}", file=self.file, path=where) from None
+            raise self.wrong(f"is not base64: {error}", f"{word}-data") from None
 
 
-_EMPTY: Final = _Entry("", "", {})
+_EMPTY: Final = _Entry("users", "", "", {})
 
 
 class _Merged:
@@ -212,7 +218,10 @@ class _Merged:
         self._entries: dict[tuple[str, str], _Entry] = {}
 
     def add(self, path: str) -> None:
-        documents = list(yaml_documents(_read(path)))
+        try:
+            documents = list(yaml_documents(_read(path)))
+        except ConfigError as error:
+            raise error.located(file=path) from None
         if not documents:
             return
         content = documents[0].value
@@ -223,10 +232,15 @@ class _Merged:
             raise ConfigError("must be text", file=path, path="current-context", value=current)
         self.current = self.current or current
         for group, inner in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
-            for number, item in enumerate(content.get(group) or ()):
+            items = content.get(group) or []
+            if not isinstance(items, list):
+                raise ConfigError("must be a list", file=path, path=group)
+            for number, item in enumerate(items):
                 if not isinstance(item, dict) or not isinstance(item.get("name"), str):
                     raise ConfigError("must have a name", file=path, path=f"{group}[{number}]")
-                entry = _Entry(item["name"], path, item.get(inner) or {})
+                entry = _Entry(group, item["name"], path, item.get(inner) or {})
+                if not isinstance(entry.values, dict):
+                    raise entry.wrong("must be a mapping", inner)
                 self._entries.setdefault((group, entry.name), entry)
 
     def entry(self, group: str, name: str, shown: str) -> _Entry:
@@ -248,40 +262,79 @@ def _read(path: str) -> bytes:
 def _proxy(cluster: _Entry) -> str | None:
     proxy = cluster.text("proxy-url")
     if proxy and not proxy.startswith(("http://", "https://")):
-        raise ConfigError(
-            "only http and https proxies are supported",
-            file=cluster.file,
-            path=f"clusters[{cluster.name}].proxy-url",
-        )
+        raise cluster.wrong("only http and https proxies are supported", "proxy-url")
     return proxy or None
+
+
+def _server(cluster: _Entry, *, allow_unverified: bool) -> str:
+    server = cluster.text("server")
+    if not server:
+        raise cluster.wrong("has no server")
+    url = urlsplit(server)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise cluster.wrong("must be a URL that begins with https://", "server", value=server)
+    is_here = url.hostname == "localhost" or _is_loopback(url.hostname)
+    if url.scheme == "http" and not is_here and not allow_unverified:
+        # Whoever is in between could read our credentials, and answer in its place.
+        raise cluster.wrong("must begin with https:// unless it is this machine", "server")
+    return server
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _token(user: _Entry) -> str | None:
+    token = user.text("token")
+    if token and not is_sendable(token):
+        raise user.wrong("must be ASCII text without spaces", "token")
+    return token or None
+
+
+def is_sendable(token: str) -> bool:
+    """Whether a token can stand in a header."""
+    return bool(token) and all("!" <= character <= "~" for character in token)
 
 
 def _plugin(user: _Entry, cluster: _Entry) -> ExecPlugin | None:
     found = user.values.get("exec")
     if not found:
         return None
-    where = f"users[{user.name}].exec"
     if not isinstance(found, dict) or not isinstance(found.get("command"), str):
-        raise ConfigError("must have a command", file=user.file, path=where)
+        raise user.wrong("must have a command", "exec")
     version = found.get("apiVersion")
     if version not in ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"):
-        path = f"{where}.apiVersion"
-        raise ConfigError("is not supported", file=user.file, path=path, value=version)
+        raise user.wrong("is not supported", "exec.apiVersion", value=version)
     if found.get("interactiveMode") == "Always":
-        problem = "needs a terminal, and a scheduler has none"
-        raise ConfigError(problem, file=user.file, path=f"{where}.interactiveMode")
+        raise user.wrong("needs a terminal, and a scheduler has none", "exec.interactiveMode")
     command = found["command"]
     if os.sep in command:
         command = str(Path(user.file).absolute().parent / command)
-    variables = {item["name"]: item["value"] for item in found.get("env") or ()}
+    arguments = found.get("args") or []
+    if not isinstance(arguments, list) or not all(isinstance(one, str) for one in arguments):
+        raise user.wrong("must be a list of texts", "exec.args")
     return ExecPlugin(
         command=command,
-        arguments=tuple(found.get("args") or ()),
-        environment=variables,
+        arguments=tuple(arguments),
+        environment=_variables(user, found.get("env") or []),
         api_version=version,
         install_hint=str(found.get("installHint") or ""),
         cluster=_told(cluster) if found.get("provideClusterInfo") else None,
     )
+
+
+def _variables(user: _Entry, listed: Any) -> dict[str, str]:
+    variables = {}
+    for item in listed if isinstance(listed, list) else [listed]:
+        match item:
+            case {"name": str(name), "value": str(value)}:
+                variables[name] = value
+            case _:
+                raise user.wrong("must be a list of names and values", "exec.env")
+    return variables
 
 
 def _told(cluster: _Entry) -> dict[str, Any]:
@@ -292,9 +345,14 @@ def _told(cluster: _Entry) -> dict[str, Any]:
             told[word] = cluster.values[word]
     authority = cluster.content("certificate-authority")
     if authority is not None:
-        pem = authority if isinstance(authority, bytes) else authority.read_bytes()
+        pem = authority if isinstance(authority, bytes) else _read(str(authority))
         told["certificate-authority-data"] = base64.b64encode(pem).decode()
     for extension in cluster.values.get("extensions") or ():
-        if extension.get("name") == "client.authentication.k8s.io/exec":
-            told["config"] = extension.get("extension")
+        match extension:
+            case {"name": "client.authentication.k8s.io/exec", "extension": config}:
+                told["config"] = config
+            case {"name": str()}:
+                continue
+            case _:
+                raise cluster.wrong("must be a list of names and extensions", "extensions")
     return told

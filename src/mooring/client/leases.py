@@ -32,7 +32,7 @@ import msgspec
 
 from mooring.client.answers import check
 from mooring.client.paths import path_of
-from mooring.client.transport import JSON, Pool, Transport
+from mooring.client.transport import JSON, Pool, Request, Transport
 from mooring.clock import Clock, Rng
 from mooring.errors import (
     ApiError,
@@ -48,6 +48,8 @@ from mooring.objects.meta import Lease, LeaseSpec, ObjectMeta
 
 #: How much longer than the retry period a wait for the lease may be.
 JITTER: Final = 1.2
+
+WAIT_S_MIN: Final = 0.01
 
 _KIND: Final = kind_named("Lease")
 _FAILURES: Final = (ApiError, ConfigError, OutcomeUnknown, Unreachable)
@@ -137,11 +139,13 @@ class Elector:
         self._seen_at_s = -math.inf
         self._leads_until_s = -math.inf
         self._must_read = True
+        #: Lost or given back: what is under way must not make us lead again.
+        self._is_over = False
 
     @property
     def is_leading(self) -> bool:
         """Whether we may still write."""
-        return self._clock.monotonic_s() < self._leads_until_s
+        return self._left_s() > 0
 
     def fence(self) -> float:
         """How many seconds from now a write may still take.
@@ -149,13 +153,19 @@ class Elector:
         Raises:
             LeaseLost: none may begin any more.
         """
-        left_s = self._leads_until_s - self._clock.monotonic_s()
+        left_s = self._left_s()
         if left_s <= 0:
             raise LeaseLost(f"{self.identity} does not hold {self._namespace}/{self._name}")
         return left_s
 
     async def wait_until_leading(self) -> None:
-        """Return when the lease is ours."""
+        """Return when the lease is ours.
+
+        Raises:
+            LeaseLost: it was ours before, and is lost or given back.
+        """
+        if self._is_over:
+            raise LeaseLost(f"{self._namespace}/{self._name} was held before: an elector is new")
         while not await self._try(self._times.renew_s):
             await self._sleep(self._times.retry_s * (1 + JITTER * self._rng.random()))
         _log.info("leading", extra={"lease": f"{self._namespace}/{self._name}"})
@@ -166,19 +176,19 @@ class Elector:
         Raises:
             LeaseLost: it could not be renewed in time, or somebody else has it.
         """
-        renewed_at_s = self._clock.monotonic_s()
         while True:
-            await self._sleep(self._times.retry_s)
-            left_s = renewed_at_s + self._times.renew_s - self._clock.monotonic_s()
+            # Not beyond the end; and never for so little that no clock would move.
+            await self._sleep(min(self._times.retry_s, max(WAIT_S_MIN, self._left_s())))
+            left_s = self._left_s()
             if left_s > 0 and await self._try(left_s):
-                renewed_at_s = self._clock.monotonic_s()
                 continue
-            failing_s = self._clock.monotonic_s() - renewed_at_s
-            if failing_s >= self._times.renew_s or self.leader != self.identity:
+            left_s = self._left_s()
+            if left_s <= 0 or self.leader != self.identity:
                 self._leads_until_s = -math.inf
+                self._is_over = True
                 raise LeaseLost(
-                    f"{self._namespace}/{self._name} is lost: not renewed for {failing_s:.1f} s, "
-                    f"its holder is {self.leader or 'nobody'}"
+                    f"{self._namespace}/{self._name} is lost: not renewed for "
+                    f"{self._times.renew_s - left_s:.1f} s, its holder is {self.leader or 'nobody'}"
                 )
 
     async def release(self) -> bool:
@@ -186,23 +196,24 @@ class Elector:
 
         Everything that writes under it must have ended before.
         """
-        held_until_s, self._leads_until_s = self._leads_until_s, -math.inf
-        if self._clock.monotonic_s() >= held_until_s or self._seen is None:
+        if not self.is_leading:
             return False
-        now = self._now()
-        freed = LeaseSpec(
-            holder_identity="",
-            lease_duration_seconds=1,
-            acquire_time=now,
-            renew_time=now,
-            lease_transitions=self._seen.spec.lease_transitions,
-        )
+        self._leads_until_s = -math.inf
+        self._is_over = True
         try:
-            self._see(await self._write("PUT", msgspec.structs.replace(self._seen, spec=freed)))
+            if self._must_read:
+                # The last renewal failed, or its answer was lost.
+                self._see(decode(await self._read(), _KIND))
+            if self.leader != self.identity:
+                return False
+            self._see(await self._write("PUT", self._freed()))
         except _FAILURES as error:
             _log.warning("the lease is not given back", extra={"error": str(error)})
             return False
         return True
+
+    def _left_s(self) -> float:
+        return self._leads_until_s - self._clock.monotonic_s()
 
     async def _try(self, deadline_s: float) -> bool:
         """Take or renew the lease, if that is possible now; whether it is ours."""
@@ -215,9 +226,9 @@ class Elector:
             self._must_read = True
             _log.info("the lease cannot be taken or renewed", extra={"error": str(error)})
             return False
-        if is_ours:
+        if is_ours and not self._is_over:
             self._leads_until_s = started_at_s + self._times.renew_s
-        return is_ours
+        return is_ours and not self._is_over
 
     async def _take(self, started_at_s: float) -> bool:
         if self._must_read:
@@ -247,13 +258,27 @@ class Elector:
         spec = msgspec.structs.replace(
             before,
             holder_identity=self.identity,
-            lease_duration_seconds=int(self._times.duration_s),
+            # Never less than what we count on.
+            lease_duration_seconds=math.ceil(self._times.duration_s),
             acquire_time=before.acquire_time if is_ours else now,
             renew_time=now,
             lease_transitions=transitions if is_ours or seen is None else transitions + 1,
         )
         metadata = ObjectMeta(name=self._name, namespace=self._namespace)
         return Lease(metadata=metadata if seen is None else seen.metadata, spec=spec)
+
+    def _freed(self) -> Lease:
+        """The lease, held by nobody."""
+        assert self._seen is not None
+        now = self._now()
+        spec = LeaseSpec(
+            holder_identity="",
+            lease_duration_seconds=1,
+            acquire_time=now,
+            renew_time=now,
+            lease_transitions=self._seen.spec.lease_transitions,
+        )
+        return msgspec.structs.replace(self._seen, spec=spec)
 
     def _see(self, lease: Lease) -> None:
         if self._seen is None or lease.spec != self._seen.spec:
@@ -275,15 +300,16 @@ class Elector:
         return decode(await self._ask(method, path, encode(lease)), _KIND)
 
     async def _ask(self, method: str, path: str, body: bytes) -> bytes:
-        response = await self._transport.request(
+        request = Request(
             method,
             path,
-            body=body,
-            headers={"content-type": JSON, "accept": JSON},
             # Two requests must fit into one try, and a hung one must not use up the renewal.
             deadline_s=self._times.renew_s / 2,
+            body=body,
+            headers={"content-type": JSON, "accept": JSON},
             pool=Pool.LEASE,
         )
+        response = await self._transport.request(request)
         return check(response, f"{method} {path}")
 
     def _now(self) -> str:

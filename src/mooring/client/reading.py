@@ -7,7 +7,13 @@ from typing import Any, Final
 
 from mooring.client.answers import check, retry_after_s
 from mooring.client.paths import path_of
-from mooring.client.transport import JSON, Pool, Query, Transport
+from mooring.client.transport import (
+    BODY_BYTES_MAX,
+    JSON,
+    AnswerTooLong,
+    Request,
+    Transport,
+)
 from mooring.clock import Rng
 from mooring.errors import ConfigError, OutcomeUnknown, Unreachable
 from mooring.objects.decode import DecodedList, decode, decode_list
@@ -18,6 +24,9 @@ TRIES_MAX: Final = 10
 
 #: Objects of one page; what kubectl and client-go ask for.
 PAGE_SIZE: Final = 500
+
+#: A list in one page: 100 000 pods of 5 kB.
+LIST_BYTES_MAX: Final = 512 << 20
 
 READ_S_MAX: Final = 30.0
 LIST_S_MAX: Final = 60.0
@@ -46,7 +55,7 @@ class Reader:
         """
         kind = as_kind(kind)
         path = path_of(kind, namespace, name)
-        return decode(await self.read(path), kind)
+        return decode(await self.read(Request("GET", path, deadline_s=READ_S_MAX)), kind)
 
     async def list(
         self,
@@ -81,86 +90,69 @@ class Reader:
         label_selector: str = "",
         field_selector: str = "",
         page_size: int = PAGE_SIZE,
+        tries: int = TRIES_MAX,
     ) -> AsyncIterator[DecodedList]:
         """The pages of a list, each as it comes.
-
-        Raises:
-            Gone: see ``list``.
-        """
-        selectors = given(labelSelector=label_selector, fieldSelector=field_selector)
-        pages = self.raw_pages(kind, namespace, selectors=selectors, page_size=page_size)
-        async for _, page in pages:
-            yield page
-
-    async def raw_pages(
-        self,
-        kind: Kind | str,
-        namespace: str = "",
-        *,
-        selectors: Query = (),
-        page_size: int = PAGE_SIZE,
-        tries: int = TRIES_MAX,
-    ) -> AsyncIterator[tuple[bytes, DecodedList]]:
-        """As ``pages``, each with the text that it was read from.
 
         Args:
             kind: Or its name.
             namespace: Only objects in it; all by default.
-            selectors: As query parameters.
-            page_size: 0 for one page with everything.
+            label_selector: Only objects whose labels match.
+            field_selector: Only objects whose fields match.
+            page_size: At most; smaller where objects are huge. 0 for one page with everything.
             tries: How often each page is tried.
+
+        Raises:
+            Gone: see ``list``.
         """
         kind = as_kind(kind)
-        limit = [("limit", str(page_size))] if page_size else []
+        selectors = given(labelSelector=label_selector, fieldSelector=field_selector)
         token = ""
         while True:
-            # The token remembers the moment; the selectors must be said again.
-            onwards = [("continue", token)] if token else []
-            body = await self.read(
+            limit = str(page_size) if page_size else ""
+            request = Request(
+                "GET",
                 path_of(kind, namespace),
-                query=[*selectors, *limit, *onwards],
                 deadline_s=LIST_S_MAX,
-                tries=tries,
+                # The token remembers the moment; the selectors must be said again.
+                query=[*selectors, *given(limit=limit, **{"continue": token})],
+                bytes_max=BODY_BYTES_MAX if page_size else LIST_BYTES_MAX,
             )
+            try:
+                body = await self.read(request, tries=tries)
+            except AnswerTooLong as error:
+                if page_size < 2:
+                    raise Unreachable(str(error)) from error
+                page_size //= 2
+                continue
             page = decode_list(body, kind)
-            yield body, page
+            yield page
             token = page.continue_
             if not token:
                 return
 
-    async def read(
-        self,
-        path: str,
-        *,
-        query: Query = (),
-        deadline_s: float = READ_S_MAX,
-        pool: Pool = Pool.READ,
-        tries: int = TRIES_MAX,
-    ) -> bytes:
+    async def read(self, request: Request, *, tries: int = TRIES_MAX) -> bytes:
         """The body of a GET, which is repeated while that may help.
 
         Raises:
             ApiError: the server says no, or still fails after the last try.
             Unreachable: it could not be reached, not even at the last try.
+            AnswerTooLong: there is more than was asked for.
         """
+        request = request._replace(headers={"accept": JSON, **request.headers})
         wait_s = BACKOFF_S
         for tries_left in reversed(range(tries)):
             asked_s = None
             try:
-                response = await self.transport.request(
-                    "GET",
-                    path,
-                    query=query,
-                    headers={"accept": JSON},
-                    deadline_s=deadline_s,
-                    pool=pool,
-                )
+                response = await self.transport.request(request)
+            except AnswerTooLong:
+                raise
             except (Unreachable, OutcomeUnknown) as error:
                 if not tries_left:
                     raise Unreachable(str(error)) from error
             else:
                 if not tries_left or (response.status < 500 and response.status != 429):
-                    return check(response, f"GET {path}")
+                    return check(response, f"GET {request.path}")
                 asked_s = retry_after_s(response)
             jittered_s = wait_s * (1 + self._rng.random())
             await self._sleep(jittered_s if asked_s is None else max(asked_s, jittered_s))

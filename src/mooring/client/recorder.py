@@ -3,11 +3,12 @@
 ``record`` puts an event into a bounded queue and returns. ``run`` writes them: the first of a kind
 as an object of its own, every further one within six minutes as a count in its ``series``::
 
-    record ──> queue (1000, then the newest are dropped) ──> run ──> create, patch the series
+    record ──> queue (10 000, then the oldest are dropped) ──> 8 writers ──> create, patch series
 
-Source: client-go's tools/events/event_broadcaster.go and event_recorder.go. *Differs:* one writer
-instead of a goroutine for each event, so that a series is never patched before it is created, and
-a limit on the number of series that are remembered.
+Source: client-go's tools/events/event_broadcaster.go and event_recorder.go. *Differs:* a few
+writers instead of a goroutine for each event, of which one at a time has a series, so that none is
+patched before it is created; a limit on the number of series that are remembered; a full queue
+drops its oldest event.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from mooring.clock import Clock, Rng
 from mooring.errors import (
     AlreadyExists,
     ApiError,
+    LeaseLost,
     NotFound,
     OutcomeUnknown,
     ServerError,
@@ -37,12 +39,15 @@ from mooring.errors import (
 from mooring.objects.kinds import KINDS_BY_STRUCT
 from mooring.objects.meta import Event, EventSeries, KubernetesObject, ObjectMeta, ObjectReference
 
-QUEUE_MAX: Final = 1000
+#: Upstream holds 1000 and writes any number at a time; we hold more and write a few at a time.
+QUEUE_MAX: Final = 10_000
+WRITERS: Final = 8
 SERIES_MAX: Final = 10_000
 TRIES_MAX: Final = 12
 RETRY_S: Final = 10.0
 RETRY_JITTER: Final = 0.25
 FINISH_S: Final = 360.0
+LOOK_S: Final = 60.0
 REFRESH_S: Final = 1800.0
 
 #: The API server refuses more.
@@ -96,10 +101,15 @@ class Recorder:
         self._sleep = sleep
         self._queue: deque[tuple[Event, float]] = deque()
         self._is_waiting = asyncio.Event()
+        self._busy = 0
         self._series: dict[_Key, _Series] = {}
         self._refreshed_at_s = clock.monotonic_s()
         self._finished_at_s = clock.monotonic_s()
         self._statistics = RecorderStatistics()
+
+    def __len__(self) -> int:
+        """How many events wait to be written, or are being written."""
+        return len(self._queue) + self._busy
 
     def statistics(self) -> RecorderStatistics:
         """Counts of what became of the events."""
@@ -129,7 +139,7 @@ class Recorder:
         self._statistics.recorded += 1
         if len(self._queue) >= QUEUE_MAX:
             self._statistics.dropped += 1
-            return
+            self._queue.popleft()
         about = _reference(regarding)
         event = Event(
             metadata=ObjectMeta(
@@ -150,20 +160,27 @@ class Recorder:
 
     async def run(self) -> None:
         """Write events until cancelled; those that wait then are lost."""
-        while True:
-            await self.write_waiting()
-            self._is_waiting.clear()
-            try:
-                async with asyncio.timeout(FINISH_S):
-                    await self._is_waiting.wait()
-            except TimeoutError:
-                pass
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(WRITERS):
+                tasks.create_task(self._write_on())
+            while True:
+                await self._look_after_series()
+                await asyncio.sleep(LOOK_S)
 
     async def write_waiting(self) -> None:
-        """Write all that is in the queue now, and what is due of the series."""
+        """Write all that is in the queue now, one by one, and what is due of the series."""
         while self._queue:
-            event, happened_at_s = self._queue.popleft()
-            await self._take(event, happened_at_s)
+            await self._take(*self._queue.popleft())
+        await self._look_after_series()
+
+    async def _write_on(self) -> None:
+        while True:
+            while self._queue:
+                await self._take(*self._queue.popleft())
+            self._is_waiting.clear()
+            await self._is_waiting.wait()
+
+    async def _look_after_series(self) -> None:
         now_s = self._clock.monotonic_s()
         if now_s - self._refreshed_at_s >= REFRESH_S:
             self._refreshed_at_s = now_s
@@ -179,8 +196,8 @@ class Recorder:
             if len(self._series) >= SERIES_MAX:
                 # The oldest one ends early: its next event begins a new one.
                 del self._series[next(iter(self._series))]
-            self._series[key] = _Series(event, happened_at_s)
-            await self._write(event)
+            known = self._series[key] = _Series(event, happened_at_s)
+            await self._write(known)
             return
         before = known.event.series
         series = EventSeries(
@@ -191,24 +208,39 @@ class Recorder:
         known.last_at_s = happened_at_s
         # Only the second event is news; the later ones are counted, and written at the end.
         if before is None:
-            await self._write(known.event)
+            await self._write(known)
 
     async def _refresh(self) -> None:
         """Write running series again, before the API server forgets them (an hour)."""
         for known in list(self._series.values()):
             if known.event.series is not None:
-                await self._write(known.event)
+                await self._write(known)
 
     async def _finish(self, now_s: float) -> None:
         """End series without news: their last count is written."""
         for key, known in list(self._series.items()):
-            if now_s - known.last_at_s <= FINISH_S:
+            if known.is_busy or now_s - known.last_at_s <= FINISH_S:
                 continue
             del self._series[key]
             if known.event.series is not None:
-                await self._write(known.event)
+                await self._write(known)
 
-    async def _write(self, event: Event) -> None:
+    async def _write(self, known: _Series) -> None:
+        """Write what there is of a series; whoever writes it already does that afterwards."""
+        known.is_stale = True
+        if known.is_busy:
+            return
+        known.is_busy = True
+        self._busy += 1
+        try:
+            while known.is_stale:
+                known.is_stale = False
+                await self._write_one(known.event)
+        finally:
+            self._busy -= 1
+            known.is_busy = False
+
+    async def _write_one(self, event: Event) -> None:
         """Write an event, again and again if that may help; give it up at last."""
         for tries_left in reversed(range(TRIES_MAX)):
             try:
@@ -217,6 +249,10 @@ class Recorder:
                 else:
                     self._statistics.failed += 1
                 return
+            except LeaseLost as error:
+                # Whoever leads now tells of what happens; that we stop is not for us to say.
+                _log.info("an event is not written any more", extra={"error": str(error)})
+                break
             except (Unreachable, OutcomeUnknown, ServerError, TooManyRequests, _Again) as error:
                 _log.info("an event is not written yet", extra={"error": str(error)})
             if tries_left:
@@ -282,10 +318,19 @@ class _Again(Exception):
 
 @dataclass
 class _Series:
-    """Events that are one to the reader; ``last_at_s`` is on the monotonic clock."""
+    """Events that are one to the reader.
+
+    Attributes:
+        event: As it is to be written.
+        last_at_s: When the last of them happened, on the monotonic clock.
+        is_busy: Somebody is writing it.
+        is_stale: It is not written as it is now.
+    """
 
     event: Event
     last_at_s: float
+    is_busy: bool = False
+    is_stale: bool = False
 
 
 def _reference(obj: KubernetesObject) -> ObjectReference:

@@ -12,9 +12,10 @@
             └─ breaks three times ────────►│ LIST by pages ├───────────────────►│           │
                                            └───────────────┘                    └───────────┘
 
-Whoever drives it asks for the next request (``ask``), hands over what comes (``received``,
-``listed``), and says how it ended (``ended``), which tells how long to wait. A watch that merely
-breaks is taken up again where it broke; only a position that the server has forgotten costs a list.
+Whoever drives it asks for the next request (``ask``), says that it was accepted (``accepted``),
+hands over what comes (``received``, ``listed``), and says how it ended (``ended``), which tells how
+long to wait. A watch that merely breaks is taken up again where it broke; only a position that the
+server has forgotten, or from which nothing can be read, costs a list.
 
 Source: client-go's tools/cache/reflector.go. *Differs:* a watch that ends with an error is resumed
 and not followed by a list; a list by pages is always the newest state, not one from some cache.
@@ -29,8 +30,8 @@ from typing import Any, Final, NamedTuple
 
 from mooring.client.backoff import Backoff
 from mooring.client.replica import OnChange, Replica
-from mooring.client.transport import StreamBroken
-from mooring.client.watch_events import EventReader, WatchEvent
+from mooring.client.transport import StreamBroken, StreamUnreadable
+from mooring.client.watch_events import EventReader, WatchEvent, identity
 from mooring.clock import Clock, Rng
 from mooring.errors import (
     ApiError,
@@ -42,7 +43,9 @@ from mooring.errors import (
     TooManyRequests,
     Unreachable,
 )
+from mooring.objects.decode import DecodedList
 from mooring.objects.kinds import Kind
+from mooring.objects.meta import key
 
 #: The server is asked to end a watch after a random time in between, so that clients spread.
 WATCH_S_MIN: Final = 300
@@ -57,7 +60,7 @@ STREAM_FAILURES_MAX: Final = 3
 #: Watches in a row that fail without an event, before the position itself is doubted.
 WATCH_FAILURES_MAX: Final = 3
 
-#: A watch that ends sooner and brought nothing is a failure: without a wait it would be a storm.
+#: A watch that ends sooner and brought nothing new is a failure: without a wait it were a storm.
 SHORT_WATCH_S: Final = 1.0
 
 PAGE_SIZE: Final = 500
@@ -97,6 +100,12 @@ class Listing:
         #: Key -> UID of those that are there but cannot be read.
         self.unreadable: dict[str, str] = {}
 
+    def take_in(self, page: DecodedList) -> None:
+        """Take in a page of a list."""
+        self.objects.update((key(item), item) for item in page.items)
+        lost = map(identity, page.rejected)
+        self.unreadable.update((who.key, who.uid) for who in lost)
+
     def apply(self, event: WatchEvent) -> None:
         """Take in an initial event, or one that happened meanwhile."""
         if event.type not in ("ADDED", "MODIFIED", "DELETED"):
@@ -123,7 +132,7 @@ class Reflector:
     Attributes:
         replica: The objects.
         has_synced: Whether a whole list was taken in; from then on the replica is only ever late.
-        last_error: Why the last request failed; None if it did not.
+        last_error: Why the last request failed; None as soon as one is accepted.
     """
 
     def __init__(self, kind: Kind, on_change: OnChange, *, clock: Clock, rng: Rng) -> None:
@@ -142,13 +151,13 @@ class Reflector:
         self._stream_failures = 0
         self._watch_failures = 0
         self._listing: Listing | None = None
-        self._n_events = 0
+        self._asked_version = ""
         self._asked_at_s = 0.0
 
     def ask(self) -> Ask:
         """The next request; from now on it is under way."""
         self._asked_at_s = self._clock.monotonic_s()
-        self._n_events = 0
+        self._asked_version = self.replica.version
         self._listing = None
         self._asked = self._mode
         if self._mode is Mode.LIST:
@@ -166,6 +175,10 @@ class Reflector:
             query.append(("resourceVersion", self.replica.version))
         return Ask(self._mode, tuple(query))
 
+    def accepted(self) -> None:
+        """The server says yes to the request: nothing is wrong now."""
+        self.last_error = None
+
     def received(self, lines: list[bytes]) -> Iterator[None]:
         """Take in lines of a stream; others may run whenever the iterator yields.
 
@@ -177,7 +190,6 @@ class Reflector:
             if not line:
                 continue
             event = self._reader.read(line)
-            self._n_events += 1
             if self._listing is None:
                 self._apply(event)
             elif event.ends_list:
@@ -206,12 +218,13 @@ class Reflector:
         self.last_error = error
         if error is None and self._asked is Mode.LIST:
             return 0.0
-        if self._n_events:
+        is_news = self.replica.version != self._asked_version
+        if is_news:
             self._watch_failures = 0
         if isinstance(error, Gone) or _is_too_large(error):
             return self._on_lost_version(error)
         if self._mode is Mode.WATCH:
-            return self._on_watch_end(error, lasted_s)
+            return self._on_watch_end(error, is_short=not is_news and lasted_s < SHORT_WATCH_S)
         if self._mode is Mode.STREAM:
             return self._on_stream_end(error)
         # The list by pages failed too: begin again with the way that costs the server least.
@@ -240,13 +253,16 @@ class Reflector:
             return self._wait_s(error) if was_unpaged else 0.0
         return self._wait_s(error) if was_lost else 0.0
 
-    def _on_watch_end(self, error: SchedulerError | None, lasted_s: float) -> float:
-        is_short = not self._n_events and lasted_s < SHORT_WATCH_S
+    def _on_watch_end(self, error: SchedulerError | None, *, is_short: bool) -> float:
+        if isinstance(error, StreamUnreadable):
+            # It would be unreadable again; a list takes us past it.
+            self._mode = Mode.STREAM
+            return self._wait_s(error)
         if error is None or isinstance(error, StreamBroken):
             if not is_short:
                 return 0.0
             _log.warning(
-                "a watch ended at once, without any event",
+                "a watch ended at once, without any news",
                 extra={"kind": self._kind.name, "version": self.replica.version},
             )
             return self._wait_s(error)

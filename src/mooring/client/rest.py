@@ -19,7 +19,7 @@ from mooring.client.answers import check, error_of, retry_after_s
 from mooring.client.fence import Fence, no_fence
 from mooring.client.paths import path_of
 from mooring.client.reading import TRIES_MAX, Reader, Sleep, as_kind, given
-from mooring.client.transport import JSON, Pool, Query, Transport
+from mooring.client.transport import JSON, Pool, Query, Request, Transport
 from mooring.clock import Rng
 from mooring.errors import ConfigError, OutcomeUnknown
 from mooring.objects.decode import decode, encode
@@ -228,15 +228,16 @@ class Client(Reader):
         for tries_left in reversed(range(tries)):
             # A request must not outlive the lease under which it was begun.
             left_s = self._fence()
-            response = await self.transport.request(
+            request = Request(
                 method,
                 path,
+                deadline_s=min(deadline_s, left_s),
                 query=query,
                 body=body,
                 headers={"content-type": content_type, "accept": JSON},
-                deadline_s=min(deadline_s, left_s),
                 pool=pool,
             )
+            response = await self.transport.request(request)
             asked_s = retry_after_s(response)
             if response.status in (429, 503) and asked_s is not None and tries_left:
                 await self._sleep(asked_s * (1 + 0.1 * self._rng.random()))

@@ -15,9 +15,10 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from mooring.errors import SchedulerError, Unreachable
+from mooring.errors import OutcomeUnknown, SchedulerError, Unreachable
 
 JSON: Final = "application/json"
 
@@ -25,8 +26,8 @@ JSON: Final = "application/json"
 #: managedFields and the frame come on top.
 LINE_BYTES_MAX: Final = 8 << 20
 
-#: A LIST of everything in a large cluster; more than that is paged.
-BODY_BYTES_MAX: Final = 512 << 20
+#: One answer: 500 objects of 128 KiB each, or 40 of the largest there are.
+BODY_BYTES_MAX: Final = 64 << 20
 
 Query = Sequence[tuple[str, str]]
 
@@ -38,6 +39,30 @@ class Pool(Enum):
     WRITE = "write"
     WATCH = "watch"
     LEASE = "lease"
+
+
+class Request(NamedTuple):
+    """What is asked of the API server.
+
+    Attributes:
+        method: GET, POST, PUT, PATCH, DELETE.
+        path: Beginning with "/", already quoted.
+        deadline_s: For all of it, from now on; of a stream, for the head of its answer.
+        query: Names and values, not yet quoted.
+        body: Sent as it is.
+        headers: Beside those that the transport adds by itself.
+        pool: Whose connections to use; a stream always has those for watches.
+        bytes_max: Of the answer; a longer one is broken off.
+    """
+
+    method: str
+    path: str
+    deadline_s: float
+    query: Query = ()
+    body: bytes = b""
+    headers: Mapping[str, str] = MappingProxyType({})
+    pool: Pool = Pool.READ
+    bytes_max: int = BODY_BYTES_MAX
 
 
 class Response(NamedTuple):
@@ -76,53 +101,31 @@ class StreamBroken(SchedulerError):
     """A stream ended without its end: what was read so far is valid, more may have been sent."""
 
 
+class StreamUnreadable(StreamBroken):
+    """A stream was broken off by us: it would be the same again from the same position."""
+
+
+class AnswerTooLong(OutcomeUnknown):
+    """An answer was broken off by us, since it is longer than its request allows."""
+
+
 class Transport(Protocol):
     """What the client needs of a network."""
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        deadline_s: float,
-        pool: Pool = Pool.READ,
-    ) -> Response:
+    async def request(self, request: Request) -> Response:
         """Send a request and read the whole answer.
-
-        Args:
-            method: GET, POST, PUT, PATCH, DELETE.
-            path: Beginning with "/", already quoted.
-            query: Names and values, not yet quoted.
-            body: Sent as it is.
-            headers: Beside those that the transport adds by itself.
-            deadline_s: For all of it, from now on.
-            pool: Whose connections to use.
 
         Raises:
             Unreachable: it surely did not happen.
-            OutcomeUnknown: it was sent, and no whole answer came.
+            OutcomeUnknown: it was sent, and no whole answer came in time.
         """
         ...
 
-    def stream(
-        self,
-        path: str,
-        *,
-        query: Query = (),
-        headers: Mapping[str, str] | None = None,
-        connect_s: float,
-        idle_s: float,
-    ) -> AbstractAsyncContextManager[Stream]:
+    def stream(self, request: Request, *, idle_s: float) -> AbstractAsyncContextManager[Stream]:
         """GET something that does not end by itself.
 
         Args:
-            path: As in ``request``.
-            query: As in ``request``.
-            headers: As in ``request``.
-            connect_s: How long the head of the answer may take.
+            request: Its deadline is that of the answer's head.
             idle_s: How long it may be silent afterwards before it counts as broken.
 
         Raises:
@@ -131,7 +134,7 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give back all connections; what is under way is broken off."""
+        """Give back all connections; what is under way over the network is broken off."""
         ...
 
 
@@ -155,62 +158,56 @@ class InProcessTransport:
         self._headers = dict(headers or {})
         self._is_closed = False
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        deadline_s: float,
-        pool: Pool = Pool.READ,
-    ) -> Response:
-        """As ``Transport.request``; nothing can get lost on this way."""
-        del deadline_s, pool  # there is no network to wait for
-        status, answered, content = await self._ask(method, path, query, headers, body)
-        if isinstance(content, bytes):
-            return Response(status, answered, content)
-        return Response(status, answered, b"".join([chunk async for chunk in content]))
+    async def request(self, request: Request) -> Response:
+        """As ``Transport.request``; nothing gets lost on this way, but it may take too long."""
+        try:
+            async with asyncio.timeout(request.deadline_s):
+                status, headers, content = await self._ask(request)
+                if not isinstance(content, bytes):
+                    content = b"".join([chunk async for chunk in content])
+        except TimeoutError as error:
+            told = f"{request.method} {request.path}: no answer in {request.deadline_s:g} s"
+            raise OutcomeUnknown(told) from error
+        if len(content) > request.bytes_max:
+            told = f"{request.method} {request.path}: more than {request.bytes_max} bytes"
+            raise AnswerTooLong(told)
+        return Response(status, headers, content)
 
     @asynccontextmanager
-    async def stream(
-        self,
-        path: str,
-        *,
-        query: Query = (),
-        headers: Mapping[str, str] | None = None,
-        connect_s: float,
-        idle_s: float,
-    ) -> AsyncIterator[Stream]:
+    async def stream(self, request: Request, *, idle_s: float) -> AsyncIterator[Stream]:
         """As ``Transport.stream``."""
-        del connect_s
-        status, answered, content = await self._ask("GET", path, query, headers, b"")
+        try:
+            async with asyncio.timeout(request.deadline_s):
+                status, headers, content = await self._ask(request)
+        except TimeoutError as error:
+            told = f"GET {request.path}: no answer in {request.deadline_s:g} s"
+            raise Unreachable(told) from error
         chunks = _once(content) if isinstance(content, bytes) else content
         try:
-            yield ChunkedStream(status, answered, chunks, idle_s=idle_s)
+            yield ChunkedStream(status, headers, chunks, idle_s=idle_s)
         finally:
             close = getattr(chunks, "aclose", None)
             if close is not None:
                 await close()
 
     async def close(self) -> None:
-        """Nothing can be asked any more."""
+        """Nothing can be asked any more; what is under way ends by itself."""
         self._is_closed = True
 
     async def _ask(
-        self,
-        method: str,
-        path: str,
-        query: Query,
-        headers: Mapping[str, str] | None,
-        body: bytes,
+        self, request: Request
     ) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
         if self._is_closed:
             raise Unreachable("the transport is closed")
-        return await self._handler(
-            method, path, list(query), {**self._headers, **(headers or {})}, body
-        )
+        method, path, query = request.method, request.path, list(request.query)
+        headers = {**self._headers, **request.headers}
+        status, answered, content = await self._handler(method, path, query, headers, request.body)
+        return status, lower_names(answered), content
+
+
+def lower_names(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers with their names in lower case."""
+    return {name.lower(): value for name, value in headers.items()}
 
 
 async def _once(content: bytes) -> AsyncIterator[bytes]:
@@ -244,7 +241,7 @@ class ChunkedStream:
             pending.append(first)
             pending_bytes += len(first)
             if pending_bytes > self._line_bytes_max:
-                raise StreamBroken(f"a line is longer than {self._line_bytes_max} bytes")
+                raise StreamUnreadable(f"a line is longer than {self._line_bytes_max} bytes")
             if not rest:
                 continue
             last = rest.pop()

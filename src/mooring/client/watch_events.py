@@ -1,4 +1,4 @@
-"""What the lines of a watch say, and the items of a list that could not be read.
+"""What the lines of a watch say, and who an object is that cannot be read.
 
 A watch is a stream of lines ``{"type": "ADDED", "object": {...}}``. The fast way reads such a line
 in one typed pass. Whatever does not go that way is looked at piece by piece: an ERROR is raised, an
@@ -12,10 +12,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mooring.client.answers import error_in_stream
-from mooring.client.transport import StreamBroken
+from mooring.client.transport import StreamUnreadable
 from mooring.errors import ConfigError
 from mooring.objects.decode import decode
 from mooring.objects.kinds import Kind
+from mooring.objects.quantity_check import first_bad_quantity
 
 #: On the bookmark that ends the initial events of a watch.
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -68,10 +69,6 @@ class _Skeleton(msgspec.Struct):
     metadata: _Metadata | None = None
 
 
-class _RawItems(msgspec.Struct):
-    items: tuple[msgspec.Raw, ...] | None = None
-
-
 class EventReader:
     """Reads the lines of watches on one kind."""
 
@@ -88,7 +85,7 @@ class EventReader:
 
         Raises:
             ApiError: it is of type ERROR; Gone if the position is not kept any more.
-            StreamBroken: it is not an event.
+            StreamUnreadable: it is not an event.
         """
         try:
             found: Any = self._decoder.decode(line)
@@ -101,6 +98,7 @@ class EventReader:
             and metadata.name
             and obj.kind == kind.name
             and obj.api_version == kind.api_version
+            and first_bad_quantity(obj) is None
         ):
             key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
             return WatchEvent(found.type, key, metadata.uid, metadata.resource_version, obj)
@@ -110,7 +108,7 @@ class EventReader:
         try:
             event = self._raw_decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise StreamBroken(f"a line of the watch is not an event: {error}") from None
+            raise StreamUnreadable(f"a line of the watch is not an event: {error}") from None
         content = bytes(event.object)
         if event.type == "ERROR":
             raise error_in_stream(content)
@@ -133,21 +131,6 @@ def identity(content: bytes) -> Identity:
     name, namespace = metadata.name or "", metadata.namespace or ""
     key = f"{namespace}/{name}" if namespace else name
     return Identity(key, metadata.uid or "", metadata.resource_version or "")
-
-
-def unreadable(body: bytes, kind: Kind) -> list[Identity]:
-    """Those items of a list response that are not objects of ``kind``."""
-    try:
-        items = msgspec.json.decode(body, type=_RawItems).items or ()
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return []
-    found = []
-    for item in items:
-        try:
-            decode(bytes(item), kind)
-        except ConfigError:
-            found.append(identity(bytes(item)))
-    return found
 
 
 def _bookmark(content: bytes) -> WatchEvent:

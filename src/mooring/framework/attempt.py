@@ -59,6 +59,17 @@ class Attempt:
         outside = sum(self.refusals.refused_by[row] in (0, NOT_VISITED) for row in self.extra)
         return self.refusals.refused_count() + outside
 
+    def next_start_index(self, otherwise: int) -> int:
+        """Where the next walk begins: past the nodes that this one looked at.
+
+        ``otherwise`` if none were. So it goes after an error too: else one broken node would be met
+        first for ever.
+        """
+        node_count = len(self.snapshot.nodes)
+        if self.refusals is None or not node_count:
+            return otherwise
+        return (self.start_index + self.refusals.count + self.refused_count()) % node_count
+
     def rejected(self) -> dict[str, Rejection]:
         """Node name -> why it was ruled out, for every node that was."""
         names = self.snapshot.nodes.names

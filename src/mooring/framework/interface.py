@@ -42,7 +42,7 @@ the state for such a view, or ``add_pod``/``remove_pod`` change a state for one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -61,6 +61,7 @@ from mooring.framework.verdict import (
     Wait,
 )
 from mooring.framework.view import NodeView
+from mooring.framework.waiting import WaitingPod
 from mooring.state.changes import Change
 from mooring.state.pods import PodInfo
 
@@ -101,6 +102,10 @@ class QueueSort(Plugin, Protocol):
 
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
         """Whether ``a`` is tried before ``b``."""
+        ...
+
+    def sort_key(self, pod: QueuedPod) -> Any:
+        """The same order as a key, if there is one (optional): comparing keys is far quicker."""
         ...
 
 
@@ -269,6 +274,22 @@ class Handle(Protocol):
         """A number in [0, 1) from the run's seeded generator."""
         ...
 
+    def waiting_pod(self, uid: str) -> WaitingPod | None:
+        """The pod with this UID, if Permit holds it back: ``allow`` or ``reject`` it."""
+        ...
+
+    def waiting_pods(self) -> Iterable[WaitingPod]:
+        """All pods that Permit holds back, in the order in which they began to wait."""
+        ...
+
+    def activate(self, *uids: str) -> None:
+        """Try these pods now, if they wait in the queue; unknown ones are passed over."""
+        ...
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once, ``delay_s`` seconds from now, between two attempts."""
+        ...
+
     async def bind(self, pod: PodInfo, node_name: str) -> None:
         """Bind the pod (with its UID) to the node.
 
@@ -310,6 +331,7 @@ EXTENSION_POINTS: dict[str, tuple[str, ...]] = {
 #: Methods beside the extension points, with their parameters.
 COMPANIONS: dict[str, tuple[str, ...]] = {
     "sign": ("pod",),
+    "sort_key": ("pod",),
     "events": (),
     "filter_node": ("cycle", "node"),
     "score_node": ("cycle", "node"),

@@ -25,6 +25,7 @@ from mooring.errors import ConfigError, SchedulerError
 from mooring.framework.checks import check_plugin
 from mooring.framework.interface import EXTENSION_POINTS, Handle
 from mooring.framework.runner import Framework, Profile
+from mooring.framework.waiting import WaitingPods
 
 ENTRY_POINT_GROUP = "mooring.plugins"
 
@@ -162,6 +163,7 @@ def build(
     extra: Iterable[Any] = (),
     percentage_of_nodes_to_score: int | None = None,
     share_answers: bool = True,
+    waiting: WaitingPods | None = None,
 ) -> Framework:
     """The framework of one profile.
 
@@ -188,7 +190,7 @@ def build(
             by_method[method] = [plugin for plugin in running if hasattr(plugin, method)]
     _check_counts(profile, by_method)
     spec = Profile(profile.scheduler_name or "", by_method, weights, percentage_of_nodes_to_score)
-    return Framework(spec, clock=clock, share_answers=share_answers)
+    return Framework(spec, clock=clock, share_answers=share_answers, waiting=waiting)
 
 
 def _create(

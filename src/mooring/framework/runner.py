@@ -62,15 +62,22 @@ class Framework:
     Example: see ``mooring.sim.driver``, which is the whole of a scheduler without an API server.
     """
 
-    def __init__(self, profile: Profile, *, clock: Clock, share_answers: bool = True) -> None:
-        """Take the plugins of ``profile``.
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        clock: Clock,
+        share_answers: bool = True,
+        waiting: WaitingPods | None = None,
+    ) -> None:
+        """Take the plugins of ``profile``; ``waiting`` is shared by the profiles of a scheduler.
 
         ``share_answers`` False asks every plugin about every node for every pod: the slow twin
         that the tests hold the fast path against.
         """
         self.profile = profile
         self.timings = Timings()
-        self.waiting = WaitingPods()
+        self.waiting = waiting if waiting is not None else WaitingPods()
         self.filters = tuple(self.plugins("filter"))
         self.scorers = tuple(self.plugins("score"))
         self._clock = clock
@@ -101,13 +108,42 @@ class Framework:
 
     # -- before the queue -------------------------------------------------------------------------
 
-    def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """The first refusal to let the pod into the queue; None = let it in."""
-        for plugin in self.plugins("pre_enqueue"):
+    def pre_enqueue(self, pod: PodInfo, *, first: str = "") -> Status | None:
+        """The first refusal to let the pod into the queue; None = let it in.
+
+        The plugin called ``first`` is asked before the others: it refused last time.
+
+        Raises:
+            PluginError: if a plugin failed.
+        """
+        plugins = self.plugins("pre_enqueue")
+        if first:
+            plugins = sorted(plugins, key=lambda plugin: plugin.name != first)
+        for plugin in plugins:
             status = self.call(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
             if status is not None:
                 return self.status_of(plugin, "PreEnqueue", status)
         return None
+
+    def sort_key(self) -> Callable[[Any], Any] | None:
+        """The queue's order as a key, if the QueueSort plugin has one."""
+        (plugin,) = self.plugins("less")
+        key: Callable[[Any], Any] | None = getattr(plugin, "sort_key", None)
+        return key
+
+    def rejecting_plugins(self) -> list[Any]:
+        """Every plugin that can refuse a pod, once: those whose events can wake it."""
+        found = {
+            plugin.name: plugin
+            for point in ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
+            for plugin in self.plugins(point)
+        }
+        return list(found.values())
+
+    def fragment(self, plugin: str, pod: PodInfo) -> Hashable | None:
+        """What ``plugin`` reads of the pod; None = it does not say."""
+        (fragments, sharing) = self._signature(pod)
+        return dict(fragments)[plugin] if plugin in sharing else None
 
     def less(self, a: Any, b: Any) -> bool:
         """Whether ``a`` is tried before ``b``."""
@@ -153,9 +189,9 @@ class Framework:
         """Number and columns read, for those score plugins that share their answers."""
         return [reader for name, reader in self._score_readers if name in sharing]
 
-    def _signature(self, pod: PodInfo) -> tuple[Hashable, frozenset[str]]:
+    def _signature(self, pod: PodInfo) -> tuple[tuple[tuple[str, Hashable], ...], frozenset[str]]:
         if pod.signature is not None and pod.signature[0] is self:
-            known: tuple[Hashable, frozenset[str]] = pod.signature[1]
+            known: tuple[tuple[tuple[str, Hashable], ...], frozenset[str]] = pod.signature[1]
             return known
         fragments = {}
         for plugin in self._sharers:

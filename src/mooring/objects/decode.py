@@ -17,6 +17,7 @@ import msgspec
 from mooring.errors import ConfigError
 from mooring.objects.kinds import Kind, kind_named
 from mooring.objects.nulls import without_nulls
+from mooring.objects.quantity_check import first_bad_quantity
 
 #: Errors of a list that are kept: enough to see a pattern, not enough to fill a log.
 ERRORS_KEPT_MAX: Final = 8
@@ -42,6 +43,7 @@ class DecodedList(msgspec.Struct, frozen=True):
         continue_: The token for the next page, "" on the last one.
         malformed: How many objects could not be read; they are missing from ``items``.
         errors: What was wrong with the first of them.
+        rejected: The JSON texts of those that could not be read, all of them.
     """
 
     items: tuple[Any, ...] = ()
@@ -49,6 +51,7 @@ class DecodedList(msgspec.Struct, frozen=True):
     continue_: str = ""
     malformed: int = 0
     errors: tuple[ConfigError, ...] = ()
+    rejected: tuple[bytes, ...] = ()
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -146,27 +149,26 @@ def _decode_one_by_one(data: bytes, kind: Kind) -> DecodedList:
     whole = _parsed(data, _RawList)
     items: list[Any] = []
     errors: list[ConfigError] = []
-    n_malformed = 0
+    rejected: list[bytes] = []
     for index, raw in enumerate(whole.items or ()):
         try:
             items.append(decode(bytes(raw), kind))
         except ConfigError as error:
-            n_malformed += 1
+            rejected.append(bytes(raw))
             if len(errors) < ERRORS_KEPT_MAX:
                 errors.append(_moved(error, f"items[{index}]"))
-    return _decoded(tuple(items), whole.metadata, n_malformed, tuple(errors))
+    return _decoded(tuple(items), whole.metadata, tuple(errors), tuple(rejected))
 
 
 def _decoded(
     items: tuple[Any, ...],
     metadata: _ListMeta | None,
-    malformed: int = 0,
     errors: tuple[ConfigError, ...] = (),
+    rejected: tuple[bytes, ...] = (),
 ) -> DecodedList:
     found = metadata or _ListMeta()
-    return DecodedList(
-        items, found.resource_version or "", found.continue_ or "", malformed, errors
-    )
+    version, token = found.resource_version or "", found.continue_ or ""
+    return DecodedList(items, version, token, len(rejected), errors, rejected)
 
 
 def _kind(kind: Kind | str) -> Kind:
@@ -189,13 +191,16 @@ def _list_decoder(kind: Kind) -> msgspec.json.Decoder[Any]:
 
 
 def _checked(found: Any, kind: Kind) -> Any:
-    """The object, if it says that it is of this kind (or nothing) and has a name."""
+    """The object, if it says that it is of this kind (or nothing), has a name, and real amounts."""
     if found.kind != kind.name:
         raise ConfigError(f"must be {kind.name}", path="kind", value=found.kind)
     if found.api_version != kind.api_version:
         raise ConfigError(f"must be {kind.api_version}", path="apiVersion", value=found.api_version)
     if not found.metadata.name:
         raise ConfigError("must not be empty", path="metadata.name", value=found.metadata.name)
+    bad = first_bad_quantity(found)
+    if bad is not None:
+        raise ConfigError("is not a quantity", path=bad.path, value=bad.value)
     return found
 
 

@@ -23,14 +23,16 @@ _QUANTITY = (
     r"|\.?(?:[numkMGTPE]|[KMGT]i)?)\s*+\Z"
 )
 
-#: A quantity as it stands on the wire: JSON allows a bare number where a string is usual.
+#: A quantity as it stands on the wire: JSON allows a bare number where a string is usual. For
+#: fields of kinds that are few; those of a ``ResourceList`` are checked by ``quantity_check``.
 RawQuantity: TypeAlias = Annotated[str, msgspec.Meta(pattern=_QUANTITY)] | int | float
 
 #: Anything that JSON can say; handed through as it came.
 AnyJson: TypeAlias = Any
 
 #: Resource name -> quantity, as in ``requests``, ``limits``, ``capacity`` and ``allocatable``.
-ResourceList: TypeAlias = dict[str, RawQuantity]
+#: Without the pattern, which takes the decoder as long as all the rest of a pod.
+ResourceList: TypeAlias = dict[str, str | int | float]
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False, omit_defaults=True):

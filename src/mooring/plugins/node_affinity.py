@@ -158,7 +158,7 @@ class NodeAffinity:
     def events(self) -> list[ClusterEventWithHint]:
         """A node that matches, and did not before."""
         node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
-        return [ClusterEventWithHint(node, self._after_node_change)]
+        return [ClusterEventWithHint(node, self._after_node_change, pure=True)]
 
     def _after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:
         """Whether the node meets the added affinity and the pod's own now, and did not before.

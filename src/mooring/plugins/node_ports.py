@@ -48,7 +48,7 @@ class NodePorts:
         """
         deleted = ClusterEvent(EventResource.POD, ActionType.DELETE)
         return [
-            ClusterEventWithHint(deleted, _after_pod_deleted),
+            ClusterEventWithHint(deleted, _after_pod_deleted, pure=True),
             ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD)),
         ]
 

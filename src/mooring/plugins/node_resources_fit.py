@@ -121,13 +121,15 @@ class NodeResourcesFit:
 
     def events(self) -> list[ClusterEventWithHint]:
         """A pod leaves or shrinks, a node comes or grows, a device class stands for a resource."""
-        pod = ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
+        gone = ClusterEvent(EventResource.POD, ActionType.DELETE)
+        shrunk = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_SCALE_DOWN)
         node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         device_class = ClusterEvent(EventResource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE)
         return [
-            ClusterEventWithHint(pod, _after_pod_change),
-            ClusterEventWithHint(node, self._after_node_change),
-            ClusterEventWithHint(device_class, _after_device_class_change),
+            ClusterEventWithHint(gone, _after_pod_change, pure=True),
+            ClusterEventWithHint(shrunk, _after_pod_change),
+            ClusterEventWithHint(node, self._after_node_change, pure=True),
+            ClusterEventWithHint(device_class, _after_device_class_change, pure=True),
         ]
 
     def _after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:

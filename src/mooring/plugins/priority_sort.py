@@ -18,3 +18,7 @@ class PrioritySort:
         if a.pod.priority != b.pod.priority:
             return a.pod.priority > b.pod.priority
         return a.timestamp_s < b.timestamp_s
+
+    def sort_key(self, pod: QueuedPod) -> tuple[int, float]:
+        """``less`` as a key."""
+        return -pod.pod.priority, pod.timestamp_s

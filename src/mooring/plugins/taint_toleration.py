@@ -75,7 +75,7 @@ class TaintToleration:
         node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
         toleration = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_TOLERATION)
         return [
-            ClusterEventWithHint(node, _after_node_change),
+            ClusterEventWithHint(node, _after_node_change, pure=True),
             ClusterEventWithHint(toleration, _after_toleration),
         ]
 

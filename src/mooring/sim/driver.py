@@ -19,14 +19,13 @@ from mooring.framework import (
     Framework,
     Placement,
     binding,
-    check_plugin,
 )
 from mooring.framework.post_filter import post_filter
-from mooring.framework.registry import Registry, build, load_plugin
 from mooring.framework.verdict import Status
 from mooring.framework.waiting import WaitingPod
 from mooring.objects import Pod
 from mooring.plugins import IN_TREE
+from mooring.profiles import load_profiles
 from mooring.sim.cluster import Cluster
 from mooring.sim.offline import OfflineHandle, run_to_end
 from mooring.sim.outcome import Outcome
@@ -76,8 +75,13 @@ class Driver(Cluster):
         self._settled: list[Outcome] = []
         if node_order is not None:
             self.check_order(node_order)
-        self._frameworks = _load(
-            config or default_configuration(), plugins, self.handle, clock, share_answers
+        self._frameworks = load_profiles(
+            config or default_configuration(),
+            self.handle,
+            clock=clock,
+            waiting=self.handle.waiting,
+            plugins=plugins,
+            share_answers=share_answers,
         )
 
     # -- what is there ------------------------------------------------------------------------
@@ -153,10 +157,7 @@ class Driver(Cluster):
 
         So it goes after an error too: else one broken node would be met first for ever.
         """
-        node_count = len(self.nodes)
-        if attempt.refusals is not None and node_count:
-            looked_at = attempt.refusals.count + attempt.refused_count()
-            self.next_start_index = (attempt.start_index + looked_at) % node_count
+        self.next_start_index = attempt.next_start_index(self.next_start_index)
 
     # -- carrying out ---------------------------------------------------------------------------
 
@@ -192,6 +193,7 @@ class Driver(Cluster):
         self._finish_waits()
         while self._held:
             next_s = min(waiting.deadline_s for _, waiting in self._held.values())
+            next_s = min(next_s, self.handle.next_call_s())
             self.time.advance(max(0.0, next_s - self.time.monotonic_s()))
             self._finish_waits()
         settled, self._settled = self._settled, []
@@ -251,8 +253,8 @@ class Driver(Cluster):
         What one pod's end makes plugins say may end another one's wait.
         """
         while True:
-            for framework in self._frameworks.values():
-                framework.waiting.expire(self.time.monotonic_s())
+            self.handle.call_due()
+            self.handle.waiting.expire(self.time.monotonic_s())
             over = [uid for uid, (_, waiting) in self._held.items() if waiting.verdict is not None]
             if not over:
                 return
@@ -263,7 +265,7 @@ class Driver(Cluster):
     def _finish(self, outcome: Outcome, waiting: WaitingPod) -> Outcome:
         """What follows when a pod's wait in Permit is over."""
         cycle, framework, node = _parts(outcome)
-        framework.waiting.remove(cycle.pod.uid)
+        self.handle.waiting.remove(cycle.pod.uid)
         answer: Diagnosis | Status | SchedulerError | None
         try:
             verdict = waiting.verdict
@@ -282,35 +284,6 @@ class Driver(Cluster):
         self.cache.confirm(cycle.pod.uid)
         binding.post_bind(framework, cycle, node)
         return outcome
-
-
-def _load(
-    config: KubeSchedulerConfiguration,
-    plugins: Sequence[str | Any],
-    handle: OfflineHandle,
-    clock: Clock,
-    share_answers: bool,
-) -> dict[str, Framework]:
-    """SchedulerName -> Framework, with the ``plugins`` in each of them."""
-    registry = Registry(IN_TREE)
-    extra = [
-        load_plugin(found, handle) if isinstance(found, str) else check_plugin(found)
-        for found in plugins
-    ]
-    frameworks = {}
-    for profile in config.profiles:
-        own = profile.percentage_of_nodes_to_score
-        percentage = own if own is not None else config.percentage_of_nodes_to_score or None
-        frameworks[profile.scheduler_name or ""] = build(
-            profile,
-            registry,
-            handle,
-            clock=clock,
-            extra=extra,
-            percentage_of_nodes_to_score=percentage,
-            share_answers=share_answers,
-        )
-    return frameworks
 
 
 def _parts(outcome: Outcome) -> tuple[Cycle, Framework, str]:

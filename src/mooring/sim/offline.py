@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from mooring.clock import Rng, VirtualClock
 from mooring.errors import PluginError
+from mooring.framework.waiting import WaitingPod, WaitingPods
 from mooring.state import Cache, PodInfo, Snapshot
 
 
@@ -20,6 +24,10 @@ class OfflineHandle:
         self._cache = cache
         self._clock = clock
         self._rng = rng
+        self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        #: The pods that Permit holds back.
+        self.waiting = WaitingPods()
 
     @property
     def snapshot(self) -> Snapshot:
@@ -33,6 +41,31 @@ class OfflineHandle:
     def random(self) -> float:
         """From the run's seeded generator."""
         return self._rng.random()
+
+    def waiting_pod(self, uid: str) -> WaitingPod | None:
+        """The pod with this UID, if Permit holds it back."""
+        return self.waiting.get(uid)
+
+    def waiting_pods(self) -> Iterable[WaitingPod]:
+        """All pods that Permit holds back."""
+        return self.waiting
+
+    def activate(self, *uids: str) -> None:
+        """There is no queue."""
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        """On the virtual clock: when the driver lets time pass."""
+        due_s = self._clock.monotonic_s() + delay_s
+        heapq.heappush(self._later, (due_s, next(self._numbers), callback))
+
+    def next_call_s(self) -> float:
+        """When the next ``call_later`` is due; infinity if there is none."""
+        return self._later[0][0] if self._later else math.inf
+
+    def call_due(self) -> None:
+        """Make the calls whose time has come."""
+        while self._later and self._later[0][0] <= self._clock.monotonic_s():
+            heapq.heappop(self._later)[2]()
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
         """There is nobody to tell."""

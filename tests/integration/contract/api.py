@@ -184,9 +184,14 @@ class Tokens:
             found = {
                 name: self.replaced(below, name)
                 for name, below in value.items()
-                if name not in ("managedFields", "selfLink")
+                if name != "selfLink"
             }
             return {name: below for name, below in found.items() if name != "finalizers" or below}
+        if field == "managedFields" and isinstance(value, list):
+            # They stand in the order of their times, whose second may be another one by chance.
+            value = sorted(
+                value, key=lambda entry: json.dumps({**entry, "time": ""}, sort_keys=True)
+            )
         if field == "finalizers" and isinstance(value, list):
             # The embedded server has no controller that would take these two away again.
             return [name for name in value if name not in PROTECTIONS]

@@ -14,8 +14,9 @@ import pytest
 
 from mooring.testing.controlplane import Access
 from tests.integration.contract.api import Api
+from tests.integration.contract.scenario import SCENARIO_FILES
 
-for _name in ("objects", "scheduling", "lists", "changes", "kinds", "pods"):
+for _name in SCENARIO_FILES:
     pytest.register_assert_rewrite(f"tests.integration.contract.scenarios_{_name}")
 
 

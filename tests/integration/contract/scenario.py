@@ -11,7 +11,20 @@ from tests.integration.contract.api import Api
 
 Scenario = Callable[[Api, str], None]
 
-#: Name -> scenario, in the order of the files.
+#: In this order; the order of scenarios is that of their files.
+SCENARIO_FILES = (
+    "objects",
+    "scheduling",
+    "lists",
+    "changes",
+    "kinds",
+    "pods",
+    "managers",
+    "subresources",
+    "faults",
+    "requests",
+)
+#: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}
 
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from tests.integration.contract.api import Api
-from tests.integration.contract.scenario import SCENARIOS
+from tests.integration.contract.scenario import SCENARIO_FILES, SCENARIOS
 
-for _name in ("objects", "scheduling", "lists", "changes", "kinds", "pods"):
+for _name in SCENARIO_FILES:
     importlib.import_module(f"tests.integration.contract.scenarios_{_name}")
 
 every_scenario = pytest.mark.parametrize("name", list(SCENARIOS))

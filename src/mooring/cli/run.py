@@ -1,0 +1,92 @@
+"""``mooring run``: schedule the pods of a real cluster, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.clock import SystemClock, seeded_random
+from mooring.config import default_configuration, load
+
+if TYPE_CHECKING:
+    from mooring.client.kubeconfig import Access
+    from mooring.config import KubeSchedulerConfiguration
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.command("run")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Where the cluster is and who we are; without it $KUBECONFIG, ~/.kube/config, or the "
+    "service account of the pod that this runs in.",
+)
+@click.option("--context", metavar="NAME", help="A context of the kubeconfig; by default its own.")
+@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration, as kube-scheduler's.")
+@click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="MODULE:ATTRIBUTE",
+    help="A further plugin for every profile; may be given several times.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS, case_sensitive=False),
+    default="info",
+    show_default=True,
+    help="What to write to stderr.",
+)
+def command(
+    kubeconfig: str | None,
+    context: str | None,
+    config: str | None,
+    plugins: tuple[str, ...],
+    log_level: str,
+) -> None:
+    """Schedule the pods of a cluster.
+
+    Pods whose schedulerName is that of a profile are placed; all others are left alone. Interrupt
+    it, or send SIGTERM: bindings under way are finished first.
+    """
+    from mooring.apiserver.loop import fresh_seed, loop_factory
+    from mooring.client.kubeconfig import find_access
+    from mooring.log import configure
+
+    configure(log_level.upper())
+    configuration = load(config) if config is not None else default_configuration()
+    path = kubeconfig or configuration.client_connection.kubeconfig or None
+    access = find_access(path, context=context, environment=os.environ)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_run(access, configuration, plugins, fresh_seed()))
+
+
+async def _run(
+    access: Access, config: KubeSchedulerConfiguration, plugins: tuple[str, ...], seed: int
+) -> None:
+    from mooring.client import Client
+    from mooring.client.auth import connect
+    from mooring.service import Service, ServiceOptions
+
+    clock, rng = SystemClock(), seeded_random(seed)
+    transport = connect(access, clock=clock, environment=os.environ)
+    try:
+        service = Service(
+            Client(transport, rng=rng),
+            config,
+            clock=clock,
+            rng=rng,
+            options=ServiceOptions(plugins=plugins, instance=os.uname().nodename),
+        )
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, service.stop)
+        names = ", ".join(service.profiles)
+        click.echo(f"mooring run: scheduling for {names} on {access.server}", err=True)
+        await service.run()
+    finally:
+        await transport.close()

@@ -1,0 +1,242 @@
+"""``mooring start``: an API server, a cluster and a scheduler in one process, to be looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+import msgspec
+
+from mooring.clock import Clock, SystemClock, seeded_random
+from mooring.config import load
+from mooring.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mooring.config import KubeSchedulerConfiguration
+    from mooring.sim.seeding import Seed
+    from mooring.sim.tracking import Tracker
+    from mooring.sim.workload import Workload
+    from mooring.sim.world import World
+
+KUBECONFIG = "mooring.kubeconfig"
+
+
+class Options(NamedTuple):
+    """What was asked for."""
+
+    port: int
+    kubeconfig: Path
+    once: bool
+    virtual: bool
+    kubelets: bool
+    output: str
+
+
+@click.command("start")
+@click.option(
+    "--cluster",
+    multiple=True,
+    metavar="FILE",
+    help="Nodes and all else: YAML, JSON, a folder, or openb:LIST. Default: openb:gpu.",
+)
+@click.option(
+    "--pods",
+    multiple=True,
+    metavar="FILE",
+    help="Pods to place, the same way. Default: the cluster's pending pods, or openb:default.",
+)
+@click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration.")
+@click.option("--plugin", "plugins", multiple=True, metavar="MODULE:ATTRIBUTE")
+@click.option("--seed", default=0, show_default=True, help="For whatever is left to chance.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="On 127.0.0.1; 0 = any that is free."
+)
+@click.option(
+    "--kubeconfig-out",
+    "kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=KUBECONFIG,
+    show_default=True,
+    metavar="FILE",
+    help="Where to write the administrator's kubeconfig; only you can read it.",
+)
+@click.option("--kubelets", is_flag=True, help="Bound pods become Running.")
+@click.option("--once", is_flag=True, help="End when every pod is settled, and tell how it went.")
+@click.option(
+    "--virtual", is_flag=True, help="As --once, on virtual time and without a network: repeatable."
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
+def command(
+    cluster: tuple[str, ...],
+    pods: tuple[str, ...],
+    config_file: str | None,
+    plugins: tuple[str, ...],
+    seed: int,
+    port: int,
+    kubeconfig: Path,
+    kubelets: bool,
+    once: bool,
+    virtual: bool,
+    output: str,
+) -> None:
+    """Start a cluster in memory and schedule its pods, while kubectl looks on.
+
+    Without files it takes the openb trace: 1 213 nodes and 8 152 pods of a real GPU cluster.
+    """
+    if output == "json" and not (once or virtual):
+        raise click.UsageError("-o json goes with --once: what never ends has no summary")
+    from mooring.sim.not_built import notes
+    from mooring.sim.workload import read_workload
+
+    workload = read_workload(cluster, pods)
+    config = load(config_file) if config_file else None
+    for note in notes(config, workload.pods, {}):
+        click.echo(f"mooring start: note: {note}", err=True)
+    seeds = _seeds(workload, [*cluster, *pods])
+    options = Options(port, kubeconfig.absolute(), once or virtual, virtual, kubelets, output)
+    with asyncio.Runner(loop_factory=_loop_factory(virtual)) as runner:
+        runner.run(_start(workload, seeds, config, plugins, seed, options))
+
+
+def _loop_factory(virtual: bool) -> Any:
+    if virtual:
+        from mooring.sim.loop import VirtualLoop
+
+        return VirtualLoop
+    from mooring.apiserver.loop import loop_factory
+
+    return loop_factory()
+
+
+def _seeds(workload: Workload, sources: list[str]) -> list[Seed]:
+    """Every object as it was written; those of the trace as they are made."""
+    from mooring.sim.seeding import seeds_of_files, seeds_of_objects
+    from mooring.sim.workload import OPENB_PREFIX
+
+    files = [source for source in sources if not source.startswith(OPENB_PREFIX)]
+    if not files:
+        return seeds_of_objects([*workload.objects, *workload.pending])
+    written = seeds_of_files(files)
+    known = {(seed.kind, seed.metadata.get("name")) for seed in written}
+    made = seeds_of_objects([*workload.objects, *workload.pending])
+    return written + [seed for seed in made if (seed.kind, seed.metadata.get("name")) not in known]
+
+
+async def _start(
+    workload: Workload,
+    seeds: list[Seed],
+    config: KubeSchedulerConfiguration | None,
+    plugins: tuple[str, ...],
+    seed: int,
+    options: Options,
+) -> None:
+    from mooring.service import ServiceOptions
+    from mooring.sim.fill import Fill
+    from mooring.sim.loop import LoopClock
+    from mooring.sim.tracking import Tracker
+    from mooring.sim.world import World
+
+    clock: Clock = SystemClock()
+    if options.virtual:
+        clock = LoopClock(asyncio.get_running_loop())
+    tracker = Tracker(Fill(workload.objects), clock)
+    world = World(
+        config,
+        clock=clock,
+        rng=seeded_random(seed),
+        options=ServiceOptions(plugins=plugins, observer=tracker),
+        with_kubelets=options.kubelets,
+    )
+    pending = await world.seed(seeds)
+    async with _served(world, options, clock) as title, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(world.run())
+        await world.service.wait_until_synced()
+        started_s, wall = clock.monotonic_s(), SystemClock()
+        wall_started_s = wall.monotonic_s()
+        async with _shown(world, tracker, title, options, clock):
+            await world.submit(pending)
+            await world.settle()
+            duration_s = tracker.last_s - started_s
+            if options.virtual:  # virtual seconds say nothing about how fast this was
+                duration_s = wall.monotonic_s() - wall_started_s
+            if not options.once:
+                await _until_interrupted()
+        world.service.stop()
+        await running
+    _print(workload.name, tracker, duration_s, options)
+
+
+@asynccontextmanager
+async def _served(world: World, options: Options, clock: Clock) -> AsyncIterator[str]:
+    """Put the API server on a socket; yields what to tell about it."""
+    if options.virtual:
+        yield "mooring start: virtual time, no network"
+        return
+    from mooring.apiserver import serve
+    from mooring.apiserver.certificates import write_private
+    from mooring.sim.asking import Askable
+
+    try:
+        async with serve(Askable(world.api, world.service, clock), port=options.port) as door:
+            write_private(options.kubeconfig, door.kubeconfig().encode())
+            told = f"mooring start: {door.url}\nexport KUBECONFIG={options.kubeconfig}"
+            yield told
+    except OSError as why:
+        place = str(why.filename or f"port {options.port}")
+        raise ConfigError(why.strerror or str(why), path=place) from why
+
+
+@asynccontextmanager
+async def _shown(
+    world: World, tracker: Tracker, title: str, options: Options, clock: Clock
+) -> AsyncIterator[None]:
+    from mooring.sim.start_view import Watcher, watched
+
+    if options.output == "json":
+        yield
+        return
+    console = None
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        console = Console()
+    watcher = Watcher(world, tracker, clock=clock)
+    async with watched(watcher, title=title, out=sys.stdout, console=console):
+        yield
+
+
+async def _until_interrupted() -> None:
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    await stopped.wait()
+
+
+def _print(name: str, tracker: Tracker, duration_s: float, options: Options) -> None:
+    from mooring.sim.report import plain_text, print_tables, summarize
+    from mooring.sim.simulate import peak_rss_bytes
+
+    summary = summarize(
+        name,
+        tracker.fill,
+        tracker.tally(),
+        duration_s=duration_s,
+        peak_rss_bytes=peak_rss_bytes(),
+    )
+    if options.output == "json":
+        click.echo(json.dumps(msgspec.to_builtins(summary), indent=2))
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        print_tables(summary, Console())
+    else:
+        click.echo("\n" + plain_text(summary))

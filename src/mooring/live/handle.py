@@ -1,0 +1,117 @@
+"""What a plugin gets of the living world: the clock, chance, the API server, other pods."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from mooring.client import Client
+from mooring.clock import Clock, Rng
+from mooring.errors import PluginError
+from mooring.framework.waiting import WaitingPod, WaitingPods
+from mooring.live.binder import bind_pod
+from mooring.state import Cache, PodInfo, Snapshot
+
+
+class LiveHandle:
+    """The ``Handle`` of a scheduler that runs against an API server.
+
+    Args:
+        cache: The scheduler's view of the cluster.
+        client: Writes pass its fence.
+        clock: Monotonic seconds.
+        rng: Of this run.
+        sleep: Waits; tests give one of their own.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: Rng,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.waiting = WaitingPods()
+        #: Kind -> its known objects, "namespace/name" or "name" -> object.
+        self.stores: Mapping[str, Mapping[str, Any]] = {}
+        #: Tries parked pods now; the queue's ``activate``, once there is a queue.
+        self.on_activate: Callable[[Iterable[str]], None] = lambda _: None
+        self._cache = cache
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._sleep = sleep
+        self._awaited: dict[tuple[str, str], list[asyncio.Event]] = {}
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The present state."""
+        return self._cache.snapshot()
+
+    def monotonic_s(self) -> float:
+        """The clock, in seconds."""
+        return self._clock.monotonic_s()
+
+    def random(self) -> float:
+        """A number in [0, 1) from the run's seeded generator."""
+        return self._rng.random()
+
+    def waiting_pod(self, uid: str) -> WaitingPod | None:
+        """The pod with this UID, if Permit holds it back."""
+        return self.waiting.get(uid)
+
+    def waiting_pods(self) -> Iterable[WaitingPod]:
+        """All pods that Permit holds back."""
+        return self.waiting
+
+    def activate(self, *uids: str) -> None:
+        """Try these pods now, if they wait in the queue."""
+        self.on_activate(uids)
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once, ``delay_s`` seconds from now, between two attempts."""
+        asyncio.get_running_loop().call_later(delay_s, callback)
+
+    async def bind(self, pod: PodInfo, node_name: str) -> None:
+        """Bind the pod (with its UID) to the node, and return when that is certain.
+
+        Raises:
+            ApiError: it is refused.
+            Unreachable: it surely did not happen.
+        """
+        await bind_pod(self._client, pod.pod, node_name, rng=self._rng, sleep=self._sleep)
+
+    async def until(
+        self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float
+    ) -> Any:
+        """Wait for an object to satisfy ``predicate`` (it is given None while there is none).
+
+        Raises:
+            PluginError: if that takes more than ``deadline_s`` seconds, or nobody follows ``kind``.
+        """
+        if kind not in self.stores:
+            raise PluginError("", "wait", f"objects of kind {kind} are not followed")
+        changed = asyncio.Event()
+        self._awaited.setdefault((kind, key), []).append(changed)
+        try:
+            async with asyncio.timeout(deadline_s):
+                while not predicate(self.stores[kind].get(key)):
+                    changed.clear()
+                    await changed.wait()
+            return self.stores[kind].get(key)
+        except TimeoutError as error:
+            told = f"timed out after {deadline_s:g} s waiting for {kind} {key}"
+            raise PluginError("", "wait", told) from error
+        finally:
+            waiters = self._awaited[kind, key]
+            waiters.remove(changed)
+            if not waiters:
+                del self._awaited[kind, key]
+
+    def changed(self, kind: str, key: str) -> None:
+        """An object has changed: whoever waits for it looks again."""
+        for event in self._awaited.get((kind, key), ()):
+            event.set()

@@ -1,0 +1,50 @@
+"""A pod on its way from a decision to its binding, and its wait in Permit."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mooring.clock import Clock
+from mooring.framework import Cycle, Framework
+from mooring.framework.verdict import Status
+from mooring.framework.waiting import WaitingPod
+from mooring.queue import Flight, QueuedPod
+
+
+class Held:
+    """What a pod holds between Reserve and PostBind.
+
+    Attributes:
+        flight: Its attempt.
+        framework: Of its profile.
+        cycle: What the plugins noted of it.
+        node_name: The node that it is assumed on.
+        waiting: Its wait in Permit, None if nobody holds it back.
+    """
+
+    __slots__ = ("cycle", "flight", "framework", "node_name", "waiting")
+
+    def __init__(self, flight: Flight, framework: Framework, cycle: Cycle, node_name: str) -> None:
+        self.flight = flight
+        self.framework = framework
+        self.cycle = cycle
+        self.node_name = node_name
+        self.waiting: WaitingPod | None = None
+
+    @property
+    def entry(self) -> QueuedPod:
+        """The pod as the queue knows it."""
+        return self.flight.entry
+
+
+async def wait_on_permit(waiting: WaitingPod, clock: Clock) -> Status | None:
+    """Wait until every plugin that holds the pod back allows it (None), or one refuses it."""
+    settled = asyncio.Event()
+    waiting.on_settled = lambda _: settled.set()
+    while waiting.verdict is None:
+        try:
+            async with asyncio.timeout(max(0.0, waiting.deadline_s - clock.monotonic_s())):
+                await settled.wait()
+        except TimeoutError:
+            waiting.expire(clock.monotonic_s())
+    return waiting.verdict if isinstance(waiting.verdict, Status) else None

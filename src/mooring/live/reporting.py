@@ -1,0 +1,68 @@
+"""What the API server is told of attempts: events and conditions, with kube-scheduler's words.
+
+Nothing here waits: a recorder and a writer take it from here, each with a bounded queue.
+
+Source: pkg/scheduler/schedule_one.go (finishBinding, handleSchedulingFailure, skipPodSchedule).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from mooring.client import Recorder
+from mooring.errors import SchedulerError
+from mooring.framework import Diagnosis
+from mooring.framework.verdict import Status
+from mooring.live.status_writer import StatusWriter, Word
+from mooring.state import PodInfo
+
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULER_ERROR: Final = "SchedulerError"
+
+#: Longer texts end in " ...": the API server takes no more in an event.
+NOTE_LENGTH_MAX: Final = 1024
+
+
+class Reporting:
+    """Tells what became of a pod.
+
+    Args:
+        recorders: SchedulerName -> who writes its events.
+        writer: Writes conditions and nominations.
+    """
+
+    def __init__(self, recorders: Mapping[str, Recorder], writer: StatusWriter) -> None:
+        self._recorders = recorders
+        self._writer = writer
+
+    def bound(self, pod: PodInfo, node_name: str) -> None:
+        """The pod is bound."""
+        note = f"Successfully assigned {pod.key} to {node_name}"
+        self._record(pod, "Normal", "Scheduled", "Binding", note)
+
+    def skipped(self, pod: PodInfo) -> None:
+        """The pod is being deleted, so it is not placed."""
+        note = f"skip schedule deleting pod: {pod.key}"
+        self._record(pod, "Warning", "FailedScheduling", "Scheduling", note)
+
+    def failed(
+        self, pod: PodInfo, why: Diagnosis | Status | SchedulerError, nominated: str | None
+    ) -> None:
+        """The pod has no node; ``nominated`` "" = no nomination any more, None = as it was."""
+        message = str(why) if isinstance(why, SchedulerError) else why.message
+        reason = SCHEDULER_ERROR if isinstance(why, SchedulerError) else UNSCHEDULABLE
+        self._record(pod, "Warning", "FailedScheduling", "Scheduling", _cut(message))
+        self._writer.say(Word(pod.pod, reason, message, nominated))
+
+    def _record(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
+        recorder = self._recorders[pod.spec.scheduler_name or "default-scheduler"]
+        recorder.record(pod.pod, type=kind, reason=reason, action=action, note=note)
+
+
+def _cut(message: str) -> str:
+    if len(message.encode()) <= NOTE_LENGTH_MAX:
+        return message
+    suffix = " ..."
+    kept = message.encode()[: NOTE_LENGTH_MAX - len(suffix)].decode("utf-8", "ignore")
+    return kept + suffix

@@ -1,0 +1,61 @@
+"""Profiles: which Framework places the pods of which schedulerName."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mooring.clock import Clock
+from mooring.config import KubeSchedulerConfiguration
+from mooring.framework import Framework, check_plugin
+from mooring.framework.interface import Handle
+from mooring.framework.registry import Registry, build, load_plugin
+from mooring.framework.waiting import WaitingPods
+from mooring.plugins import IN_TREE
+
+#: SchedulerName -> Framework.
+Profiles = Mapping[str, Framework]
+
+
+def load_profiles(
+    config: KubeSchedulerConfiguration,
+    handle: Handle,
+    *,
+    clock: Clock,
+    waiting: WaitingPods,
+    plugins: Sequence[str | Any] = (),
+    share_answers: bool = True,
+) -> dict[str, Framework]:
+    """The frameworks of a configuration.
+
+    Args:
+        config: With defaults filled in.
+        handle: What plugins get of the world.
+        clock: Times the plugins.
+        waiting: The pods that Permit holds back, of all profiles.
+        plugins: Further plugins for every profile: objects, or ``module:attribute``.
+        share_answers: See ``Framework``.
+
+    Raises:
+        ConfigError: a plugin is unknown, cannot be loaded, or breaks the contract.
+    """
+    registry = Registry(IN_TREE)
+    extra = [
+        load_plugin(found, handle) if isinstance(found, str) else check_plugin(found)
+        for found in plugins
+    ]
+    frameworks = {}
+    for profile in config.profiles:
+        own = profile.percentage_of_nodes_to_score
+        percentage = own if own is not None else config.percentage_of_nodes_to_score or None
+        frameworks[profile.scheduler_name or ""] = build(
+            profile,
+            registry,
+            handle,
+            clock=clock,
+            extra=extra,
+            percentage_of_nodes_to_score=percentage,
+            share_answers=share_answers,
+            waiting=waiting,
+        )
+    return frameworks

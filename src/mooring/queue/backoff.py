@@ -1,0 +1,107 @@
+"""Pods that wait a little before they are tried again.
+
+A refused pod waits 1 s after its first attempt, then 2, 4, 8 and 10 s from then on; one whose
+attempt failed with an error likewise, counted from the first error in a row. Expirations are
+rounded down to whole seconds, so that within a second the important pods go first.
+
+Source: pkg/scheduler/backend/queue/backoff_queue.go.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from mooring.queue.heap import PodHeap, SortKey
+from mooring.queue.queued_pod import QueuedPod
+
+#: Pods whose backoff ends within the same second are tried in the order of the active queue.
+WINDOW_S: Final = 1.0
+
+_NEVER: Final = float("-inf")
+
+
+class BackoffQueue:
+    """Two heaps by expiration: refused pods, and pods whose attempt ended with an error.
+
+    Args:
+        initial_s: The first backoff.
+        max_s: The longest backoff; 0 = no backoff at all.
+        sort_key: The order of the active queue.
+        window_s: To what expirations are rounded down; 0 = not, and then all goes by time alone.
+    """
+
+    def __init__(
+        self, initial_s: float, max_s: float, sort_key: SortKey, *, window_s: float = WINDOW_S
+    ) -> None:
+        self._initial_s = initial_s
+        self._max_s = max_s
+        self._window_s = window_s
+        by_window: SortKey = lambda entry: (self.expiration_s(entry), sort_key(entry))  # noqa: E731
+        self._refused = PodHeap(by_window if window_s else self.expiration_s)
+        self._failed = PodHeap(self.expiration_s)
+
+    def __len__(self) -> int:
+        return len(self._refused) + len(self._failed)
+
+    def __contains__(self, entry: QueuedPod) -> bool:
+        return entry in self._refused or entry in self._failed
+
+    def expiration_s(self, entry: QueuedPod) -> float:
+        """When the pod's backoff ends, rounded down to the window; -inf if it has none."""
+        count = entry.consecutive_errors or entry.unschedulable_count
+        if not self._max_s or not count:
+            return _NEVER
+        if entry.backoff_expiration_s is None:
+            ends_s = entry.timestamp_s + self.duration_s(count)
+            entry.backoff_expiration_s = self._aligned(ends_s)
+        return entry.backoff_expiration_s
+
+    def duration_s(self, count: int) -> float:
+        """The backoff after ``count`` attempts (at least one)."""
+        # Doubling stops before numbers get huge: a pod may have failed a million times.
+        return min(self._initial_s * 2.0 ** min(count - 1, 64), self._max_s)
+
+    def is_backing_off(self, entry: QueuedPod, now_s: float) -> bool:
+        """Whether the pod has to wait; to the end of the window in which its backoff ends."""
+        return self.expiration_s(entry) >= self._aligned(now_s)
+
+    def add(self, entry: QueuedPod) -> None:
+        """Take a pod in; one that no plugin refused comes from an error."""
+        (self._refused if entry.rejectors else self._failed).push(entry)
+
+    def renew(self, entry: QueuedPod) -> None:
+        """What the pod is sorted by may have changed."""
+        (self._refused if entry in self._refused else self._failed).push(entry)
+
+    def remove(self, entry: QueuedPod) -> bool:
+        """Let a pod go; False if it is not here."""
+        return self._refused.remove(entry) or self._failed.remove(entry)
+
+    def pop_completed(self, now_s: float) -> list[QueuedPod]:
+        """Take out every pod whose backoff is over."""
+        completed = []
+        for heap in (self._refused, self._failed):
+            while (entry := heap.peek()) is not None and not self.is_backing_off(entry, now_s):
+                heap.pop()
+                completed.append(entry)
+        return completed
+
+    def pop_early(self) -> QueuedPod | None:
+        """Take out the refused pod that would be next; nothing better is to be done.
+
+        Pods that failed with an error are not hurried: that would burden whoever fails.
+        """
+        return self._refused.pop()
+
+    def next_completion_s(self) -> float:
+        """When ``pop_completed`` will next have something; infinity if never."""
+        heads = [heap.peek() for heap in (self._refused, self._failed)]
+        ends = [self.expiration_s(entry) for entry in heads if entry is not None]
+        # Without a window a backoff is over after its expiration, not at it.
+        return min(ends, default=math.inf) + (self._window_s or 1e-6)
+
+    def _aligned(self, time_s: float) -> float:
+        if not self._window_s:
+            return time_s
+        return math.floor(time_s / self._window_s) * self._window_s

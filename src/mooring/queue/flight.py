@@ -1,0 +1,50 @@
+"""One attempt at a pod that was popped, as a block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+
+from mooring.queue.queued_pod import QueuedPod
+
+
+class Flight:
+    """A popped pod's attempt: events are kept for it until the block ends, or it is handed over.
+
+    It ends itself and no other: a pod that was parked and popped again inside the block is in
+    flight anew, and stays so.
+
+    Example::
+
+        with queue.in_flight(entry) as flight:
+            ...                      # decide; park the pod if no node takes it
+            flight.hand_over()       # the binding goes on, and calls done() itself
+    """
+
+    __slots__ = ("_done", "_is_handed_over", "_number", "entry")
+
+    def __init__(self, entry: QueuedPod, done: Callable[[QueuedPod, int], None]) -> None:
+        self._done = done
+        self._number = entry.flight
+        self._is_handed_over = False
+        self.entry = entry
+
+    def hand_over(self) -> None:
+        """The attempt goes on after the block: whoever takes it over calls ``done``."""
+        self._is_handed_over = True
+
+    def done(self) -> None:
+        """No more events are needed. May be called again."""
+        self._done(self.entry, self._number)
+
+    def __enter__(self) -> Flight:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._is_handed_over or error is not None:
+            self.done()

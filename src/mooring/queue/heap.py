@@ -1,0 +1,100 @@
+"""A heap of pods from which any of them can be taken out."""
+
+from __future__ import annotations
+
+import copy
+import heapq
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mooring.queue.queued_pod import QueuedPod
+
+SortKey = Callable[[QueuedPod], Any]
+
+
+class PodHeap:
+    """Pods in the order of ``sort_key``; of equals the one that came first.
+
+    One that is taken out of the middle stays in the list as a dead entry, known by its ticket,
+    until it comes to the top or half of the list is dead.
+    """
+
+    __slots__ = ("_items", "_pods", "_sort_key", "_ticket")
+
+    def __init__(self, sort_key: SortKey) -> None:
+        self._sort_key = sort_key
+        self._items: list[tuple[Any, int, QueuedPod]] = []
+        self._pods: dict[str, QueuedPod] = {}
+        self._ticket = 0
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __contains__(self, entry: QueuedPod) -> bool:
+        return self._pods.get(entry.uid) is entry
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        """In order of arrival."""
+        return iter(list(self._pods.values()))
+
+    def push(self, entry: QueuedPod) -> None:
+        """Put a pod in, or anew if what it is sorted by has changed. Complexity: O(log n)."""
+        self._ticket += 1
+        entry.ticket = self._ticket
+        self._pods[entry.uid] = entry
+        heapq.heappush(self._items, (self._sort_key(entry), self._ticket, entry))
+        self._bury_the_dead()
+
+    def peek(self) -> QueuedPod | None:
+        """The first pod, None if there is none."""
+        items = self._items
+        while items and not self._is_alive(items[0]):
+            heapq.heappop(items)
+        return items[0][2] if items else None
+
+    def pop(self) -> QueuedPod | None:
+        """Take the first pod out, None if there is none. Complexity: O(log n)."""
+        entry = self.peek()
+        if entry is not None:
+            heapq.heappop(self._items)
+            del self._pods[entry.uid]
+        return entry
+
+    def remove(self, entry: QueuedPod) -> bool:
+        """Take a pod out wherever it is; False if it is not here. Complexity: O(1), amortised."""
+        if entry not in self:
+            return False
+        del self._pods[entry.uid]
+        self._bury_the_dead()
+        return True
+
+    def _bury_the_dead(self) -> None:
+        if len(self._items) > 64 and len(self._items) > 2 * len(self._pods):
+            self._items = [item for item in self._items if self._is_alive(item)]
+            heapq.heapify(self._items)
+
+    def _is_alive(self, item: tuple[Any, int, QueuedPod]) -> bool:
+        _, ticket, entry = item
+        return entry.ticket == ticket and entry in self
+
+
+class ByLess:
+    """A sort key made of a ``less`` function, for QueueSort plugins that have nothing faster.
+
+    It compares the pod as it was when it was put into the heap: a key must not change in there.
+    """
+
+    __slots__ = ("_entry", "_less")
+
+    def __init__(self, less: Callable[[Any, Any], bool], entry: QueuedPod) -> None:
+        self._less = less
+        self._entry = copy.copy(entry)
+
+    def __lt__(self, other: ByLess) -> bool:
+        return bool(self._less(self._entry, other._entry))
+
+    def __eq__(self, other: object) -> bool:
+        assert isinstance(other, ByLess)
+        return not (self < other or other < self)
+
+    __hash__ = None  # type: ignore[assignment]

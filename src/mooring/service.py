@@ -1,0 +1,279 @@
+"""A scheduler at work: it is put together here, kept up to date, and driven.
+
+::
+
+    informers ──> EventHandlers ──> cache, queue ──> Scheduler.schedule_one ──> bindings
+                                      ^   ^
+                     flush: backoff is over, a pod has waited for too long
+
+One task decides; informers, bindings, events and conditions are tasks beside it. The decider lets
+the others run after 2 ms or 32 decisions, whichever comes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import math
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mooring.client import Client, Informer, Recorder
+from mooring.clock import Clock, Rng
+from mooring.config import KubeSchedulerConfiguration, default_configuration
+from mooring.events import RESOURCES, EventHandlers
+from mooring.live.bindings import BINDINGS_MAX, Bindings
+from mooring.live.handle import LiveHandle
+from mooring.live.observer import Observer
+from mooring.live.reporting import Reporting
+from mooring.live.status_writer import StatusWriter
+from mooring.profiles import load_profiles
+from mooring.queue import QueueOptions, SchedulingQueue
+from mooring.scheduler import Scheduler
+from mooring.state import Cache
+
+#: The decider yields after so many decisions, or after so long.
+DECISIONS_MAX: Final = 32
+SLICE_S: Final = 0.002
+
+#: How often flushing is thought of; backoffs end on whole seconds.
+TICK_S: Final = 1.0
+
+#: How long bindings that are under way may take once it is stopped.
+DRAIN_S: Final = 10.0
+
+#: Finished pods use nothing and are never to be scheduled.
+LIVING_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
+
+Sleep = Callable[[float], Awaitable[None]]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """What may be set beside the configuration.
+
+    Attributes:
+        queue: Backoff and flushing; None = as the configuration says.
+        plugins: Further plugins: objects, or ``module:attribute``.
+        bindings_max: How many bindings may be inside a request.
+        instance: Who writes events: "profile-instance"; the host's name by default.
+        observer: Told of everything.
+    """
+
+    queue: QueueOptions | None = None
+    plugins: Sequence[str | Any] = ()
+    bindings_max: int = BINDINGS_MAX
+    instance: str = "mooring"
+    observer: Observer = field(default_factory=Observer)
+
+
+class Service:
+    """A scheduler, with all that it needs.
+
+    Example::
+
+        service = Service(client, clock=SystemClock(), rng=seeded_random(0))
+        await service.run()          # until it is stopped, or cancelled
+
+    Args:
+        client: The API server.
+        config: With defaults; kube-scheduler's if None.
+        clock: For everything.
+        rng: For everything.
+        options: See ``ServiceOptions``.
+        sleep: Waits; tests give one of their own.
+
+    Raises:
+        ConfigError: the configuration or a plugin cannot be used.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        config: KubeSchedulerConfiguration | None = None,
+        *,
+        clock: Clock,
+        rng: Rng,
+        options: ServiceOptions | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        config = config or default_configuration()
+        options = options or ServiceOptions()
+        self._clock = clock
+        self._sleep = sleep
+        self._ready = asyncio.Event()
+        self._synced = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self.cache = Cache()
+        self.handle = LiveHandle(self.cache, client, clock=clock, rng=rng, sleep=sleep)
+        waiting = self.handle.waiting
+        self.profiles = load_profiles(
+            config, self.handle, clock=clock, waiting=waiting, plugins=options.plugins
+        )
+        self.queue = SchedulingQueue(
+            self.profiles,
+            clock=clock,
+            options=options.queue or _queue_options(config),
+            on_ready=self._ready.set,
+            on_move=options.observer.moved,
+        )
+        self.handle.on_activate = self.queue.activate
+        self.bindings = Bindings(rng, limit=options.bindings_max)
+        self.writer = StatusWriter(client, clock=clock, sleep=sleep)
+        self.recorders = {
+            name: self._recorder(client, name, f"{name}-{options.instance}", rng)
+            for name in self.profiles
+        }
+        self.events = EventHandlers(
+            self.cache, self.queue, self.profiles, waiting, on_object=self.handle.changed
+        )
+        self.informers = {kind: self._informer(client, kind, rng) for kind in self._followed()}
+        stores = {kind: informer.objects for kind, informer in self.informers.items()}
+        self.handle.stores = stores
+        self.scheduler = Scheduler(
+            self.cache,
+            self.queue,
+            self.profiles,
+            stores["Pod"],
+            self.bindings,
+            Reporting(self.recorders, self.writer),
+            clock=clock,
+            observer=options.observer,
+        )
+
+    def _recorder(self, client: Client, controller: str, instance: str, rng: Rng) -> Recorder:
+        return Recorder(
+            client,
+            controller=controller,
+            instance=instance,
+            clock=self._clock,
+            rng=rng,
+            sleep=self._sleep,
+        )
+
+    def _informer(self, client: Client, kind: str, rng: Rng) -> Informer:
+        return Informer(
+            client,
+            kind,
+            self.events.handler(kind),
+            clock=self._clock,
+            rng=rng,
+            field_selector=LIVING_PODS if kind == "Pod" else "",
+            sleep=self._sleep,
+        )
+
+    def _followed(self) -> list[str]:
+        """Nodes, the kinds that some plugin wants to hear of, and pods.
+
+        Pods come last: nodes that are there before them are met in their own order.
+        """
+        wanted = self.queue.resources()
+        others = [kind for kind, resource in RESOURCES.items() if resource in wanted]
+        return ["Node", *others, "Pod"]
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the cluster is known, so that decisions are being made."""
+        return self._synced.is_set()
+
+    async def wait_until_synced(self) -> None:
+        """Return when the cluster is known."""
+        await self._synced.wait()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing to do now: no pod to try, none under way, all of it told."""
+        counts = self.queue.counts()
+        busy = sum(count for place, count in counts.items() if place.is_busy)
+        told = not len(self.writer) and not any(len(each) for each in self.recorders.values())
+        return not busy and not len(self.bindings) and not self.cache.assumed_count() and told
+
+    def stop(self) -> None:
+        """End ``run`` soon: nothing is decided any more, bindings under way are finished."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Schedule until stopped or cancelled.
+
+        Raises:
+            InvariantViolation: a bug of ours; nothing that is known can be relied on any more.
+            LeaseLost: the fence lets nothing pass any more.
+        """
+        try:
+            await self._run()
+        except BaseExceptionGroup as group:
+            # One of the tasks failed, and so the others were cancelled: what counts is why.
+            raise _first(group) from None
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            self.bindings.open(tasks)
+            works: list[Coroutine[Any, Any, None]] = [
+                *(informer.run() for informer in self.informers.values()),
+                *(recorder.run() for recorder in self.recorders.values()),
+                self.writer.run(),
+                self._decide(),
+                self._flush(),
+            ]
+            beside = [tasks.create_task(work) for work in works]
+            await self._stopping.wait()
+            for task in beside[-2:]:
+                task.cancel()
+            left = await self.bindings.drain(DRAIN_S)
+            if left:
+                _log.warning("bindings did not end in time", extra={"bindings": left})
+            for task in beside:
+                task.cancel()
+
+    async def _decide(self) -> None:
+        for informer in self.informers.values():
+            await informer.wait_until_synced()
+        # What is known now lives long: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        self._synced.set()
+        _log.info("the cluster is known", extra={"nodes": len(self.cache.nodes)})
+        while True:
+            await self.bindings.room()
+            if not self._decide_some():
+                self._ready.clear()
+                await self._ready.wait()
+            await asyncio.sleep(0)
+
+    def _decide_some(self) -> bool:
+        """Make decisions for a slice of time; whether there may be more to decide."""
+        ends_s = self._clock.monotonic_s() + SLICE_S
+        for _ in range(DECISIONS_MAX):
+            entry = self.queue.pop()
+            if entry is None:
+                return False
+            self.scheduler.schedule_one(entry)
+            if self._clock.monotonic_s() >= ends_s:
+                break
+        return True
+
+    async def _flush(self) -> None:
+        while True:
+            now_s = self._clock.monotonic_s()
+            await self._sleep(TICK_S * (math.floor(now_s / TICK_S) + 1) - now_s)
+            if self.queue.next_flush_s() <= self._clock.monotonic_s():
+                self.queue.flush()
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first exception that is no group."""
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
+
+
+def _queue_options(config: KubeSchedulerConfiguration) -> QueueOptions:
+    return QueueOptions(
+        initial_backoff_s=config.pod_initial_backoff_seconds,
+        max_backoff_s=config.pod_max_backoff_seconds,
+    )

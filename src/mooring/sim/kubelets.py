@@ -1,0 +1,110 @@
+"""Kubelets that run nothing: bound pods become Running, deleted ones go.
+
+One watch stands for the kubelets of all nodes. A pod starts half a second after it was bound, and a
+deleted one ends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from mooring.client import Change, Client, Informer
+from mooring.clock import Clock, Rng
+from mooring.errors import SchedulerError
+from mooring.objects.pod import Pod
+
+START_S: Final = 0.5
+#: Pods that are being started or ended at a time.
+WORKERS: Final = 4
+
+Sleep = Callable[[float], Awaitable[None]]
+
+_log = logging.getLogger(__name__)
+
+
+class Kubelets:
+    """Writes the status of every pod that is on a node.
+
+    Args:
+        client: May update pods.
+        clock: For timestamps.
+        rng: For the watch.
+        sleep: Waits.
+    """
+
+    def __init__(
+        self, client: Client, *, clock: Clock, rng: Rng, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._sleep = sleep
+        self._work: asyncio.Queue[tuple[float, Pod]] = asyncio.Queue()
+        self._informer = Informer(client, "Pod", self._on_change, clock=clock, rng=rng, sleep=sleep)
+        self._addresses = 0
+
+    async def run(self) -> None:
+        """Run pods until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._informer.run())
+            for _ in range(WORKERS):
+                tasks.create_task(self._work_off())
+
+    def _on_change(self, change: Change) -> None:
+        pod: Pod | None = change.new
+        if pod is None or not pod.spec.node_name:
+            return
+        is_deleted = pod.metadata.deletion_timestamp is not None
+        if is_deleted or pod.status.phase == "Pending":
+            due_s = self._clock.monotonic_s() + (0.0 if is_deleted else START_S)
+            self._work.put_nowait((due_s, pod))
+
+    async def _work_off(self) -> None:
+        while True:
+            due_s, pod = await self._work.get()
+            await self._sleep(max(0.0, due_s - self._clock.monotonic_s()))
+            metadata = pod.metadata
+            try:
+                if metadata.deletion_timestamp is not None:
+                    await self._client.delete(
+                        "Pod", metadata.name, metadata.namespace, uid=metadata.uid, grace_period_s=0
+                    )
+                else:
+                    await self._client.patch_pod_status(pod, self._running(pod))
+            except SchedulerError as error:
+                # It is gone, or is another one by now: then there is nothing to run.
+                _log.info("a pod was not run", extra={"pod": metadata.name, "error": str(error)})
+
+    def _running(self, pod: Pod) -> dict[str, Any]:
+        """The status of a pod all of whose containers run."""
+        now = datetime.fromtimestamp(self._clock.wall_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._addresses += 1
+        address = f"10.{self._addresses >> 16 & 255}.{self._addresses >> 8 & 255}"
+        address += f".{self._addresses & 255}"
+        conditions = [
+            {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+            for kind in ("Initialized", "Ready", "ContainersReady")
+        ]
+        containers = [
+            {
+                "name": container.name,
+                "image": container.image,
+                "imageID": "",
+                "ready": True,
+                "started": True,
+                "restartCount": 0,
+                "state": {"running": {"startedAt": now}},
+            }
+            for container in pod.spec.containers
+        ]
+        return {
+            "phase": "Running",
+            "startTime": now,
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "conditions": conditions,
+            "containerStatuses": containers,
+        }
