@@ -1,11 +1,11 @@
-"""``python -m bench [ladder|queue|client|apiserver] [options]``: one benchmark, or all of them."""
+"""``python -m bench [NAME] [options]``: one of ``BENCHMARKS``, or all of them."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-BENCHMARKS = ("ladder", "queue", "client", "apiserver")
+BENCHMARKS = ("ladder", "queue", "client", "apiserver", "side_by_side")
 
 
 def main(arguments: list[str]) -> int:

@@ -65,13 +65,15 @@ class Kubectl:
         self._kubeconfig = server.kubeconfig
         self._environment = {"HOME": str(home), "PATH": os.environ["PATH"]}
 
-    def run(self, *words: str, stdin: Any = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, stdin: Any = None, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run it to its end, whatever comes of it; ``stdin`` may be objects, sent as JSON."""
         text = stdin if stdin is None or isinstance(stdin, str) else json.dumps(stdin)
         return subprocess.run(
             [str(self._program), "--kubeconfig", str(self._kubeconfig), *words],
             input=text or "",
-            env=self._environment,
+            env={**self._environment, **(env or {})},
             capture_output=True,
             text=True,
             timeout=KUBECTL_S,

@@ -326,6 +326,20 @@ def test_what_happened_before_a_compaction_is_found_by_one_list(own: ControlPlan
     asyncio.run(main())
 
 
+async def list_late(late: Scene, *, by_pages: bool, is_killed: bool) -> None:
+    """Take in all objects at once, while they change and perhaps the server is killed."""
+    async with asyncio.TaskGroup() as tasks:
+        if is_killed:
+            tasks.create_task(late.kill_in_the_middle_of_the_list())
+        async with late.playing(by_pages=by_pages) as late_scene:
+            wanted = late_scene.witness.n_changes + 200
+            goes_on = partial(late_scene.has_seen_less_than, wanted)
+            await asyncio.gather(*(late_scene.churn(worker, goes_on) for worker in range(4)))
+            await late_scene.wait_until_equal()
+            assert late_scene.informer.statistics().lists == 1
+            assert late_scene.n_kills == is_killed
+
+
 @pytest.mark.slow
 def test_twenty_thousand_objects_are_listed_and_followed(own: ControlPlane) -> None:
     async def main() -> None:
@@ -345,19 +359,7 @@ def test_twenty_thousand_objects_are_listed_and_followed(own: ControlPlane) -> N
         # Later ones get all of them as one list, as a stream and by pages; the server is killed in
         # the middle of it, and others go on changing things.
         for by_pages, is_killed in ((True, False), (True, True), (False, True)):
-            late = Scene(own, scene.namespace)
-            async with asyncio.TaskGroup() as tasks:
-                if is_killed:
-                    tasks.create_task(late.kill_in_the_middle_of_the_list())
-                async with late.playing(by_pages=by_pages) as late:
-                    wanted = late.witness.n_changes + 200
-                    async with asyncio.TaskGroup() as churn:
-                        for worker in range(4):
-                            goes_on = partial(late.has_seen_less_than, wanted)
-                            churn.create_task(late.churn(worker, goes_on))
-                    await late.wait_until_equal()
-                    assert late.informer.statistics().lists == 1
-                    assert late.n_kills == is_killed
+            await list_late(Scene(own, scene.namespace), by_pages=by_pages, is_killed=is_killed)
         # What went while it was away, behind a compaction, is found among all of them.
         async with Scene(own, scene.namespace).playing() as scene:
             await scene.wait_until_equal()

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.embedded import Embedded, Kubectl, make_list, make_node, make_pod, running
+from tests.integration.embedded import Kubectl, make_list, make_node, make_pod
+
+pytest_plugins = ("tests.integration.embedded_fixtures",)
 
 NUMBERS = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    with running(tmp_path_factory.mktemp("embedded"), "--instant-deletion") as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def kubectl(server: Embedded, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
-    return Kubectl(programs / "kubectl", server, tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture

@@ -6,25 +6,15 @@ import itertools
 import json
 import signal
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.embedded import Embedded, Kubectl, make_list, make_node, make_pod, running
+from tests.integration.embedded import Kubectl, make_list, make_node, make_pod, running
+
+pytest_plugins = ("tests.integration.embedded_fixtures",)
 
 NUMBERS = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    with running(tmp_path_factory.mktemp("embedded"), "--instant-deletion") as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def kubectl(server: Embedded, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
-    return Kubectl(programs / "kubectl", server, tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture
@@ -180,7 +170,7 @@ def test_without_the_option_a_bound_pod_goes_after_its_grace_period(
     with running(tmp_path) as server:
         kubectl = Kubectl(programs / "kubectl", server, tmp_path)
         kubectl(
-            "create", "-f", "-", stdin=make_pod("web", node="n", terminationGracePeriodSeconds=1)
+            "create", "-f", "-", stdin=make_pod("web", node="n", terminationGracePeriodSeconds=3)
         )
         kubectl("delete", "pod", "web", "--wait=false")
         assert "Terminating" in kubectl("get", "pod", "web")

@@ -107,7 +107,7 @@ def _applied(
         conflicts = conflicting(others, changes, author)
         if conflicts and not _is_handed_over(conflicts, before, author):
             raise _conflict(conflicts)
-    if not changes.written and not changes.removed:
+    if after == before:
         # Nothing has changed: who applied before keeps its time, and who did not gets none.
         entry["time"] = previous[0].get("time") if previous else None
     entry = {name: value for name, value in entry.items() if value is not None}

@@ -43,6 +43,7 @@ TYPE_META = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
     'Kind string "json:\\"kind,omitempty\\"" }'
 )
+_SPACES_BEFORE_COLON = (b" :", b"\n:", b"\t:", b"\r:")
 _SPACED_KEY = re.compile(rb'"\s+:')
 _SUMMARY_LENGTH = 30
 
@@ -291,7 +292,9 @@ def find_duplicates(body: bytes, raw: Any) -> list[str]:
     Almost no body has any, so first the keys are counted, before and after: more in the text than
     in what was made of it means that some were lost, or that a string looks like a key.
     """
-    written = body.count(b'":') + len(_SPACED_KEY.findall(body))
+    written = body.count(b'":')
+    if any(space in body for space in _SPACES_BEFORE_COLON):
+        written += len(_SPACED_KEY.findall(body))
     if written <= msgspec.json.encode(raw).count(b'":'):
         return []
     pairs = json.loads(body, object_pairs_hook=_Pairs)

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
+import msgspec
+
 from mooring.apiserver.field_sets import (
     SELF,
     Fields,
@@ -23,6 +25,9 @@ from mooring.apiserver.field_sets import (
 )
 from mooring.apiserver.schema import ALWAYS, NULL, Field, is_struct, structs
 
+#: Wishes of each type whose fields are remembered; a kilobyte or two each.
+WISHES_KEPT = 1024
+_encode = msgspec.json.Encoder().encode
 #: The set of all fields of a value.
 Reader = Callable[[Json], Fields]
 #: What compare says of a value that is not there; null is a value.
@@ -44,8 +49,28 @@ class Changes(NamedTuple):
 
 @cache
 def added_fields(type_name: str) -> Reader:
-    """For the objects of a type: which fields they have more than Go's empty object."""
-    return _over_empty(type_name)
+    """For the objects of a type: which fields they have more than Go's empty object.
+
+    What is made from one template has the same wish again and again; its set is made once, and
+    must not be changed by who gets it.
+    """
+    whole = _over_empty(type_name)
+    known: dict[bytes, Fields] = {}
+
+    def read(value: Json) -> Fields:
+        spec = value.get("spec")
+        if not spec:
+            return whole(value)
+        key = _encode(spec)
+        found = known.get(key)
+        if found is None:
+            if len(known) >= WISHES_KEPT:
+                known.clear()
+            found = known[key] = whole({"spec": spec})
+        rest = {name: item for name, item in value.items() if name != "spec"}
+        return {**whole(rest), **found}
+
+    return read
 
 
 def _over_empty(type_name: str) -> Reader:

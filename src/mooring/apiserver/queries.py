@@ -122,21 +122,16 @@ class Query:
         Raises:
             Refused: 422.
         """
-        manager, validation = self.text("fieldManager"), self.text("fieldValidation")
-        faults: list[FieldFault] = []
-        if is_apply and not manager:
-            faults.append(required("fieldManager", "is required for apply patch"))
-        if kind == "PatchOptions" and not is_apply and self.flag("force") is not None:
-            problem = "may not be specified for non-apply patch"
-            faults.append(forbidden_field("force", problem))
-        faults += validate_field_manager(manager)
-        faults += validate_dry_run(self.texts("dryRun"))
-        if validation not in _VALIDATIONS:
-            faults.append(not_supported("fieldValidation", validation, _VALIDATIONS))
-        if faults:
-            raise invalid_object(kind, "", faults, group="meta.k8s.io")
-        manager = manager or _prefix_of(headers.get("user-agent", ""))
-        return WriteOptions(self.texts("dryRun"), manager, validation or "Warn")
+        named = self._values.get
+        return _checked_options(
+            kind,
+            self.text("fieldManager"),
+            self.text("fieldValidation"),
+            tuple(named("dryRun", ())),
+            headers.get("user-agent", ""),
+            is_apply=is_apply,
+            is_forced=self.flag("force") is not None,
+        )
 
     def delete_options(self) -> Object:
         """What the URL says about a deletion, as a DeleteOptions object.
@@ -158,7 +153,32 @@ class Query:
         return found
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
+def _checked_options(
+    kind: str,
+    manager: str,
+    validation: str,
+    dry_run: tuple[str, ...],
+    agent: str,
+    *,
+    is_apply: bool,
+    is_forced: bool,
+) -> WriteOptions:
+    """The options of a write, if they make sense; most writes of a client have the same."""
+    faults: list[FieldFault] = []
+    if is_apply and not manager:
+        faults.append(required("fieldManager", "is required for apply patch"))
+    if kind == "PatchOptions" and not is_apply and is_forced:
+        faults.append(forbidden_field("force", "may not be specified for non-apply patch"))
+    faults += validate_field_manager(manager)
+    faults += validate_dry_run(dry_run)
+    if validation not in _VALIDATIONS:
+        faults.append(not_supported("fieldValidation", validation, _VALIDATIONS))
+    if faults:
+        raise invalid_object(kind, "", faults, group="meta.k8s.io")
+    return WriteOptions(dry_run, manager or _prefix_of(agent), validation or "Warn")
+
+
 def _prefix_of(agent: str) -> str:
     """The program's name in a user agent, as the name of a manager."""
     name = "".join(filter(str.isprintable, agent.partition("/")[0]))

@@ -8,11 +8,15 @@ served (404).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+#: Collections are asked for again and again by the same path.
+_PATHS_KEPT = 4096
 
 #: What can be done with objects that are simply stored, in discovery's order.
 STORED = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -256,6 +260,7 @@ def resource_named(group: str, name: str) -> Resource:
     return BY_PATH[group, "v1", name]
 
 
+@lru_cache(maxsize=_PATHS_KEPT)
 def resource_at(path: str) -> ResourcePath | None:
     """What a URL path (decoded, without query) names, or None where nothing is served.
 

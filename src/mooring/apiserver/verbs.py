@@ -124,19 +124,10 @@ class Verbs:
         check_read_version(self._registry.store.version, request.query.text("resourceVersion"))
         return answered(request, 200, renderer.one(self._registry.get(request.target)))
 
-    def _selection(self, request: Request) -> Selection:
-        query = request.query
-        return selection_of(
-            request.place.resource,
-            request.place.namespace,
-            labels=query.text("labelSelector"),
-            fields=query.text("fieldSelector"),
-        )
-
     def _list(self, request: Request) -> Answer:
         renderer = renderer_for(request, self._registry.clock.wall_s())
         options = request.query.list_options()
-        page = list_page(self._registry.store, self._selection(request), options)
+        page = list_page(self._registry.store, _selection(request), options)
         return answered(request, 200, renderer.many(page.objects, page.metadata))
 
     # ------------------------------------------------------------------ writing
@@ -305,12 +296,20 @@ class Verbs:
 
     def _delete_collection(self, request: Request) -> Answer:
         renderer = renderer_for(request, self._registry.clock.wall_s())
-        page = list_page(
-            self._registry.store, self._selection(request), request.query.list_options()
-        )
+        page = list_page(self._registry.store, _selection(request), request.query.list_options())
         options = self._delete_options(request)
         self._deleter.delete_each(request.place.resource, page.objects, options)
         return answered(request, 200, renderer.many(page.objects, page.metadata))
+
+
+def _selection(request: Request) -> Selection:
+    query = request.query
+    return selection_of(
+        request.place.resource,
+        request.place.namespace,
+        labels=query.text("labelSelector"),
+        fields=query.text("fieldSelector"),
+    )
 
 
 def _kind_text(resource: Resource) -> str:

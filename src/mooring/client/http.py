@@ -1,4 +1,7 @@
-"""The transport over sockets: aiohttp, with connections of their own for each use.
+"""The transport over sockets, with connections of their own for each use.
+
+Requests go over a ``Wire``, which is cheap; streams, and whatever has to go through a proxy, over
+aiohttp.
 
 A watch holds its connection for minutes, a burst of bindings fills all that it may have, and the
 renewal of a lease must never wait for either: so each ``Pool`` has its own.
@@ -29,6 +32,7 @@ from mooring.client.transport import (
     StreamBroken,
     lower_names,
 )
+from mooring.client.wire import WIRE_FAILURES, Wire
 from mooring.errors import OutcomeUnknown, Unreachable
 
 #: Connections of each pool: one request each at a time. Watches: one per kind and some to spare.
@@ -50,7 +54,7 @@ RETIRED_MAX: Final = 8
 _UNAUTHORIZED: Final = 401
 
 #: What a network, or a server that does not speak HTTP, makes of a request.
-_FAILURES: Final = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError)
+_FAILURES: Final = (aiohttp.ClientError, HttpProcessingError, *WIRE_FAILURES)
 
 
 class Authorization(Protocol):
@@ -103,6 +107,8 @@ class HttpTransport:
         self._proxy = proxy
         self._user_agent = user_agent
         self._sessions: dict[Pool, aiohttp.ClientSession] = {}
+        self._wires: dict[Pool, Wire] = {}
+        self._retired_wires: list[Wire] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._retired: list[aiohttp.ClientSession] = []
         self._generation = 0
@@ -128,6 +134,8 @@ class HttpTransport:
 
     async def _once(self, request: Request, is_sent: _Sent) -> Response:
         sent = await self._headers(request.headers)
+        if self._proxy is None:
+            return await self._wire(request.pool).ask(request, sent, is_sent.note)
         async with self._session(request.pool).request(
             request.method,
             self._url(request.path, request.query),
@@ -184,6 +192,8 @@ class HttpTransport:
         retired, self._retired = self._retired, []
         for session in [*sessions.values(), *retired]:
             await _close(session)
+        for wire in [*self._wires.values(), *self._retired_wires]:
+            await wire.close()
         # A request that was broken off leaves a connection that still says goodbye.
         for _ in range(GOODBYE_TURNS):
             if not any(found.fileno() >= 0 for found in self._sockets):
@@ -208,6 +218,12 @@ class HttpTransport:
 
     async def _retire(self) -> None:
         """Make all connections anew; requests under way end on their old ones."""
+        for wire in self._wires.values():
+            wire.retire()
+        self._retired_wires = [
+            wire for wire in [*self._retired_wires, *self._wires.values()] if wire.connections
+        ]
+        self._wires = {}
         self._retired += self._sessions.values()
         self._sessions = {}
         while len(self._retired) > RETIRED_MAX:
@@ -216,6 +232,20 @@ class HttpTransport:
     def _url(self, path: str, query: Query) -> URL:
         url = URL(self._server + path, encoded=True)
         return url.with_query(list(query)) if query else url
+
+    def _wire(self, pool: Pool) -> Wire:
+        if self._is_closed:
+            raise Unreachable("the transport is closed")
+        wire = self._wires.get(pool)
+        if wire is None:
+            wire = self._wires[pool] = Wire(
+                self._server,
+                tls=self._tls,
+                server_name=self._server_name,
+                limit=CONNECTIONS[pool],
+                user_agent=self._user_agent,
+            )
+        return wire
 
     def _session(self, pool: Pool) -> aiohttp.ClientSession:
         if self._is_closed:
@@ -272,6 +302,10 @@ class _Sent:
 
     def __init__(self) -> None:
         self.value = False
+
+    def note(self) -> None:
+        """It leaves now."""
+        self.value = True
 
 
 async def _note_sent(_session: object, context: object, _parameters: object) -> None:

@@ -207,7 +207,7 @@ class SchedulingQueue:
 
         Args:
             entry: As it was popped.
-            pod: Its newest version; with another UID it is another pod, and added as such.
+            pod: Its newest version; with another UID it is another pod, and only the attempt ends.
             refused_by: The plugins that refused it.
             pending_on: Those of them whose obstacle goes away by itself.
         """
@@ -224,7 +224,6 @@ class SchedulingQueue:
         entry.place = Place.NONE
         if pod.uid != entry.uid:
             self._end(entry, entry.flight)
-            self.add(pod)
             return
         entry.pod = pod
         strategy = self._strategy_after_flight(entry)

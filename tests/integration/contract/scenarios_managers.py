@@ -293,3 +293,30 @@ def both_kinds_of_events_have_their_own_entries(api: Api, ns: str) -> None:
 
     assert "f:regarding" in owners(made)["me", "Update", ""]
     assert owners(changed) == {("you", "Update", ""): {"f:count": {}}}
+
+
+@scenario
+def applied_lists_are_woven_together(api: Api, ns: str) -> None:
+    labels = {"app": "web"}
+
+    def applied(names: str, manager: str) -> str:
+        containers = [{"name": name, "image": "x"} for name in names]
+        template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+        wanted = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "web"},
+            "spec": {"selector": {"matchLabels": labels}, "template": template},
+        }
+        url = deployments(ns, "web")
+        found = api.patch(url, wanted, APPLY, fieldManager=manager, force="true").body
+        return "".join(c["name"] for c in found["spec"]["template"]["spec"]["containers"])
+
+    for steps in (
+        (("ac", "x", "ac"), ("bc", "y", "abc"), ("ca", "x", "bca"), ("b", "y", "bca")),
+        (("dbac", "y", "dbac"), ("edab", "z", "edacb"), ("cde", "x", "acbde")),
+        (("caed", "z", "caed"), ("acdb", "x", "aecdb"), ("abce", "y", "adbce")),
+    ):
+        for names, manager, expected in steps:
+            assert applied(names, manager) == expected
+        api.delete(deployments(ns, "web"))

@@ -1,0 +1,92 @@
+"""mooring beside kube-scheduler: the same pods, the same real kube-apiserver, in turn.
+
+``python -m bench side_by_side``: backlog (all pods exist before the scheduler starts; pods/s from
+the first binding to the last) and stream (pods are created while it runs; pods/s from the first
+create to the last binding, and how long a pod waits from create to bound), 500 and 5 000 nodes.
+``null`` binds in turn and decides nothing; ``null-events`` writes an event for each pod as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from bench.machine import machine
+from bench.side_run import SCHEDULERS, Case, Result, run
+
+#: mooring must bind so many times as many pods a second as kube-scheduler ...
+FASTER: Final = 1.1
+#: ... with at most this share of its CPU.
+CPU_SHARE: Final = 0.5
+
+
+def main(arguments: list[str]) -> int:
+    """Run every case, print the table; 1 if a bar is missed."""
+    words = _parser().parse_args(arguments)
+    print(machine())
+    missed = 0
+    for mode in words.modes:
+        for nodes in words.nodes:
+            missed += _compare(mode, nodes, words)
+    return int(missed > 0)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[500, 5000])
+    parser.add_argument("--pods", type=int, default=3000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--modes", nargs="+", default=["backlog", "stream"])
+    parser.add_argument("--schedulers", nargs="+", default=list(SCHEDULERS))
+    parser.add_argument("--rate", type=float, default=0.0, help="pods a second in stream; 0 = all")
+    return parser
+
+
+def _compare(mode: str, nodes: int, words: argparse.Namespace) -> int:
+    """One block of the table; how many bars are missed."""
+    results: dict[str, list[Result]] = {name: [] for name in words.schedulers}
+    for _ in range(words.runs):
+        # In turn, so that what else the machine does befalls all of them.
+        for name, found in results.items():
+            found.append(run(Case(name, mode, nodes, words.pods, words.rate)))
+    rate = f" at {words.rate:g} pods/s" if words.rate and mode == "stream" else ""
+    print(f"\n{mode}{rate}, {nodes} nodes, {words.pods} pods, {words.runs} runs: median (all)")
+    for name, found in results.items():
+        print(f"  {name:<15}" + "  ".join(_columns(found, mode)), flush=True)
+    if "mooring" not in results or "kube-scheduler" not in results:
+        return 0
+    return _judge(results["mooring"], results["kube-scheduler"], mode, rated=bool(words.rate))
+
+
+def _columns(found: Sequence[Result], mode: str) -> Iterator[str]:
+    speed = [each.pods_per_s for each in found]
+    every = ", ".join(f"{value:.0f}" for value in sorted(speed))
+    yield f"{statistics.median(speed):6.0f} pods/s ({every})"
+    yield f"{_median(found, 'scheduler_us'):6.0f} us/pod"
+    yield f"server {_median(found, 'server_us'):6.0f} us/pod"
+    yield f"{_median(found, 'rss_bytes') / (1 << 20):5.0f} MiB"
+    if mode == "stream":
+        yield f"p50 {1e3 * _median(found, 'p50_s'):7.1f} ms"
+        yield f"p99 {1e3 * _median(found, 'p99_s'):7.1f} ms"
+
+
+def _median(found: Sequence[Result], what: str) -> float:
+    return float(statistics.median(getattr(each, what) for each in found))
+
+
+def _judge(ours: Sequence[Result], theirs: Sequence[Result], mode: str, *, rated: bool) -> int:
+    """Print the ratios; how many bars are missed."""
+    faster = _median(ours, "pods_per_s") / _median(theirs, "pods_per_s")
+    share = _median(ours, "scheduler_us") / _median(theirs, "scheduler_us")
+    missed = int(share > CPU_SHARE) + int(faster < FASTER and not rated)
+    text = f"  mooring / kube-scheduler: pods/s {faster:.2f} (bar {FASTER}), CPU {share:.2f} "
+    text += f"(bar {CPU_SHARE})"
+    if mode == "stream":
+        p50 = _median(ours, "p50_s") / _median(theirs, "p50_s")
+        p99 = _median(ours, "p99_s") / _median(theirs, "p99_s")
+        missed += int(p50 > 1) + int(p99 > 1)
+        text += f", p50 {p50:.2f}, p99 {p99:.2f} (bar 1)"
+    print(text + (": missed" if missed else ""), flush=True)
+    return missed

@@ -1,0 +1,191 @@
+"""Requests over a wire: what is an answer, what a connection is kept for, who waits for whom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from mooring.client.http import HttpTransport
+from mooring.client.transport import AnswerTooLong, Pool, Request
+from mooring.client.wire import Wire
+from mooring.errors import OutcomeUnknown, Unreachable
+from tests.integration.http_servers import CHUNKED, OK, Behave, Server, chunk, run, says
+
+ASK = Request("POST", "/", deadline_s=5, body=b"{}", pool=Pool.WRITE)
+
+
+@pytest.mark.parametrize(
+    ("parts", "status", "body"),
+    [
+        ([b"HTTP/1.1 100 Continue\r\n\r\n", OK], 200, b"ok"),
+        ([CHUNKED, chunk(b"ab"), chunk(b"c"), b"0\r\n\r\n"], 200, b"abc"),
+        ([b"HTTP/1.1 201 Created\r\ncontent-le", b"ngth: 4\r\n\r\nab", b"cd"], 201, b"abcd"),
+        ([b"HTTP/1.1 204 No Content\r\n\r\n"], 204, b""),
+    ],
+    ids=["go on first", "chunks", "cut anywhere", "no body"],
+)
+def test_an_answer_is_read_however_it_comes(parts: list[bytes], status: int, body: bytes) -> None:
+    async def test(server: Server, transport: HttpTransport) -> None:
+        for _ in range(2):
+            answer = await transport.request(ASK)
+            assert (answer.status, answer.body) == (status, body)
+        assert server.connections == 1
+
+    run(says(*parts), test)
+
+
+def test_an_answer_without_a_length_ends_with_its_connection() -> None:
+    async def test(server: Server, transport: HttpTransport) -> None:
+        for _ in range(2):
+            assert (await transport.request(ASK)).body == b"all of it"
+        assert server.connections == 2
+
+    run(says(b"HTTP/1.1 200 OK\r\n\r\nall ", b"of it", then_close=True), test)
+
+
+def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
+    async def test(server: Server, transport: HttpTransport) -> None:
+        for _ in range(3):
+            assert (await transport.request(ASK)).body == b"ok"
+        assert server.connections == 3
+
+    run(says(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"), test)
+
+
+def test_equal_headers_are_joined() -> None:
+    async def test(_: Server, transport: HttpTransport) -> None:
+        answer = await transport.request(ASK)
+        assert answer.headers["warning"] == '299 - "a", 299 - "b"'
+
+    text = (
+        b'HTTP/1.1 200 OK\r\nWarning: 299 - "a"\r\nwarning: 299 - "b"\r\ncontent-length: 0\r\n\r\n'
+    )
+    run(says(text), test)
+
+
+@pytest.mark.parametrize(
+    "behave",
+    [
+        says(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok", then_close=True),
+        says(b"this is not HTTP\r\n\r\n"),
+        says(b"", then_close=True),
+    ],
+    ids=["cut", "not HTTP", "no word"],
+)
+def test_what_was_sent_and_not_answered_may_have_happened(behave: Behave) -> None:
+    async def test(server: Server, transport: HttpTransport) -> None:
+        with pytest.raises(OutcomeUnknown, match="POST /"):
+            await transport.request(ASK)
+        assert len(server.requests) == 1
+
+    run(behave, test)
+
+
+def test_an_answer_that_is_too_long_is_broken_off() -> None:
+    async def test(_: Server, transport: HttpTransport) -> None:
+        with pytest.raises(AnswerTooLong, match="GET /: more than 3 bytes"):
+            await transport.request(Request("GET", "/", deadline_s=5, bytes_max=3))
+
+    run(says(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nabcd"), test)
+
+
+def test_nothing_is_sent_to_who_does_not_listen() -> None:
+    async def test(_: Server, transport: HttpTransport) -> None:
+        nobody = HttpTransport("http://127.0.0.1:1")
+        with pytest.raises(Unreachable):
+            await nobody.request(ASK)
+        await nobody.close()
+
+    run(says(OK), test)
+
+
+def test_a_line_break_gets_into_no_request() -> None:
+    async def test(server: Server, transport: HttpTransport) -> None:
+        with pytest.raises(ValueError, match="line break"):
+            await transport.request(ASK._replace(headers={"x": "a\r\nhost: evil"}))
+        with pytest.raises(ValueError, match="line break"):
+            await transport.request(ASK._replace(path="/a\r\nhost: evil"))
+        assert not server.requests
+
+    run(says(OK), test)
+
+
+def wire_to(server: Server, *, limit: int) -> Wire:
+    return Wire(server.url, tls=None, server_name=None, limit=limit, user_agent="test")
+
+
+def gate() -> tuple[Behave, Callable[[], None], asyncio.Semaphore]:
+    """A server that answers only when the gate is open, and releases one for each request."""
+    opened, asked = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def behave(_: bytes, writer: asyncio.StreamWriter) -> None:
+        asked.release()
+        await opened.wait()
+        writer.write(OK)
+
+    return behave, opened.set, asked
+
+
+def test_requests_wait_for_a_connection_in_their_order() -> None:
+    async def main() -> None:
+        behave, open_gate, asked = gate()
+        async with asyncio.timeout(10), Server(behave).running() as server:
+            wire, done = wire_to(server, limit=2), []
+
+            async def ask(number: int) -> None:
+                await wire.ask(ASK, {}, lambda: None)
+                done.append(number)
+
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(6):
+                    tasks.create_task(ask(number))
+                await asked.acquire()
+                await asked.acquire()
+                open_gate()
+            assert sorted(done) == list(range(6))
+            assert done[4:] in ([4, 5], [5, 4])
+            assert server.connections == wire.connections == 2
+            await wire.close()
+            assert wire.connections == 0
+
+    asyncio.run(main())
+
+
+def test_one_that_gives_up_in_the_line_holds_up_nobody() -> None:
+    async def main() -> None:
+        behave, open_gate, asked = gate()
+        async with asyncio.timeout(10), Server(behave).running() as server:
+            wire = wire_to(server, limit=1)
+            async with asyncio.TaskGroup() as tasks:
+                first = tasks.create_task(wire.ask(ASK, {}, lambda: None))
+                await asked.acquire()
+                second = tasks.create_task(wire.ask(ASK, {}, lambda: None))
+                third = tasks.create_task(wire.ask(ASK, {}, lambda: None))
+                await asyncio.sleep(0)
+                second.cancel()
+                open_gate()
+            assert first.result().body == third.result().body == b"ok"
+            assert second.cancelled()
+            await wire.close()
+
+    asyncio.run(main())
+
+
+def test_one_that_is_given_up_under_way_takes_its_connection_with_it() -> None:
+    async def main() -> None:
+        behave, open_gate, _ = gate()
+        async with asyncio.timeout(10), Server(behave).running() as server:
+            wire = wire_to(server, limit=1)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await wire.ask(ASK, {}, lambda: None)
+            open_gate()
+            assert (await wire.ask(ASK, {}, lambda: None)).body == b"ok"
+            assert server.connections == 2
+            await wire.close()
+            with pytest.raises(Unreachable, match="closed"):
+                await wire.ask(ASK, {}, lambda: None)
+
+    asyncio.run(main())
