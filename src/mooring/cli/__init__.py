@@ -41,6 +41,7 @@ class Entry(NamedTuple):
 #: In the order in which a newcomer meets them.
 COMMANDS = {
     "start": Entry("mooring.cli.start", "Start a cluster in memory, and schedule its pods."),
+    "learn": Entry("mooring.cli.learn", "Learn how a scheduler works, in eight steps."),
     "simulate": Entry("mooring.cli.simulate", "Decide where pending pods go, offline."),
     "explain": Entry("mooring.cli.explain", "Say why a pod is where it is, or why it is nowhere."),
     "replay": Entry("mooring.cli.replay", "Decide a recording again and report each difference."),

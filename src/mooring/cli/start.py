@@ -94,9 +94,11 @@ def command(
     """
     if output == "json" and not (once or virtual):
         raise click.UsageError("-o json goes with --once: what never ends has no summary")
+    from mooring.log import configure
     from mooring.sim.not_built import notes
     from mooring.sim.workload import read_workload
 
+    configure("WARNING")
     workload = read_workload(cluster, pods)
     config = load(config_file) if config_file else None
     for note in notes(config, workload.pods, {}):
@@ -104,7 +106,12 @@ def command(
     seeds = _seeds(workload, [*cluster, *pods])
     options = Options(port, kubeconfig.absolute(), once or virtual, virtual, kubelets, output)
     with asyncio.Runner(loop_factory=_loop_factory(virtual)) as runner:
-        runner.run(_start(workload, seeds, config, plugins, seed, options))
+        try:
+            runner.run(_start(workload, seeds, config, plugins, seed, options))
+        except BaseExceptionGroup as group:
+            from mooring.service import first_error
+
+            raise first_error(group) from None
 
 
 def _loop_factory(virtual: bool) -> Any:
@@ -163,16 +170,23 @@ async def _start(
         started_s, wall = clock.monotonic_s(), SystemClock()
         wall_started_s = wall.monotonic_s()
         async with _shown(world, tracker, title, options, clock):
-            await world.submit(pending)
-            await world.settle()
-            duration_s = tracker.last_s - started_s
-            if options.virtual:  # virtual seconds say nothing about how fast this was
-                duration_s = wall.monotonic_s() - wall_started_s
-            if not options.once:
+            if options.once:
+                await _fill(world, pending)
+            else:
+                filling = tasks.create_task(_fill(world, pending))
                 await _until_interrupted()
+                filling.cancel()
+        duration_s = max(0.0, tracker.last_s - started_s)
+        if options.virtual:  # virtual seconds say nothing about how fast this was
+            duration_s = wall.monotonic_s() - wall_started_s
         world.service.stop()
         await running
     _print(workload.name, tracker, duration_s, options)
+
+
+async def _fill(world: World, pending: list[Seed]) -> None:
+    await world.submit(pending)
+    await world.settle()
 
 
 @asynccontextmanager

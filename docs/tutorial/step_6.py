@@ -1,0 +1,1 @@
+../../src/mooring/learn/steps/step_6.py

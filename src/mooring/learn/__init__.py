@@ -1,0 +1,24 @@
+"""``mooring learn``: eight schedulers, each a step further than the one before, and what they show.
+
+``steps`` holds the schedulers, ``scenarios`` what is done to them and what must come of it,
+``lessons`` what is said, ``running`` puts them into a cluster. The names below are those that a
+scheduler of one's own needs to be run in the same way.
+"""
+
+from mooring.learn.telling import (
+    RandomTies,
+    Tell,
+    TellingObserver,
+    moves,
+    tell_decision,
+    told,
+)
+
+__all__ = [
+    "RandomTies",
+    "Tell",
+    "TellingObserver",
+    "moves",
+    "tell_decision",
+    "told",
+]

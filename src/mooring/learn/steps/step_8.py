@@ -1,0 +1,76 @@
+"""Step 8: pods that back off, or wait for too long, are flushed. The scheduler is complete.
+
+Nothing happens to a pod whose backoff is over: somebody has to look at the clock. And should an
+event ever have been missed, whoever has waited for five minutes is tried again.
+
+Around that stand mooring's own parts, each of which you have written once: ``EventHandlers`` (step
+7), ``Scheduler`` with queue, bindings and Permit (6, 5), ``Framework`` (4 to 2). They also count a
+pod on its node before the API server does, and tell the pod's owner what became of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from mooring import scheduler
+from mooring.client import Client, Informer, Recorder
+from mooring.clock import Clock, Rng
+from mooring.events import EventHandlers
+from mooring.learn import RandomTies, Tell, TellingObserver
+from mooring.learn.steps.step_7 import NodeNumber
+from mooring.live import Bindings, LiveHandle, Reporting, StatusWriter
+from mooring.plugins import DefaultBinder, NodeUnschedulable, PrioritySort
+from mooring.queue import QueueOptions, SchedulingQueue
+from mooring.state import Cache
+
+#: The times are kube-scheduler's, but who waits for too long is looked for more often.
+OPTIONS = QueueOptions(pop_from_backoff=False, max_unschedulable_s=300.0, leftover_tick_s=1.0)
+
+
+class Scheduler:
+    """mooring, with two plugins."""
+
+    def __init__(self, client: Client, name: str, *, clock: Clock, rng: Rng, tell: Tell) -> None:
+        observer, self.cache, self.ready = TellingObserver(tell), Cache(), asyncio.Event()
+        handle = self.handle = LiveHandle(self.cache, client, clock=clock, rng=rng)
+        plugins = [PrioritySort(), NodeUnschedulable(), NodeNumber(handle), DefaultBinder(handle)]
+        framework = RandomTies(name, plugins, clock=clock, rng=rng, waiting=handle.waiting)
+        profiles = {name: framework}
+        self.queue = SchedulingQueue(
+            profiles, clock=clock, options=OPTIONS, on_ready=self.ready.set, on_move=observer.moved
+        )
+        events = EventHandlers(self.cache, self.queue, profiles, handle.waiting)
+        self.nodes = Informer(client, "Node", events.handler("Node"), clock=clock, rng=rng)
+        self.pods = Informer(client, "Pod", events.handler("Pod"), clock=clock, rng=rng)
+        self.bindings, self.writer = Bindings(rng), StatusWriter(client, clock=clock)
+        self.recorder = Recorder(client, controller=name, instance=name, clock=clock, rng=rng)
+        self.scheduler = scheduler.Scheduler(
+            self.cache,
+            self.queue,
+            profiles,
+            self.pods.objects,
+            self.bindings,
+            Reporting({name: self.recorder}, self.writer),
+            clock=clock,
+            observer=observer,
+        )
+
+    async def run(self) -> None:
+        """Follow the cluster and schedule its pods, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            self.bindings.open(tasks)
+            for part in (self.nodes, self.pods, self.recorder, self.writer):
+                tasks.create_task(part.run())
+            await self.nodes.wait_until_synced()
+            tasks.create_task(self.flush())
+            while True:
+                self.ready.clear()
+                while (entry := self.queue.pop()) is not None:
+                    self.scheduler.schedule_one(entry)
+                await self.ready.wait()
+
+    async def flush(self) -> None:
+        """Every second: who has backed off, or has waited for too long, is tried again."""
+        while True:
+            await asyncio.sleep(1.0)
+            self.queue.flush()

@@ -1,0 +1,97 @@
+"""A lesson as text: what is about to happen, what happens as it does, and what it was good for."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import Final
+
+from mooring.learn.board import Line
+from mooring.learn.lessons import LESSONS, Lesson
+from mooring.learn.scenarios import Scenario
+from mooring.learn.stage import runs
+
+WIDTH: Final = 100
+
+#: How a line goes on after the word; with a node, and without.
+_AT_NODE: Final = {"waiting": "to go to", "allowed": "to go to", "bound": "to"}
+
+#: Lines about many nodes that are shown as one.
+_MERGED: Final = frozenset({"refused", "scored"})
+
+
+class TextLines:
+    """Writes lines as they come; what was said of many nodes at once becomes one line."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._merged: list[Line] = []
+
+    def __call__(self, line: Line) -> None:
+        """Write one line, or keep it if more like it may come."""
+        if self._merged and not _is_alike(self._merged[0], line):
+            self.flush()
+        if line.what in _MERGED:
+            self._merged.append(line)
+        else:
+            self._put(line.time_s, line.pod, f"{line.what}{_rest(line)}")
+
+    def say(self, time_s: float, text: str) -> None:
+        """Write what the scenario does."""
+        self.flush()
+        self._put(time_s, "", text)
+
+    def flush(self) -> None:
+        """Write what was kept."""
+        merged, self._merged = self._merged, []
+        if not merged:
+            return
+        first = merged[0]
+        if first.what == "refused":
+            text = f"refused by {runs(line.node for line in merged)}: {first.detail}"
+        else:
+            by_score: dict[int, list[str]] = {}
+            for line in merged:
+                by_score.setdefault(int(line.detail), []).append(line.node)
+            best_first = sorted(by_score.items(), reverse=True)
+            text = "scored " + ", ".join(f"{score} at {runs(nodes)}" for score, nodes in best_first)
+        self._put(first.time_s, first.pod, text)
+
+    def _put(self, time_s: float, pod: str, text: str) -> None:
+        name = pod.rpartition("/")[2]
+        self._write(f"{time_s:8.3f} s  {name:<6}  {text}".rstrip())
+
+
+def _is_alike(line: Line, other: Line) -> bool:
+    same = (line.what, line.pod) == (other.what, other.pod)
+    return same and (line.what == "scored" or line.detail == other.detail)
+
+
+def _rest(line: Line) -> str:
+    at = f" {_AT_NODE.get(line.what, 'at')} {line.node}" if line.node else ""
+    return f"{at} ({line.detail})" if line.detail else at
+
+
+def before(lesson: Lesson, scenario: Scenario) -> str:
+    """What is said before it begins."""
+    title = f"Step {lesson.number} of {len(LESSONS)}: {lesson.title}: {lesson.line}"
+    return f"{title}\n\n{filled(scenario.about)}\n"
+
+
+def after(lesson: Lesson, outcome: list[str], complaints: list[str]) -> str:
+    """What is said when it is over."""
+    parts = ["", *outcome]
+    if complaints:
+        parts += ["", "This is not as it must be:", *(f"  {each}" for each in complaints)]
+    parts += ["", filled(f"What this shows: {lesson.learnt}"), "", "The lines that are this step:"]
+    for where, text in lesson.source():
+        parts += ["", f"  # {where}", textwrap.indent(text, "  ")]
+    if lesson.number < len(LESSONS):
+        following = LESSONS[lesson.number]
+        parts += ["", f"Next: mooring learn {following.number}, {following.title}."]
+    return "\n".join(parts)
+
+
+def filled(text: str) -> str:
+    """A paragraph in lines of at most ``WIDTH``."""
+    return textwrap.fill(text, WIDTH)
