@@ -27,6 +27,7 @@ from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.queue import SchedulingQueue, node_changes, pod_changes
 from mooring.state import Cache, PodInfo
+from mooring.state.workloads import WORKLOAD_KINDS
 
 POD_ASSIGNED = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
 POD_GONE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
@@ -81,6 +82,8 @@ class EventHandlers:
             self._on_pod(change)
         elif kind == "Node":
             self._on_node(change)
+        elif kind in WORKLOAD_KINDS:
+            self._on_workload(kind, change)
         else:
             self._on_other(RESOURCES[kind], change)
         self._on_object(kind, key(change.new if change.new is not None else change.old))
@@ -127,6 +130,13 @@ class EventHandlers:
             return
         for event in node_changes(old, new):
             self._queue.move(event, old, new)
+
+    def _on_workload(self, kind: str, change: Change) -> None:
+        """Spreading reads it; as upstream, no parked pod is tried again for it."""
+        if change.new is None:
+            self._cache.workloads.remove(kind, key(change.old))
+        else:
+            self._cache.workloads.put(change.new)
 
     def _on_other(self, resource: EventResource, change: Change) -> None:
         if change.old is None:
@@ -180,6 +190,11 @@ class EventHandlers:
             ):
                 self._release_assumed(info.uid)
             return
+        placed = self._cache.pods.get(info.uid)
+        if placed is not None:
+            # The API server has gone back in time, to a backup: it is on its node no more.
+            self._cache.remove_pod(info.uid)
+            self._queue.move(POD_GONE, placed.info.pod, None)
         if old is None:
             self._queue.add(info)
             self._nominate(info)

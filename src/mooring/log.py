@@ -40,11 +40,22 @@ class KeyValueFormatter(logging.Formatter):
 
 def configure(level: int | str = logging.INFO, *, out: IO[str] | None = None) -> None:
     """Write all lines of at least ``level`` to ``out`` (stderr if None), and to nowhere else."""
-    handler = logging.StreamHandler(out if out is not None else sys.stderr)
+    handler = logging.StreamHandler(out) if out is not None else _ToStderr()
     handler.setFormatter(KeyValueFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+
+
+class _ToStderr(logging.StreamHandler[Any]):
+    """Writes to what is stderr at the moment: a live view may stand before it for a while."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
 
 
 def _value(value: Any, *, longest: int = VALUE_LENGTH_MAX) -> str:

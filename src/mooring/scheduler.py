@@ -15,8 +15,10 @@ Source: pkg/scheduler/schedule_one.go.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mooring.clock import Clock
@@ -29,7 +31,7 @@ from mooring.framework.waiting import WaitingPod
 from mooring.live.bindings import Bindings
 from mooring.live.held import Held, wait_on_permit
 from mooring.live.observer import Observer
-from mooring.live.reporting import Reporting
+from mooring.live.reporting import Reporting, error_text
 from mooring.objects.pod import Pod
 from mooring.queue import Flight, QueuedPod, SchedulingQueue
 from mooring.state import Cache, PodInfo
@@ -129,11 +131,12 @@ class Scheduler:
                 reservation.keep()
         if refusal is not None:
             binding.unreserve(framework, cycle, node_name)
-            self._park(flight.entry, refusal, nominated="")
+            self._park(flight.entry, refusal)
             return
+        self._reporting.placed(pod)
         self._activate(cycle)
         flight.hand_over()
-        self._bindings.start(self.bind(held))
+        self._bindings.start(partial(self.bind, held))
 
     def _reserve_and_permit(self, held: Held) -> Refusal | None:
         """None = the binding may go on; a refusal by Reserve or Permit is one about one node."""
@@ -165,31 +168,45 @@ class Scheduler:
             raise
         except SchedulerError as error:
             refusal = error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # We were not cancelled: a plugin let something of its own, that was, come through.
+            refusal = SchedulerError("a plugin's own work was cancelled")
         if isinstance(refusal, Unreachable):
             self._bindings.unreachable()
         else:
             self._bindings.reached()
-        if refusal is None:
-            self._finish(held)
-        else:
-            self._give_back(held, refusal)
-        held.flight.done()
+        try:
+            if refusal is None:
+                self._finish(held)
+            else:
+                self._give_back(held, refusal)
+        finally:
+            held.flight.done()
 
     async def _bind(self, held: Held) -> Refusal | None:
         """Wait in Permit, then PreBind and Bind; None = the pod is bound."""
         framework, cycle, node_name = held.framework, held.cycle, held.node_name
-        if held.waiting is not None:
-            with self._bindings.waits():
-                verdict = await wait_on_permit(held.waiting, self._clock)
+        try:
+            binders = binding.pre_binders(framework, cycle, node_name)
+            if binders or held.waiting is not None:
+                # It takes a while: whoever adds and removes nodes may want to know meanwhile.
+                held.is_announced = await self._reporting.expected(cycle.pod, node_name)
+            if held.waiting is not None:
+                with self._bindings.waits_in_permit():
+                    verdict = await wait_on_permit(held.waiting, self._clock)
+                if verdict is not None:
+                    return binding.refusal(node_name, verdict)
+                self._observer.allowed(held.entry, node_name)
+        finally:
             framework.waiting.remove(cycle.pod.uid)
-            if verdict is not None:
-                return binding.refusal(node_name, verdict)
-            self._observer.allowed(held.entry, node_name)
         # From here on the pod fails, if it fails, by an error: events would not help it.
         held.flight.done()
-        if framework.plugins("pre_bind"):
+        if binders:
             with self._bindings.waits():
-                refusal = await binding.pre_bind(framework, cycle, node_name)
+                refusal = await binding.pre_bind(framework, cycle, node_name, binders)
             if refusal is not None:
                 return refusal
         return await binding.bind(framework, cycle, node_name)
@@ -210,7 +227,8 @@ class Scheduler:
         if self._cache.is_assumed(uid):
             self._cache.forget(uid)
         # It would wake itself by its own leaving, so it is parked before others are told.
-        self._park(held.entry, refusal, nominated="")
+        announced = held.node_name if held.is_announced else None
+        self._park(held.entry, refusal, announced=announced)
         gone = placed.info.pod if placed is not None else pod.on_node(held.node_name).pod
         self._queue.move(POD_GONE, gone, None, only=lambda other: other.uid != uid)
 
@@ -221,10 +239,23 @@ class Scheduler:
 
     # -- no node was found ------------------------------------------------------------------------
 
-    def _park(self, entry: QueuedPod, why: Refusal, *, nominated: str | None = "") -> None:
+    def _park(
+        self,
+        entry: QueuedPod,
+        why: Refusal,
+        *,
+        nominated: str | None = "",
+        announced: str | None = None,
+    ) -> None:
         """Put a pod back into the queue, in its newest version, and tell why.
 
         One that is gone, bound by others, or made anew under its name is not put back.
+
+        Args:
+            entry: As it was popped.
+            why: It has no node.
+            nominated: What its nomination becomes, "" = none, None = stays as it is.
+            announced: The nomination that was written just now; None if none was.
         """
         live = self._pods.get(entry.pod.key)
         if live is None or live.spec.node_name or live.metadata.uid != entry.uid:
@@ -239,7 +270,7 @@ class Scheduler:
             self._cache.nominator.nominate(pod, node_name)
         else:
             self._cache.nominator.remove(pod.uid)
-        if not isinstance(why, Diagnosis | Status):
-            _log.warning("an attempt failed", extra={"pod": pod.key, "error": str(why)})
-        self._reporting.failed(pod, why, nominated)
+        if isinstance(why, SchedulerError):
+            _log.warning("an attempt failed", extra={"pod": pod.key, "error": error_text(why)})
+        self._reporting.failed(pod, why, nominated, announced)
         self._observer.failed(entry, why)

@@ -13,7 +13,6 @@ the others run after 2 ms or 32 decisions, whichever comes first.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -23,8 +22,10 @@ from typing import Any, Final
 from mooring.client import Client, Informer, Recorder
 from mooring.clock import Clock, Rng
 from mooring.config import KubeSchedulerConfiguration, default_configuration
+from mooring.errors import Forbidden, Unauthorized
 from mooring.events import RESOURCES, EventHandlers
 from mooring.live.bindings import BINDINGS_MAX, Bindings
+from mooring.live.collector import rare_collections, settle_down
 from mooring.live.handle import LiveHandle
 from mooring.live.observer import Observer
 from mooring.live.reporting import Reporting
@@ -43,6 +44,13 @@ TICK_S: Final = 1.0
 
 #: How long bindings that are under way may take once it is stopped.
 DRAIN_S: Final = 10.0
+
+#: After the last binding its event is let out; but not for long, if nobody takes it.
+TELL_S: Final = 2.0
+TELL_LOOK_S: Final = 0.02
+
+#: While the cluster cannot be read, what stands in the way is said so often.
+COMPLAIN_S: Final = 5.0
 
 #: Finished pods use nothing and are never to be scheduled.
 LIVING_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -167,13 +175,14 @@ class Service:
         )
 
     def _followed(self) -> list[str]:
-        """Nodes, the kinds that some plugin wants to hear of, and pods.
+        """Nodes, the kinds that some plugin wants to hear of or reads, and pods.
 
         Pods come last: nodes that are there before them are met in their own order.
         """
         wanted = self.queue.resources()
         others = [kind for kind, resource in RESOURCES.items() if resource in wanted]
-        return ["Node", *others, "Pod"]
+        needed = [kind for framework in self.profiles.values() for kind in framework.needs()]
+        return ["Node", *dict.fromkeys([*others, *needed]), "Pod"]
 
     @property
     def has_synced(self) -> bool:
@@ -189,8 +198,17 @@ class Service:
         """Whether there is nothing to do now: no pod to try, none under way, all of it told."""
         counts = self.queue.counts()
         busy = sum(count for place, count in counts.items() if place.is_busy)
-        told = not len(self.writer) and not any(len(each) for each in self.recorders.values())
-        return not busy and not len(self.bindings) and not self.cache.assumed_count() and told
+        return not busy and self.is_at_rest
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no pod is under way to its node, and all that happened is told."""
+        return not len(self.bindings) and not self.cache.assumed_count() and self._is_all_told
+
+    @property
+    def _is_all_told(self) -> bool:
+        """Whether no event and no condition waits to be written."""
+        return not len(self.writer) and not any(len(each) for each in self.recorders.values())
 
     def stop(self) -> None:
         """End ``run`` soon: nothing is decided any more, bindings under way are finished."""
@@ -204,10 +222,11 @@ class Service:
             LeaseLost: the fence lets nothing pass any more.
         """
         try:
-            await self._run()
+            with rare_collections():
+                await self._run()
         except BaseExceptionGroup as group:
             # One of the tasks failed, and so the others were cancelled: what counts is why.
-            raise _first(group) from None
+            raise first_error(group) from None
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -226,15 +245,44 @@ class Service:
             left = await self.bindings.drain(DRAIN_S)
             if left:
                 _log.warning("bindings did not end in time", extra={"bindings": left})
+            self.bindings.cancel()
+            await self._wait_until_told()
             for task in beside:
                 task.cancel()
 
+    async def _wait_until_told(self) -> None:
+        """Let the last events be written; return soon if they cannot be."""
+        ends_s = self._clock.monotonic_s() + TELL_S
+        while not self._is_all_told and self._clock.monotonic_s() < ends_s:
+            await self._sleep(TELL_LOOK_S)
+
+    async def _wait_until_known(self) -> None:
+        """Return when every kind was listed; say from time to time what stands in the way."""
+        while not await self._is_known_within(COMPLAIN_S):
+            self._complain()
+
+    async def _is_known_within(self, limit_s: float) -> bool:
+        try:
+            async with asyncio.timeout(limit_s):
+                for informer in self.informers.values():
+                    await informer.wait_until_synced()
+        except TimeoutError:
+            return False
+        return True
+
+    def _complain(self) -> None:
+        for kind, informer in self.informers.items():
+            error = informer.last_error
+            if informer.has_synced or error is None:
+                continue
+            is_refused = isinstance(error, Forbidden | Unauthorized)
+            level = logging.ERROR if is_refused else logging.WARNING
+            told = "a kind cannot be read, so nothing is scheduled yet"
+            _log.log(level, told, extra={"kind": kind, "error": str(error)})
+
     async def _decide(self) -> None:
-        for informer in self.informers.values():
-            await informer.wait_until_synced()
-        # What is known now lives long: the collector need not look at it again and again.
-        gc.collect()
-        gc.freeze()
+        await self._wait_until_known()
+        settle_down()
         self._synced.set()
         _log.info("the cluster is known", extra={"nodes": len(self.cache.nodes)})
         while True:
@@ -264,8 +312,8 @@ class Service:
                 self.queue.flush()
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first exception that is no group."""
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first exception of a group that is no group itself: why the others were cancelled."""
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]

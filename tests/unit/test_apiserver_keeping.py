@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import stat
 from pathlib import Path
 
@@ -55,10 +56,13 @@ def test_what_is_written_meanwhile_is_not_in_the_file(tmp_path: Path) -> None:
         return turns
 
     assert asyncio.run(run()) > 3
-    assert loaded(tmp_path / "data.json").snapshot() == before
+    other = ApiServer(VirtualClock(), seeded_random(1))
+    other.load((tmp_path / "data.json").read_bytes())
+    assert other.snapshot() == before
     assert keeper.is_saved is False
     keeper.save()
-    assert loaded(tmp_path / "data.json").snapshot() == api.server.snapshot()
+    other.load((tmp_path / "data.json").read_bytes())
+    assert other.snapshot() == api.server.snapshot()
 
 
 def test_nothing_is_written_if_nothing_has_changed(tmp_path: Path) -> None:
@@ -102,3 +106,28 @@ def test_a_private_file_is_private_from_the_first_moment(tmp_path: Path) -> None
         assert not path.exists()
     assert path.read_bytes() == b"x"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_versions_that_a_crash_has_lost_are_never_given_out_again(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    api = api_with(3)
+    Keeper(api.server, path).save()
+    api.post(CONFIG_MAPS, config_map("lost", data={"a": "1"}))
+    lost_version = api.server.store.version
+
+    first = loaded(path)
+    assert first.store.version > lost_version
+    # It crashes too, and has saved nothing more.
+    second = loaded(path)
+    assert second.store.version > first.store.version
+    assert asyncio.run(watched(second, lost_version)) == 410
+
+
+async def watched(server: ApiServer, version: int) -> int:
+    """The code with which a watch from an old version is answered, or ended."""
+    query = [("watch", "1"), ("resourceVersion", str(version))]
+    status, _, body = await server.handle("GET", CONFIG_MAPS, query, {}, b"")
+    if isinstance(body, bytes):
+        return int(status)
+    line = json.loads(await anext(aiter(body)))
+    return int(line["object"]["code"])

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: What is written before the disk is waited for: a wait for all at once would take seconds.
 SYNC_BYTES = 4 << 20
+#: More than can be written, and lost, between two times at which all is saved.
+LOST_VERSIONS_MAX = 1 << 20
 
 
 class Keeper:
@@ -44,8 +46,12 @@ class Keeper:
     def load(self) -> None:
         """Take the objects from the file, if there is one.
 
+        What was written after the file and got lost in a crash had versions too, and clients have
+        seen them. They must never mean something else, so they are leapt over, for good: the file
+        says so at once.
+
         Raises:
-            ConfigError: the file cannot be read, or is no snapshot.
+            ConfigError: the file cannot be read or written, or is no snapshot.
         """
         try:
             self._api.load(self._path.read_bytes())
@@ -53,7 +59,8 @@ class Keeper:
             return
         except (OSError, SnapshotError) as why:
             raise ConfigError(str(why), file=str(self._path)) from why
-        self._saved_version = self._api.store.version
+        self._api.store.leap(LOST_VERSIONS_MAX)
+        self.save()
 
     def save(self) -> None:
         """Write the objects to the file, all or nothing, if something has changed.

@@ -296,6 +296,12 @@ class Store:
         self._versions = loaded._versions
         self._collections = loaded._collections
 
+    def leap(self, count: int) -> None:
+        """Give out none of the next ``count`` versions; who has seen one of them must list anew."""
+        self._versions.latest += count
+        for collection in self._collections.values():
+            collection.history.compacted = self.version
+
     def _restore(self, objects: dict[str, list[Object]]) -> None:
         by_name = {each.resource.qualified: each for each in self._collections.values()}
         for collection in by_name.values():

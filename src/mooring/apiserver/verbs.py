@@ -41,6 +41,7 @@ from mooring.apiserver.status import (
     invalid_object,
     method_not_allowed,
     no_such_path,
+    not_found,
 )
 from mooring.apiserver.stored import Stored
 from mooring.apiserver.strategic import conversion_problem, go_text
@@ -199,7 +200,9 @@ class Verbs:
     def _patched(
         self, request: Request, media_type: str, present: Object | None, options: WriteOptions
     ) -> Object:
-        assert present is not None
+        if present is None:
+            # Also of the kinds that a PUT creates.
+            raise not_found(request.place.resource, request.target.name)
         patch = decoded_patch(request, media_type)
         shown = to_view(present) if is_view(request.place.resource) else present
         type_name = struct_of(request.place.resource)

@@ -97,6 +97,7 @@ class Client(Reader):
         field_manager: str = "mooring",
         force: bool = False,
         pool: Pool = Pool.WRITE,
+        tries: int = TRIES_MAX,
     ) -> Any:
         """Change parts of an object, and return it as stored."""
         kind = as_kind(kind)
@@ -111,6 +112,7 @@ class Client(Reader):
             content_type=how.value,
             query=query,
             pool=pool,
+            tries=tries,
         )
         return _stored(body, kind, path)
 
@@ -185,7 +187,9 @@ class Client(Reader):
         body = msgspec.json.encode(eviction)
         await self.write("POST", path, body, deadline_s=EVICT_S_MAX, tries=1)
 
-    async def patch_pod_status(self, pod: Pod, status: Mapping[str, Any]) -> Any:
+    async def patch_pod_status(
+        self, pod: Pod, status: Mapping[str, Any], *, tries: int = TRIES_MAX
+    ) -> Any:
         """Lay ``status`` (as the API writes it) over the pod's, by strategic merge.
 
         The pod's UID goes along, so that a new pod of this name is never touched.
@@ -202,6 +206,7 @@ class Client(Reader):
             namespace=pod.metadata.namespace,
             how=Patch.STRATEGIC,
             subresource="status",
+            tries=tries,
         )
 
     async def write(

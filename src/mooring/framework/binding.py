@@ -9,7 +9,7 @@ RunPreBindPlugins, RunBindPlugins).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mooring.errors import PluginError, SchedulerError
@@ -80,21 +80,33 @@ def refusal(node_name: str, status: Status) -> Diagnosis:
     return diagnosis
 
 
-async def pre_bind(framework: Framework, cycle: Cycle, node_name: str) -> Status | None:
+async def pre_bind(
+    framework: Framework, cycle: Cycle, node_name: str, binders: Sequence[Any] | None = None
+) -> Status | None:
     """Run the PreBind plugins that have something to do; the first refusal ends the run.
+
+    Args:
+        framework: Of the pod's profile.
+        cycle: The attempt.
+        node_name: Where the pod goes.
+        binders: What ``pre_binders`` said, if it was asked already.
 
     Raises:
         PluginError: if a plugin failed.
     """
-    for plugin in _pre_binders(framework, cycle, node_name):
+    for plugin in pre_binders(framework, cycle, node_name) if binders is None else binders:
         answer = await _wait(plugin, "PreBind", plugin.pre_bind, cycle, node_name)
         if answer is not None:
             return framework.status_of(plugin, "PreBind", answer)
     return None
 
 
-def _pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]:
-    """The PreBind plugins that do not skip; all are asked before the first one does anything."""
+def pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]:
+    """The PreBind plugins that do not skip; all are asked before the first one does anything.
+
+    Raises:
+        PluginError: if a plugin failed, or answered something else.
+    """
     wanted = []
     for plugin in framework.plugins("pre_bind"):
         answer = None
@@ -147,11 +159,15 @@ async def _wait(
 ) -> Any:
     """Await a plugin, and name it if it raises.
 
-    SchedulerErrors of the API client pass: whoever binds has to tell "refused" from "unknown".
+    SchedulerErrors of the API client pass: whoever binds has to tell "refused" from "unknown". The
+    plugin's name is their note.
     """
     try:
         return await method(*arguments)
-    except SchedulerError:
+    except PluginError:
+        raise
+    except SchedulerError as error:
+        error.add_note(f'running {point} plugin "{plugin.name}"')
         raise
     except Exception as error:  # a plugin may raise anything; its pod alone fails
         raise PluginError(plugin.name, point, f"{type(error).__name__}: {error}") from error

@@ -28,6 +28,8 @@ Then ``pre_filter``, ``filter``, ``pre_score`` and ``score`` must follow from ``
 those columns of that one node, and the framework asks again only about nodes that changed.
 ``reads_everywhere`` names columns of *other* nodes that matter too (how far an image has spread).
 A plugin without ``sign`` and ``reads`` is asked for every pod about every node still feasible.
+With ``sign`` alone it is too, but its queueing hints, if they are ``pure``, are asked once for all
+waiting pods that it treats alike.
 
 Mostly that is one node, the one that got the last pod, and columns of length 1 are slow. So such a
 plugin may answer about one node in plain ints as well: ``filter_node(cycle, node)`` and
@@ -36,6 +38,9 @@ plugin may answer about one node in plain ints as well: ``filter_node(cycle, nod
 **Worlds.** Filters also see nodes with pods added or removed (``NodeView.plus``, ``without``).
 What pre_filter noted of pods beyond the node itself has to follow: ``shift(state, nodes)`` returns
 the state for such a view, or ``add_pod``/``remove_pod`` change a state for one world.
+
+**Other objects.** ``needs`` names the kinds that a plugin reads from the snapshot beside nodes and
+pods (``snapshot.workloads``); whoever runs it keeps them known.
 
 **Refusals are values, errors are exceptions.** See ``verdict.py``.
 """

@@ -84,6 +84,12 @@ class Framework:
         self._sharers = tuple(
             plugin for plugin in _distinct(profile.plugins) if share_answers and _shares(plugin)
         )
+        #: Those that say what they read of a pod, and share no answers: their hints may be pure.
+        self._signers = {
+            plugin.name: plugin
+            for plugin in _distinct(profile.plugins)
+            if callable(getattr(plugin, "sign", None)) and not hasattr(plugin, "reads")
+        }
         names = tuple(plugin.name for plugin in self.filters)
         if len(names) > MAX_FILTERS:
             raise ConfigError(f"a profile runs at most {MAX_FILTERS} filters", value=len(names))
@@ -143,7 +149,18 @@ class Framework:
     def fragment(self, plugin: str, pod: PodInfo) -> Hashable | None:
         """What ``plugin`` reads of the pod; None = it does not say."""
         (fragments, sharing) = self._signature(pod)
-        return dict(fragments)[plugin] if plugin in sharing else None
+        if plugin in sharing:
+            return dict(fragments)[plugin]
+        signer = self._signers.get(plugin)
+        if signer is None:
+            return None
+        fragment: Hashable | None = self.call(signer, "Sign", signer.sign, pod)
+        return fragment
+
+    def needs(self) -> list[str]:
+        """The kinds of objects that plugins read beside nodes and pods, each once."""
+        kinds = [kind for plugin in _distinct(self.profile.plugins) for kind in _needed(plugin)]
+        return list(dict.fromkeys(kinds))
 
     def less(self, a: Any, b: Any) -> bool:
         """Whether ``a`` is tried before ``b``."""
@@ -263,6 +280,11 @@ def _readers(
         for number, plugin in enumerate(plugins)
         if plugin.name in sharers
     ]
+
+
+def _needed(plugin: Any) -> Sequence[str]:
+    kinds: Sequence[str] = getattr(plugin, "needs", ())
+    return kinds
 
 
 def _shares(plugin: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -37,6 +37,8 @@ class Bindings:
         self._tasks: asyncio.TaskGroup | None = None
         #: Those that wait in Permit or PreBind: they burden nobody.
         self._waiting = 0
+        #: Those that wait in Permit.
+        self._in_permit = 0
         self._changed = asyncio.Event()
         self._pause_s = 0.0
 
@@ -47,7 +49,7 @@ class Bindings:
         """Run bindings as tasks of this group from now on."""
         self._tasks = tasks
 
-    def start(self, binding: Coroutine[Any, Any, None]) -> None:
+    def start(self, binding: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a binding beside the decisions. It turns whatever fails into an outcome."""
         assert self._tasks is not None, "open() comes first"
         task = self._tasks.create_task(self._supervise(binding))
@@ -63,15 +65,23 @@ class Bindings:
             await asyncio.sleep(self._pause_s * (1 + self._rng.random()))
 
     async def drain(self, deadline_s: float) -> int:
-        """Wait for the bindings under way, and return how many did not end in time."""
+        """Wait for the bindings under way, and return how many did not end in time.
+
+        Those that wait in Permit are not waited for: nobody may ever allow them.
+        """
         try:
             async with asyncio.timeout(deadline_s):
-                while self._running:
+                while len(self._running) > self._in_permit:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
             pass
-        return len(self._running)
+        return len(self._running) - self._in_permit
+
+    def cancel(self) -> None:
+        """Break off all that are left: the scheduler ends."""
+        for task in list(self._running):
+            task.cancel()
 
     @contextmanager
     def waits(self) -> Iterator[None]:
@@ -83,6 +93,16 @@ class Bindings:
         finally:
             self._waiting -= 1
 
+    @contextmanager
+    def waits_in_permit(self) -> Iterator[None]:
+        """As ``waits``; the binding that runs this block may be left alone at the end."""
+        self._in_permit += 1
+        try:
+            with self.waits():
+                yield
+        finally:
+            self._in_permit -= 1
+
     def unreachable(self) -> None:
         """A request did not reach the API server: what is decided now could not be told."""
         self._pause_s = min(2 * self._pause_s or PAUSE_S, PAUSE_S_MAX)
@@ -91,9 +111,10 @@ class Bindings:
         """A request was answered."""
         self._pause_s = 0.0
 
-    async def _supervise(self, binding: Coroutine[Any, Any, None]) -> None:
+    async def _supervise(self, binding: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await binding
+            # Made here: a task that is cancelled before it begins leaves nothing behind.
+            await binding()
         except (InvariantViolation, LeaseLost):
             raise
         except Exception:  # noqa: BLE001 - one pod's trouble must never end the others' bindings

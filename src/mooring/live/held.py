@@ -20,9 +20,10 @@ class Held:
         cycle: What the plugins noted of it.
         node_name: The node that it is assumed on.
         waiting: Its wait in Permit, None if nobody holds it back.
+        is_announced: Whether the API server was told of the node before the binding.
     """
 
-    __slots__ = ("cycle", "flight", "framework", "node_name", "waiting")
+    __slots__ = ("cycle", "flight", "framework", "is_announced", "node_name", "waiting")
 
     def __init__(self, flight: Flight, framework: Framework, cycle: Cycle, node_name: str) -> None:
         self.flight = flight
@@ -30,6 +31,7 @@ class Held:
         self.cycle = cycle
         self.node_name = node_name
         self.waiting: WaitingPod | None = None
+        self.is_announced = False
 
     @property
     def entry(self) -> QueuedPod:

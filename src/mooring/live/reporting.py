@@ -2,7 +2,8 @@
 
 Nothing here waits: a recorder and a writer take it from here, each with a bounded queue.
 
-Source: pkg/scheduler/schedule_one.go (finishBinding, handleSchedulingFailure, skipPodSchedule).
+Source: pkg/scheduler/schedule_one.go (bindingCycle, finishBinding, handleSchedulingFailure,
+skipPodSchedule).
 """
 
 from __future__ import annotations
@@ -41,23 +42,53 @@ class Reporting:
         note = f"Successfully assigned {pod.key} to {node_name}"
         self._record(pod, "Normal", "Scheduled", "Binding", note)
 
+    def placed(self, pod: PodInfo) -> None:
+        """The pod is on its way to a node: what was said of earlier attempts is out of date."""
+        self._writer.withdraw(pod.uid)
+
+    async def expected(self, pod: PodInfo, node_name: str) -> bool:
+        """The pod will be bound, but not at once: its nomination says where it goes.
+
+        Returns whether that stands there now, as far as is known; if not, that stops nobody.
+
+        Raises:
+            LeaseLost: nothing may be written any more.
+        """
+        return await self._writer.nominate(pod.pod, node_name)
+
     def skipped(self, pod: PodInfo) -> None:
         """The pod is being deleted, so it is not placed."""
         note = f"skip schedule deleting pod: {pod.key}"
         self._record(pod, "Warning", "FailedScheduling", "Scheduling", note)
 
     def failed(
-        self, pod: PodInfo, why: Diagnosis | Status | SchedulerError, nominated: str | None
+        self,
+        pod: PodInfo,
+        why: Diagnosis | Status | SchedulerError,
+        nominated: str | None,
+        announced: str | None = None,
     ) -> None:
-        """The pod has no node; ``nominated`` "" = no nomination any more, None = as it was."""
-        message = str(why) if isinstance(why, SchedulerError) else why.message
+        """The pod has no node.
+
+        Args:
+            pod: In its newest version.
+            why: Why.
+            nominated: What its nomination becomes; "" = none any more, None = as it was.
+            announced: The nomination that ``expected`` wrote, if the pod may not show it yet.
+        """
+        message = error_text(why) if isinstance(why, SchedulerError) else why.message
         reason = SCHEDULER_ERROR if isinstance(why, SchedulerError) else UNSCHEDULABLE
         self._record(pod, "Warning", "FailedScheduling", "Scheduling", _cut(message))
-        self._writer.say(Word(pod.pod, reason, message, nominated))
+        self._writer.say(Word(pod.pod, reason, message, nominated, announced))
 
     def _record(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
         recorder = self._recorders[pod.spec.scheduler_name or "default-scheduler"]
         recorder.record(pod.pod, type=kind, reason=reason, action=action, note=note)
+
+
+def error_text(error: SchedulerError) -> str:
+    """An error in words; first who met it, if that was noted."""
+    return ": ".join([*getattr(error, "__notes__", ()), str(error)])
 
 
 def _cut(message: str) -> str:

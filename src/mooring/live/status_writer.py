@@ -38,12 +38,14 @@ class Word(NamedTuple):
         reason: "Unschedulable" or "SchedulerError".
         message: Why.
         nominated: The node that the pod is nominated to, "" for none any more, None = as it is.
+        announced: The node that ``nominate`` wrote, if ``pod`` may be from before that.
     """
 
     pod: Pod
     reason: str
     message: str
     nominated: str | None
+    announced: str | None = None
 
 
 @dataclass
@@ -78,6 +80,8 @@ class StatusWriter:
         self._sleep = sleep
         self._waiting: dict[str, Word] = {}
         self._busy: set[str] = set()
+        #: Of those that are busy: what is being written must not be tried again.
+        self._withdrawn: set[str] = set()
         self._wake = asyncio.Event()
 
     def __len__(self) -> int:
@@ -96,6 +100,31 @@ class StatusWriter:
             self.statistics.dropped += 1
         self._waiting[uid] = word
         self._wake.set()
+
+    def withdraw(self, uid: str) -> None:
+        """Try to write nothing any more of what was said: the pod is on its way to a node.
+
+        Else it would say on its node that it has none. What is sent already cannot be called back.
+        """
+        self._waiting.pop(uid, None)
+        if uid in self._busy:
+            self._withdrawn.add(uid)
+
+    async def nominate(self, pod: Pod, node_name: str) -> bool:
+        """Write at once, and once, where a pod goes; whether that may stand there now.
+
+        Raises:
+            LeaseLost: nothing may be written any more.
+        """
+        if pod.status.nominated_node_name == node_name:
+            return True
+        try:
+            status = {"nominatedNodeName": node_name}
+            await self._client.patch_pod_status(pod, status, tries=1)
+            return True
+        except (Unreachable, OutcomeUnknown, ApiError) as error:
+            _log.info("a nomination was not written", extra={"error": str(error)})
+            return isinstance(error, OutcomeUnknown)
 
     async def run(self) -> None:
         """Write until cancelled; what waits then is lost."""
@@ -116,6 +145,7 @@ class StatusWriter:
                 await self._write(word)
             finally:
                 self._busy.discard(uid)
+                self._withdrawn.discard(uid)
                 self._wake.set()
 
     def _next(self) -> Word | None:
@@ -132,19 +162,27 @@ class StatusWriter:
         assert status is not None
         for tries_left in reversed(range(TRIES_MAX)):
             try:
-                await self._client.patch_pod_status(word.pod, status)
+                await self._client.patch_pod_status(word.pod, status, tries=1)
                 self.statistics.written += 1
                 return
             except (Unreachable, OutcomeUnknown, ServerError, TooManyRequests) as error:
                 _log.info("a pod's status is not written yet", extra={"error": str(error)})
+                wait_s = max(RETRY_S, _asked_s(error))
             except ApiError as error:
                 # Most often the pod is gone, or was made anew: nobody reads this any more.
                 _log.info("a pod's status was refused", extra={"error": str(error)})
                 break
-            if not tries_left or uid in self._waiting:
+            if not tries_left or self._is_outdated(uid):
                 break
-            await self._sleep(RETRY_S)
+            # The wait is ours and not the client's: the word may be out of date after it.
+            await self._sleep(wait_s)
+            if self._is_outdated(uid):
+                break
         self.statistics.failed += 1
+
+    def _is_outdated(self, uid: str) -> bool:
+        """Whether there is a newer word about the pod, or none is wanted any more."""
+        return uid in self._waiting or uid in self._withdrawn
 
 
 def patch_of(word: Word, now: str) -> dict[str, Any] | None:
@@ -169,10 +207,17 @@ def patch_of(word: Word, now: str) -> dict[str, Any] | None:
         if before is None or before.status != "False":
             condition["lastTransitionTime"] = now
         status["conditions"] = [condition]
-    if word.nominated is not None and word.nominated != pod.status.nominated_node_name:
+    before_name = pod.status.nominated_node_name or word.announced or ""
+    if word.nominated is not None and word.nominated != before_name:
         # An empty name is written as none at all.
         status["nominatedNodeName"] = word.nominated or None
     return status or None
+
+
+def _asked_s(error: Exception) -> float:
+    """How long the server wants us to wait; seconds."""
+    answered = error.__cause__ if isinstance(error, OutcomeUnknown) else error
+    return (isinstance(answered, ApiError) and answered.retry_after_s) or 0.0
 
 
 def _now(clock: Clock) -> str:

@@ -2,7 +2,8 @@
 
 Nothing real can be waited for here: no socket, no thread, no process. When every task waits for
 time, time moves on to the first of them; when every task waits for another one, that is an error,
-since it would be for ever.
+since it would be for ever. With a generator, what is ready at the same moment runs in an order that
+is drawn from it: code that relies on who comes first is found out, and its seed repeats it.
 
 Source: the idea of FoundationDB's simulator, a whole cluster in one thread on one clock.
 """
@@ -10,45 +11,129 @@ Source: the idea of FoundationDB's simulator, a whole cluster in one thread on o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, Final, TypeVar, TypeVarTuple
+
+from mooring.clock import Rng
 
 _Result = TypeVar("_Result")
+_Arguments = TypeVarTuple("_Arguments")
 
 #: 2026-01-01T00:00:00Z, when virtual time begins.
 EPOCH_S: Final = 1_767_225_600.0
 
+#: What is due within so many seconds is due now: floats of a virtual year are finer than that.
+RESOLUTION_S: Final = 1e-6
+
+
+class _Shuffled(deque[asyncio.Handle]):
+    """What is ready to run; the next one is any of them."""
+
+    def __init__(self, rng: Rng) -> None:
+        super().__init__()
+        self._rng = rng
+
+    def popleft(self) -> asyncio.Handle:
+        if len(self) > 1:
+            self.rotate(-self._rng.randrange(len(self)))
+        return super().popleft()
+
+
+class _Timer(asyncio.TimerHandle):
+    """A timer; of those due at the same moment, the one that was set first comes first."""
+
+    __slots__ = ("number",)
+
+    number: int
+
+    def __lt__(self, other: object) -> bool:
+        assert isinstance(other, _Timer)
+        return (self.when(), self.number) < (other.when(), other.number)
+
 
 class _NoSelector:
-    """Stands where a loop asks the operating system what has come; nothing ever has.
+    """Stands where a loop asks the operating system what has come; nothing ever has."""
 
-    It is asked to wait for at most ``timeout`` seconds: that time has gone by at once.
-    """
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
+    def __init__(self, wait: Callable[[float | None], None]) -> None:
+        self._wait = wait
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        if timeout is None:
-            raise AssertionError("everything waits for something that never comes")
-        self.now_s += max(timeout, 0.0)
+        self._wait(timeout)
         return []
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Starts at 0 seconds; has no sockets, no threads and no signals."""
+    """Starts at 0 seconds; has no sockets, no threads and no signals.
 
-    def __init__(self) -> None:
+    Args:
+        rng: Draws the order of what is ready at once; None = first come, first served.
+
+    Attributes:
+        on_step: Called after every round of callbacks, when no callback is half done; what it
+            raises ends the run.
+        steps: How many rounds there were.
+    """
+
+    _scheduled: list[asyncio.TimerHandle]
+
+    def __init__(self, rng: Rng | None = None) -> None:
         super().__init__()
-        self._selector = _NoSelector()
+        self._now_s = 0.0
+        self._selector = _NoSelector(self._move_on)
+        self._clock_resolution = RESOLUTION_S
+        if rng is not None:
+            self._ready = _Shuffled(rng)
+        self._n_timers = 0
+        self.on_step: Callable[[], None] = lambda: None
+        self.steps = 0
 
     def time(self) -> float:
-        """Virtual seconds; moved on a little, so that what is due is surely due."""
-        return self._selector.now_s + 1e-9
+        """Virtual seconds."""
+        return self._now_s
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*_Arguments], object],
+        *args: *_Arguments,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """As in asyncio, with an order for timers of the same moment."""
+        self._check_closed()  # type: ignore[attr-defined]
+        timer = _Timer(when, callback, args, self, context)
+        self._n_timers += 1
+        timer.number = self._n_timers
+        heapq.heappush(self._scheduled, timer)
+        # So that the loop counts it, if it is cancelled.
+        timer._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001
+        return timer
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
         """Refused: a thread would not wait for virtual time."""
         raise NotImplementedError("there are no threads on a virtual loop")
+
+    def _move_on(self, timeout: float | None) -> None:
+        """Let time go by until something is due: never less than to that moment, nor more.
+
+        Raises:
+            AssertionError: nothing ever will be.
+        """
+        if timeout is None:
+            raise AssertionError("everything waits for something that never comes")
+        if not self._scheduled:
+            return
+        due_s = self._scheduled[0].when()
+        # What runs now reads a time that is not before the one it waited for.
+        if timeout > 0 or due_s <= self._now_s + RESOLUTION_S:
+            self._now_s = max(self._now_s, due_s)
+
+    def _run_once(self) -> None:
+        super()._run_once()  # type: ignore[misc]
+        self.steps += 1
+        self.on_step()
 
     def _process_events(self, event_list: list[Any]) -> None:
         """Nothing comes from outside."""
@@ -72,7 +157,17 @@ class LoopClock:
         return EPOCH_S + self._loop.time()
 
 
-def run_virtually(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """The result of a coroutine, on virtual time."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+def run_virtually(work: Coroutine[Any, Any, _Result], rng: Rng | None = None) -> _Result:
+    """The result of a coroutine, on virtual time.
+
+    Args:
+        work: Runs to its end.
+        rng: Draws the order of what is ready at once; None = first come, first served.
+
+    Example:
+        >>> import asyncio
+        >>> run_virtually(asyncio.sleep(3600, "an hour later"))
+        'an hour later'
+    """
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(rng)) as runner:
         return runner.run(work)

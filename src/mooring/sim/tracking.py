@@ -11,6 +11,7 @@ from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.framework.verdict import Status
 from mooring.live.observer import Observer
+from mooring.live.reporting import error_text
 from mooring.queue import Place, QueuedPod
 from mooring.sim.fill import Fill
 from mooring.sim.outcome import Outcome
@@ -94,7 +95,7 @@ class Tracker(Observer):
             reasons = tuple(Outcome.refused(entry.pod, why, None).reasons)
             refusal = Refusal(UNSCHEDULABLE, reasons, why.message)
         elif isinstance(why, SchedulerError):
-            refusal = Refusal(ERROR, (), str(why))
+            refusal = Refusal(ERROR, (), error_text(why))
         else:
             refusal = Refusal(UNSCHEDULABLE, why.reasons, why.message)
         self.refusals[entry.uid] = refusal

@@ -14,6 +14,7 @@ from mooring.apiserver import ApiServer
 from mooring.apiserver.identity import ADMIN, IDENTITIES
 from mooring.apiserver.loop import TICK_S as SERVER_TICK_S
 from mooring.client import Client, InProcessTransport
+from mooring.queue import Place
 from mooring.service import Service, ServiceOptions
 from mooring.sim.kubelets import Kubelets
 from mooring.sim.seeding import Seed, Seeder, in_order
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 BATCH: Final = 25
 #: How often it is looked whether all is settled.
 LOOK_S: Final = 0.02
+#: A pod whose attempts ended with so many errors in a row is not expected to get a node.
+ERRORS_MAX: Final = 3
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -114,9 +117,27 @@ class World:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the scheduler knows all that was created, and has nothing to do for now."""
+        """Whether the scheduler knows all that was created, and has nothing to do for now.
+
+        Pods that fail again and again are tried for ever; those are not waited for.
+        """
         known = self.service.informers["Pod"].version or "0"
-        return int(known) >= self.seeder.last_version and self.service.is_settled
+        if int(known) < self.seeder.last_version:
+            return False
+        return self.service.is_settled or self._keeps_failing
+
+    @property
+    def _keeps_failing(self) -> bool:
+        """Whether all that is left are pods whose attempts ended with errors, again and again."""
+        queue = self.service.queue
+        counts = queue.counts()
+        if counts[Place.ACTIVE] or counts[Place.IN_FLIGHT] or not self.service.is_at_rest:
+            return False
+        return all(
+            entry.consecutive_errors >= ERRORS_MAX
+            for entry in queue.pods()
+            if entry.place is Place.BACKOFF
+        )
 
     async def settle(self) -> None:
         """Return when all is settled."""

@@ -10,10 +10,11 @@ from collections import Counter
 
 from mooring.objects.quantity import wrap_int64
 from mooring.state.cache import Cache
+from mooring.state.counters import CounterKey, kind_of_pod
 from mooring.state.labels import MISSING
 from mooring.state.nodes import NodeTable, node_allocatable
 from mooring.state.order import zone_key
-from mooring.state.pods import PlacedPod
+from mooring.state.pods import PlacedPod, PodInfo
 
 
 def audit(cache: Cache) -> list[str]:
@@ -31,6 +32,7 @@ def audit(cache: Cache) -> list[str]:
     problems += _audit_order(nodes)
     problems += _audit_images(nodes)
     problems += _audit_pods(cache, on_row)
+    problems += _audit_counters(cache)
     return problems
 
 
@@ -129,3 +131,34 @@ def _audit_pods(cache: Cache, on_row: dict[int, list[PlacedPod]]) -> list[str]:
     if used != len(cache.pods):
         problems.append(f"{used} pod slots are in use for {len(cache.pods)} pods")
     return problems
+
+
+def _audit_counters(cache: Cache) -> list[str]:
+    """Every counter has what a walk over the pods finds, and every pod is of its kind."""
+    problems = []
+    for placed in cache.pods:
+        kind, expected = cache.counters.kind_of(placed), kind_of_pod(placed.info)
+        if kind != expected:
+            problems.append(f"pod {placed.info.key}: counts as {kind}, should as {expected}")
+    for key, counts in cache.counters.items():
+        found = Counter(placed.row for placed in cache.pods if _is_counted(key, placed.info))
+        actual = {row: int(counts[row]) for row in counts.nonzero()[0].tolist()}
+        if actual != found:
+            problems.append(f"counter {key}: rows have {actual}, should have {dict(found)}")
+        if len(counts) != cache.nodes.capacity:
+            problems.append(f"counter {key}: {len(counts)} rows of {cache.nodes.capacity}")
+    kinds = {kind_of_pod(placed.info) for placed in cache.pods}
+    if cache.counters.kind_count != len(kinds):
+        problems.append(f"{cache.counters.kind_count} kinds of pods, should be {len(kinds)}")
+    if len(cache.counters) > cache.counters.limit:
+        problems.append(f"{len(cache.counters)} counters, at most {cache.counters.limit}")
+    return problems
+
+
+def _is_counted(key: CounterKey, pod: PodInfo) -> bool:
+    metadata = pod.metadata
+    if key.namespaces is not None and metadata.namespace not in key.namespaces:
+        return False
+    if metadata.deletion_timestamp is not None and not key.with_terminating:
+        return False
+    return key.selector.matches(metadata.labels)

@@ -19,11 +19,13 @@ from types import TracebackType
 from mooring.errors import InvariantViolation
 from mooring.objects import Node, Pod
 from mooring.objects.meta import key
+from mooring.state.counters import PodCounters
 from mooring.state.nodes import NodeTable
 from mooring.state.nominator import Nominator
 from mooring.state.pods import PodInfo, PodTable
 from mooring.state.sharing import SharedParts
 from mooring.state.snapshot import Snapshot
+from mooring.state.workloads import Workloads
 
 #: Phases after which a pod uses nothing; upstream's informer never shows such pods.
 FINISHED_PHASES = ("Succeeded", "Failed")
@@ -74,6 +76,8 @@ class Cache:
     def __init__(self) -> None:
         self.nodes = NodeTable()
         self.pods = PodTable()
+        self.counters = PodCounters(self.pods, self.nodes.capacity)
+        self.workloads = Workloads()
         self.nominator = Nominator()
         self._parts = SharedParts()
         self._assumed: dict[str, None] = {}
@@ -81,13 +85,21 @@ class Cache:
 
     def snapshot(self) -> Snapshot:
         """The present state, for one cycle. Complexity: O(1)."""
-        return Snapshot(self.nodes, self.pods, self.nominator, self.nodes.log.generation)
+        return Snapshot(
+            self.nodes,
+            self.pods,
+            self.counters,
+            self.workloads,
+            self.nominator,
+            self.nodes.log.generation,
+        )
 
     # -- nodes ------------------------------------------------------------------------------------
 
     def put_node(self, node: Node) -> None:
         """A node was added or changed."""
         self.nodes.put(node)
+        self.counters.grow(self.nodes.capacity)
 
     def remove_node(self, name: str) -> None:
         """A node was deleted; pods still on it keep counting until their own events come.
@@ -161,6 +173,7 @@ class Cache:
                 raise InvariantViolation(f"pod {info.key} moved from {at} to {info.node_name}")
             if at == info.node_name and placed.info.computed() == info.computed():
                 # Most news of a pod is about its status: the columns stay as they are.
+                self.counters.renew(placed, info)
                 self.pods.renew(placed, info)
                 self._assumed.pop(info.uid, None)
                 self.nominator.remove(info.uid)
@@ -192,11 +205,17 @@ class Cache:
         return len(self._assumed)
 
     def _place(self, info: PodInfo, node_name: str) -> None:
-        self.pods.add(self.nodes.place(info, node_name))
+        placed = self.nodes.place(info, node_name)
+        self.pods.add(placed)
+        self.counters.grow(self.nodes.capacity)
+        self.counters.add(placed)
         self._uid_of[info.key] = info.uid
 
     def _displace(self, uid: str) -> None:
-        placed = self.pods.remove(uid)
+        placed = self.pods.get(uid)
+        assert placed is not None
+        self.counters.remove(placed)
+        self.pods.remove(uid)
         self.nodes.displace(placed)
         self._assumed.pop(uid, None)
         if self._uid_of.get(placed.info.key) == uid:

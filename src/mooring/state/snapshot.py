@@ -8,17 +8,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mooring.state.counters import PodCounters
 from mooring.state.nodes import NodeTable
 from mooring.state.nominator import Nominator
 from mooring.state.pods import PodTable
+from mooring.state.workloads import Workloads
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The tables as they are at ``generation``. Read only: the Cache is their one owner."""
+    """The tables as they are at ``generation``. Read only: the Cache is their one owner.
+
+    ``generation`` counts what changed in the nodes' columns; labels of pods and workloads change
+    without it.
+    """
 
     nodes: NodeTable
     pods: PodTable
+    counters: PodCounters
+    workloads: Workloads
     nominator: Nominator
     generation: int
 

@@ -1,0 +1,106 @@
+"""Whether a pod fits a node: slow, obvious, and sharing nothing with the plugins that decide it.
+
+Of the rules of kube-scheduler it knows those that the drawn scenarios use: requests, the number of
+pods, host ports, nodeSelector, taints, cordons.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from mooring.objects.node import Node, Taint
+from mooring.objects.pod import Pod
+from mooring.objects.quantity import Quantity
+
+_CORDON = "node.kubernetes.io/unschedulable"
+_REPELS = ("NoSchedule", "NoExecute")
+
+
+def requests_of(pod: Pod) -> Counter[str]:
+    """What a pod asks for: cpu in millicores, others in units; a pod counts as one of "pods"."""
+    asked: Counter[str] = Counter(pods=1)
+    for container in pod.spec.containers:
+        for name, raw in container.resources.requests.items():
+            asked[name] += amount_of(name, raw)
+    return asked
+
+
+def allocatable_of(node: Node) -> dict[str, int]:
+    """What a node has for pods, in the same units."""
+    return {name: amount_of(name, raw) for name, raw in node.status.allocatable.items()}
+
+
+def amount_of(name: str, raw: str | int | float) -> int:
+    """A quantity as an integer."""
+    quantity = Quantity.from_wire(raw)
+    return quantity.milli() if name == "cpu" else quantity.value()
+
+
+def overfull(node: Node, pods: Iterable[Pod]) -> str:
+    """What of a node is given away more than once; "" if nothing is."""
+    used: Counter[str] = Counter()
+    ports: Counter[tuple[str, int]] = Counter()
+    for pod in pods:
+        used.update(requests_of(pod))
+        ports.update(_host_ports(pod))
+    room = allocatable_of(node)
+    over = [
+        f"{name}: {count} of {room.get(name, 0)}"
+        for name, count in used.items()
+        if count > room.get(name, 0)
+    ]
+    over += [f"port {port}/{protocol} twice" for (protocol, port), n in ports.items() if n > 1]
+    return ", ".join(over)
+
+
+def repels(pod: Pod, node: Node) -> str:
+    """Why a node will not have a pod, whatever else runs there; "" if it will."""
+    if node.spec.unschedulable and not _is_tolerated(pod, Taint(key=_CORDON, effect="NoSchedule")):
+        return "cordoned"
+    for taint in node.spec.taints:
+        if taint.effect in _REPELS and not _is_tolerated(pod, taint):
+            return f"taint {taint.key}={taint.value}:{taint.effect}"
+    for key, value in pod.spec.node_selector.items():
+        if node.metadata.labels.get(key) != value:
+            return f"label {key} is not {value}"
+    return ""
+
+
+def misfit(pod: Pod, node: Node, others: Iterable[Pod]) -> str:
+    """Why a pod cannot go to a node on which the others are; "" if it can.
+
+    What the others have too much of among themselves is nothing to a pod that asks for none of it.
+    """
+    why = repels(pod, node)
+    if why:
+        return why
+    used: Counter[str] = Counter()
+    taken: list[tuple[str, int]] = []
+    for other in others:
+        used.update(requests_of(other))
+        taken += _host_ports(other)
+    room = allocatable_of(node)
+    for name, count in requests_of(pod).items():
+        if used[name] + count > room.get(name, 0):
+            return f"{name}: {used[name]} and {count} of {room.get(name, 0)}"
+    conflicts = [port for port in _host_ports(pod) if port in taken]
+    return f"ports {conflicts} are taken" if conflicts else ""
+
+
+def _is_tolerated(pod: Pod, taint: Taint) -> bool:
+    return any(
+        (not each.key or each.key == taint.key)
+        and (each.operator == "Exists" or each.value == taint.value)
+        and (not each.effect or each.effect == taint.effect)
+        for each in pod.spec.tolerations
+    )
+
+
+def _host_ports(pod: Pod) -> list[tuple[str, int]]:
+    return [
+        (port.protocol or "TCP", port.host_port)
+        for container in pod.spec.containers
+        for port in container.ports
+        if port.host_port
+    ]

@@ -1,0 +1,375 @@
+"""Each fault of the list by itself, where it hurts most, and what must come of it."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+from mooring.errors import NotFound
+from mooring.queue import Place
+from mooring.sim.faults import Faults
+from tests.faults.lab import PODS, Lab, in_lab, small_node, small_pod
+
+WATCH_PODS = "watch /api/v1/pods"
+
+
+async def settled(lab: Lab, *names: str, within_s: float = 60.0) -> None:
+    """Wait until these pods are bound and nothing is left over."""
+    await lab.wait_until(
+        lambda: all(lab.node_of(name) for name in names) and lab.is_at_rest(),
+        within_s=within_s,
+        every_s=0.5,
+    )
+
+
+# -- F1: the server is away --------------------------------------------------------------------
+
+
+def test_f1_a_server_that_is_away_for_a_minute_is_asked_seldom_and_then_served() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node(pods=10))
+        async with lab.running():
+            await asyncio.sleep(5)
+            lab.network.restart(60.0)
+            await lab.add(small_pod("p"), small_pod("q"))
+            await asyncio.sleep(60.0)
+            down = [at_s for at_s in lab.transport.times_s("GET /api/v1/pods") if at_s > 5]
+            assert 2 <= len(down) <= 60
+            assert min(b - a for a, b in pairwise(down)) >= 0.5
+
+            await settled(lab, "p", "q", within_s=61)
+
+    in_lab(work)
+
+
+def test_f1_a_binding_that_finds_nobody_is_given_back_and_tried_again() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node())
+        async with lab.running():
+            await asyncio.sleep(1)
+            lab.network.plan("unreachable", "/binding", times=3)
+            await lab.add(small_pod("p"))
+            await settled(lab, "p")
+
+            assert len(lab.transport.times_s("/binding")) == 4
+            assert lab.checker.attempts == 4
+
+    in_lab(work)
+
+
+# -- F2: a watch breaks anywhere -----------------------------------------------------------------
+
+
+def test_f2_watches_that_break_at_any_byte_lose_and_double_nothing() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node(pods=60))
+        async with lab.running():
+            lab.network.faults = Faults(cut=0.9)
+            names = [f"p{number}" for number in range(40)]
+            for name in names:
+                await lab.add(small_pod(name))
+                await asyncio.sleep(0.3)
+            lab.network.calm()
+            await settled(lab, *names)
+
+            assert lab.network.fired["cut"] >= 10
+            assert lab.checker.binds == 40
+            # Taken up where they broke: nothing was listed anew.
+            assert lab.service.informers["Pod"].statistics().lists == 1
+
+    in_lab(work)
+
+
+# -- F3: the position is forgotten ---------------------------------------------------------------
+
+
+def test_f3_a_watch_that_is_told_410_lists_once_and_finds_what_is_gone() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node(pods=2))
+        async with lab.running():
+            await lab.add(small_pod("stays"), small_pod("goes"))
+            await settled(lab, "stays", "goes")
+            for how in ("in the stream", "at connect"):
+                before = lab.service.informers["Pod"].statistics().lists
+                if how == "at connect":
+                    lab.network.plan("cut", WATCH_PODS)
+                lab.network.plan("gone", WATCH_PODS)
+                await lab.user.delete("Pod", "goes", "default", grace_period_s=0)
+                await lab.add(small_pod("goes"))
+                await settled(lab, "stays", "goes")
+
+                statistics = lab.service.informers["Pod"].statistics()
+                assert statistics.lists == before + 1, how
+            assert statistics.missed_deletes >= 1
+            assert lab.network.fired["gone"] == 2
+
+    in_lab(work)
+
+
+def test_f3_what_was_deleted_while_nobody_looked_gives_its_room_back() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node(pods=1))
+        async with lab.running():
+            await lab.add(small_pod("first"))
+            await settled(lab, "first")
+            await lab.add(small_pod("second"))
+            await asyncio.sleep(5)
+            assert lab.node_of("second") == ""
+
+            lab.network.restart(3.0)
+            await lab.user.delete("Pod", "first", "default", grace_period_s=0)
+            for collection in lab.api.store.collections():
+                collection.history.drop(1000)
+            await settled(lab, "second")
+
+            assert lab.service.informers["Pod"].statistics().missed_deletes == 1
+
+    in_lab(work)
+
+
+# -- F4: 409 to a binding ------------------------------------------------------------------------
+
+
+def test_f4_a_conflict_about_our_own_binding_is_a_success() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node())
+        async with lab.running():
+            # Done, but answered 500; then told that it is done already.
+            lab.network.plan("lost", "/binding")
+            await lab.add(small_pod("p"))
+            await settled(lab, "p")
+
+            assert lab.checker.binds == 1
+            assert lab.events() == {"Scheduled": 1}
+
+    in_lab(work)
+
+
+def test_f4_a_conflict_about_somebody_elses_binding_gives_the_room_back() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node("a"), small_node("b"))
+        async with lab.running():
+            # Between the decision and the binding there is time for somebody else.
+            lab.network.plan("too_many", "/binding")
+            await lab.add(small_pod("p"))
+            pod = next(iter(lab.store.pods.values()))
+            await lab.wait_until(lab.service.cache.assumed_count)
+            mine = next(iter(lab.service.cache.pods)).row
+            other = "b" if lab.service.cache.nodes.names[mine] == "a" else "a"
+            await lab.user.bind(pod, other)
+            await settled(lab, "p", within_s=200)
+
+            assert lab.node_of("p") == other
+            await lab.add(small_pod("q"))
+            await settled(lab, "q")
+            assert lab.node_of("q") == lab.service.cache.nodes.names[mine]
+
+    in_lab(work, seed=3)
+
+
+def test_f4_a_pod_that_is_gone_is_dropped() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node())
+        async with lab.running():
+            lab.network.plan("server_error", "/binding", times=4)
+            await lab.add(small_pod("p"))
+            await lab.wait_until(lab.service.cache.assumed_count)
+            await lab.user.delete("Pod", "p", "default", grace_period_s=0)
+            await settled(lab)
+
+            assert len(lab.service.cache.pods) == 0
+            assert not any(lab.service.queue.counts().values())
+
+    in_lab(work, seed=2)
+
+
+# -- F5: 429 ---------------------------------------------------------------------------------------
+
+
+def test_f5_what_retry_after_asks_for_is_waited_and_nobody_else_waits() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node(pods=5))
+        async with lab.running():
+            lab.network.plan("too_many", "pods/p/binding", times=2)
+            await lab.add(small_pod("p"), small_pod("q"))
+            await asyncio.sleep(0.5)
+            assert lab.node_of("q") == "a"
+            assert lab.node_of("p") == ""
+
+            await settled(lab, "p", within_s=300)
+            assert lab.network.early == []
+            assert len(lab.transport.times_s("pods/p/binding")) == 3
+            # It was one attempt: the room was held all the time.
+            assert lab.checker.attempts == 2
+
+    in_lab(work)
+
+
+# -- F6: 5xx ---------------------------------------------------------------------------------------
+
+
+def test_f6_with_half_of_all_requests_failing_every_pod_is_bound_once() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(*(small_node(name, pods=8) for name in "abc"))
+        async with lab.running():
+            lab.network.faults = Faults(server_error=0.5)
+            names = [f"p{number}" for number in range(24)]
+            await lab.add(*(small_pod(name) for name in names))
+            await asyncio.sleep(60)
+            lab.network.calm()
+            await settled(lab, *names, within_s=300)
+
+            assert lab.network.fired["server_error"] > 24
+            assert lab.checker.binds == 24
+
+    in_lab(work)
+
+
+# -- F7: slow answers, half-open connections -----------------------------------------------------
+
+
+def test_f7_a_watch_that_says_nothing_any_more_is_left() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node())
+        async with lab.running():
+            lab.network.plan("silent", WATCH_PODS)
+            await lab.add(small_pod("p"))
+            await asyncio.sleep(140)
+            assert lab.node_of("p") == ""
+            await settled(lab, "p", within_s=60)
+
+    in_lab(work)
+
+
+def test_f7_a_binding_on_its_way_for_longer_than_its_deadline_is_not_forgotten() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node())
+        async with lab.running():
+            lab.network.faults = Faults(slow=0.5)
+            await lab.add(small_pod("p"), small_pod("q"))
+            await asyncio.sleep(200)
+            lab.network.calm()
+            await asyncio.sleep(200)
+
+            assert sorted([bool(lab.node_of("p")), bool(lab.node_of("q"))]) == [False, True]
+            assert lab.service.queue.counts()[Place.UNSCHEDULABLE] == 1
+
+    for seed in range(6):
+        in_lab(work, seed=seed)
+
+
+# -- F8: the answer is lost ------------------------------------------------------------------------
+
+
+def test_f8_while_nobody_knows_the_room_is_held() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node())
+        async with lab.running():
+            lab.network.plan("lost", "/binding")
+            # Nobody says what became of it for a while.
+            lab.network.plan("server_error", f"GET {PODS}/p", times=5)
+            await lab.add(small_pod("p"))
+            await lab.wait_until(lambda: lab.network.fired["lost"])
+            await lab.add(small_pod("q"))
+            await asyncio.sleep(1)
+            assert len(lab.service.bindings) == 1
+            assert len(lab.service.cache.pods) == 1
+
+            await settled(lab, "p", within_s=300)
+            assert lab.checker.binds == 1
+            assert lab.node_of("q") == ""
+
+    in_lab(work)
+
+
+def test_f8_a_binding_that_was_lost_for_a_pod_made_anew_touches_the_new_one_not() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node("a", pods=5))
+        async with lab.running():
+            lab.network.plan("unreachable", "/binding")
+            lab.network.plan("slow", "/binding")
+            await lab.add(small_pod("p"))
+            old = next(iter(lab.store.pods))
+            await lab.wait_until(lambda: lab.transport.times_s("/binding"))
+            await lab.user.delete("Pod", "p", "default", grace_period_s=0)
+            await lab.add(small_pod("p"))
+            await settled(lab, "p")
+
+            assert old not in lab.store.bound_by
+            assert len(lab.service.cache.pods) == 1
+
+    in_lab(work)
+
+
+# -- F13: old news -------------------------------------------------------------------------------
+
+
+def test_f13_events_that_come_again_change_nothing() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node(pods=3))
+        async with lab.running():
+            lab.network.faults = Faults(repeated=1.0, lag=0.3)
+            for number in range(12):
+                await lab.add(small_pod("p"))
+                await asyncio.sleep(4)
+                if number % 2:
+                    await lab.user.delete("Pod", "p", "default", grace_period_s=0)
+                else:
+                    await lab.user.delete("Pod", "p", "default", grace_period_s=0)
+                    await lab.add(small_pod("p"))
+                    await asyncio.sleep(4)
+                    await lab.user.delete("Pod", "p", "default", grace_period_s=0)
+            await lab.add(small_pod("last"))
+            lab.network.calm()
+            await settled(lab, "last")
+
+            assert lab.service.informers["Pod"].statistics().duplicates > 10
+            assert len(lab.service.cache.pods) == 1
+
+    in_lab(work)
+
+
+def test_the_lab_itself_says_so_when_a_pod_is_not_there() -> None:
+    async def work(lab: Lab) -> None:
+        try:
+            await lab.user.get("Pod", "nobody", "default")
+        except NotFound:
+            return
+        raise AssertionError("there is none")
+
+    in_lab(work)
+
+
+# -- words that come too late ----------------------------------------------------------------------
+
+
+def test_a_pod_on_its_node_does_not_say_that_it_has_none() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node())
+        async with lab.running():
+            # The first binding fails; why is written again and again while the second one succeeds.
+            lab.network.plan("unreachable", "/binding")
+            lab.network.plan("unreachable", "/status", times=3)
+            await lab.add(small_pod("p"))
+            await settled(lab, "p")
+            await asyncio.sleep(60)
+
+            (pod,) = lab.store.pods.values()
+            assert [found.status for found in pod.status.conditions] == ["True"]
+
+    for seed in range(5):
+        in_lab(work, seed=seed)
+
+
+def test_a_status_that_is_asked_to_wait_waits_and_holds_up_no_binding() -> None:
+    async def work(lab: Lab) -> None:
+        await lab.add(small_node())
+        async with lab.running():
+            lab.network.plan("unreachable", "/binding")
+            lab.network.plan("too_many", "/status", times=2)
+            await lab.add(small_pod("p"))
+            await settled(lab, "p", within_s=10)
+
+            assert lab.network.early == []
+
+    in_lab(work)

@@ -1,0 +1,71 @@
+"""Whole clusters on virtual time, each drawn from a seed, with everything going wrong.
+
+A seed that fails is repeated with ``python -m tests.faults.replay SEED``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from mooring.sim.faults import Faults
+from mooring.sim.scenario import Report, Scenario, run_scenario
+from mooring.sim.trace import InvariantBroken
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: MOORING_SEEDS=1000 runs more of them.
+SEEDS = int(os.environ.get("MOORING_SEEDS", "200"))
+BLOCK = 10
+
+
+def run(seed: int) -> Report:
+    try:
+        return run_scenario(Scenario(seed))
+    except InvariantBroken as broken:
+        told = f"{broken}\nagain: python -m tests.faults.replay {seed}"
+        raise AssertionError(f"seed {seed}: {told}") from broken
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_every_invariant_holds_whatever_goes_wrong(first: int) -> None:
+    reports = [run(seed) for seed in range(first, first + BLOCK)]
+
+    # What did not happen shows nothing: a few runs are drawn without much trouble, not more.
+    assert sum(report.counts for report in reports) >= BLOCK - 3
+    assert all(report.writes > report.binds for report in reports)
+
+
+def test_the_swarm_draws_every_fault_and_leaves_every_fault_out() -> None:
+    fired = [run(seed).fired for seed in range(1000, 1030)]
+
+    for name in (each.name for each in fields(Faults)):
+        seen = sum(name in counts for counts in fired)
+        assert 0 < seen < len(fired), name
+    assert sum(fired, Counter()).total() > 300
+
+
+def test_a_seed_says_the_same_in_every_process() -> None:
+    digests = {run(7).digest}
+    for hash_seed in ("0", "4711"):
+        answer = subprocess.run(
+            [sys.executable, "-m", "tests.faults.replay", "7", "--digest"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        digests.add(answer.stdout.strip())
+
+    assert len(digests) == 1
+
+
+def test_other_seeds_are_other_runs() -> None:
+    assert len({run(seed).digest for seed in range(5)}) == 5

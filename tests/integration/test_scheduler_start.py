@@ -1,0 +1,132 @@
+"""``mooring start`` as people run it, with the real kubectl in the other window."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.embedded import Embedded, Kubectl
+from tests.integration.processes import mooring, once, wait_until
+
+pytestmark = pytest.mark.slow
+
+CLUSTER = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "2", memory: 4Gi, pods: "10"}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n2}
+status: {allocatable: {cpu: "4", memory: 4Gi, pods: "10"}}
+"""
+
+PODS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: fits}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1500m}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: big}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "12"}}}]}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    (tmp_path / "pods.yaml").write_text(PODS)
+    return ["--cluster=cluster.yaml", "--pods=pods.yaml"]
+
+
+def a_pod(name: str, cpu: str) -> dict[str, Any]:
+    resources = {"requests": {"cpu": cpu}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]},
+    }
+
+
+def test_kubectl_creates_looks_and_deletes_while_it_is_up(
+    programs: Path, tmp_path: Path, files: list[str]
+) -> None:
+    with mooring(tmp_path, "start", *files, "--kubelets") as program:
+        program.wait_for("1 bound, 0 pending, 1 refused")
+        path = tmp_path / "mooring.kubeconfig"
+        said = program.out.read_text()
+        assert f"export KUBECONFIG={path}\n" in said
+        url = said.splitlines()[0].removeprefix("mooring start: ")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        kubectl = Kubectl(programs / "kubectl", Embedded(program.process, url, path), tmp_path)  # type: ignore[arg-type]
+        kubectl("create", "-f-", stdin=a_pod("another", "1"))
+        kubectl("wait", "pod/another", "--for=condition=Ready", "--timeout=30s")
+        assert "Running" in kubectl("get", "pods")
+        assert "0/2 nodes are available: 2 Insufficient cpu." in kubectl("describe", "pod", "big")
+        assert "Successfully assigned default/another to n" in kubectl("describe", "pod", "another")
+        # Room comes, and the pod that waited for it.
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n3"}}
+        node["status"] = {"allocatable": {"cpu": "16", "memory": "4Gi", "pods": "10"}}
+        kubectl("create", "-f-", stdin=node)
+        kubectl("wait", "pod/big", "--for=condition=PodScheduled", "--timeout=30s")
+        kubectl("delete", "pod", "fits", "--wait", "--timeout=30s")
+        wait_until(lambda: "2 bound, 0 pending, 0 refused" in program.said())
+        assert program.end(signal.SIGINT) == 0
+        assert "pods placed on" in program.said()
+        assert program.err.read_text() == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_in_peace_even_while_it_is_filling(tmp_path: Path, number: signal.Signals) -> None:
+    with mooring(tmp_path, "start") as program:
+        program.wait_for(" in use ")
+        assert program.end(number) == 0
+        assert "pods placed on 1213 nodes" in program.said()
+        assert program.err.read_text() == ""
+
+
+def test_once_tells_how_it_went_and_ends(tmp_path: Path, files: list[str]) -> None:
+    done = once(tmp_path, "start", *files, "--once", "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert {name: found[name] for name in ("nodes", "pods", "bound", "unschedulable")} == {
+        "nodes": 2,
+        "pods": 2,
+        "bound": 1,
+        "unschedulable": {"Insufficient cpu": 1},
+    }
+    assert found["pods_per_s"] > 0
+
+
+def test_virtual_time_gives_the_same_again(tmp_path: Path, files: list[str]) -> None:
+    runs = [once(tmp_path, "start", *files, "--virtual", "-o", "json") for _ in range(2)]
+    first, second = (json.loads(done.stdout) for done in runs)
+    for measured in ("seconds", "pods_per_s", "peak_rss_bytes"):
+        assert first.pop(measured) >= 0
+        assert second.pop(measured) >= 0
+    assert first == second
+    # There is no network, so nothing is written for kubectl.
+    assert not (tmp_path / "mooring.kubeconfig").exists()
+
+
+def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path, files: list[str]) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with mooring(tmp_path, "start", *files) as program:
+        program.wait_for("1 bound")
+        port = program.out.read_text().splitlines()[0].rpartition(":")[2]
+        paths = [f"--cluster={tmp_path / 'cluster.yaml'}", f"--pods={tmp_path / 'pods.yaml'}"]
+        done = once(other, "start", *paths, f"--port={port}")
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"mooring start: port {port}: ")
+        assert done.stderr.count("\n") == 1
+        assert program.end(signal.SIGTERM) == 0

@@ -1,0 +1,196 @@
+"""``mooring start`` without a network: what it takes, what it tells, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.cli import main
+
+CLUSTER = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "2", memory: 4Gi, pods: "10"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: there, namespace: team}
+spec:
+  nodeName: n1
+  containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]
+"""
+
+PODS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: fits}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 800m}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: late}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 500m}}}]}
+"""
+
+POISON = """
+from mooring.errors import InvariantViolation
+
+
+class Poison:
+    name = "Poison"
+
+    def pre_filter(self, cycle):
+        raise ERROR("no")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _root() -> Iterator[None]:
+    """It says where log lines go; for other tests that is undone."""
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield
+    root.handlers[:] = before[0]
+    root.setLevel(before[1])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    (tmp_path / "pods.yaml").write_text(PODS)
+    return [f"--cluster={tmp_path / 'cluster.yaml'}", f"--pods={tmp_path / 'pods.yaml'}"]
+
+
+def start(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["start", *words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def poison(folder: Path, name: str, error: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A plugin in a module of its own, that raises."""
+    (folder / f"{name}.py").write_text(POISON.replace("ERROR", error))
+    monkeypatch.syspath_prepend(str(folder))
+    return f"--plugin={name}:Poison"
+
+
+def test_virtual_time_settles_every_pod_and_tells_as_simulate_does(
+    capsys: pytest.CaptureFixture[str], files: list[str]
+) -> None:
+    code, out, err = start(capsys, *files, "--virtual", "-o", "json")
+    assert (code, err) == (0, "")
+    found: dict[str, Any] = json.loads(out)
+    assert {name: found[name] for name in ("nodes", "pods", "bound", "unschedulable")} == {
+        "nodes": 1,
+        "pods": 2,
+        "bound": 1,
+        "unschedulable": {"Insufficient cpu": 1},
+    }
+    assert found["resources"]["cpu"] == {"allocatable": 2000, "requested": 1800}
+    assert found["seconds"] > 0
+
+
+def test_lines_tell_what_happens_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], files: list[str]
+) -> None:
+    code, out, err = start(capsys, *files, "--virtual")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "mooring start: virtual time, no network"
+    assert "pods: 2 bound, 0 pending, 1 refused" in out
+    assert "1 of 2 pods placed on 1 nodes, 1 refused" in out
+
+
+def test_nothing_to_place_takes_no_time(
+    capsys: pytest.CaptureFixture[str], files: list[str]
+) -> None:
+    code, out, _ = start(capsys, files[0], "--virtual", "-o", "json")
+    found = json.loads(out)
+    assert (code, found["pods"], found["bound"]) == (0, 0, 0)
+    assert found["seconds"] >= 0
+
+
+def test_kubelets_may_run_too(capsys: pytest.CaptureFixture[str], files: list[str]) -> None:
+    code, out, _ = start(capsys, *files, "--virtual", "--kubelets", "-o", "json")
+    assert (code, json.loads(out)["bound"]) == (0, 1)
+
+
+def test_a_configuration_is_heeded(
+    capsys: pytest.CaptureFixture[str], files: list[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: another}]\n"
+    )
+    code, out, _ = start(capsys, *files, "--virtual", f"--config={config}", "-o", "json")
+    assert (code, json.loads(out)["bound"]) == (0, 0)
+
+
+def test_a_plugin_that_fails_at_every_pod_is_told_of_and_it_ends(
+    capsys: pytest.CaptureFixture[str],
+    files: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plugin = poison(tmp_path, "poison_for_start", "ValueError", monkeypatch)
+    code, out, err = start(capsys, *files, "--virtual", plugin, "-o", "json")
+    assert code == 0
+    told = 'error: running PreFilter plugin "Poison": ValueError: no'
+    assert json.loads(out)["unschedulable"] == {told: 2}
+    assert 'an attempt failed pod=default/fits error="running PreFilter' in err
+
+
+def test_a_bug_of_ours_has_its_own_exit_code(
+    capsys: pytest.CaptureFixture[str],
+    files: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plugin = poison(tmp_path, "bug_for_start", "InvariantViolation", monkeypatch)
+    code, _, err = start(capsys, *files, "--virtual", plugin)
+    assert code == 70
+    assert err == "mooring start: a bug in mooring: no\n"
+
+
+def test_what_the_server_refuses_is_said_with_its_place(
+    capsys: pytest.CaptureFixture[str], files: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "pods.yaml").write_text(PODS.replace("name: late", 'name: "bad name"'))
+    code, _, err = start(capsys, *files, "--virtual")
+    assert code == 2
+    assert err.startswith(f"mooring start: {tmp_path / 'pods.yaml'}: document 2: line 9: ")
+    assert "the API server refuses this Pod" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["-o", "json"], "-o json goes with --once"),
+        (["--port=70000"], "70000"),
+        (["--cluster=no-such-file.yaml"], "no-such-file.yaml"),
+        (["--config=no-such-config.yaml"], "no-such-config.yaml"),
+    ],
+)
+def test_bad_usage_and_bad_input_end_it_at_once(
+    capsys: pytest.CaptureFixture[str], words: list[str], problem: str
+) -> None:
+    code, out, err = start(capsys, *words)
+    assert (code, out) == (2, "")
+    assert problem in err
+
+
+def test_a_plugin_that_is_not_there_is_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], files: list[str]
+) -> None:
+    code, _, err = start(capsys, *files, "--virtual", "--plugin=no_such_module:X")
+    assert code == 2
+    assert "no_such_module" in err
+    assert err.count("\n") == 1

@@ -1,0 +1,98 @@
+"""Log lines: one event a line, whatever is in it."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from mooring.log import VALUE_LENGTH_MAX, KeyValueFormatter, configure
+
+
+@pytest.fixture(autouse=True)
+def _root() -> Iterator[None]:
+    """The root logger is everybody's: it is left as it was."""
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield
+    root.handlers[:] = before[0]
+    root.setLevel(before[1])
+
+
+def line(message: str = "it happened", level: int = logging.INFO, **extra: object) -> str:
+    record = logging.LogRecord("mooring.x", level, "f.py", 1, message, None, None)
+    record.created = 1_767_225_600.25
+    for name, value in extra.items():
+        setattr(record, name, value)
+    return KeyValueFormatter().format(record)
+
+
+def test_a_line_has_time_level_name_and_message() -> None:
+    assert line() == "2026-01-01T00:00:00.250Z INFO mooring.x: it happened"
+
+
+def test_facts_follow_as_words() -> None:
+    assert line(pod="default/web", nodes=5).endswith(": it happened pod=default/web nodes=5")
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("two words", '"two words"'),
+        ('a "quoted" one', '"a \\"quoted\\" one"'),
+        ("a=b", '"a=b"'),
+        ("", '""'),
+        ("two\nlines", '"two\\nlines"'),
+        ("\x1b[31mred", '"\\u001b[31mred"'),
+        ("größer", "größer"),
+        (None, "None"),
+        (1.5, "1.5"),
+    ],
+)
+def test_values_are_quoted_when_they_must_be(value: object, written: str) -> None:
+    assert line(key=value).endswith(f" key={written}")
+
+
+def test_a_message_cannot_begin_another_line() -> None:
+    assert line("a\nb\x1b[2J").endswith(": a\\nb\\u001b[2J")
+
+
+def test_long_values_are_cut() -> None:
+    assert line(key="x" * (VALUE_LENGTH_MAX + 1)).endswith("x" * VALUE_LENGTH_MAX + "...")
+    assert line(key="x" * VALUE_LENGTH_MAX).endswith("=" + "x" * VALUE_LENGTH_MAX)
+
+
+def test_a_trace_is_on_the_line_too() -> None:
+    try:
+        raise ValueError("oops")
+    except ValueError:
+        record = logging.LogRecord("m", logging.ERROR, "f", 1, "bad", None, sys.exc_info())
+    text = KeyValueFormatter().format(record)
+    assert "\n" not in text
+    assert "trace=" in text
+    assert "ValueError: oops" in text
+
+
+def test_configure_sends_lines_of_that_level_and_above_there_and_nowhere_else() -> None:
+    first, second = io.StringIO(), io.StringIO()
+    configure(logging.DEBUG, out=first)
+    configure("WARNING", out=second)
+    logger = logging.getLogger("mooring.test")
+    logger.info("quiet")
+    logger.warning("loud", extra={"pod": "d/p"})
+    assert first.getvalue() == ""
+    assert second.getvalue().endswith("WARNING mooring.test: loud pod=d/p\n")
+    assert second.getvalue().count("\n") == 1
+
+
+def test_without_a_stream_lines_go_to_what_is_stderr_at_the_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    configure()
+    later = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", later)
+    logging.getLogger("mooring.test").info("here")
+    assert "here" in later.getvalue()
