@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mooring.testing.controlplane import Access, ControlPlaneUnavailable, build, shared
+from tests.integration.embedded import Embedded, Kubectl, running
 
 PROGRAMS = pytest.StashKey[Path | ControlPlaneUnavailable]()
 
@@ -69,3 +70,16 @@ def namespace(plane: Access, numbers: Iterator[int]) -> Iterator[str]:
 def numbers() -> Iterator[int]:
     """Counts the namespaces of one worker."""
     return itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """An embedded server of one test module, in which deleted pods go at once."""
+    with running(tmp_path_factory.mktemp("embedded"), "--instant-deletion") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def kubectl(server: Embedded, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+    """The real kubectl, as the administrator of ``server``."""
+    return Kubectl(programs / "kubectl", server, tmp_path_factory.mktemp("home"))

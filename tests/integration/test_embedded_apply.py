@@ -11,8 +11,6 @@ import pytest
 
 from tests.integration.embedded import Kubectl
 
-pytest_plugins = ("tests.integration.embedded_fixtures",)
-
 NUMBERS = itertools.count(1)
 
 

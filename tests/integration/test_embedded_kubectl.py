@@ -10,8 +10,6 @@ import pytest
 
 from tests.integration.embedded import Kubectl, make_list, make_node, make_pod
 
-pytest_plugins = ("tests.integration.embedded_fixtures",)
-
 NUMBERS = itertools.count(1)
 
 

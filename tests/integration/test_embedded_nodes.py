@@ -12,8 +12,6 @@ import pytest
 
 from tests.integration.embedded import Kubectl, make_list, make_node, make_pod, running
 
-pytest_plugins = ("tests.integration.embedded_fixtures",)
-
 NUMBERS = itertools.count(1)
 
 

@@ -62,7 +62,10 @@ def some() -> Cache:
         (key(Selector()), {"a": 2, "b": 2}),
         (key(NOTHING), {}),
     ],
-    ids=str,
+    ids=[
+        *("living", "dying too", "elsewhere", "two namespaces", "all namespaces"),
+        *("no namespace", "not db", "everything", "nothing"),
+    ],
 )
 def test_it_counts_what_matches(asked: CounterKey, expected: dict[str, int]) -> None:
     cache = some()
