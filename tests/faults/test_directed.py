@@ -180,7 +180,7 @@ def test_f4_a_pod_that_is_gone_is_dropped() -> None:
             assert len(lab.service.cache.pods) == 0
             assert not any(lab.service.queue.counts().values())
 
-    in_lab(work, seed=2)
+    in_lab(work, seed=3)
 
 
 # -- F5: 429 ---------------------------------------------------------------------------------------
@@ -372,4 +372,4 @@ def test_a_status_that_is_asked_to_wait_waits_and_holds_up_no_binding() -> None:
 
             assert lab.network.early == []
 
-    in_lab(work)
+    in_lab(work, seed=2)

@@ -224,6 +224,8 @@ class HttpTransport:
             wire for wire in [*self._retired_wires, *self._wires.values()] if wire.connections
         ]
         self._wires = {}
+        while len(self._retired_wires) > RETIRED_MAX:
+            await self._retired_wires.pop(0).close()
         self._retired += self._sessions.values()
         self._sessions = {}
         while len(self._retired) > RETIRED_MAX:

@@ -87,7 +87,8 @@ async def _is_there(client: Client, pod: Pod, node_name: str, rng: Rng, sleep: S
             raise
         except (Unreachable, ApiError, ConfigError) as error:
             _log.warning("nobody says where a pod is", extra={"error": str(error)})
-        await sleep(wait_s * (1 + rng.random()))
+            asked_s = (isinstance(error, ApiError) and error.retry_after_s) or 0.0
+        await sleep(max(asked_s, wait_s * (1 + rng.random())))
         wait_s = min(2 * wait_s, ASK_AGAIN_S_MAX)
     if live.metadata.uid != metadata.uid:
         raise Conflict("it was made anew under its name", status=409, reason="Conflict")
