@@ -41,7 +41,6 @@ def test_nothing_is_said_of_pods_that_ask_for_nothing_more() -> None:
 @pytest.mark.parametrize(
     ("spec", "plugin"),
     [
-        (SPREAD, "PodTopologySpread"),
         ({"affinity": {"podAntiAffinity": {}}}, "InterPodAffinity"),
         (
             {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
@@ -76,11 +75,11 @@ def test_pods_of_several_priorities_would_preempt() -> None:
 
 
 def test_a_configuration_that_names_a_missing_plugin_is_told_of() -> None:
-    args = {"defaultingType": "List", "defaultConstraints": []}
     why = "is not built yet: what is said of it has no effect"
 
-    assert told(pluginConfig=[{"name": "PodTopologySpread", "args": args}]) == [
-        f"profile default-scheduler: PodTopologySpread {why}"
+    args = {"hardPodAffinityWeight": 7}
+    assert told(pluginConfig=[{"name": "InterPodAffinity", "args": args}]) == [
+        f"profile default-scheduler: InterPodAffinity {why}"
     ]
     weight = {"multiPoint": {"enabled": [{"name": "InterPodAffinity", "weight": 9}]}}
     assert told(plugins=weight) == [f"profile default-scheduler: InterPodAffinity {why}"]

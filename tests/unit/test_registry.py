@@ -81,7 +81,7 @@ def test_planned_are_the_default_plugins_without_a_factory() -> None:
     known = registry(NodeName=("filter",), Own=("filter",))
 
     assert "NodeName" not in known.planned
-    assert "PodTopologySpread" in known.planned
+    assert "InterPodAffinity" in known.planned
     assert "Own" not in known.planned
 
 

@@ -20,6 +20,7 @@ from mooring.framework.verdict import Skip
 from mooring.queue import Place, QueueOptions
 from mooring.service import COMPLAIN_S, DECISIONS_MAX, DRAIN_S, Service, ServiceOptions
 from mooring.sim.loop import LoopClock
+from mooring.state.workloads import WORKLOAD_KINDS
 from mooring.testing import make_node, make_pod
 from tests.unit.living import living, on, virtually
 from tests.unit.living_plugins import Keeps, Permits, Prepares
@@ -79,9 +80,10 @@ class WaitsForVolumes:
 @virtually
 async def test_kinds_that_nobody_wants_to_hear_of_are_not_followed() -> None:
     async with living(make_node("a")) as life:
-        assert list(life.service.informers) == ["Node", "DeviceClass", "Pod"]
+        assert list(life.service.informers) == ["Node", "DeviceClass", *WORKLOAD_KINDS, "Pod"]
     async with living(make_node("a"), plugins=[WaitsForVolumes()]) as life:
-        assert list(life.service.informers) == ["Node", "PersistentVolume", "DeviceClass", "Pod"]
+        kinds = ["Node", "PersistentVolume", "DeviceClass", *WORKLOAD_KINDS, "Pod"]
+        assert list(life.service.informers) == kinds
 
 
 def alone(api: Any, headers: dict[str, str], plugins: Any = ()) -> Service:
@@ -120,8 +122,9 @@ def test_what_cannot_be_read_is_said_again_and_again(
 
     main()
     lines = [each for each in caplog.records if each.name == "mooring.service"]
-    assert [each.levelno for each in lines] == [level] * 9
-    assert {vars(each)["kind"] for each in lines} == {"Node", "DeviceClass", "Pod"}
+    kinds = {"Node", "DeviceClass", *WORKLOAD_KINDS, "Pod"}
+    assert [each.levelno for each in lines] == [level] * 3 * len(kinds)
+    assert {vars(each)["kind"] for each in lines} == kinds
     assert told in vars(lines[0])["error"]
     assert "nothing is scheduled yet" in lines[0].getMessage()
 

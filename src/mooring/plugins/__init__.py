@@ -11,6 +11,7 @@ from mooring.plugins.node_ports import NodePorts
 from mooring.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from mooring.plugins.node_resources_fit import NodeResourcesFit
 from mooring.plugins.node_unschedulable import NodeUnschedulable
+from mooring.plugins.pod_topology_spread import PodTopologySpread
 from mooring.plugins.priority_sort import PrioritySort
 from mooring.plugins.scheduling_gates import SchedulingGates
 from mooring.plugins.taint_toleration import TaintToleration
@@ -25,6 +26,7 @@ IN_TREE: dict[str, Factory] = {
     "NodeResourcesBalancedAllocation": lambda args, _: NodeResourcesBalancedAllocation(args),
     "NodeResourcesFit": lambda args, _: NodeResourcesFit(args),
     "NodeUnschedulable": lambda _args, _handle: NodeUnschedulable(),
+    "PodTopologySpread": lambda args, handle: PodTopologySpread(args, handle),
     "PrioritySort": lambda _args, _handle: PrioritySort(),
     "SchedulingGates": lambda _args, _handle: SchedulingGates(),
     "TaintToleration": lambda _args, _handle: TaintToleration(),
@@ -40,6 +42,7 @@ __all__ = [
     "NodeResourcesBalancedAllocation",
     "NodeResourcesFit",
     "NodeUnschedulable",
+    "PodTopologySpread",
     "PrioritySort",
     "SchedulingGates",
     "TaintToleration",

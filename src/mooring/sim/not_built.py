@@ -88,6 +88,5 @@ def _has_volumes(pod: Pod) -> bool:
 _USES: Final[dict[str, Callable[[Pod], bool]]] = {
     "VolumeBinding": _has_volumes,
     "DynamicResources": lambda pod: bool(pod.spec.resource_claims),
-    "PodTopologySpread": lambda pod: bool(pod.spec.topology_spread_constraints),
     "InterPodAffinity": _has_pod_affinity,
 }
