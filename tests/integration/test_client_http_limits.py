@@ -162,7 +162,7 @@ def test_old_connections_are_closed_when_many_certificates_have_come_and_gone() 
             assert server.connections == RETIRED_MAX + 3
             assert len(transport._retired_wires) <= RETIRED_MAX
             # Nobody used them any more, so they have ended.
-            for _ in range(3):
+            for _turn in range(3):
                 await asyncio.sleep(0)
             assert sum(wire.connections for wire in transport._retired_wires) == 0
         finally:
