@@ -112,6 +112,17 @@ def test_a_line_break_gets_into_no_request() -> None:
     run(says(OK), test)
 
 
+def test_a_request_may_name_its_own_sender() -> None:
+    async def test(server: Server, transport: HttpTransport) -> None:
+        await transport.request(ASK._replace(headers={"user-agent": "somebody"}))
+        await transport.request(ASK)
+        named, usual = (text.lower().count(b"user-agent:") for text in server.requests)
+        assert (named, usual) == (1, 1)
+        assert b"user-agent: somebody" in server.requests[0]
+
+    run(says(OK), test)
+
+
 def wire_to(server: Server, *, limit: int) -> Wire:
     return Wire(server.url, tls=None, server_name=None, limit=limit, user_agent="test")
 

@@ -65,9 +65,9 @@ class Wire:
         self._server_name = (server_name or self._host) if is_tls else None
         self._limit = limit
         self._constant = (
-            f" HTTP/1.1\r\nhost: {parts.netloc.rpartition('@')[2]}\r\n"
-            f"user-agent: {user_agent}\r\naccept-encoding: identity\r\n"
+            f" HTTP/1.1\r\nhost: {parts.netloc.rpartition('@')[2]}\r\naccept-encoding: identity\r\n"
         )
+        self._user_agent = user_agent
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
         self._opening = 0
@@ -186,6 +186,8 @@ class Wire:
 
     def _text(self, request: Request, headers: Mapping[str, str]) -> bytes:
         lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+        if "user-agent" not in headers:
+            lines.append(f"user-agent: {self._user_agent}\r\n")
         if request.body or request.method in ("POST", "PUT", "PATCH"):
             lines.append(f"content-length: {len(request.body)}\r\n")
         target = self._root + request.path + _query_text(request.query)
