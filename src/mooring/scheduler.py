@@ -33,7 +33,7 @@ from mooring.live.held import Held, wait_on_permit
 from mooring.live.observer import Observer
 from mooring.live.reporting import Reporting, error_text
 from mooring.objects.pod import Pod
-from mooring.queue import Flight, QueuedPod, SchedulingQueue
+from mooring.queue import Flight, QueuedPod, SchedulingQueue, profile_of
 from mooring.state import Cache, PodInfo
 
 _log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class Scheduler:
         """Place one pod, or note why it cannot be placed."""
         with self._queue.in_flight(entry) as flight:
             pod = entry.pod
-            framework = self._profiles[pod.spec.scheduler_name or "default-scheduler"]
+            framework = self._profiles[profile_of(pod)]
             if self._is_settled(pod):
                 return
             snapshot = self._cache.snapshot()

@@ -16,6 +16,7 @@ from mooring.errors import SchedulerError
 from mooring.framework import Diagnosis
 from mooring.framework.verdict import Status
 from mooring.live.status_writer import StatusWriter, Word
+from mooring.queue import profile_of
 from mooring.state import PodInfo
 
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -82,7 +83,7 @@ class Reporting:
         self._writer.say(Word(pod.pod, reason, message, nominated, announced))
 
     def _record(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
-        recorder = self._recorders[pod.spec.scheduler_name or "default-scheduler"]
+        recorder = self._recorders[profile_of(pod)]
         recorder.record(pod.pod, type=kind, reason=reason, action=action, note=note)
 
 

@@ -2,7 +2,7 @@
 
 from mooring.queue.changes import node_changes, pod_changes
 from mooring.queue.flight import Flight
-from mooring.queue.hints import Hints
+from mooring.queue.hints import Hints, profile_of
 from mooring.queue.places import QueueOptions
 from mooring.queue.queued_pod import Place, QueuedPod
 from mooring.queue.scheduling_queue import SchedulingQueue
@@ -16,4 +16,5 @@ __all__ = [
     "SchedulingQueue",
     "node_changes",
     "pod_changes",
+    "profile_of",
 ]
