@@ -194,3 +194,13 @@ def test_a_plugin_that_is_not_there_is_refused_in_one_line(
     assert code == 2
     assert "no_such_module" in err
     assert err.count("\n") == 1
+
+
+def test_what_has_only_a_generated_name_is_created_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "all.yaml").write_text(
+        CLUSTER + "---" + PODS.replace("metadata: {name: late}", "metadata: {generateName: late-}")
+    )
+    assert main(["start", "--cluster", str(tmp_path / "all.yaml"), "--virtual", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["pods"] == 2

@@ -20,6 +20,7 @@ from mooring.errors import ConfigError
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
+    from mooring.objects.meta import KubernetesObject
     from mooring.sim.seeding import Seed
     from mooring.sim.tracking import Tracker
     from mooring.sim.workload import Workload
@@ -103,7 +104,7 @@ def command(
     config = load(config_file) if config_file else None
     for note in notes(config, workload.pods, {}):
         click.echo(f"mooring start: note: {note}", err=True)
-    seeds = _seeds(workload, [*cluster, *pods])
+    seeds = _seeds(workload, cluster, pods)
     options = Options(port, kubeconfig.absolute(), once or virtual, virtual, kubelets, output)
     with asyncio.Runner(loop_factory=_loop_factory(virtual)) as runner:
         try:
@@ -124,18 +125,24 @@ def _loop_factory(virtual: bool) -> Any:
     return loop_factory()
 
 
-def _seeds(workload: Workload, sources: list[str]) -> list[Seed]:
-    """Every object as it was written; those of the trace as they are made."""
+def _seeds(workload: Workload, cluster: tuple[str, ...], pods: tuple[str, ...]) -> list[Seed]:
+    """Objects of files as they were written there; those of the trace as they are made."""
+    from mooring.sim.openb import read_nodes, read_pods
     from mooring.sim.seeding import seeds_of_files, seeds_of_objects
     from mooring.sim.workload import OPENB_PREFIX
 
-    files = [source for source in sources if not source.startswith(OPENB_PREFIX)]
+    files = [source for source in [*cluster, *pods] if not source.startswith(OPENB_PREFIX)]
     if not files:
         return seeds_of_objects([*workload.objects, *workload.pending])
-    written = seeds_of_files(files)
-    known = {(seed.kind, seed.metadata.get("name")) for seed in written}
-    made = seeds_of_objects([*workload.objects, *workload.pending])
-    return written + [seed for seed in made if (seed.kind, seed.metadata.get("name")) not in known]
+    # By source, not by name: the reader of files gives names to what has only a generateName.
+    made: list[KubernetesObject] = []
+    for source in cluster or (f"{OPENB_PREFIX}gpu",):
+        if source.startswith(OPENB_PREFIX):
+            made += read_nodes(source.removeprefix(OPENB_PREFIX))
+    for source in pods:
+        if source.startswith(OPENB_PREFIX):
+            made += read_pods(source.removeprefix(OPENB_PREFIX))
+    return seeds_of_files(files) + seeds_of_objects(made)
 
 
 async def _start(
