@@ -27,7 +27,6 @@ from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.queue import SchedulingQueue, node_changes, pod_changes
 from mooring.state import Cache, PodInfo
-from mooring.state.workloads import WORKLOAD_KINDS
 
 POD_ASSIGNED = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
 POD_GONE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
@@ -82,10 +81,8 @@ class EventHandlers:
             self._on_pod(change)
         elif kind == "Node":
             self._on_node(change)
-        elif kind in WORKLOAD_KINDS:
-            self._on_workload(kind, change)
         else:
-            self._on_other(RESOURCES[kind], change)
+            self._on_other(kind, change)
         self._on_object(kind, key(change.new if change.new is not None else change.old))
 
     @contextmanager
@@ -131,14 +128,14 @@ class EventHandlers:
         for event in node_changes(old, new):
             self._queue.move(event, old, new)
 
-    def _on_workload(self, kind: str, change: Change) -> None:
-        """Spreading reads it; as upstream, no parked pod is tried again for it."""
+    def _on_other(self, kind: str, change: Change) -> None:
         if change.new is None:
-            self._cache.workloads.remove(kind, key(change.old))
+            self._cache.remove_object(kind, key(change.old))
         else:
-            self._cache.workloads.put(change.new)
-
-    def _on_other(self, resource: EventResource, change: Change) -> None:
+            self._cache.put_object(kind, change.new)
+        resource = RESOURCES.get(kind)
+        if resource is None:
+            return  # plugins read it, but as upstream no parked pod is tried again for it
         if change.old is None:
             action = ActionType.ADD
         elif change.new is None:

@@ -8,9 +8,7 @@ from typing import Any
 from mooring.errors import ConfigError
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from mooring.state import Cache, NodeTable, PodInfo
-from mooring.state.workloads import WORKLOAD_KINDS
 
 
 class Cluster:
@@ -34,8 +32,8 @@ class Cluster:
             self.cache.put_pod(obj)
         elif isinstance(obj, Pod) and obj.status.nominated_node_name:
             self.nominate(obj, obj.status.nominated_node_name)
-        elif isinstance(obj, Service | ReplicaSet | StatefulSet | ReplicationController):
-            self.cache.workloads.put(obj)
+        elif not isinstance(obj, Pod):
+            self.cache.put_object(type(obj).__name__, obj)
 
     def place(self, pod: Pod, node_name: str) -> None:
         """``pod``, whose spec names ``node_name``, is bound there."""
@@ -49,8 +47,8 @@ class Cluster:
             self.cache.remove_node(name)
         elif kind == "Pod":
             self.cache.remove_pod_by_key(f"{namespace}/{name}")
-        elif kind in WORKLOAD_KINDS:
-            self.cache.workloads.remove(kind, f"{namespace}/{name}")
+        else:
+            self.cache.remove_object(kind, f"{namespace}/{name}" if namespace else name)
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         """The pending ``pod`` waits for room on ``node_name``; "" = on none."""

@@ -15,20 +15,36 @@ not any more: its row is a ghost, which keeps the sums right and takes no new po
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Any, Protocol
 
 from mooring.errors import InvariantViolation
 from mooring.objects import Node, Pod
 from mooring.objects.meta import key
+from mooring.state.budgets import Budgets
 from mooring.state.counters import PodCounters
+from mooring.state.namespaces import Namespaces
 from mooring.state.nodes import NodeTable
 from mooring.state.nominator import Nominator
 from mooring.state.pods import PodInfo, PodTable
 from mooring.state.sharing import SharedParts
 from mooring.state.snapshot import Snapshot
-from mooring.state.workloads import Workloads
+from mooring.state.storage import STORAGE_KINDS, Storage
+from mooring.state.workloads import WORKLOAD_KINDS, Workloads
 
 #: Phases after which a pod uses nothing; upstream's informer never shows such pods.
 FINISHED_PHASES = ("Succeeded", "Failed")
+
+
+class Keeper(Protocol):
+    """Keeps the objects of some kinds in the form in which plugins ask for them."""
+
+    def put(self, obj: Any) -> None:
+        """Take in an object, or a newer version of one."""
+        ...
+
+    def remove(self, kind: str, object_key: str) -> None:
+        """The object called ``namespace/name`` or ``name`` is gone. Unknown ones are fine."""
+        ...
 
 
 class Reservation:
@@ -77,8 +93,18 @@ class Cache:
         self.nodes = NodeTable()
         self.pods = PodTable()
         self.counters = PodCounters(self.pods, self.nodes.capacity)
+        self.namespaces = Namespaces()
         self.workloads = Workloads()
+        self.storage = Storage()
+        self.budgets = Budgets()
         self.nominator = Nominator()
+        #: Kind -> who keeps its objects, of the kinds that are neither pods nor nodes.
+        self._keepers: dict[str, Keeper] = {
+            "Namespace": self.namespaces,
+            "PodDisruptionBudget": self.budgets,
+            **dict.fromkeys(WORKLOAD_KINDS, self.workloads),
+            **dict.fromkeys(STORAGE_KINDS, self.storage),
+        }
         self._parts = SharedParts()
         self._assumed: dict[str, None] = {}
         self._uid_of: dict[str, str] = {}
@@ -86,13 +112,33 @@ class Cache:
     def snapshot(self) -> Snapshot:
         """The present state, for one cycle. Complexity: O(1)."""
         return Snapshot(
-            self.nodes,
-            self.pods,
-            self.counters,
-            self.workloads,
-            self.nominator,
-            self.nodes.log.generation,
+            nodes=self.nodes,
+            pods=self.pods,
+            counters=self.counters,
+            namespaces=self.namespaces,
+            workloads=self.workloads,
+            storage=self.storage,
+            budgets=self.budgets,
+            nominator=self.nominator,
+            generation=self.nodes.log.generation,
         )
+
+    # -- other objects ----------------------------------------------------------------------------
+
+    def put_object(self, kind: str, obj: Any) -> None:
+        """An object that is neither pod nor node is new, or changed; unread kinds are passed over.
+
+        Complexity: what the kind's keeper needs.
+        """
+        keeper = self._keepers.get(kind)
+        if keeper is not None:
+            keeper.put(obj)
+
+    def remove_object(self, kind: str, object_key: str) -> None:
+        """Such an object, called ``namespace/name`` or ``name``, is gone."""
+        keeper = self._keepers.get(kind)
+        if keeper is not None:
+            keeper.remove(kind, object_key)
 
     # -- nodes ------------------------------------------------------------------------------------
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mooring.state.budgets import Budgets
 from mooring.state.counters import PodCounters
+from mooring.state.namespaces import Namespaces
 from mooring.state.nodes import NodeTable
 from mooring.state.nominator import Nominator
 from mooring.state.pods import PodTable
+from mooring.state.storage import Storage
 from mooring.state.workloads import Workloads
 
 
@@ -19,14 +22,17 @@ from mooring.state.workloads import Workloads
 class Snapshot:
     """The tables as they are at ``generation``. Read only: the Cache is their one owner.
 
-    ``generation`` counts what changed in the nodes' columns; labels of pods and workloads change
-    without it.
+    ``generation`` counts what changed in the nodes' columns; labels of pods and the
+    other objects change without it.
     """
 
     nodes: NodeTable
     pods: PodTable
     counters: PodCounters
+    namespaces: Namespaces
     workloads: Workloads
+    storage: Storage
+    budgets: Budgets
     nominator: Nominator
     generation: int
 
