@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mooring.clock import Clock
-from mooring.config import KubeSchedulerConfiguration
+from mooring.config import KubeSchedulerConfiguration, with_ignored_resources
+from mooring.errors import ConfigError
 from mooring.framework import Framework, check_plugin
 from mooring.framework.interface import Handle
 from mooring.framework.registry import Registry, build, load_plugin
@@ -45,17 +46,30 @@ def load_profiles(
         for found in plugins
     ]
     frameworks = {}
-    for profile in config.profiles:
+    for i, profile in enumerate(with_ignored_resources(config).profiles):
         own = profile.percentage_of_nodes_to_score
         percentage = own if own is not None else config.percentage_of_nodes_to_score or None
-        frameworks[profile.scheduler_name or ""] = build(
-            profile,
-            registry,
-            handle,
-            clock=clock,
-            extra=extra,
-            percentage_of_nodes_to_score=percentage,
-            share_answers=share_answers,
-            waiting=waiting,
-        )
+        try:
+            frameworks[profile.scheduler_name or ""] = build(
+                profile,
+                registry,
+                handle,
+                clock=clock,
+                extra=extra,
+                percentage_of_nodes_to_score=percentage,
+                share_answers=share_answers,
+                waiting=waiting,
+            )
+        except ConfigError as error:
+            raise _in_profile(error, i) from error
     return frameworks
+
+
+def _in_profile(error: ConfigError, index: int) -> ConfigError:
+    """The error with the place of the profile in the file, if it is about one in there."""
+    path = error.path or ""
+    if path.startswith("plugins."):
+        path = f"profiles[{index}].{path}"
+    return ConfigError(
+        error.problem, path=path or None, value=error.value, suggestion=error.suggestion
+    )

@@ -14,14 +14,14 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
 
 
 def test_without_a_file_it_shows_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["config"]) == 0
+    assert cli.main(["config", "view"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith(HEAD)
+    assert printed.startswith("apiVersion: kubescheduler.config.k8s.io/v1\nclientConnection:\n")
     assert loads(printed) == default_configuration()
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["config", "-o", "json"]) == 0
+    assert cli.main(["config", "view", "-o", "json"]) == 0
     assert from_document(json.loads(capsys.readouterr().out)) == default_configuration()
 
 
@@ -30,23 +30,83 @@ def test_what_it_shows_means_the_file(tmp_path: Path, capsys: pytest.CaptureFixt
     path.write_text(
         HEAD + "leaderElection: {leaseDuration: 1m}\nprofiles:\n- schedulerName: 'on'\n"
         "  plugins: {score: {enabled: [{name: NodeAffinity, weight: 9}]}}\n"
-        "  pluginConfig: [{name: Mine, args: {a: '017'}}]\n"
     )
-    assert cli.main(["config", str(path)]) == 0
+    assert cli.main(["config", "view", str(path)]) == 0
     printed = capsys.readouterr().out
     assert "leaseDuration: 1m0s" in printed
-    assert loads(printed) == load(path)
+    assert '  schedulerName: "on"\n' in printed
+    # Weights that are left out are written as 0, which means the same.
+    shown, read = loads(printed).profiles[0], load(path).profiles[0]
+    assert shown.plugin_config == read.plugin_config
+    assert [e.name for e in shown.plugins.score.enabled] == ["NodeAffinity"]
 
 
-def test_none_is_silent_about_good_files(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["config", "-o", "none"]) == 0
-    assert capsys.readouterr().out == ""
+def test_a_good_file_is_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(HEAD)
+    assert cli.main(["config", "check", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}: good: 1 profile, default-scheduler\n"
+
+
+def test_a_plugin_that_nobody_has_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(HEAD + "profiles:\n- plugins:\n    score:\n      enabled: [{name: NodeNam}]\n")
+    assert cli.main(["config", "check", str(path)]) == 2
+    assert capsys.readouterr().err == (
+        f"mooring config: {path}: line 6: profiles[0].plugins.score.enabled[0].name: is not a "
+        "known plugin, got 'NodeNam' (did you mean 'NodeName'?)\n"
+    )
+
+
+def test_a_plugin_of_ones_own_is_known_when_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine_for_check.py").write_text(
+        "class Mine:\n    name = 'Mine'\n    def permit(self, cycle, node_name): return None\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    Path("c.yaml").write_text(HEAD)
+    assert cli.main(["config", "check", "c.yaml", "--plugin", "mine_for_check:Mine"]) == 0
+    assert cli.main(["config", "check", "c.yaml", "--plugin", "mine_for_check:Other"]) == 2
+    assert "--plugin: module mine_for_check has no such attribute" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n",
+            "line 1: apiVersion: must be kubescheduler.config.k8s.io/v1; write that instead, and "
+            "what this version has no more will be named, got "
+            "'kubescheduler.config.k8s.io/v1beta3'",
+        ),
+        (
+            "apiVersion: v1\nkind: Policy\npredicates: []\n",
+            "line 2: kind: a Policy is read no more: say in a KubeSchedulerConfiguration which "
+            "plugins and extenders to use, got 'Policy'",
+        ),
+        (
+            HEAD + "algorithmSource: {provider: DefaultProvider}\n",
+            "line 3: algorithmSource: unknown field: kubescheduler.config.k8s.io/v1 has it no "
+            "more; say in profiles which plugins to use",
+        ),
+    ],
+)
+def test_files_of_older_versions_are_told_what_to_change(
+    text: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    assert cli.main(["config", "check", str(path)]) == 2
+    assert capsys.readouterr().err == f"mooring config: {path}: {expected}\n"
 
 
 def test_every_fault_has_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(HEAD + "parallelism: 0\npercentageOfNodesToScore: 101\n")
-    assert cli.main(["config", str(path)]) == 2
+    assert cli.main(["config", "view", str(path)]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.splitlines() == [

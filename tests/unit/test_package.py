@@ -84,7 +84,7 @@ def test_unknown_command_is_refused_with_a_suggestion() -> None:
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     bad = tmp_path / "config.yaml"
     bad.write_text("kind: Pod\napiVersion: kubescheduler.config.k8s.io/v1\n")
-    done = run("config", str(bad))
+    done = run("config", "check", str(bad))
     assert done.returncode == cli.EXIT_USAGE
     expected = f"{bad}: line 1: kind: must be KubeSchedulerConfiguration, got 'Pod'"
     assert done.stderr == f"mooring config: {expected}\n"
@@ -94,7 +94,7 @@ def test_closed_pipe_is_quiet() -> None:
     code = (
         "import os, sys; from mooring.cli import main;"
         "r, w = os.pipe(); os.close(r); os.dup2(w, 1);"
-        "sys.stderr.write(str(main(['config'])))"
+        "sys.stderr.write(str(main(['config', 'view'])))"
     )
     done = run(code=code)
     assert done.stderr == str(cli.EXIT_PIPE_CLOSED)

@@ -139,13 +139,13 @@ def test_a_point_that_the_plugin_does_not_have_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         expand(filter=plugin_set("c"))
     assert caught.value.problem == 'plugin "c" does not extend FilterPlugin plugin'
-    assert caught.value.path == "plugins.filter.enabled"
+    assert caught.value.path == "plugins.filter.enabled[0]"
 
 
 def test_names_of_points_are_as_in_the_file() -> None:
     with pytest.raises(ConfigError) as caught:
         expand_multi_point(Plugins(pre_filter=plugin_set("a")), ["pre_filter"], implements)
-    assert caught.value.path == "plugins.preFilter.enabled"
+    assert caught.value.path == "plugins.preFilter.enabled[0]"
 
 
 def test_names_enabled_are_of_all_points() -> None:

@@ -161,12 +161,12 @@ def test_exactly_one_queue_sort_must_run(enabled: list[str], found: list[str]) -
         built(profile(*enabled), registry(**KNOWN, Other="less"))
 
     assert str(caught.value) == (
-        f"profile s: exactly one queueSort plugin must be enabled, got {found!r}"
+        f"plugins.queueSort: exactly one queueSort plugin must be enabled, got {found!r}"
     )
 
 
 def test_without_a_bind_plugin_no_pod_would_ever_be_bound() -> None:
-    with pytest.raises(ConfigError, match="profile s: at least one bind plugin must be enabled"):
+    with pytest.raises(ConfigError, match="plugins.bind: at least one bind plugin must be enabled"):
         built(profile("Sort"), registry(**KNOWN))
 
 

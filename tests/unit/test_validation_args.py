@@ -235,19 +235,22 @@ def test_bad_arguments(plugin: str, args: dict[str, Any], expected: list[tuple[s
 
 
 @pytest.mark.parametrize(
-    "condition",
+    ("condition", "place"),
     [
-        {"key": "a", "operator": "Like", "values": ["x"]},
-        {"key": "a", "operator": "In"},
-        {"key": "a", "operator": "Exists", "values": ["x"]},
-        {"key": "a", "operator": "Lt", "values": ["x"]},
-        {"key": "a b", "operator": "Exists"},
+        ({"key": "a", "operator": "Like", "values": ["x"]}, ("operator",)),
+        ({"key": "a", "operator": "In"}, ("values",)),
+        ({"key": "a", "operator": "Exists", "values": ["x"]}, ("values",)),
+        ({"key": "a", "operator": "Lt", "values": ["x"]}, ("values", 0)),
+        ({"key": "a", "operator": "NotIn", "values": ["x", "-"]}, ("values", 1, "[a]")),
+        ({"key": "a b", "operator": "Exists"}, ("key",)),
     ],
 )
-def test_added_affinity_that_cannot_be_compiled(condition: dict[str, Any]) -> None:
+def test_added_affinity_that_cannot_be_compiled(
+    condition: dict[str, Any], place: tuple[str | int, ...]
+) -> None:
     (fault,) = faults_of(AFFINITY, term(**condition))
     expected = ("addedAffinity", REQUIRED, "nodeSelectorTerms", 0, "matchExpressions", 0)
-    assert fault.path == expected
+    assert fault.path == (*expected, *place)
 
 
 @pytest.mark.parametrize(("weight", "count"), [(1, 1), (0, 0)])

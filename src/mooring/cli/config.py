@@ -1,34 +1,93 @@
-"""``mooring config``: check a scheduler configuration, and show it with everything filled in."""
+"""``mooring config``: is a scheduler configuration good, and what does it say in full?"""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
-import yaml
 
-from mooring.config import default_configuration, load, to_document
+from mooring.cli import EXIT_DONE
+from mooring.clock import SystemClock, VirtualClock, seeded_random
+from mooring.config import (
+    KubeSchedulerConfiguration,
+    default_configuration,
+    loads,
+    located,
+    written,
+    written_document,
+)
+from mooring.errors import ConfigError
+from mooring.objects.files import read_bytes, shown_name
+from mooring.objects.limits import CONFIG_BYTES_MAX
+
+_plugins = click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="MODULE:ATTRIBUTE",
+    help="A plugin that is run besides, as mooring run has it.",
+)
 
 
-@click.command("config")
+@click.group("config", invoke_without_command=False)
+def command() -> None:
+    """Check a KubeSchedulerConfiguration, or show all that it says."""
+
+
+@command.command("view")
 @click.argument("file", required=False, metavar="[FILE]")
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["yaml", "json", "none"]),
+    type=click.Choice(["yaml", "json"]),
     default="yaml",
     show_default=True,
-    help="How to show it; none: say only whether it is good.",
+    help="How to show it.",
 )
-def command(file: str | None, output: str) -> None:
-    """Check a KubeSchedulerConfiguration and show it complete, with all defaults.
+def view(file: str | None, output: str) -> None:
+    """Show a configuration complete, exactly as kube-scheduler --write-config-to writes it.
 
     FILE is YAML or JSON, "-" is standard input; without FILE the default configuration is shown.
-    Every fault is reported with its line, and the exit code is 2 then.
     """
-    config = load(file) if file else default_configuration()
-    document = to_document(config)
+    config = _loaded(file)[0] if file else default_configuration()
     if output == "json":
-        click.echo(json.dumps(document, indent=2))
-    elif output == "yaml":
-        click.echo(yaml.safe_dump(document, sort_keys=False), nl=False)
+        click.echo(json.dumps(written_document(config), indent=2, sort_keys=True))
+    else:
+        click.echo(written(config), nl=False)
+
+
+@command.command("check")
+@click.argument("file", metavar="FILE")
+@_plugins
+def check(file: str, plugins: tuple[str, ...]) -> int:
+    """Say whether a scheduler can run with a configuration: exit code 0, or 2 and every fault.
+
+    FILE is YAML or JSON, "-" is standard input.
+    """
+    config, data = _loaded(file)
+    try:
+        _put_together(config, plugins)
+    except ConfigError as error:
+        raise located(error, data, file=shown_name(file)) from error
+    names = [profile.scheduler_name or "" for profile in config.profiles]
+    counted = "1 profile" if len(names) == 1 else f"{len(names)} profiles"
+    click.echo(f"{shown_name(file)}: good: {counted}, {', '.join(names)}")
+    return EXIT_DONE
+
+
+def _loaded(file: str) -> tuple[KubeSchedulerConfiguration, bytes]:
+    data = read_bytes(file, bytes_max=CONFIG_BYTES_MAX)
+    return loads(data, file=shown_name(file)), data
+
+
+def _put_together(config: KubeSchedulerConfiguration, plugins: tuple[str, ...]) -> Any:
+    """Build the profiles as a scheduler would: only then it shows which plugins there are."""
+    from mooring.profiles import load_profiles  # late: they take longer than --help may
+    from mooring.sim.offline import OfflineHandle
+    from mooring.state import Cache
+
+    handle = OfflineHandle(Cache(), VirtualClock(), seeded_random(0))
+    return load_profiles(
+        config, handle, clock=SystemClock(), waiting=handle.waiting, plugins=plugins
+    )

@@ -7,10 +7,13 @@
 
 from __future__ import annotations
 
+from mooring.config.defaults import with_ignored_resources
 from mooring.config.document import to_document
 from mooring.config.faults import ConfigFaults
+from mooring.config.in_tree import DEFAULT_PLUGINS, GATED_PLUGINS, POINTS
 from mooring.config.load import default_configuration, from_document, load, loads
-from mooring.config.plugin_sets import DEFAULT_PLUGINS, expand_multi_point
+from mooring.config.locating import located
+from mooring.config.plugin_sets import expand_multi_point
 from mooring.config.types import (
     DEFAULT_SCHEDULER_NAME,
     EXTENSION_POINTS,
@@ -21,11 +24,14 @@ from mooring.config.types import (
     PluginSet,
     Profile,
 )
+from mooring.config.written import written, written_document
 
 __all__ = [
     "DEFAULT_PLUGINS",
     "DEFAULT_SCHEDULER_NAME",
     "EXTENSION_POINTS",
+    "GATED_PLUGINS",
+    "POINTS",
     "ConfigFaults",
     "Extender",
     "KubeSchedulerConfiguration",
@@ -38,5 +44,9 @@ __all__ = [
     "from_document",
     "load",
     "loads",
+    "located",
     "to_document",
+    "with_ignored_resources",
+    "written",
+    "written_document",
 ]

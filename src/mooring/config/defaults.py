@@ -62,6 +62,36 @@ def with_defaults(written: KubeSchedulerConfiguration) -> KubeSchedulerConfigura
     )
 
 
+def with_ignored_resources(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """The configuration with NodeResourcesFit ignoring what extenders take out of its hands.
+
+    As upstream has it, the file's own ``ignoredResources`` are replaced then, not added to.
+
+    Source: pkg/scheduler/scheduler.go (buildExtenders).
+    """
+    ignored = tuple(
+        resource.name
+        for extender in config.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    )
+    if not ignored:
+        return config
+    return replace(
+        config, profiles=tuple(_ignoring(profile, ignored) for profile in config.profiles)
+    )
+
+
+def _ignoring(profile: Profile, ignored: tuple[str, ...]) -> Profile:
+    entries = tuple(
+        replace(entry, args=replace(entry.args, ignored_resources=ignored))
+        if isinstance(entry.args, NodeResourcesFitArgs)
+        else entry
+        for entry in profile.plugin_config
+    )
+    return replace(profile, plugin_config=entries)
+
+
 def _profile(profile: Profile) -> Profile:
     plugins = merge(default_plugins(), profile.plugins)
     configured = tuple(_plugin_config(entry) for entry in profile.plugin_config)

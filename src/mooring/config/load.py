@@ -31,7 +31,9 @@ from mooring.objects.documents import Path, json_document, line_of, path_text, y
 from mooring.objects.files import read_bytes, shown_name
 from mooring.objects.limits import CONFIG_BYTES_MAX
 
-_GROUP, _, _VERSION = API_VERSION.partition("/")
+_GROUP = API_VERSION.partition("/")[0]
+#: Where the kind lived before it had a group of its own.
+_FIRST_GROUP = "componentconfig"
 
 
 def load(path: str | os.PathLike[str]) -> KubeSchedulerConfiguration:
@@ -110,16 +112,23 @@ def _type_faults(value: Any) -> list[Fault]:
     """Whether this is a KubeSchedulerConfiguration at all, of the version that we speak."""
     if not isinstance(value, dict):
         return [Fault((), f"must be a {KIND}: a mapping", value)]
+    kind, version = value.get("kind"), value.get("apiVersion")
+    if kind == "Policy":
+        problem = f"a Policy is read no more: say in a {KIND} which plugins and extenders to use"
+        return [Fault(("kind",), problem, kind)]
     faults = []
-    if value.get("kind") != KIND:
-        faults.append(Fault(("kind",), f"must be {KIND}", value.get("kind")))
-    version = value.get("apiVersion")
-    if version != API_VERSION:
-        problem = f"must be {API_VERSION}"
-        if isinstance(version, str) and version.startswith(_GROUP + "/"):
-            problem += f" (older versions were removed; this is {_VERSION} only)"
-        faults.append(Fault(("apiVersion",), problem, version))
-    return faults
+    if kind != KIND:
+        faults.append(Fault(("kind",), f"must be {KIND}", kind, _nearest_kind(kind)))
+    if version == API_VERSION:
+        return faults
+    problem = f"must be {API_VERSION}"
+    if isinstance(version, str) and version.startswith((_GROUP + "/", _FIRST_GROUP + "/")):
+        problem += "; write that instead, and what this version has no more will be named"
+    return [*faults, Fault(("apiVersion",), problem, version)]
+
+
+def _nearest_kind(kind: Any) -> str | None:
+    return KIND if isinstance(kind, str) and kind.lower() == KIND.lower() else None
 
 
 def _check_plugin_args(plain: Any, faults: list[Fault]) -> None:

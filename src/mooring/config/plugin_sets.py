@@ -14,32 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from mooring.config.in_tree import DEFAULT_PLUGINS
 from mooring.config.types import PluginEntry, Plugins, PluginSet
 from mooring.errors import ConfigError
-
-#: What runs if nobody says otherwise: plugin -> weight in scoring (None: it does not score).
-DEFAULT_PLUGINS: dict[str, int | None] = {
-    "SchedulingGates": None,
-    "PrioritySort": None,
-    "NodeUnschedulable": None,
-    "NodeName": None,
-    "TaintToleration": 3,
-    "NodeAffinity": 2,
-    "NodePorts": None,
-    "NodeResourcesFit": 1,
-    "VolumeRestrictions": None,
-    "NodeVolumeLimits": None,
-    "VolumeBinding": None,
-    "VolumeZone": None,
-    "PodTopologySpread": 2,
-    "InterPodAffinity": 2,
-    "DynamicResources": 2,
-    "DefaultPreemption": None,
-    "NodeResourcesBalancedAllocation": 1,
-    "ImageLocality": 1,
-    "DefaultBinder": None,
-    "NodeDeclaredFeatures": None,
-}
 
 #: A plugin and its weight at one extension point.
 Enabled = tuple[str, int]
@@ -128,8 +105,7 @@ def _expand(plugins: Plugins, point: str, implements: Callable[[str, str], bool]
         if name in listed:
             overridden.add(name)
         elif name in from_multi_point:
-            problem = f'plugin "{name}" already registered as "{_upstream_name(point)}"'
-            raise ConfigError(problem, path="plugins.multiPoint.enabled", value=name)
+            raise ConfigError(registered_twice(name, point), path="plugins.multiPoint.enabled")
         else:
             from_multi_point.append(name)
     first = [name for name in listed if name in overridden]
@@ -140,15 +116,14 @@ def _expand(plugins: Plugins, point: str, implements: Callable[[str, str], bool]
 def _listed(own: PluginSet, point: str, implements: Callable[[str, str], bool]) -> list[str]:
     """The plugins that the point's own set names."""
     names: list[str] = []
-    for entry in own.enabled:
+    for i, entry in enumerate(own.enabled):
         problem = None
         if not implements(entry.name, point):
-            problem = f'plugin "{entry.name}" does not extend {_upstream_name(point)} plugin'
+            problem = not_implemented(entry.name, point)
         elif entry.name in names:
-            problem = f'plugin "{entry.name}" already registered as "{_upstream_name(point)}"'
+            problem = registered_twice(entry.name, point)
         if problem:
-            path = f"plugins.{_camel(point)}.enabled"
-            raise ConfigError(problem, path=path, value=entry.name)
+            raise ConfigError(problem, path=f"plugins.{camel(point)}.enabled[{i}]")
         names.append(entry.name)
     return names
 
@@ -162,7 +137,18 @@ def _weights(plugins: Plugins) -> dict[tuple[str, str], int]:
     return weights
 
 
-def _camel(point: str) -> str:
+def not_implemented(plugin: str, point: str) -> str:
+    """What is wrong with a plugin at a point where it has nothing to do."""
+    return f'plugin "{plugin}" does not extend {_upstream_name(point)} plugin'
+
+
+def registered_twice(plugin: str, point: str) -> str:
+    """What is wrong with a plugin that is enabled at a point for the second time."""
+    return f'plugin "{plugin}" already registered as "{_upstream_name(point)}"'
+
+
+def camel(point: str) -> str:
+    """The name of an extension point as files have it."""
     first, *rest = point.split("_")
     return first + "".join(word.capitalize() for word in rest)
 

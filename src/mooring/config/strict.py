@@ -14,7 +14,7 @@ from msgspec import inspect
 
 from mooring.config.durations import parse_duration_s
 from mooring.config.faults import Fault
-from mooring.config.types import DURATION
+from mooring.config.types import API_VERSION, DURATION
 from mooring.objects.documents import Path
 
 _NAMES = {
@@ -24,6 +24,22 @@ _NAMES = {
     str: "a string",
     list: "a list",
     dict: "a mapping",
+}
+
+_IN_PROFILES = "say it in profiles"
+_FLAGS = "--bind-address and --secure-port say it"
+
+#: Fields of a file that older versions had -> what to do instead.
+GONE = {
+    "algorithmSource": "say in profiles which plugins to use",
+    "bindTimeoutSeconds": "say it in the args of VolumeBinding",
+    "disablePreemption": "disable DefaultPreemption at postFilter",
+    "hardPodAffinitySymmetricWeight": "say hardPodAffinityWeight in the args of InterPodAffinity",
+    "healthzBindAddress": _FLAGS,
+    "metricsBindAddress": _FLAGS,
+    "pluginConfig": _IN_PROFILES,
+    "plugins": _IN_PROFILES,
+    "schedulerName": _IN_PROFILES,
 }
 
 
@@ -126,13 +142,22 @@ def _mapping(value: Any, wanted: inspect.StructType, path: Path, faults: list[Fa
     kept: dict[str, Any] = {}
     for key, each in value.items():
         if key not in fields:
-            faults.append(Fault((*path, key), "unknown field", None, _nearest(key, list(fields))))
+            faults.append(_unknown((*path, key), list(fields)))
         elif each is not None:
             kept[key] = _walk(each, fields[key].type, (*path, key), faults)
     for name, field in fields.items():
         if field.required and name not in kept:
             faults.append(Fault((*path, name), "is required"))
     return kept
+
+
+def _unknown(path: Path, known: list[str]) -> Fault:
+    """A field that is not there: perhaps a slip, perhaps one of an older version."""
+    key = str(path[-1])
+    instead = GONE.get(key) if len(path) == 1 else None
+    if instead is not None:
+        return Fault(path, f"unknown field: {API_VERSION} has it no more; {instead}")
+    return Fault(path, "unknown field", None, _nearest(key, known))
 
 
 def _nearest(key: str, known: list[str]) -> str | None:

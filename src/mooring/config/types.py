@@ -35,10 +35,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 
 
 class PluginEntry(Config, frozen=True, kw_only=True):
-    """A plugin in a list; ``weight`` counts for scoring only, None and 0 mean 1."""
+    """A plugin in a list; ``weight`` counts for scoring only, and 0 means 1."""
 
     name: str
-    weight: Int32 | None = None
+    weight: Int32 = 0
 
 
 class PluginSet(Config, frozen=True, kw_only=True):

@@ -14,9 +14,11 @@ from base64 import b64decode
 from collections.abc import Iterator
 
 from mooring.config.faults import Fault
-from mooring.config.plugin_sets import names_enabled
+from mooring.config.in_tree import POINTS
+from mooring.config.plugin_sets import camel, names_enabled, not_implemented, registered_twice
 from mooring.config.types import (
     API_VERSION,
+    EXTENSION_POINTS,
     ClientConnection,
     Extender,
     KubeSchedulerConfiguration,
@@ -62,11 +64,13 @@ def check(
         faults.extend(_profile(profile, ("profiles", i)))
     for i, profile in enumerate(written.profiles):
         faults.extend(_removed_plugins(profile.plugins, ("profiles", i, "plugins")))
+        faults.extend(_in_tree_plugins(profile.plugins, ("profiles", i, "plugins")))
     faults.extend(_scheduler_names(config.profiles))
     faults.extend(_common_queue_sort(config.profiles))
     faults.extend(_percentage(config.percentage_of_nodes_to_score, ()))
     faults.extend(_backoff(config))
     faults.extend(_extenders(config.extenders))
+    faults.extend(_ignored_resources(config))
     return faults
 
 
@@ -135,8 +139,36 @@ def _removed_plugins(plugins: Plugins, path: Path) -> Iterator[Fault]:
     for point in Plugins.__struct_fields__:
         for i, entry in enumerate(plugins.at(point).enabled):
             if entry.name in REMOVED_PLUGINS:
-                name = Plugins.__struct_encode_fields__[Plugins.__struct_fields__.index(point)]
-                yield Fault((*path, name, "enabled", i), _removed_text(), entry.name)
+                yield Fault((*path, camel(point), "enabled", i), _removed_text(), entry.name)
+
+
+def _in_tree_plugins(plugins: Plugins, path: Path) -> Iterator[Fault]:
+    """Plugins at points where they have nothing to do, and those that are enabled twice.
+
+    Others than kube-scheduler's own are known only when they are loaded.
+    """
+    for point in (*EXTENSION_POINTS, "placement_generate", "placement_score"):
+        seen: set[str] = set()
+        for i, entry in enumerate(plugins.at(point).enabled):
+            here = (*path, camel(point), "enabled", i)
+            if point not in POINTS.get(entry.name, (point,)):
+                yield Fault(here, not_implemented(entry.name, point))
+            elif entry.name in seen and point != "queue_sort":
+                yield Fault(here, registered_twice(entry.name, point))
+            seen.add(entry.name)
+
+
+def _ignored_resources(config: KubeSchedulerConfiguration) -> Iterator[Fault]:
+    """What an extender takes over, NodeResourcesFit must be there to ignore."""
+    wanted = any(
+        resource.ignored_by_scheduler
+        for extender in config.extenders
+        for resource in extender.managed_resources
+    )
+    for i, profile in enumerate(config.profiles):
+        if wanted and profile.args("NodeResourcesFit") is None:
+            problem = "can't find NodeResourcesFitArgs in plugin config: an extender's resource"
+            yield Fault(("profiles", i, "plugins"), problem + " is ignoredByScheduler")
 
 
 def _removed_text() -> str:
@@ -160,7 +192,7 @@ def _common_queue_sort(profiles: tuple[Profile, ...]) -> Iterator[Fault]:
     first = profiles[0]
     enabled = first.plugins.queue_sort.enabled
     if len(enabled) > 1:
-        path = ("profiles", 0, "plugins", "queueSort", "enabled")
+        path = ("profiles", 0, "plugins", "queueSort", "Enabled")  # upstream writes it so
         yield Fault(path, "only one queue sort plugin can be enabled", len(enabled))
     name = enabled[0].name if enabled else None
     for i, profile in enumerate(profiles[1:], start=1):
@@ -168,10 +200,10 @@ def _common_queue_sort(profiles: tuple[Profile, ...]) -> Iterator[Fault]:
             yield Fault(
                 ("profiles", i, "plugins", "queueSort"), "must be the same for all profiles"
             )
-        for j, entry in enumerate(profile.plugin_config):
+        for entry in profile.plugin_config:
             if entry.name == name and entry.args != first.args(entry.name):
                 problem = "queueSort must be the same for all profiles"
-                yield Fault(("profiles", i, "pluginConfig", j, "args"), problem)
+                yield Fault(("profiles", i, "pluginConfig", "args"), problem)  # as upstream
 
 
 def _extenders(extenders: tuple[Extender, ...]) -> Iterator[Fault]:
@@ -205,6 +237,9 @@ def _extender_trust(extender: Extender, path: Path) -> Iterator[Fault]:
             b64decode(getattr(tls, attribute), validate=True)
         except ValueError:
             yield Fault((*path, "tlsConfig", name), "is not base64")
+    if tls and tls.insecure and (tls.ca_file or tls.ca_data):
+        problem = "specifying a root certificates file with the insecure flag is not allowed"
+        yield Fault((*path, "tlsConfig", "insecure"), problem)
     if not extender.enable_https or (tls and (tls.insecure or tls.ca_file or tls.ca_data)):
         return
     problem = (

@@ -22,11 +22,10 @@ from mooring.config.types import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
+from mooring.config.validation_terms import check_term
 from mooring.objects.documents import Path
-from mooring.objects.meta import NodeSelectorTerm
 from mooring.objects.names import label_key_problem
 from mooring.objects.pod import TopologySpreadConstraint
-from mooring.objects.selectors import compile_node_term
 
 SCORING_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 _WHEN_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
@@ -82,11 +81,11 @@ def _(args: NodeAffinityArgs, path: Path) -> Iterator[Fault]:
     preferred = args.added_affinity.preferred_during_scheduling_ignored_during_execution
     here = (*path, "addedAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     for i, term in enumerate(required.node_selector_terms if required else ()):
-        yield from _node_term(term, (*here, "nodeSelectorTerms", i))
+        yield from check_term(term, (*here, "nodeSelectorTerms", i))
     here = (*path, "addedAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
     for i, weighted in enumerate(preferred):
         if weighted.weight:
-            yield from _node_term(weighted.preference, (*here, i, "preference"))
+            yield from check_term(weighted.preference, (*here, i))
 
 
 @check_args.register
@@ -195,22 +194,6 @@ def _constraint(constraint: TopologySpreadConstraint, path: Path) -> Iterator[Fa
     if constraint.label_selector is not None:
         problem = "constraint must not define a selector, as they deduced for each pod"
         yield Fault((*path, "labelSelector"), problem)
-
-
-def _node_term(term: NodeSelectorTerm, path: Path) -> Iterator[Fault]:
-    """Yield the faults of a term, condition by condition; an empty term selects nothing."""
-    for name, conditions in (
-        ("matchExpressions", term.match_expressions),
-        ("matchFields", term.match_fields),
-    ):
-        for i, condition in enumerate(conditions):
-            alone = (
-                NodeSelectorTerm(match_expressions=(condition,))
-                if name == "matchExpressions"
-                else NodeSelectorTerm(match_fields=(condition,))
-            )
-            if problem := compile_node_term(alone).problem:
-                yield Fault((*path, name, i), problem)
 
 
 def _one_of(values: tuple[str, ...]) -> str:

@@ -18,9 +18,10 @@ from types import ModuleType
 from typing import Any
 
 from mooring.clock import Clock
-from mooring.config import DEFAULT_PLUGINS, expand_multi_point
+from mooring.config import DEFAULT_PLUGINS, GATED_PLUGINS, POINTS, expand_multi_point
 from mooring.config import EXTENSION_POINTS as CONFIGURED_POINTS
 from mooring.config import Profile as ProfileConfig
+from mooring.config.plugin_sets import camel
 from mooring.errors import ConfigError, SchedulerError
 from mooring.framework.checks import check_plugin
 from mooring.framework.interface import EXTENSION_POINTS, Handle
@@ -42,11 +43,11 @@ METHODS: dict[str, tuple[str, ...]] = {
 
 
 class Registry:
-    """Plugin name -> factory. ``planned`` are in-tree names that are known but not built yet."""
+    """Plugin name -> factory. ``planned`` are in-tree names that are known, but do nothing."""
 
     def __init__(self, factories: Mapping[str, Factory]) -> None:
         self._factories = dict(factories)
-        self.planned = frozenset(DEFAULT_PLUGINS) - self._factories.keys()
+        self.planned = (GATED_PLUGINS | DEFAULT_PLUGINS.keys()) - self._factories.keys()
 
     def create(self, name: str, args: Any, handle: Handle) -> Any:
         """The plugin ``name``, checked.
@@ -176,7 +177,7 @@ def build(
     """
     extra = list(extra)
     plugins = _create(profile, registry, handle, extra)
-    implements = _implementing(plugins, registry)
+    implements = _implementing(plugins)
     expanded = expand_multi_point(profile.plugins, CONFIGURED_POINTS, implements)
     weights: dict[str, int] = {}
     by_method: dict[str, list[Any]] = {method: [] for method in EXTENSION_POINTS}
@@ -188,7 +189,7 @@ def build(
         running = [*added, *running] if point == "bind" else [*running, *added]
         for method in METHODS.get(point, (point,)):
             by_method[method] = [plugin for plugin in running if hasattr(plugin, method)]
-    _check_counts(profile, by_method)
+    _check_counts(by_method)
     spec = Profile(profile.scheduler_name or "", by_method, weights, percentage_of_nodes_to_score)
     return Framework(spec, clock=clock, share_answers=share_answers, waiting=waiting)
 
@@ -199,9 +200,13 @@ def _create(
     """Every plugin that the profile enables somewhere, by name."""
     plugins: dict[str, Any] = {}
     for point in (*CONFIGURED_POINTS, "multi_point"):
-        for entry in profile.plugins.at(point).enabled:
-            if entry.name not in plugins and entry.name not in registry.planned:
+        for i, entry in enumerate(profile.plugins.at(point).enabled):
+            if entry.name in plugins or entry.name in registry.planned:
+                continue
+            try:
                 plugins[entry.name] = registry.create(entry.name, profile.args(entry.name), handle)
+            except ConfigError as error:
+                raise _at(error, f"plugins.{camel(point)}.enabled[{i}].name") from error
     taken = set(plugins)
     for plugin in extra:
         if plugin.name in taken:
@@ -212,20 +217,27 @@ def _create(
     return plugins
 
 
-def _implementing(plugins: Mapping[str, Any], registry: Registry) -> Callable[[str, str], bool]:
+def _at(error: ConfigError, path: str) -> ConfigError:
+    """The error with the place where the plugin is enabled, unless it has one of its own."""
+    return ConfigError(
+        error.problem, path=error.path or path, value=error.value, suggestion=error.suggestion
+    )
+
+
+def _implementing(plugins: Mapping[str, Any]) -> Callable[[str, str], bool]:
     def implements(name: str, point: str) -> bool:
-        if name in registry.planned:
-            return True  # it will; until then it is left out below
+        if name in POINTS:
+            return point in POINTS[name]  # where it has nothing to do it is left out below
         method = METHODS.get(point, (point,))[0]
         return callable(getattr(plugins.get(name), method, None))
 
     return implements
 
 
-def _check_counts(profile: ProfileConfig, by_method: Mapping[str, list[Any]]) -> None:
-    where = f"profile {profile.scheduler_name}"
+def _check_counts(by_method: Mapping[str, list[Any]]) -> None:
     sorters = [plugin.name for plugin in by_method["less"]]
     if len(sorters) != 1:
-        raise ConfigError("exactly one queueSort plugin must be enabled", path=where, value=sorters)
+        problem = "exactly one queueSort plugin must be enabled"
+        raise ConfigError(problem, path="plugins.queueSort", value=sorters)
     if not by_method["bind"]:
-        raise ConfigError("at least one bind plugin must be enabled", path=where)
+        raise ConfigError("at least one bind plugin must be enabled", path="plugins.bind")

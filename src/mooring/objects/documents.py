@@ -43,7 +43,7 @@ class _Events(Protocol):
 
 
 def path_text(path: Path) -> str:
-    """A path as people write it.
+    """A path as people write it. A step that has its brackets already keeps them.
 
     Example:
         >>> path_text(("spec", "containers", 0, "resources", "limits", "nvidia.com/gpu"))
@@ -51,7 +51,9 @@ def path_text(path: Path) -> str:
     """
     text = ""
     for step in path:
-        if isinstance(step, int) or "." in step or "/" in step:
+        if isinstance(step, str) and step.startswith("["):
+            text += step
+        elif isinstance(step, int) or "." in step or "/" in step:
             text += f"[{step}]"
         else:
             text += f".{step}" if text else step
