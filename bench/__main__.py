@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = ("ladder", "queue", "client", "apiserver", "side_by_side")
+BENCHMARKS = ("ladder", "against_peer", "queue", "client", "apiserver", "side_by_side")
 
 
 def main(arguments: list[str]) -> int:

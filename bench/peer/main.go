@@ -1,0 +1,246 @@
+// Puts pods through kube-scheduler's own framework and cache, without an API server: the same
+// pods on the same nodes as a rung of bench/ladder.py, which writes them.
+//
+// It reads lines {"role", "object"} from standard input: "node" and "running" go into the
+// scheduler's cache, "object" to its informers, "pod" is scheduled. Every pod that finds a node is
+// assumed there at once; a preemptor's victims go at once, and it takes their place. Binding does
+// nothing. One line of JSON on standard output says what it took.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes/fake"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+)
+
+const configuration = `{
+  "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+  "profiles": [{"plugins": {"bind": {
+    "enabled": [{"name": "NoBind"}], "disabled": [{"name": "DefaultBinder"}]}}}]}`
+
+type line struct {
+	Role   string          `json:"role"`
+	Object json.RawMessage `json:"object"`
+}
+
+type cluster struct {
+	nodes   []*v1.Node
+	running []*v1.Pod
+	objects []kruntime.Object
+	pods    []*v1.Pod
+}
+
+// noBind ends a binding: what it costs to tell an API server is not measured.
+type noBind struct{ ended *sync.WaitGroup }
+
+func (noBind) Name() string { return "NoBind" }
+
+func (b noBind) Bind(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status {
+	b.ended.Done()
+	return nil
+}
+
+func read() (cluster, error) {
+	var found cluster
+	decoder := clientscheme.Codecs.UniversalDeserializer()
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<26)
+	for lines.Scan() {
+		var each line
+		if err := json.Unmarshal(lines.Bytes(), &each); err != nil {
+			return found, err
+		}
+		object, _, err := decoder.Decode(each.Object, nil, nil)
+		if err != nil {
+			return found, err
+		}
+		switch each.Role {
+		case "node":
+			found.nodes = append(found.nodes, object.(*v1.Node))
+		case "running":
+			found.running = append(found.running, object.(*v1.Pod))
+		case "pod":
+			found.pods = append(found.pods, object.(*v1.Pod))
+		default:
+			found.objects = append(found.objects, object)
+		}
+	}
+	return found, lines.Err()
+}
+
+func profiles() []config.KubeSchedulerProfile {
+	object, _, err := configscheme.Codecs.UniversalDecoder().Decode([]byte(configuration), nil, nil)
+	if err != nil {
+		panic(err)
+	}
+	return object.(*config.KubeSchedulerConfiguration).Profiles
+}
+
+func cpuSeconds() float64 {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		panic(err)
+	}
+	return float64(used.Utime.Nano()+used.Stime.Nano()) / 1e9
+}
+
+// peer is the scheduler, and what happens to the pods that it decides about.
+type peer struct {
+	*scheduler.Scheduler
+	ended   sync.WaitGroup
+	byKey   map[string]*v1.Pod
+	victims []string
+	placed  int
+	refused int
+	made    int
+}
+
+func newPeer(ctx context.Context, all cluster, parallelism int, percentage int) (*peer, error) {
+	made := &peer{byKey: map[string]*v1.Pod{}}
+	known := append([]kruntime.Object{}, all.objects...)
+	for _, pod := range all.pods {
+		known = append(known, pod) // preemption looks a preemptor up
+	}
+	client := fake.NewSimpleClientset(known...)
+	client.PrependReactor("delete", "pods", func(action clienttesting.Action) (bool, kruntime.Object, error) {
+		gone := action.(clienttesting.DeleteAction)
+		made.victims = append(made.victims, gone.GetNamespace()+"/"+gone.GetName())
+		return true, nil, nil
+	})
+	client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, kruntime.Object, error) {
+		return true, &v1.Pod{}, nil
+	})
+	registry := frameworkruntime.Registry{
+		"NoBind": func(context.Context, kruntime.Object, fwk.Handle) (fwk.Plugin, error) {
+			return noBind{&made.ended}, nil
+		},
+	}
+	informers := scheduler.NewInformerFactory(client, 0)
+	limit := int32(percentage)
+	sched, err := scheduler.New(ctx, client, informers, nil,
+		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
+		scheduler.WithProfiles(profiles()...),
+		scheduler.WithParallelism(int32(parallelism)),
+		scheduler.WithPercentageOfNodesToScore(&limit),
+		scheduler.WithFrameworkOutOfTreeRegistry(registry))
+	if err != nil {
+		return nil, err
+	}
+	made.Scheduler = sched
+	informers.Start(ctx.Done())
+	informers.WaitForCacheSync(ctx.Done())
+	if err := sched.WaitForHandlersSync(ctx); err != nil {
+		return nil, err
+	}
+	logger := klog.FromContext(ctx)
+	for _, node := range all.nodes {
+		sched.Cache.AddNode(logger, node)
+	}
+	for _, pod := range all.running {
+		if err := sched.Cache.AddPod(logger, pod); err != nil {
+			return nil, err
+		}
+		made.byKey[pod.Namespace+"/"+pod.Name] = pod
+	}
+	return made, nil
+}
+
+// failed takes a refused pod. Its victims go at once, and it takes the place that it was given.
+func (p *peer) failed(
+	ctx context.Context, _ framework.Framework, info *framework.QueuedPodInfo, _ *fwk.Status,
+	nominated *fwk.NominatingInfo, _ time.Time,
+) {
+	p.ended.Done()
+	logger := klog.FromContext(ctx)
+	for _, key := range p.victims {
+		if err := p.Cache.RemovePod(logger, p.byKey[key]); err != nil {
+			panic(err)
+		}
+	}
+	p.victims = nil
+	if nominated == nil || nominated.NominatedNodeName == "" {
+		p.refused++
+		return
+	}
+	p.SchedulingQueue.DeleteNominatedPodIfExists(info.Pod)
+	placed := info.Pod.DeepCopy()
+	placed.Spec.NodeName = nominated.NominatedNodeName
+	if err := p.Cache.AddPod(logger, placed); err != nil {
+		panic(err)
+	}
+	p.made++
+}
+
+func (p *peer) run(ctx context.Context, pods []*v1.Pod) {
+	next := 0
+	p.NextPod = func(klog.Logger) (*framework.QueuedPodInfo, error) {
+		info, err := framework.NewPodInfo(pods[next])
+		next++
+		return &framework.QueuedPodInfo{PodInfo: info}, err
+	}
+	p.FailureHandler = p.failed
+	for range pods {
+		p.ended.Add(1)
+		p.ScheduleOne(ctx)
+	}
+	p.ended.Wait()
+	p.placed = len(pods) - p.refused - p.made
+}
+
+func main() {
+	parallelism := flag.Int("parallelism", 1, "kube-scheduler's parallelism")
+	percentage := flag.Int("percentage", 0, "percentageOfNodesToScore; 0: its adaptive default")
+	cores := flag.Int("cores", 1, "how many cores Go may use")
+	flag.Parse()
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	runtime.GOMAXPROCS(*cores)
+	all, err := read()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "peer:", err)
+		os.Exit(2)
+	}
+	// Victims are deleted before the attempt ends, not beside it: only then they can be waited for.
+	if err := utilfeature.DefaultMutableFeatureGate.Set("SchedulerAsyncPreemption=false"); err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	peer, err := newPeer(ctx, all, *parallelism, *percentage)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "peer:", err)
+		os.Exit(2)
+	}
+	runtime.GC()
+	beganCPU, began := cpuSeconds(), time.Now()
+	peer.run(ctx, all.pods)
+	wall, cpu := time.Since(began).Seconds(), cpuSeconds()-beganCPU
+	count := float64(len(all.pods))
+	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
+		"pods": len(all.pods), "placed": peer.placed, "refused": peer.refused,
+		"made_room": peer.made, "cpu_ms_per_pod": cpu * 1e3 / count, "pods_per_s": count / wall,
+	})
+}
