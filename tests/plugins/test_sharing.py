@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mooring.clock import seeded_random
+from mooring.errors import PluginError
 from mooring.framework import NodeInfo, Reject, Status, per_node
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
@@ -308,3 +309,35 @@ def test_an_image_that_changes_its_size_under_its_name_is_noticed() -> None:
     assert before == {"ImageLocality": {"a": 2, "b": 0}}
     harness.cache.put_node(make_node("a", images={"web:latest": 900 * MEBIBYTE}))
     assert harness.decide(pod).decision.raw == {"ImageLocality": {"a": 43, "b": 0}}
+
+
+class GrowsTooLarge:
+    """Scores a node by its pods: the third one brings it out of range."""
+
+    name = "GrowsTooLarge"
+    reads = NodeResourcesFit.reads
+
+    def __init__(self, *, has_one_node_form: bool) -> None:
+        if has_one_node_form:
+            self.score_node = self._of_node
+
+    def sign(self, pod: PodInfo) -> str:
+        return ""
+
+    @per_node
+    def score(self, pod: PodInfo, node: NodeInfo) -> int:
+        return node.pod_count * 50
+
+    def _of_node(self, cycle: Any, node: NodeInfo) -> int:
+        return node.pod_count * 50
+
+
+@pytest.mark.parametrize("has_one_node_form", [True, False])
+def test_a_shared_score_that_leaves_the_range_is_found(has_one_node_form: bool) -> None:
+    plugin = GrowsTooLarge(has_one_node_form=has_one_node_form)
+    harness = Harness([make_node(name) for name in ("a", "b", "c")], [plugin])
+    for number in range(3):
+        assert harness.decide(make_pod(f"asks-{number}")).node
+        harness.cache.put_pod(make_pod(f"runs-{number}", node="a"))
+    with pytest.raises(PluginError, match="returns an invalid score 150, it should be in the"):
+        harness.decide(make_pod("asks-last"))

@@ -234,3 +234,50 @@ def test_in_process_chunks_without_an_end_of_their_own_are_left_alone() -> None:
 def test_a_line_that_is_too_long_would_be_so_again() -> None:
     with pytest.raises(StreamUnreadable):
         asyncio.run(lines_of(stream(b"x" * 11, line_bytes_max=10)))
+
+
+def test_in_process_an_answer_may_wait_for_several_things() -> None:
+    async def patient(*_: object) -> tuple[int, Mapping[str, str], bytes]:
+        woken = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(woken.set_result, b"!")
+        await asyncio.sleep(0)
+        return 200, {}, b"late" + await woken
+
+    async def ask() -> bytes:
+        transport = InProcessTransport(patient)
+        return (await transport.request(Request("GET", "/", deadline_s=10))).body
+
+    assert asyncio.run(ask()) == b"late!"
+
+
+def test_in_process_an_error_after_a_wait_is_the_callers() -> None:
+    async def failing(*_: object) -> tuple[int, Mapping[str, str], bytes]:
+        await asyncio.sleep(0)
+        raise Unreachable("gone")
+
+    async def ask() -> None:
+        await InProcessTransport(failing).request(Request("GET", "/", deadline_s=10))
+
+    with pytest.raises(Unreachable, match="gone"):
+        asyncio.run(ask())
+
+
+def test_in_process_who_is_cancelled_cancels_what_answers() -> None:
+    seen = []
+
+    async def endless(*_: object) -> tuple[int, Mapping[str, str], bytes]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("ended")
+        raise AssertionError
+
+    async def ask() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            transport = InProcessTransport(endless)
+            task = tasks.create_task(transport.request(Request("GET", "/", deadline_s=10)))
+            await asyncio.sleep(0)
+            task.cancel()
+
+    asyncio.run(ask())
+    assert seen == ["ended"]

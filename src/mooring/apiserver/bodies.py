@@ -43,7 +43,6 @@ TYPE_META = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
     'Kind string "json:\\"kind,omitempty\\"" }'
 )
-_SPACES_BEFORE_COLON = (b" :", b"\n:", b"\t:", b"\r:")
 _SPACED_KEY = re.compile(rb'"\s+:')
 _SUMMARY_LENGTH = 30
 
@@ -293,7 +292,7 @@ def find_duplicates(body: bytes, raw: Any) -> list[str]:
     in what was made of it means that some were lost, or that a string looks like a key.
     """
     written = body.count(b'":')
-    if any(space in body for space in _SPACES_BEFORE_COLON):
+    if b" :" in body or b"\n:" in body or b"\t:" in body or b"\r:" in body:
         written += len(_SPACED_KEY.findall(body))
     if written <= msgspec.json.encode(raw).count(b'":'):
         return []

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mooring.framework.interface import MAX_SCORE, MIN_SCORE
 from mooring.framework.refusals import NOT_VISITED, Refusals
 from mooring.framework.verdict import Status, Verdicts
 from mooring.framework.view import NodeView
@@ -37,6 +38,8 @@ class Reader(NamedTuple):
     reads: int
     reads_everywhere: int
     has_one_node_form: bool
+    #: A score plugin whose raw scores are final: nothing normalizes them.
+    is_final: bool = False
 
 
 class AskFilter(Protocol):
@@ -66,6 +69,9 @@ class AskScore(Protocol):
 #: Up to this many changed rows are asked about one by one where the plugin can do that.
 FEW_ROWS = 4
 
+#: From so many changed rows on, numpy sorts them out faster.
+MANY_ROWS = 128
+
 _EXISTENCE = int(Change.EXISTENCE)
 _ALL = int(Change.ALL)
 
@@ -75,8 +81,10 @@ class Answers:
 
     __slots__ = (
         "_filter_generation",
+        "_last_changes",
         "_score_generation",
         "capacity",
+        "in_range",
         "pre_filtered",
         "pre_scored",
         "raw",
@@ -90,8 +98,12 @@ class Answers:
         #: Plugin name -> (result of pre_filter or pre_score, the state it stored).
         self.pre_filtered: dict[str, tuple[Any, Any]] = {}
         self.pre_scored: dict[str, tuple[Any, Any]] = {}
+        #: By score plugin: whether its scores are final, and surely 0..100 on every row.
+        self.in_range = [False] * n_scores
         self._filter_generation = -1
         self._score_generation = -1
+        #: What ``_changed`` said last, for which two generations.
+        self._last_changes: tuple[tuple[int, int], tuple[Rows | None, int]] | None = None
 
     def refresh_filters(
         self,
@@ -135,14 +147,17 @@ class Answers:
             number, raw = reader.number, self.raw[reader.number]
             if rows is None or kinds & reader.reads_everywhere:
                 view = NodeView.everything(snapshot)
-                raw[view.rows] = ask.many(number, view)
+                raw[view.rows] = scores = ask.many(number, view)
+                self.in_range[number] = reader.is_final and _are_scores(scores)
             elif not len(rows) or not kinds & (reader.reads | _EXISTENCE):
                 continue
             elif reader.has_one_node_form and len(rows) <= FEW_ROWS:
                 for row in rows.tolist():
-                    raw[row] = ask.one(number, row)
+                    raw[row] = score = ask.one(number, row)
+                    self.in_range[number] &= MIN_SCORE <= score <= MAX_SCORE
             else:
-                raw[rows] = ask.many(number, NodeView(snapshot, rows))
+                raw[rows] = scores = ask.many(number, NodeView(snapshot, rows))
+                self.in_range[number] &= _are_scores(scores)
         self._score_generation = snapshot.generation
 
     def _combine(self, snapshot: Snapshot, rows: Rows | None, kinds: int) -> None:
@@ -155,6 +170,13 @@ class Answers:
 
     def _changed(self, snapshot: Snapshot, generation: int) -> tuple[Rows | None, int]:
         """The live rows that changed since ``generation`` (None = ask about all) and the kinds."""
+        asked = generation, snapshot.generation
+        if self._last_changes is None or self._last_changes[0] != asked:
+            self._last_changes = asked, self._changed_rows(snapshot, generation)
+        return self._last_changes[1]
+
+    @staticmethod
+    def _changed_rows(snapshot: Snapshot, generation: int) -> tuple[Rows | None, int]:
         nodes = snapshot.nodes
         changes = nodes.log.since(generation) if generation >= 0 else None
         if changes is None:
@@ -166,8 +188,19 @@ class Answers:
             return live, int(kinds[0])
         if len(rows) > nodes.size // 2:
             return None, _ALL
-        distinct = np.unique(rows).astype(np.intp)
+        distinct = _distinct(rows)
         return distinct[nodes.alive[distinct]], int(np.bitwise_or.reduce(kinds))
+
+
+def _are_scores(scores: npt.NDArray[np.int64]) -> bool:
+    return not len(scores) or (int(scores.min()) >= MIN_SCORE and int(scores.max()) <= MAX_SCORE)
+
+
+def _distinct(rows: npt.NDArray[np.int32]) -> Rows:
+    """Each row once, in order; numpy's way costs more than Python's where there are few."""
+    if len(rows) > MANY_ROWS:
+        return np.unique(rows).astype(np.intp)
+    return np.array(sorted(set(rows.tolist())), dtype=np.intp)
 
 
 class AnswerCache:

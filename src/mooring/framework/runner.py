@@ -275,6 +275,7 @@ def _readers(
                 int(plugin.reads),
                 int(getattr(plugin, "reads_everywhere", 0)),
                 hasattr(plugin, one_node_method),
+                is_final=not hasattr(plugin, "normalize"),
             ),
         )
         for number, plugin in enumerate(plugins)

@@ -36,7 +36,7 @@ def run(framework: Framework, cycle: Cycle, attempt: Attempt, feasible: Feasible
     rows = None if is_everything else np.flatnonzero(feasible.mask)
     view = NodeView(cycle.snapshot, rows)
     total = total_scores(framework, cycle, attempt, view, rows)
-    best = np.flatnonzero(total == total.max())
+    best = (total == total.max()).nonzero()[0]
     tied = best if rows is None else rows[best]
     attempt.rows, attempt.total, attempt.tied_rows = view.rows, total, tied
     return _placed(cycle, feasible, _break_tie(cycle, attempt, feasible, tied))
@@ -54,10 +54,12 @@ def _break_tie(cycle: Cycle, attempt: Attempt, feasible: Feasible, tied: Rows) -
     order = cycle.snapshot.nodes.order
     if feasible.order is None and feasible.count == len(cycle.snapshot.nodes):
         ranks = order.places()[tied]
+    elif feasible.order is None and not attempt.start_index:
+        ranks = feasible.mask[order.array()].cumsum()[order.places()[tied]] - 1
     else:
         listed = order.array() if feasible.order is None else feasible.order
         ranks = ranks_of(tied, feasible.mask, visiting_order(listed, attempt.start_index))
-    return int(tied[int(np.argmax(ranks == first_in_heap(ranks)))])
+    return int(tied[int((ranks == first_in_heap(ranks)).argmax())])
 
 
 def total_scores(
@@ -81,9 +83,10 @@ def total_scores(
         if answers is not None and plugin.name in sharing:
             column = answers.raw[number]
             raw = column[: len(view)] if rows is None else column[rows]
+            is_final = answers.in_range[number]
         else:
-            raw = score_one(framework, cycle, plugin, view)
-        scores = normalize_one(framework, cycle, plugin, raw, view)
+            raw, is_final = score_one(framework, cycle, plugin, view), False
+        scores = raw if is_final else normalize_one(framework, cycle, plugin, raw, view)
         attempt.raw[plugin.name] = raw
         attempt.scores[plugin.name] = scores
         weight = framework.weight(plugin.name)
