@@ -13,12 +13,13 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from bench.ladder import WORKLOADS
 from mooring.client import Change, Client, Informer
 from mooring.client.auth import connect
 from mooring.client.kubeconfig import find_access
 from mooring.client.transport import Request
 from mooring.clock import SystemClock, seeded_random
-from mooring.testing import controlplane, make_node, make_pod
+from mooring.testing import controlplane, make_pod
 
 #: Requests of the creator at a time.
 CREATORS: Final = 32
@@ -40,6 +41,7 @@ class Case(NamedTuple):
     nodes: int
     pods: int
     rate: float = 0.0
+    workload: str = "basic"
 
 
 class Result(NamedTuple):
@@ -108,7 +110,7 @@ def run(case: Case) -> Result:
 
 async def _run(case: Case, plane: controlplane.ControlPlane) -> Result:
     async with _client(plane) as client, asyncio.TaskGroup() as tasks:
-        await _create(client, [make_node(f"node-{i}", zone=f"z{i % 3}") for i in range(case.nodes)])
+        await _create(client, [WORKLOADS[case.workload].node(i) for i in range(case.nodes)])
         watch = Watch(client)
         watching = tasks.create_task(watch.informer.run())
         await watch.informer.wait_until_synced()
@@ -120,9 +122,7 @@ async def _run(case: Case, plane: controlplane.ControlPlane) -> Result:
 async def _measure(
     case: Case, plane: controlplane.ControlPlane, client: Client, watch: Watch
 ) -> Result:
-    pods = [
-        make_pod(f"pod-{i}", requests={"cpu": "100m", "memory": "500Mi"}) for i in range(case.pods)
-    ]
+    pods = [WORKLOADS[case.workload].pod(number) for number in range(case.pods)]
     created_s: dict[str, float] = {}
     if case.mode == "backlog":
         await _create(client, pods)
