@@ -145,6 +145,15 @@ def test_an_extra_bind_plugin_is_asked_before_the_one_that_binds_everything() ->
     assert names_at(framework, "bind") == ["Mine", "Binder"]
 
 
+def test_an_extra_plugin_that_the_profile_names_runs_where_it_says() -> None:
+    made = profile("Sort", "A", "Binder", score={"enabled": [{"name": "Mine", "weight": 7}]})
+    framework = built(made, registry(**KNOWN), plugin("Mine", "filter", "score"))
+
+    assert "Mine" in names_at(framework, "score")
+    assert "Mine" not in names_at(framework, "filter")
+    assert framework.weight("Mine") == 7
+
+
 @pytest.mark.parametrize("extra", [["A"], ["X", "X"]])
 def test_an_extra_plugin_needs_a_name_of_its_own(extra: list[str]) -> None:
     made = profile("Sort", "A", "Binder")

@@ -47,6 +47,7 @@ COMMANDS = {
     "replay": Entry("mooring.cli.replay", "Decide a recording again and report each difference."),
     "config": Entry("mooring.cli.config", "Check a scheduler configuration; show all of it."),
     "run": Entry("mooring.cli.run", "Schedule the pods of a real cluster."),
+    "extender": Entry("mooring.cli.extender", "Be a scheduler extender, with plugins."),
     "apiserver": Entry("mooring.cli.apiserver", "Run a Kubernetes API server in memory."),
 }
 

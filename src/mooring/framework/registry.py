@@ -49,6 +49,10 @@ class Registry:
         self._factories = dict(factories)
         self.planned = (GATED_PLUGINS | DEFAULT_PLUGINS.keys()) - self._factories.keys()
 
+    def __contains__(self, name: object) -> bool:
+        """Whether an in-tree plugin has this name."""
+        return name in self._factories or name in self.planned
+
     def create(self, name: str, args: Any, handle: Handle) -> Any:
         """The plugin ``name``, checked.
 
@@ -168,14 +172,14 @@ def build(
 ) -> Framework:
     """The framework of one profile.
 
-    ``extra`` plugins run after the configured ones at every point they implement, with weight 1
-    (a Bind plugin before them, or it would never be asked). Default plugins that are not built yet
-    are left out, so that a configuration for kube-scheduler can be used.
+    ``extra`` plugins that the profile names run where it says, with the weight that it gives them;
+    the others run after the configured ones at every point they implement, with weight 1 (a Bind
+    plugin before them, or it would never be asked).
 
     Raises:
         ConfigError: naming the profile, if its plugins cannot run together.
     """
-    extra = list(extra)
+    extra = _with_names_of_their_own(extra, registry)
     plugins = _create(profile, registry, handle, extra)
     implements = _implementing(plugins)
     expanded = expand_multi_point(profile.plugins, CONFIGURED_POINTS, implements)
@@ -185,7 +189,9 @@ def build(
         running = [plugins[name] for name, _ in entries if name in plugins]
         if point == "score":
             weights.update({name: weight for name, weight in entries if name in plugins})
-        added = [plugin for plugin in extra if hasattr(plugin, METHODS.get(point, (point,))[0])]
+        method = METHODS.get(point, (point,))[0]
+        unnamed = [plugin for name, plugin in extra.items() if name not in plugins]
+        added = [plugin for plugin in unnamed if hasattr(plugin, method)]
         running = [*added, *running] if point == "bind" else [*running, *added]
         for method in METHODS.get(point, (point,)):
             by_method[method] = [plugin for plugin in running if hasattr(plugin, method)]
@@ -194,8 +200,19 @@ def build(
     return Framework(spec, clock=clock, share_answers=share_answers, waiting=waiting)
 
 
+def _with_names_of_their_own(extra: Iterable[Any], registry: Registry) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for plugin in extra:
+        if plugin.name in found or plugin.name in registry:
+            raise ConfigError(
+                "is the name of another plugin already", path="--plugin", value=plugin.name
+            )
+        found[plugin.name] = plugin
+    return found
+
+
 def _create(
-    profile: ProfileConfig, registry: Registry, handle: Handle, extra: list[Any]
+    profile: ProfileConfig, registry: Registry, handle: Handle, extra: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Every plugin that the profile enables somewhere, by name."""
     plugins: dict[str, Any] = {}
@@ -203,17 +220,13 @@ def _create(
         for i, entry in enumerate(profile.plugins.at(point).enabled):
             if entry.name in plugins or entry.name in registry.planned:
                 continue
+            if entry.name in extra:
+                plugins[entry.name] = extra[entry.name]
+                continue
             try:
                 plugins[entry.name] = registry.create(entry.name, profile.args(entry.name), handle)
             except ConfigError as error:
                 raise _at(error, f"plugins.{camel(point)}.enabled[{i}].name") from error
-    taken = set(plugins)
-    for plugin in extra:
-        if plugin.name in taken:
-            raise ConfigError(
-                "is the name of another plugin already", path="--plugin", value=plugin.name
-            )
-        taken.add(plugin.name)
     return plugins
 
 

@@ -1,0 +1,1 @@
+"""What others may ask of mooring over HTTP."""

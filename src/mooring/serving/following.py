@@ -1,0 +1,80 @@
+"""A cache that follows a cluster, for whoever decides nothing but wants to know."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from mooring.client import Change, Client, Informer
+from mooring.clock import Clock, Rng
+from mooring.objects.meta import key
+from mooring.state import Cache
+
+#: Finished pods use nothing.
+LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+class Following:
+    """Keeps ``cache`` as the API server says things are.
+
+    Args:
+        client: Where the cluster is.
+        kinds: What is needed besides nodes and pods.
+        clock: For everything.
+        rng: For everything.
+    """
+
+    def __init__(
+        self, client: Client, kinds: Iterable[str] = (), *, clock: Clock, rng: Rng
+    ) -> None:
+        self.cache = Cache()
+        wanted = [kind for kind in dict.fromkeys(kinds) if kind not in ("Node", "Pod")]
+        self._informers = [
+            Informer(
+                client,
+                kind,
+                self._handler(kind),
+                clock=clock,
+                rng=rng,
+                field_selector=LIVING_PODS if kind == "Pod" else "",
+            )
+            for kind in ("Node", *wanted, "Pod")
+        ]
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether everything was listed once."""
+        return all(informer.has_synced for informer in self._informers)
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers:
+                tasks.create_task(informer.run())
+
+    async def wait_until_synced(self) -> None:
+        """Return when everything was listed once."""
+        for informer in self._informers:
+            await informer.wait_until_synced()
+
+    def _handler(self, kind: str) -> Callable[[Change], None]:
+        special = {"Node": self._on_node, "Pod": self._on_pod}
+        return special.get(kind) or (lambda change: self._on_other(kind, change))
+
+    def _on_node(self, change: Change) -> None:
+        if change.new is None:
+            self.cache.remove_node(change.old.metadata.name)
+        else:
+            self.cache.put_node(change.new)
+
+    def _on_pod(self, change: Change) -> None:
+        if change.new is None:
+            self.cache.remove_pod(change.old.metadata.uid)
+        elif change.new.spec.node_name:
+            self.cache.put_pod(change.new)
+
+    def _on_other(self, kind: str, change: Change) -> None:
+        if change.new is None:
+            self.cache.remove_object(kind, key(change.old))
+        else:
+            self.cache.put_object(kind, change.new)

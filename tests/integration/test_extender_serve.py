@@ -1,0 +1,160 @@
+"""The real kube-scheduler asks an extender of mooring; the same plugin in mooring says the same."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from mooring.client import Change, Client, Informer
+from mooring.client.auth import connect
+from mooring.client.kubeconfig import read_kubeconfig
+from mooring.clock import SystemClock, seeded_random
+from mooring.config import from_document
+from mooring.objects import Node, Pod
+from mooring.serving.extender import Extender
+from mooring.serving.extender_http import ServeOptions, serve
+from mooring.serving.following import Following
+from mooring.sim.driver import Driver
+from mooring.testing import make_node, make_pod
+from mooring.testing.controlplane import ControlPlane
+from tests.integration.schedulers import run
+from tests.integration.serial import Serial, distance
+
+PODS = 200
+WEIGHT = 100
+#: The plugin refuses nodes that are farther.
+REACH = 10
+
+
+def nodes() -> list[Node]:
+    """Twenty nodes with room for twelve pods each: the near ones fill up."""
+    room = {"cpu": "4", "memory": "16Gi", "pods": "12"}
+    return [make_node(f"node-{number:02}", allocatable=room) for number in range(20)]
+
+
+def pods() -> list[Pod]:
+    return [make_pod(f"pod-{number}", requests={"cpu": "100m"}) for number in range(PODS)]
+
+
+def configuration(**parts: object) -> dict[str, object]:
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "parallelism": 1,
+        "percentageOfNodesToScore": 100,
+        **parts,
+    }
+
+
+def in_mooring() -> dict[str, str]:
+    """Where the pods go with the plugin in mooring's own profile."""
+    enabled = {"enabled": [{"name": "Serial", "weight": WEIGHT}]}
+    config = from_document(configuration(profiles=[{"plugins": {"multiPoint": enabled}}]))
+    driver = Driver(
+        nodes(), config=config, plugins=[Serial()], rng=seeded_random(0), clock=SystemClock()
+    )
+    found = {}
+    for pod in pods():
+        outcome = driver.attempt(pod)
+        driver.apply(outcome)
+        found[pod.metadata.name] = outcome.node or ""
+    return found
+
+
+@asynccontextmanager
+async def connected(plane: ControlPlane) -> AsyncIterator[Client]:
+    access = read_kubeconfig([str(plane.kubeconfig("admin"))])
+    transport = connect(access, clock=SystemClock(), environment=os.environ)
+    try:
+        yield Client(transport, rng=seeded_random(3))
+    finally:
+        await transport.close()
+
+
+class Watch:
+    """Where each pod is."""
+
+    def __init__(self, client: Client) -> None:
+        self.nodes: dict[str, str] = {}
+        self._changed = asyncio.Event()
+        self.informer = Informer(
+            client, "Pod", self._on_pod, clock=SystemClock(), rng=seeded_random(4)
+        )
+
+    def _on_pod(self, change: Change) -> None:
+        if change.new is not None and change.new.spec.node_name:
+            self.nodes[change.new.metadata.name] = change.new.spec.node_name
+            self._changed.set()
+
+    async def placed(self, name: str) -> None:
+        while name not in self.nodes:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    return port
+
+
+async def under_kube_scheduler(
+    plane: ControlPlane, port: int, *, is_capable: bool
+) -> dict[str, str]:
+    """Where they go if kube-scheduler asks the plugin over HTTP."""
+    clock = SystemClock()
+    async with connected(plane) as client, asyncio.TaskGroup() as tasks:
+        watch = Watch(client)
+        following = Following(client, clock=clock, rng=seeded_random(5))
+        works = [tasks.create_task(watch.informer.run()), tasks.create_task(following.run())]
+        served = Extender(
+            [Serial()],
+            clock=clock,
+            cluster=following.cache if is_capable else None,
+            bind=client.bind,
+        )
+        async with serve(served, ServeOptions(port=port), clock=clock):
+            for node in nodes():
+                await client.create(node)
+            await following.wait_until_synced()
+            plane.scheduler.launch()
+            for pod in pods():
+                await client.create(pod)
+                await watch.placed(pod.metadata.name)
+        for work in works:
+            work.cancel()
+    return watch.nodes
+
+
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize("is_capable", [False, True], ids=["objects", "names"])
+def test_a_plugin_decides_the_same_in_mooring_and_as_an_extender(is_capable: bool) -> None:
+    port = free_port()
+    extender = {
+        "urlPrefix": f"http://127.0.0.1:{port}/plugins/",
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        "weight": WEIGHT,
+        "nodeCacheCapable": is_capable,
+        **({"bindVerb": "bind"} if is_capable else {}),
+    }
+    found: dict[str, str] = {}
+    with ControlPlane(
+        scheduler=True, scheduler_configuration=configuration(extenders=[extender])
+    ) as plane:
+        plane.scheduler.kill()
+
+        async def schedule() -> None:
+            found.update(await under_kube_scheduler(plane, port, is_capable=is_capable))
+
+        run(schedule)
+    expected = in_mooring()
+    assert found == expected
+    assert len(set(expected.values())) == len(nodes())
+    assert all(distance(pod, node) < REACH for pod, node in found.items())
