@@ -11,6 +11,14 @@ Workloads (5 000 pods each, the plugins built so far, default configuration):
 - spread hard: at most one more in any zone, and on any host, than in the emptiest.
 - spread soft: the same as a preference.
 - spread by default: pods of a Service that say nothing: kube-scheduler's own defaults.
+- anti-affinity: not on a host with another pod like it; by namespace selector: likewise, in all
+  namespaces of a unit. Affinity: in the zone of the others. Both also as preferences.
+- volumes bound: a claim with a volume in one of ten zones, and nodes with limits of volumes; free:
+  a claim that takes one of 10 000 local disks; made: a claim whose volume is made on the way, where
+  there is room. Running pods have a bound volume each.
+- preemption: every node is full, with 20 running pods of lower priorities, and five of them would
+  have to go; with budgets: a third of the running pods are protected by one; with spread: zones
+  must stay even besides. Room is found and not made, 200 pods.
 - infeasible: no node has the room; every node is refused, and the message is written.
 - scratch: as basic, with the sharing of answers switched off: the full pass for every pod.
 """
@@ -29,6 +37,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from bench import affinity, preemption, volumes
 from bench.machine import machine
 from bench.objects import running_pod
 from mooring.clock import SystemClock, seeded_random
@@ -51,6 +60,15 @@ BAR_US = 300.0
 #: The bar for pods that are spread, likewise.
 SPREAD_BAR_US = 400.0
 
+#: The bar for pods with affinity, likewise, with 100 000 running pods that have it too.
+AFFINITY_BAR_US = 400.0
+
+#: The bar for pods with volumes, likewise, with 100 000 running pods that have some, too.
+VOLUMES_BAR_US = 400.0
+
+#: The bar for pods that have to make room, likewise, with 20 running pods a node.
+PREEMPTION_BAR_US = 10_000.0
+
 #: The bar of the design: bytes of a placed pod with its row.
 BAR_POD_BYTES = 1_536
 
@@ -63,6 +81,13 @@ class Workload(NamedTuple):
     share_answers: bool = True
     objects: tuple[Any, ...] = ()
     bar_us: float | None = None
+    #: What terms running pods have, if there are running pods.
+    running: affinity.Sort = affinity.ANTI_AFFINITY
+    #: Whether every node is full from the start, with pods that may have to go.
+    is_full: bool = False
+    #: Makes pods with volumes: what claims there are, and what running pods have.
+    claims: volumes.Sort | None = None
+    pods_max: int = PODS
 
 
 def plain_node(number: int) -> Node:
@@ -143,6 +168,25 @@ WEB = Service(
     metadata=ObjectMeta(name="web", namespace="default"), spec=ServiceSpec(selector={"app": "web"})
 )
 
+
+def _affine(sort: affinity.Sort) -> Workload:
+    return Workload(
+        plain_node,
+        partial(affinity.affine_pod, sort=sort),
+        objects=affinity.NAMESPACES,
+        bar_us=AFFINITY_BAR_US,
+        running=sort,
+    )
+
+
+def _claiming(sort: volumes.Sort) -> Workload:
+    return Workload(volumes.node, volumes.pod, bar_us=VOLUMES_BAR_US, claims=sort)
+
+
+def _full(pod: Callable[[int], Pod], objects: tuple[Any, ...] = (), **more: Any) -> Workload:
+    return Workload(preemption.full_node, pod, objects=objects, is_full=True, pods_max=200, **more)
+
+
 WORKLOADS: dict[str, Workload] = {
     "basic": Workload(plain_node, basic_pod, bar_us=BAR_US),
     "taints and affinity": Workload(varied_node, choosy_pod),
@@ -154,6 +198,19 @@ WORKLOADS: dict[str, Workload] = {
         plain_node, partial(web_pod, action="ScheduleAnyway"), bar_us=SPREAD_BAR_US
     ),
     "spread by default": Workload(plain_node, web_pod, objects=(WEB,), bar_us=SPREAD_BAR_US),
+    "anti-affinity": _affine(affinity.ANTI_AFFINITY),
+    "anti-affinity by namespace selector": _affine(affinity.NAMESPACE_SELECTOR),
+    "affinity": _affine(affinity.AFFINITY),
+    "preferred affinity": _affine(affinity.PREFERRED_AFFINITY),
+    "preferred anti-affinity": _affine(affinity.PREFERRED_ANTI_AFFINITY),
+    "volumes bound": _claiming(volumes.BOUND),
+    "volumes free": _claiming(volumes.FREE),
+    "volumes made": _claiming(volumes.MADE),
+    "preemption": _full(preemption.urgent_pod, bar_us=PREEMPTION_BAR_US),
+    "preemption with budgets": _full(
+        preemption.urgent_pod, preemption.budgets(), bar_us=PREEMPTION_BAR_US
+    ),
+    "preemption with spread": _full(preemption.spread_pod, bar_us=PREEMPTION_BAR_US),
     "infeasible": Workload(plain_node, huge_pod),
     "scratch": Workload(plain_node, basic_pod, share_answers=False),
 }
@@ -166,16 +223,30 @@ class Measured(NamedTuple):
     shares: dict[str, float]
 
 
-def measure(workload: Workload, node_count: int, pod_count: int) -> Measured:
-    """Decide and assume ``pod_count`` pods on a fresh cluster."""
+def measure(
+    workload: Workload, node_count: int, pod_count: int, *, running_count: int = 0
+) -> Measured:
+    """Decide and assume ``pod_count`` pods on a fresh cluster with some running pods."""
     clock = SystemClock()
+    pod_count = min(pod_count, workload.pods_max)
+    objects = [*map(workload.node, range(node_count)), *workload.objects]
+    running_pod_of = affinity.running_pods(workload.running, node_count)
+    if workload.claims is not None:
+        objects += volumes.storage(workload.claims, node_count, pod_count, running_count)
+        running_pod_of = volumes.running_pods(node_count)
     driver = Driver(
-        [*map(workload.node, range(node_count)), *workload.objects],
+        objects,
         rng=seeded_random(0),
         clock=clock,
         share_answers=workload.share_answers,
     )
+    for number in range(running_count):
+        driver.cache.put_pod(running_pod_of(number))
+    if workload.is_full:
+        for number in range(preemption.PODS_PER_NODE * node_count):
+            driver.cache.put_pod(preemption.victim(number, node_count))
     pods = [workload.pod(number) for number in range(pod_count)]
+    writes_s = volumes.time_writes(driver, clock) if workload.claims is not None else []
     gc.collect()
     gc.disable()
     started_s = clock.cpu_s()
@@ -183,9 +254,11 @@ def measure(workload: Workload, node_count: int, pod_count: int) -> Measured:
         outcome = driver.attempt(pod)
         if outcome.node is not None:
             driver.apply(outcome)
+        elif workload.is_full:
+            assert outcome.victims
         else:
             assert outcome.message
-    total_us = (clock.cpu_s() - started_s) * 1e6
+    total_us = (clock.cpu_s() - started_s - sum(writes_s)) * 1e6
     gc.enable()
     return Measured(total_us / pod_count, _shares(driver, pod_count))
 
@@ -229,15 +302,20 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--nodes", type=int, nargs="*", default=list(LADDER))
     parser.add_argument("--pods", type=int, default=PODS)
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--running", type=int, default=0, help="running pods, put there before")
     parser.add_argument("--workload", choices=list(WORKLOADS), nargs="*", default=list(WORKLOADS))
     options = parser.parse_args(arguments)
     print(f"{machine()}, numpy {np.__version__}")
     print(
-        f"{options.pods} pods, {options.runs} runs, CPU time; us a decision: best (median, worst)"
+        f"{options.pods} pods beside {options.running} running ones, {options.runs} runs, CPU time;"
+        " us a decision: best (median, worst)"
     )
     met = True
     for name, node_count in rungs(options.nodes, options.workload):
-        runs = [measure(WORKLOADS[name], node_count, options.pods) for _ in range(options.runs)]
+        runs = [
+            measure(WORKLOADS[name], node_count, options.pods, running_count=options.running)
+            for _ in range(options.runs)
+        ]
         met = _report(name, node_count, runs) and met
     node_bytes, pod_bytes = bytes_each()
     print(f"memory: {node_bytes:.0f} bytes a node, {pod_bytes:.0f} bytes a placed pod")
@@ -253,7 +331,7 @@ def _report(name: str, node_count: int, runs: list[Measured]) -> bool:
     top: list[Any] = list(runs[0].shares.items())[:4]
     shares = ", ".join(f"{plugin} {us:.0f}" for plugin, us in top)
     print(
-        f"{name:20} {node_count:6} nodes: {best:7.1f} ({middle:.1f}, {worst:.1f}) us"
+        f"{name:35} {node_count:6} nodes: {best:7.1f} ({middle:.1f}, {worst:.1f}) us"
         f" = {1e6 / best:7.0f} pods/s   of which {shares}"
     )
     bar_us = WORKLOADS[name].bar_us

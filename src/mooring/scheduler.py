@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -31,8 +31,10 @@ from mooring.framework.waiting import WaitingPod
 from mooring.live.bindings import Bindings
 from mooring.live.held import Held, wait_on_permit
 from mooring.live.observer import Observer
+from mooring.live.pre_bindings import PreBindings
 from mooring.live.reporting import Reporting, error_text
 from mooring.objects.pod import Pod
+from mooring.preemption import Preemptions
 from mooring.queue import Flight, QueuedPod, SchedulingQueue, profile_of
 from mooring.state import Cache, PodInfo
 
@@ -56,6 +58,9 @@ class Scheduler:
         reporting: Tells the API server what became of a pod.
         clock: Monotonic seconds.
         observer: Told of everything that happens.
+        preemptions: Evicts victims beside the decisions; None = nobody does.
+        pre_bindings: Knows the pods in PreBind.
+        expect: Told of every pod that was bound, and of its node: a watch is to confirm it.
     """
 
     def __init__(
@@ -69,15 +74,21 @@ class Scheduler:
         *,
         clock: Clock,
         observer: Observer,
+        preemptions: Preemptions | None = None,
+        pre_bindings: PreBindings | None = None,
+        expect: Callable[[PodInfo, str], None] = lambda *_: None,
     ) -> None:
         self._cache = cache
         self._queue = queue
         self._profiles = profiles
         self._pods = pods
         self._bindings = bindings
+        self._preemptions = preemptions
+        self._pre_bindings = PreBindings() if pre_bindings is None else pre_bindings
         self._reporting = reporting
         self._clock = clock
         self._observer = observer
+        self._expect = expect
         self._next_start_index = 0
 
     def schedule_one(self, entry: QueuedPod) -> None:
@@ -99,11 +110,18 @@ class Scheduler:
                 return
             finally:
                 self._next_start_index = attempt.next_start_index(self._next_start_index)
-            self._observer.attempted(entry, attempt, found)
             if isinstance(found, Placement):
+                self._observer.attempted(entry, attempt, found)
                 self._place(framework, cycle, found, flight)
-            else:
-                self._park(entry, found, nominated=self._make_room(framework, cycle, found))
+                return
+            room = post_filter(framework, cycle, found)
+            attempt.preemption = room.record
+            self._observer.attempted(entry, attempt, found)
+            if room.victims and self._preemptions is not None:
+                self._observer.preempts(entry, room)
+                # Before it is parked: from now on it is held back until they were told.
+                self._preemptions.start(pod, room)
+            self._park(entry, found, nominated=room.node_name)
 
     def _is_settled(self, pod: PodInfo) -> bool:
         """Whether there is nothing to decide: the pod is being deleted, or has its node."""
@@ -111,12 +129,6 @@ class Scheduler:
             self._reporting.skipped(pod)
             return True
         return self._cache.pods.get(pod.uid) is not None
-
-    def _make_room(self, framework: Framework, cycle: Cycle, diagnosis: Diagnosis) -> str | None:
-        """Run PostFilter; returns what the pod's nomination becomes (None = stays as it is)."""
-        if not diagnosis.node_count or not framework.plugins("post_filter"):
-            return ""
-        return post_filter(framework, cycle, diagnosis).node_name
 
     # -- a node was found -------------------------------------------------------------------------
 
@@ -206,13 +218,15 @@ class Scheduler:
         held.flight.done()
         if binders:
             with self._bindings.waits():
-                refusal = await binding.pre_bind(framework, cycle, node_name, binders)
+                work = binding.pre_bind(framework, cycle, node_name, binders)
+                refusal = await self._pre_bindings.run(cycle.pod.uid, work)
             if refusal is not None:
                 return refusal
         return await binding.bind(framework, cycle, node_name)
 
     def _finish(self, held: Held) -> None:
         """The pod is bound."""
+        self._expect(held.cycle.pod, held.node_name)
         self._reporting.bound(held.cycle.pod, held.node_name)
         self._observer.bound(held.entry, held.node_name)
         for error in binding.post_bind(held.framework, held.cycle, held.node_name):

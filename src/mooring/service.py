@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,12 +24,17 @@ from mooring.clock import Clock, Rng
 from mooring.config import KubeSchedulerConfiguration, default_configuration
 from mooring.errors import Forbidden, Unauthorized
 from mooring.events import RESOURCES, EventHandlers
+from mooring.live.background import run_background
 from mooring.live.bindings import BINDINGS_MAX, Bindings
 from mooring.live.collector import rare_collections, settle_down
+from mooring.live.confirmations import Confirmations
+from mooring.live.evictor import Evictor
 from mooring.live.handle import LiveHandle
 from mooring.live.observer import Observer
 from mooring.live.reporting import Reporting
 from mooring.live.status_writer import StatusWriter
+from mooring.objects.pod import Pod
+from mooring.preemption import Preemptions
 from mooring.profiles import load_profiles
 from mooring.queue import QueueOptions, SchedulingQueue
 from mooring.scheduler import Scheduler
@@ -142,15 +147,37 @@ class Service:
         self.informers = {kind: self._informer(client, kind, rng) for kind in self._followed()}
         stores = {kind: informer.objects for kind, informer in self.informers.items()}
         self.handle.stores = stores
-        self.scheduler = Scheduler(
+        reporting = Reporting(self.recorders, self.writer)
+        evictor = Evictor(client, clock=clock, rng=rng, sleep=sleep)
+        self.preemptions = self._preemptions(stores["Pod"], evictor, reporting)
+        self.confirmations = Confirmations(
+            client, self.cache, self.queue, stores["Pod"], clock=clock, sleep=sleep
+        )
+        self.scheduler = self._scheduler(stores["Pod"], reporting, options.observer)
+
+    def _preemptions(
+        self, pods: Mapping[str, Pod], evictor: Evictor, reporting: Reporting
+    ) -> Preemptions:
+        nominator = self.cache.nominator
+        found = Preemptions(self.queue, nominator, self.handle, pods, evictor, reporting)
+        self.handle.on_is_preempting = found.is_running
+        return found
+
+    def _scheduler(
+        self, pods: Mapping[str, Pod], reporting: Reporting, observer: Observer
+    ) -> Scheduler:
+        return Scheduler(
             self.cache,
             self.queue,
             self.profiles,
-            stores["Pod"],
+            pods,
             self.bindings,
-            Reporting(self.recorders, self.writer),
-            clock=clock,
-            observer=options.observer,
+            reporting,
+            preemptions=self.preemptions,
+            pre_bindings=self.handle.pre_bindings,
+            expect=self.confirmations.expect,
+            clock=self._clock,
+            observer=observer,
         )
 
     def _recorder(self, client: Client, controller: str, instance: str, rng: Rng) -> Recorder:
@@ -203,7 +230,8 @@ class Service:
     @property
     def is_at_rest(self) -> bool:
         """Whether no pod is under way to its node, and all that happened is told."""
-        return not len(self.bindings) and not self.cache.assumed_count() and self._is_all_told
+        is_busy = len(self.bindings) or len(self.preemptions) or self.cache.assumed_count()
+        return not is_busy and self._is_all_told
 
     @property
     def _is_all_told(self) -> bool:
@@ -231,10 +259,13 @@ class Service:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             self.bindings.open(tasks)
+            self.preemptions.open(tasks)
             works: list[Coroutine[Any, Any, None]] = [
                 *(informer.run() for informer in self.informers.values()),
                 *(recorder.run() for recorder in self.recorders.values()),
                 self.writer.run(),
+                self.confirmations.run(),
+                *self._background(),
                 self._decide(),
                 self._flush(),
             ]
@@ -246,9 +277,16 @@ class Service:
             if left:
                 _log.warning("bindings did not end in time", extra={"bindings": left})
             self.bindings.cancel()
+            self.preemptions.cancel()
             await self._wait_until_told()
             for task in beside:
                 task.cancel()
+
+    def _background(self) -> list[Coroutine[Any, Any, None]]:
+        """What plugins do beside the decisions; one that several profiles share does it once."""
+        plugins = [each for framework in self.profiles.values() for each in framework.background()]
+        distinct = {id(plugin): plugin for plugin in plugins}
+        return [run_background(plugin, self._sleep) for plugin in distinct.values()]
 
     async def _wait_until_told(self) -> None:
         """Let the last events be written; return soon if they cannot be."""

@@ -14,7 +14,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from mooring.client.informer import Informer
 from mooring.client.paths import path_of
@@ -23,17 +25,19 @@ from mooring.client.replica import Replica
 from mooring.client.rest import Client
 from mooring.errors import Gone, OutcomeUnknown, Unreachable
 from mooring.events import EventHandlers
-from mooring.framework import NodeView
+from mooring.framework import Cycle, NodeView
 from mooring.framework.node_info import NodeInfo
 from mooring.live import handle as handle_module
 from mooring.live.bindings import Bindings
+from mooring.live.evictor import Evictor
 from mooring.objects.kinds import kind_named
+from mooring.plugins import default_preemption_dry_run as dry_run
 from mooring.queue import Flight, SchedulingQueue
 from mooring.queue.in_flight import InFlight
 from mooring.scheduler import Scheduler
 from mooring.sim.scenario import Scenario, run_scenario
 from mooring.sim.trace import InvariantBroken
-from mooring.state import Cache
+from mooring.state import Cache, PodInfo
 
 Patch = pytest.MonkeyPatch
 
@@ -282,6 +286,34 @@ def never_stop_pausing(patch: Patch) -> None:
     patch.setattr(Bindings, "unreachable", lambda self: setattr(self, "_pause_s", 600.0))
 
 
+def evict_more_than_needed(patch: Patch) -> None:
+    """All pods of a lower priority leave, also those that could stay."""
+    patch.setattr(dry_run, "_put_back", lambda *_: None)
+
+
+def evict_the_protected(patch: Patch) -> None:
+    """Budgets mean nothing."""
+    patch.setattr(dry_run, "_protected", lambda _, slots, __: np.zeros(len(slots), dtype=np.bool_))
+
+
+def evict_equals(patch: Patch) -> None:
+    """Pods of the same priority make room for each other."""
+    line_up = dry_run._line_up
+
+    def with_equals(cycle: Any, rows: Any) -> Any:
+        pod = cycle.pod.pod
+        higher = replace(pod, spec=replace(pod.spec, priority=(pod.spec.priority or 0) + 1))
+        twin = Cycle(PodInfo(higher), cycle.snapshot, cycle.profile, cycle.framework)
+        return line_up(twin, rows)
+
+    patch.setattr(dry_run, "_line_up", with_equals)
+
+
+def leave_the_evicted(patch: Patch) -> None:
+    """Whoever is to leave is forgotten, and the pod waits for ever."""
+    patch.setattr(Evictor, "evict", lambda *_: asyncio.sleep(0, True))
+
+
 MUTATIONS: list[Callable[[Patch], None]] = [
     drop_done,
     skip_uid,
@@ -307,7 +339,16 @@ MUTATIONS: list[Callable[[Patch], None]] = [
     stop_at_a_break,
     read_half_a_list,
     never_stop_pausing,
+    evict_more_than_needed,
+    evict_the_protected,
+    evict_equals,
+    leave_the_evicted,
 ]
+
+
+#: These show where pods make room for others all the time.
+CROWDED = (evict_more_than_needed, evict_the_protected, evict_equals, leave_the_evicted)
+CROWD: dict[str, Any] = {"nodes": 4, "n_safe": 2, "pods": 45}
 
 
 class Caught(NamedTuple):
@@ -323,7 +364,7 @@ def hunt(mutation: Callable[[Patch], None], seeds: range) -> Caught | None:
         mutation(patch)
         for seed in seeds:
             try:
-                run_scenario(Scenario(seed))
+                run_scenario(Scenario(seed, **(CROWD if mutation in CROWDED else {})))
             except InvariantBroken as found:
                 return Caught(seed, str(found))
             except Exception as found:  # noqa: BLE001 - the scheduler itself may have noticed

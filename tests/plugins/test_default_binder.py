@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -36,6 +36,15 @@ class ApiServer:
         self.bindings.append((pod.uid, node_name))
 
     def waiting_pod(self, uid: str) -> None:
+        raise NotImplementedError
+
+    def is_preempting(self, uid: str) -> bool:
+        raise NotImplementedError
+
+    async def read(self, path: str) -> bytes:
+        raise NotImplementedError
+
+    async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> Any:
         raise NotImplementedError
 
     def waiting_pods(self) -> Iterable[WaitingPod]:

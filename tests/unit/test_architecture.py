@@ -69,7 +69,7 @@ RULES = [
             "urllib3",
             "uvloop",
         ),
-        allowed=frozenset({"client", "extender", "serving", "apiserver"}),
+        allowed=frozenset({"client", "extender", "serving", "apiserver", "measured"}),
     ),
     Rule("deciding never waits", ("asyncio",), forbidden=CORE | {"objects"}),
     Rule(
@@ -172,6 +172,7 @@ def test_every_top_level_name_has_a_layer() -> None:
             "live",
             "learn",
             "profiles",
+            "measured",
             "extender",
             "plugins",
             "queue",

@@ -106,7 +106,7 @@ def pod_slot(cache: Cache) -> None:
 
 
 def pod_index(cache: Cache) -> None:
-    del cache.pods._on_row[0][UID]
+    cache.pods._on_row[0] = [pod for pod in cache.pods._on_row[0] if pod.info.uid != UID]
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def pod_index(cache: Cache) -> None:
         (order_lacks_a_row, "the visit order has rows [0, 2], the live rows are [0, 1, 2]"),
         (order_takes_no_turns, "the visit order does not take turns over zones: [0, 1, 0]"),
         (images, "image i is on rows [0], should be [0, 2]"),
-        (pod_row, "pod default/p: columns (2, 0) are not its row, priority"),
-        (pod_priority, "pod default/q: columns (0, 0) are not its row, priority"),
+        (pod_row, "pod default/p: columns (2, 0, "),
+        (pod_priority, "pod default/q: columns (0, 0, "),
         (pod_slot, "3 pod slots are in use for 2 pods"),
         (pod_index, "row 0: the index by row does not list the pods of this row"),
     ],

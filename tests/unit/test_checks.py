@@ -171,9 +171,10 @@ def test_a_required_keyword_cannot_be_given() -> None:
 
 @pytest.mark.parametrize("point", sorted(ASYNC_POINTS))
 def test_points_that_may_wait_must_be_coroutines(point: str) -> None:
-    plugin = made(**{point: method_with(ALL[point], is_async=False)})
+    methods = complete()
+    methods[point] = method_with(ALL[point], is_async=False)
 
-    assert fault(plugin) == f"plugin Mine: {point}: must be async def"
+    assert fault(made(**methods)) == f"plugin Mine: {point}: must be async def"
 
 
 @pytest.mark.parametrize("point", sorted(ALL.keys() - ASYNC_POINTS))

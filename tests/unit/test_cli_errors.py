@@ -239,7 +239,7 @@ def test_one_of_two_pods_with_a_name_is_found_by_its_namespace(
 def test_config_says_what_is_wrong_and_where(
     capsys: pytest.CaptureFixture[str], written: dict[str, str], words: list[str], problem: str
 ) -> None:
-    code, out, err = run(capsys, "config", *(word.format(**written) for word in words))
+    code, out, err = run(capsys, "config", "check", *(word.format(**written) for word in words))
 
     assert (code, out) == (2, "")
     assert err.startswith("mooring config: ")
@@ -252,7 +252,7 @@ def test_config_reads_standard_input(
     text = HEAD + "parallelism: 3\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
-    code, out, _ = run(capsys, "config", "-", "-o", "json")
+    code, out, _ = run(capsys, "config", "view", "-", "-o", "json")
 
     assert code == 0
     expected = msgspec.structs.replace(default_configuration(), parallelism=3)

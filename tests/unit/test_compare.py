@@ -286,6 +286,14 @@ def test_a_plugin_that_skips_itself_must_skip_again() -> None:
     assert found(recorded, decided, {"A"}) == []
 
 
+def test_a_pod_that_every_score_plugin_skips_has_no_scores_in_either_way_of_writing() -> None:
+    recorded = placed(total={"n0": 0, "n1": 0})
+    decided = placed(total={"n0": 0, "n1": 0}, raw={}, scores={})
+
+    assert found(recorded, decided, None) == []
+    assert found(decided, recorded, None) == []
+
+
 def test_scores_where_nothing_was_scored_are_a_difference() -> None:
     recorded = placed(tied=("n1",))
     decided = scored({"A": {"n1": 20, "n2": 10}})

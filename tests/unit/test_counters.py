@@ -224,3 +224,20 @@ def test_counters_of_no_pods_are_empty() -> None:
     assert counts(cache) == {}
     assert isinstance(cache.counters, PodCounters)
     assert len(cache.counters) == 1
+
+
+def test_pods_are_weighed_by_their_kind() -> None:
+    cache = Cache()
+    for number, (app, node) in enumerate([("web", "a"), ("web", "a"), ("db", "a"), ("web", "b")]):
+        cache.put_pod(make_pod(f"pod-{number}", labels={"app": app}, node=node))
+    weights = {
+        index: 10 if ("app", "web") in kind.labels else -3 for index, kind in cache.counters.kinds()
+    }
+    assert len(weights) == 2
+
+    found = cache.counters.weighed(weights)
+
+    rows = [cache.nodes.row(name) for name in ("a", "b")]
+    assert [int(found[row]) for row in rows] == [17, 10]
+    assert int(found.sum()) == 27
+    assert not cache.counters.weighed({}).any()

@@ -12,6 +12,7 @@ from mooring.framework import Reject, per_node
 from mooring.framework.verdict import PostFilterResult
 from mooring.objects.pod import Pod
 from mooring.testing import make_node, make_pod
+from tests.unit.configurations import NO_POST_FILTER, in_vain
 from tests.unit.drivers import Scripted, driver, usage
 
 CONFIG = """
@@ -84,7 +85,7 @@ def test_a_pod_that_fits_nowhere_says_why_in_kube_schedulers_words() -> None:
 
     assert outcome.result == "unschedulable"
     assert outcome.message == (
-        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. " + in_vain(2)
     )
     assert outcome.reasons == {"Insufficient cpu": 1, "node(s) were unschedulable": 1}
     assert found.apply(outcome) is outcome
@@ -196,7 +197,7 @@ def test_post_filter_nominates_and_adds_to_the_message(
 ) -> None:
     plugin = MakesRoom(answer)
 
-    outcome = driver(TWO, plugin).attempt(hopeless())
+    outcome = driver(TWO, plugin, config=NO_POST_FILTER).attempt(hopeless())
 
     assert (outcome.result, outcome.nominated) == ("unschedulable", nominated)
     assert outcome.message == message
@@ -204,7 +205,7 @@ def test_post_filter_nominates_and_adds_to_the_message(
 
 
 def test_without_post_filter_an_earlier_nomination_ends() -> None:
-    assert driver(TWO).attempt(hopeless()).nominated == ""
+    assert driver(TWO, config=NO_POST_FILTER).attempt(hopeless()).nominated == ""
 
 
 def test_no_room_is_made_for_a_pod_that_has_a_node_or_where_no_node_is() -> None:

@@ -14,6 +14,7 @@ from mooring.objects.node import Node
 from mooring.sim.driver import Driver
 from mooring.sim.outcome import Outcome
 from mooring.testing import make_node, make_pod
+from tests.unit.configurations import in_vain
 from tests.unit.drivers import driver
 
 CONFIG = """
@@ -216,7 +217,7 @@ def test_a_node_that_changes_is_judged_anew() -> None:
 
     found.update(make_node("a", taints=["dedicated=infra:NoSchedule"]))
     assert found.attempt(make_pod()).message == (
-        "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
+        "0/1 nodes are available: 1 node(s) had untolerated taint(s). " + in_vain(1)
     )
     found.remove("Node", "", "a")
     assert found.attempt(make_pod()).message == "no nodes available to schedule pods"

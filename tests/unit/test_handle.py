@@ -138,3 +138,28 @@ async def test_until_gives_up_and_says_what_it_waited_for() -> None:
 async def test_until_refuses_kinds_that_nobody_follows() -> None:
     with pytest.raises(PluginError, match="Secret are not followed"):
         await Claims().handle.until("Secret", "d/s", bool, 1.0)
+
+
+@virtually
+async def test_volumes_and_claims_are_changed_by_merge_patch() -> None:
+    stored = {"metadata": {"name": "c", "namespace": "shop", "resourceVersion": "8"}}
+    script = Script(answer(200, stored))
+    client = Client(script, rng=seeded_random(0))
+    clock = LoopClock(asyncio.get_running_loop())
+    handle = LiveHandle(Cache(), client, clock=clock, rng=seeded_random(7))
+    change = {"metadata": {"resourceVersion": "7", "annotations": {"a": "b"}}}
+
+    found = await handle.patch("PersistentVolumeClaim", "shop/c", change)
+
+    assert found.metadata.resource_version == "8"
+    (request,) = script.requests
+    path = "/api/v1/namespaces/shop/persistentvolumeclaims/c"
+    assert (request.method, request.path) == ("PATCH", path)
+    assert request.headers["content-type"] == "application/merge-patch+json"
+    assert request.body == change
+
+
+@virtually
+async def test_nothing_else_is_for_plugins_to_change() -> None:
+    with pytest.raises(PluginError, match="objects of kind Pod are not for plugins to change"):
+        await handle_of().patch("Pod", "default/p", {})

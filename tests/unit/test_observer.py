@@ -6,6 +6,7 @@ import inspect
 
 from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis
+from mooring.framework.verdict import PostFilterResult
 from mooring.framework.waiting import WaitingPod
 from mooring.live import Observer
 from mooring.queue import Place, QueuedPod
@@ -21,17 +22,18 @@ def test_it_takes_everything_and_returns_nothing() -> None:
     told = [
         observer.moved(entry, Place.ACTIVE, "why"),  # type: ignore[func-returns-value]
         observer.attempted(entry, Attempt(Cache().snapshot()), Diagnosis(0)),  # type: ignore[func-returns-value]
+        observer.preempts(entry, PostFilterResult(None, "a")),  # type: ignore[func-returns-value]
         observer.waits(entry, "a", waiting),  # type: ignore[func-returns-value]
         observer.allowed(entry, "a"),  # type: ignore[func-returns-value]
         observer.bound(entry, "a"),  # type: ignore[func-returns-value]
         observer.failed(entry, SchedulerError("no")),  # type: ignore[func-returns-value]
     ]
-    assert told == [None] * 6
+    assert told == [None] * 7
 
 
 def test_every_method_can_be_overridden_with_its_own_words() -> None:
     methods = {name for name, _ in inspect.getmembers(Observer, inspect.isfunction)}
-    assert methods == {"moved", "attempted", "waits", "allowed", "bound", "failed"}
+    assert methods == {"moved", "attempted", "preempts", "waits", "allowed", "bound", "failed"}
     for name in methods:
         mine = list(inspect.signature(getattr(Seen, name)).parameters)
         assert mine == list(inspect.signature(getattr(Observer, name)).parameters)

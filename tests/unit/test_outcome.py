@@ -11,6 +11,7 @@ from mooring.framework import Cycle, Diagnosis, Narrow, NodeInfo, Pending, Rejec
 from mooring.sim.outcome import Outcome
 from mooring.state import PodInfo
 from mooring.testing import make_node, make_pod
+from tests.unit.configurations import NO_VICTIMS, in_vain
 from tests.unit.drivers import driver
 
 INFO = PodInfo(make_pod("p"))
@@ -47,7 +48,8 @@ def test_several_reasons_of_a_node_are_counted_one_by_one() -> None:
     outcome = driver([make_node("a"), make_node("b")], Refuses()).attempt(make_pod())
 
     assert outcome.reasons == {"too hot": 2, "too loud": 2}
-    assert outcome.message == "0/2 nodes are available: 2 too hot, 2 too loud."
+    told = "0/2 nodes are available: 2 too hot, 2 too loud. " + in_vain(2, NO_VICTIMS)
+    assert outcome.message == told
 
 
 def test_a_pod_refused_as_a_whole_is_refused_by_every_node() -> None:
@@ -55,7 +57,7 @@ def test_a_pod_refused_as_a_whole_is_refused_by_every_node() -> None:
     outcome = driver([make_node("a"), make_node("b")], Narrows(refusal)).attempt(make_pod())
 
     assert outcome.reasons == {"has no claim": 2}
-    assert outcome.message == "0/2 nodes are available: has no claim."
+    assert outcome.message == "0/2 nodes are available: has no claim. " + in_vain(2)
 
 
 def test_nodes_that_pre_filter_left_out_count_beside_those_that_were_asked() -> None:

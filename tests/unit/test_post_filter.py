@@ -41,7 +41,7 @@ def test_room_is_made_and_nobody_else_is_asked() -> None:
         PostFilterResult(NO), PostFilterResult(None, "a"), PostFilterResult(NO)
     )
 
-    assert result == PostFilterResult(None, "a")
+    assert result == PostFilterResult(None, "a", plugin="B")
     assert diagnosis.message == "0/1 nodes are available: 1 full."  # success has no words
     assert plugins[1].seen == [diagnosis]
     assert plugins[2].seen == []

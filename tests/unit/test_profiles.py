@@ -63,7 +63,8 @@ def test_further_plugins_are_in_every_profile() -> None:
     keeps = Keeps()
     profiles = load(config("one", "two"), keeps, f"{__name__}:Own")
     for framework in profiles.values():
-        assert [plugin.name for plugin in framework.plugins("reserve")] == ["Keeps", "Own"]
+        reserving = [plugin.name for plugin in framework.plugins("reserve")]
+        assert reserving == ["VolumeBinding", "Keeps", "Own"]
     one, two = (framework.plugins("reserve")[1] for framework in profiles.values())
     assert one is two
     assert one.handle is not None

@@ -14,9 +14,10 @@ from mooring.framework import Reject
 from mooring.framework.verdict import PostFilterResult
 from mooring.queue import Place
 from mooring.testing import make_node, make_pod
+from tests.unit.configurations import NO_POST_FILTER, in_vain
 from tests.unit.living import Told, living, virtually
 
-NO_CPU = "0/1 nodes are available: 1 Insufficient cpu."
+NO_CPU = "0/1 nodes are available: 1 Insufficient cpu. " + in_vain(1)
 
 
 @virtually
@@ -121,7 +122,7 @@ async def test_another_refusal_keeps_the_time_of_the_transition() -> None:
         await life.until_seen("failed", "big", times=2)
         await life.settle()
         after = await life.condition("big")
-        assert after["message"] == "0/2 nodes are available: 2 Insufficient cpu."
+        assert after["message"] == "0/2 nodes are available: 2 Insufficient cpu. " + in_vain(2)
         assert after["lastTransitionTime"] == before["lastTransitionTime"]
 
 
@@ -248,7 +249,7 @@ async def test_a_long_message_is_cut_in_the_event_and_whole_in_the_condition() -
         def events(self) -> list[Any]:
             return []
 
-    async with living(make_node("a"), plugins=[Talks()]) as life:
+    async with living(make_node("a"), plugins=[Talks()], config=NO_POST_FILTER) as life:
         await life.create(make_pod("web"))
         await life.settle()
         whole = f"0/1 nodes are available: {'é' * 1200}."
@@ -277,7 +278,7 @@ class MakesRoom:
 @virtually
 async def test_room_that_is_made_becomes_a_nomination_and_its_end_clears_it() -> None:
     plugin = MakesRoom(PostFilterResult(None, "a"))
-    async with living(make_node("a"), plugins=[plugin]) as life:
+    async with living(make_node("a"), plugins=[plugin], config=NO_POST_FILTER) as life:
         stored = await life.create(make_pod("big", requests={"cpu": "40"}))
         uid = stored.metadata.uid
         await life.settle()
@@ -298,7 +299,7 @@ async def test_room_that_is_made_becomes_a_nomination_and_its_end_clears_it() ->
 @virtually
 async def test_a_nomination_stays_if_nobody_says_anything_about_it() -> None:
     plugin = MakesRoom(PostFilterResult(None, "a"))
-    async with living(make_node("a"), plugins=[plugin]) as life:
+    async with living(make_node("a"), plugins=[plugin], config=NO_POST_FILTER) as life:
         stored = await life.create(make_pod("big", requests={"cpu": "40"}))
         await life.settle()
         plugin.answer = PostFilterResult(Reject("not eligible"), None)

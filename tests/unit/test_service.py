@@ -22,6 +22,7 @@ from mooring.service import COMPLAIN_S, DECISIONS_MAX, DRAIN_S, Service, Service
 from mooring.sim.loop import LoopClock
 from mooring.state.workloads import WORKLOAD_KINDS
 from mooring.testing import make_node, make_pod
+from tests.unit.configurations import FEW_PLUGINS
 from tests.unit.living import living, on, virtually
 from tests.unit.living_plugins import Keeps, Permits, Prepares
 
@@ -79,19 +80,27 @@ class WaitsForVolumes:
 
 @virtually
 async def test_kinds_that_nobody_wants_to_hear_of_are_not_followed() -> None:
-    async with living(make_node("a")) as life:
-        assert list(life.service.informers) == ["Node", "DeviceClass", *WORKLOAD_KINDS, "Pod"]
-    async with living(make_node("a"), plugins=[WaitsForVolumes()]) as life:
-        kinds = ["Node", "PersistentVolume", "DeviceClass", *WORKLOAD_KINDS, "Pod"]
+    async with living(make_node("a"), config=FEW_PLUGINS) as life:
+        assert list(life.service.informers) == ["Node", "DeviceClass", "Pod"]
+    async with living(make_node("a"), plugins=[WaitsForVolumes()], config=FEW_PLUGINS) as life:
+        kinds = ["Node", "PersistentVolume", "DeviceClass", "Pod"]
         assert list(life.service.informers) == kinds
+
+
+@virtually
+async def test_kinds_that_plugins_only_read_are_followed_too() -> None:
+    async with living(make_node("a")) as life:
+        kinds = list(life.service.informers)
+        assert {*WORKLOAD_KINDS, "PodDisruptionBudget"} <= set(kinds)
+        assert (kinds[0], kinds[-1], len(set(kinds))) == ("Node", "Pod", len(kinds))
 
 
 def alone(api: Any, headers: dict[str, str], plugins: Any = ()) -> Service:
     """A service that talks to ``api`` as somebody."""
     client = Client(InProcessTransport(api, headers=headers), rng=seeded_random(0))
-    clock = LoopClock(asyncio.get_running_loop())
+    clock, rng = LoopClock(asyncio.get_running_loop()), seeded_random(0)
     options = ServiceOptions(plugins=plugins)
-    return Service(client, clock=clock, rng=seeded_random(0), options=options)
+    return Service(client, FEW_PLUGINS, clock=clock, rng=rng, options=options)
 
 
 async def forbidden(*_: Any) -> tuple[int, dict[str, str], bytes]:
@@ -122,7 +131,7 @@ def test_what_cannot_be_read_is_said_again_and_again(
 
     main()
     lines = [each for each in caplog.records if each.name == "mooring.service"]
-    kinds = {"Node", "DeviceClass", *WORKLOAD_KINDS, "Pod"}
+    kinds = {"Node", "DeviceClass", "Pod"}
     assert [each.levelno for each in lines] == [level] * 3 * len(kinds)
     assert {vars(each)["kind"] for each in lines} == kinds
     assert told in vars(lines[0])["error"]

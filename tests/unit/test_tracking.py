@@ -9,6 +9,7 @@ from mooring.framework import Reject
 from mooring.sim.fill import PODS, Fill
 from mooring.sim.tracking import LATEST, Tracker
 from mooring.testing import make_node, make_pod
+from tests.unit.configurations import NO_POST_FILTER
 from tests.unit.living import Life, living, virtually
 
 
@@ -47,7 +48,8 @@ def both(seen: Any, tracker: Tracker, name: str) -> None:
 
 @virtually
 async def test_outcomes_are_counted_as_simulate_counts_them() -> None:
-    async with living(make_node("a"), plugins=[Fails()], at_rest=False) as life:
+    config = NO_POST_FILTER
+    async with living(make_node("a"), plugins=[Fails()], config=config, at_rest=False) as life:
         tracker = tracked(life)
         await life.create(
             make_pod("web"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, Final
@@ -13,6 +14,7 @@ import msgspec
 from mooring.errors import ConfigError
 from mooring.sim.compare import DEFAULT_FILTER_ORDER
 from mooring.sim.difference import Difference
+from mooring.sim.not_compared import why_not_compared
 from mooring.sim.recording import RecordingReader
 from mooring.sim.replay import replay
 from mooring.sim.wiring import configuration_of, driver_of
@@ -56,8 +58,7 @@ def command(
     if output == "json":
         click.echo(json.dumps({"difference_count": count, "recordings": reports}, indent=2))
     elif len(reports) > 1:
-        steps = sum(report["steps"] for report in reports)
-        click.echo(f"{len(reports)} recordings, {steps} steps, {_differences(count)}")
+        click.echo(_summary(reports, count))
     return EXIT_DIFFERENT if count else EXIT_SAME
 
 
@@ -68,9 +69,18 @@ def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dic
         only = _owned(only_plugins, driver.OWN, [*driver.weights, *DEFAULT_FILTER_ORDER])
         shown: list[Difference] = []
         n_steps = n_differences = 0
-        steps = replay(reader, driver, objects=reader.header.objects, only=only, config=config)
+        steps = replay(
+            reader,
+            driver,
+            objects=reader.header.objects,
+            only=only,
+            config=config,
+            why_not=lambda pod: why_not_compared(driver.cache, pod),
+        )
+        not_compared: Counter[str] = Counter()
         for replayed in steps:
             n_steps += 1
+            not_compared.update([replayed.not_compared] if replayed.not_compared else [])
             n_differences += len(replayed.differences)
             shown += replayed.differences[: max(0, DIFFERENCES_SHOWN - len(shown))]
     return {
@@ -78,6 +88,7 @@ def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dic
         "name": reader.header.name,
         "steps": n_steps,
         "compared": sorted(only) if only is not None else "all",
+        "steps_not_compared": dict(not_compared),
         "difference_count": n_differences,
         "differences": msgspec.to_builtins(shown),
     }
@@ -112,11 +123,20 @@ def _owned(text: str | None, own: frozenset[str], known: list[str]) -> frozenset
 def _text(report: dict[str, Any]) -> Iterator[str]:
     count = report["difference_count"]
     yield f"{report['name']}: {report['steps']} steps, {_differences(count)}"
+    for why, steps in report["steps_not_compared"].items():
+        yield f"  note: {steps} steps were followed but not compared: {why}"
     for difference in report["differences"]:
         yield f"  {Difference(**difference)}"
     rest = count - len(report["differences"])
     if rest:
         yield f"  ... and {rest} more"
+
+
+def _summary(reports: list[dict[str, Any]], count: int) -> str:
+    steps = sum(report["steps"] for report in reports)
+    left_out = sum(sum(report["steps_not_compared"].values()) for report in reports)
+    compared = f" ({left_out} of them not compared)" if left_out else ""
+    return f"{len(reports)} recordings, {steps} steps{compared}, {_differences(count)}"
 
 
 def _differences(count: int) -> str:

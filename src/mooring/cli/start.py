@@ -169,6 +169,7 @@ async def _start(
         rng=seeded_random(seed),
         options=ServiceOptions(plugins=plugins, observer=tracker),
         with_kubelets=options.kubelets,
+        with_volumes=True,
     )
     pending = await world.seed(seeds)
     async with _served(world, options, clock) as title, asyncio.TaskGroup() as tasks:

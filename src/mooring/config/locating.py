@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from mooring.config.types import KubeSchedulerConfiguration
 from mooring.errors import ConfigError
 from mooring.objects.documents import Path, line_of
+
+#: Other paths are not of the file: an option of the command, the args of somebody's plugin.
+_FIRST_STEPS: Final = frozenset(KubeSchedulerConfiguration.__struct_encode_fields__)
 
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 
 
 def located(error: ConfigError, data: bytes | str, *, file: str | None = None) -> ConfigError:
     """The error with its file and line, if its path is one of the configuration in ``data``."""
-    line = line_of(data, 1, _path(error.path)) if error.path else None
+    path = _path(error.path or "")
+    line = line_of(data, 1, path) if path and path[0] in _FIRST_STEPS else None
     return ConfigError(
         error.problem,
         file=error.file or file,

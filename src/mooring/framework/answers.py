@@ -40,6 +40,8 @@ class Reader(NamedTuple):
     has_one_node_form: bool
     #: A score plugin whose raw scores are final: nothing normalizes them.
     is_final: bool = False
+    #: What its scores count in the total.
+    weight: int = 1
 
 
 class AskFilter(Protocol):
@@ -84,6 +86,8 @@ class Answers:
         "_last_changes",
         "_score_generation",
         "capacity",
+        "final_total",
+        "finals",
         "in_range",
         "pre_filtered",
         "pre_scored",
@@ -100,6 +104,9 @@ class Answers:
         self.pre_scored: dict[str, tuple[Any, Any]] = {}
         #: By score plugin: whether its scores are final, and surely 0..100 on every row.
         self.in_range = [False] * n_scores
+        #: The score plugins whose scores are final, and the weighted sum of these by row.
+        self.finals: tuple[int, ...] = ()
+        self.final_total = np.zeros(capacity, dtype=np.int64)
         self._filter_generation = -1
         self._score_generation = -1
         #: What ``_changed`` said last, for which two generations.
@@ -143,11 +150,13 @@ class Answers:
         if self._score_generation == snapshot.generation:
             return
         rows, kinds = self._changed(snapshot, self._score_generation)
+        is_everywhere = rows is None
         for reader in readers:
             number, raw = reader.number, self.raw[reader.number]
             if rows is None or kinds & reader.reads_everywhere:
                 view = NodeView.everything(snapshot)
                 raw[view.rows] = scores = ask.many(number, view)
+                is_everywhere = True
                 self.in_range[number] = reader.is_final and _are_scores(scores)
             elif not len(rows) or not kinds & (reader.reads | _EXISTENCE):
                 continue
@@ -158,7 +167,26 @@ class Answers:
             else:
                 raw[rows] = scores = ask.many(number, NodeView(snapshot, rows))
                 self.in_range[number] &= _are_scores(scores)
+        self._add_up(
+            None if is_everywhere else rows,
+            [each for each in readers if self.in_range[each.number]],
+        )
         self._score_generation = snapshot.generation
+
+    def _add_up(self, rows: Rows | None, finals: list[Reader]) -> None:
+        """The sum of the final scores, anew on ``rows``; None = on all of them."""
+        numbers = tuple(reader.number for reader in finals)
+        if rows is None or numbers != self.finals:
+            self.finals, rows = numbers, np.arange(self.capacity)
+        if len(rows) <= FEW_ROWS:
+            for row in rows.tolist():
+                scores = [int(self.raw[each.number][row]) * each.weight for each in finals]
+                self.final_total[row] = sum(scores)
+            return
+        total = np.zeros(len(rows), dtype=np.int64)
+        for reader in finals:
+            total += self.raw[reader.number][rows] * reader.weight
+        self.final_total[rows] = total
 
     def _combine(self, snapshot: Snapshot, rows: Rows | None, kinds: int) -> None:
         nodes = snapshot.nodes

@@ -6,13 +6,13 @@ before the state moves on: the arrays belong to the attempt's snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from mooring.decision import Decision, Rejection
+from mooring.decision import Decision, Preemption, Rejection
 from mooring.errors import InvariantViolation
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.refusals import NOT_VISITED, Refusals
@@ -28,7 +28,8 @@ class Attempt:
     """The arrays of one attempt, filled in as it goes.
 
     ``rows`` are the feasible rows that were scored, intp shape (f,); ``raw`` and ``scores`` hold
-    per plugin name int64 shape (f,), ``total`` the same shape.
+    per plugin name int64 shape (f,), ``total`` the same shape. ``final`` holds the scores of the
+    plugins that nothing normalizes, by row, shape (capacity,).
     """
 
     snapshot: Snapshot
@@ -45,12 +46,15 @@ class Attempt:
     rows: Rows | None = None
     raw: dict[str, Ints] = field(default_factory=dict)
     scores: dict[str, Ints] = field(default_factory=dict)
+    final: dict[str, Ints] = field(default_factory=dict)
     total: Ints | None = None
     tied_rows: Rows | None = None
     choice: str | None = None
     #: How many nodes were looked at, if sampling ended the walk early.
     sampled: int | None = None
     durations_s: dict[str, float] = field(default_factory=dict)
+    #: Makes the record of what was tried to make room; None if nothing was.
+    preemption: Callable[[], Preemption] | None = None
 
     def refused_count(self) -> int:
         """How many nodes have a status of their own: not those that PreFilter left out."""
@@ -97,6 +101,7 @@ class Attempt:
         if not self.snapshot.is_current:
             raise InvariantViolation("a decision was asked for after the state had moved on")
         scored = self.total is not None
+        final = {plugin: column[self.rows] for plugin, column in self.final.items()}
         return Decision(
             result=outcome,
             node=node,
@@ -106,11 +111,12 @@ class Attempt:
             pending_plugins=_sorted(diagnosis.pending_plugins if diagnosis else ()),
             choice=self.choice,
             prefilter=None if self.pre_filter is None else rejection(self.pre_filter),
-            raw=self._by_node(self.raw) if scored else None,
-            scores=self._by_node(self.scores) if scored else None,
+            raw=self._by_node(self.raw | final) if scored else None,
+            scores=self._by_node(self.scores | final) if scored else None,
             total=self._named(self.total) if self.total is not None else None,
             reason=diagnosis.reason if diagnosis is not None else None,
             message=diagnosis.message if diagnosis is not None else None,
+            preemption=self.preemption() if self.preemption is not None else None,
             durations_s=dict(self.durations_s),
             sampled=self.sampled,
         )

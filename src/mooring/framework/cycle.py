@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mooring.errors import PluginError
 from mooring.state.pods import PodInfo
 from mooring.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from mooring.framework.runner import Framework
 
 
 class Cycle:
@@ -20,6 +23,7 @@ class Cycle:
     __slots__ = (
         "_states",
         "_writer",
+        "framework",
         "pod",
         "pods_to_activate",
         "profile",
@@ -28,9 +32,17 @@ class Cycle:
         "snapshot",
     )
 
-    def __init__(self, pod: PodInfo, snapshot: Snapshot, profile: str = "") -> None:
+    def __init__(
+        self,
+        pod: PodInfo,
+        snapshot: Snapshot,
+        profile: str = "",
+        framework: Framework | None = None,
+    ) -> None:
         self.pod = pod
         self.snapshot = snapshot
+        #: The plugins that decide in this attempt: who makes room has to ask the filters again.
+        self.framework = framework
         #: The profile's schedulerName.
         self.profile = profile
         #: Names of the plugins whose pre_filter said SKIP: they do not filter in this attempt.
@@ -85,7 +97,7 @@ class Cycle:
 
     def with_state(self, plugin: str, state: Any) -> Cycle:
         """A twin of this cycle in which ``plugin`` has another state: for worlds."""
-        twin = Cycle(self.pod, self.snapshot, self.profile)
+        twin = Cycle(self.pod, self.snapshot, self.profile, self.framework)
         twin.skipped = self.skipped
         twin._states = {**self._states, plugin: state}
         return twin

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from mooring.framework.verdict import Code, Status
+from mooring.state.nodes import NodeTable
 
 #: The whole message when the cluster has no node.
 NO_NODES = "no nodes available to schedule pods"
@@ -27,6 +31,8 @@ class Diagnosis:
     reasons: Counter[str] = field(default_factory=Counter)
     #: Node name -> status, of the nodes refused one by one; built when first asked for.
     statuses: Mapping[str, Status] = field(default_factory=dict)
+    #: Code -> the rows of the nodes refused with it, if that is known without asking each node.
+    find_rows: Callable[[Code], npt.NDArray[np.intp]] | None = None
     absent: Status | None = None
     absent_count: int = 0
     pre_filter: Status | None = None
@@ -42,6 +48,19 @@ class Diagnosis:
             self.unschedulable_plugins.add(status.plugin)
         if status.code is Code.PENDING:
             self.pending_plugins.add(status.plugin)
+
+    def rows_of(self, code: Code, nodes: NodeTable) -> npt.NDArray[np.intp]:
+        """The rows of the nodes that are out with this code, in visiting order from 0.
+
+        If PreFilter refused the pod as a whole, its code is every node's.
+        """
+        if self.pre_filter is not None:
+            rows = nodes.order.array()
+            return rows if self.pre_filter.code is code else rows[:0]
+        if self.find_rows is not None:
+            return self.find_rows(code)
+        named = [nodes.live_row(name) for name, each in self.statuses.items() if each.code is code]
+        return np.array([row for row in named if row >= 0], dtype=np.intp)
 
     def status_of(self, node_name: str) -> Status | None:
         """Why this node is out; None if nothing is known against it."""

@@ -22,7 +22,8 @@ from mooring.framework.runner import Framework
 from mooring.framework.selection import feasible_nodes_to_find, visiting_order
 from mooring.framework.verdict import Code, Narrow, Reject, Skip, Status, Verdicts
 from mooring.framework.view import NodeView
-from mooring.framework.worlds import filter_one, filter_worlds
+from mooring.framework.worlds import Rivals, filter_one, filter_worlds, rivals_of
+from mooring.state.pods import PodInfo
 
 Rows = npt.NDArray[np.intp]
 
@@ -77,7 +78,8 @@ def run(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasible | Diag
         if refusals.refused_by[row] == NOT_VISITED:
             diagnosis.reasons.update(status.reasons)
             diagnosis.absent_count -= 1
-    diagnosis.statuses = _Statuses(cycle, attempt)
+    diagnosis.statuses = statuses = _Statuses(cycle, attempt)
+    diagnosis.find_rows = statuses.rows_of
     return diagnosis
 
 
@@ -252,33 +254,23 @@ def _run_live(framework: Framework, cycle: Cycle, sheet: Refusals, number: int) 
         return
     view = NodeView(cycle.snapshot, rows)
     verdicts = filter_one(framework, cycle, framework.filters[number], view)
+    if not verdicts.codes.any():
+        return  # nothing of this plugin is on the sheet yet
     sheet.write(number, rows, verdicts)
     refused = rows[verdicts.codes != 0]
-    if len(refused):
-        sheet.set_many(refused, number + 1)
+    sheet.set_many(refused, number + 1)
 
 
-def _nominated_rows(cycle: Cycle, rows: Rows | None) -> dict[int, tuple[Any, ...]]:
+def _nominated_rows(cycle: Cycle, rows: Rows | None) -> dict[int, tuple[PodInfo, ...]]:
     """Row -> the pods nominated there that ours must not get in the way of."""
-    nominator, pod = cycle.snapshot.nominator, cycle.pod
-    found: dict[int, tuple[Any, ...]] = {}
-    for name in nominator.node_names():
-        row = cycle.snapshot.nodes.live_row(name)
-        if row < 0 or (rows is not None and row not in rows):
-            continue
-        rivals = tuple(
-            rival
-            for rival in nominator.pods_on(name)
-            if rival.priority >= pod.priority and rival.uid != pod.uid
-        )
-        if rivals:
-            found[row] = rivals
-    return found
+    found = rivals_of(cycle)
+    if rows is None or not found:
+        return found
+    wanted = set(rows.tolist())
+    return {row: rivals for row, rivals in found.items() if row in wanted}
 
 
-def _with_nominated(
-    framework: Framework, cycle: Cycle, sheet: Refusals, rivals: dict[int, tuple[Any, ...]]
-) -> None:
+def _with_nominated(framework: Framework, cycle: Cycle, sheet: Refusals, rivals: Rivals) -> None:
     """Filter the rows with nominated pods again, as if those pods were there.
 
     A refusal in that world is the node's verdict; otherwise the one without them, which the sheet
@@ -350,6 +342,17 @@ class _Statuses(dict[str, Status]):
 
     def __missing__(self, name: str) -> Status:
         raise KeyError(name)
+
+    def rows_of(self, code: Code) -> Rows:
+        """The rows of the nodes that were refused with this code, in visiting order from 0."""
+        refusals, nodes = self._attempt.refusals, self._nodes
+        is_wanted = np.zeros(nodes.capacity, dtype=np.bool_)
+        for row, status in self._attempt.extra.items():
+            is_wanted[row] = status.code is code
+        if refusals is not None:
+            refusals.mark(code, is_wanted)
+        order = nodes.order.array()
+        return order[is_wanted[order]]
 
     def get(self, name: str, default: Any = None) -> Any:
         """The status of a node that was refused one by one, ``default`` for any other."""

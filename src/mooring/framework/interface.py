@@ -39,6 +39,10 @@ plugin may answer about one node in plain ints as well: ``filter_node(cycle, nod
 What pre_filter noted of pods beyond the node itself has to follow: ``shift(state, nodes)`` returns
 the state for such a view, or ``add_pod``/``remove_pod`` change a state for one world.
 
+**Beside the decisions.** ``async def background(self)`` runs as long as the scheduler does and may
+wait for anything: that is where numbers are fetched that ``score`` goes by. What it raises is
+logged, and it is begun anew. Offline it does not run.
+
 **Other objects.** ``needs`` names the kinds that a plugin reads from the snapshot beside nodes and
 pods (``snapshot.workloads``); whoever runs it keeps them known.
 
@@ -47,7 +51,7 @@ pods (``snapshot.workloads``); whoever runs it keeps them known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -291,6 +295,10 @@ class Handle(Protocol):
         """Try these pods now, if they wait in the queue; unknown ones are passed over."""
         ...
 
+    def is_preempting(self, uid: str) -> bool:
+        """Whether pods are being evicted at this moment to make room for this one."""
+        ...
+
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
         """Call ``callback`` once, ``delay_s`` seconds from now, between two attempts."""
         ...
@@ -300,6 +308,27 @@ class Handle(Protocol):
 
         Raises:
             Conflict, NotFound, OutcomeUnknown: see ``mooring.errors``.
+        """
+        ...
+
+    async def read(self, path: str) -> bytes:
+        """What the API server answers to a GET of ``path``.
+
+        Raises:
+            ApiError, Unreachable: see ``mooring.errors``.
+            PluginError: there is no API server.
+        """
+        ...
+
+    async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> Any:
+        """Change parts of a PersistentVolume or PersistentVolumeClaim, and return it as it is now.
+
+        ``patch`` is a JSON merge patch; with ``metadata.resourceVersion`` it is refused if somebody
+        else changed the object meanwhile.
+
+        Raises:
+            Conflict, NotFound, OutcomeUnknown: see ``mooring.errors``.
+            PluginError: for objects of other kinds.
         """
         ...
 
@@ -313,6 +342,9 @@ class Handle(Protocol):
         """
         ...
 
+
+#: The kinds of objects that ``Handle.patch`` changes.
+PATCHED_KINDS = ("PersistentVolume", "PersistentVolumeClaim")
 
 #: Extension point -> names of the parameters of its method, ``self`` left out.
 EXTENSION_POINTS: dict[str, tuple[str, ...]] = {
@@ -338,6 +370,7 @@ COMPANIONS: dict[str, tuple[str, ...]] = {
     "sign": ("pod",),
     "sort_key": ("pod",),
     "events": (),
+    "background": (),
     "filter_node": ("cycle", "node"),
     "score_node": ("cycle", "node"),
     "shift": ("cycle", "state", "nodes"),
@@ -346,7 +379,7 @@ COMPANIONS: dict[str, tuple[str, ...]] = {
 }
 
 #: The extension points whose methods may wait.
-ASYNC_POINTS = frozenset({"pre_bind", "bind"})
+ASYNC_POINTS = frozenset({"pre_bind", "bind", "background"})
 
 #: Scores after normalizing are in this range, both ends included.
 MIN_SCORE, MAX_SCORE = 0, 100

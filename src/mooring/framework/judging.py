@@ -78,7 +78,7 @@ def rate(framework: Framework, cycle: Cycle, names: Sequence[str]) -> dict[str, 
     rows = _rows(cycle, names)
     attempt = Attempt(cycle.snapshot)
     total = total_scores(framework, cycle, attempt, NodeView(cycle.snapshot, rows), rows)
-    weights = sum(framework.weight(plugin) for plugin in attempt.scores)
+    weights = sum(framework.weight(plugin) for plugin in [*attempt.scores, *attempt.final])
     mean = total / weights if weights else total
     return dict(zip(names, mean.tolist(), strict=True))
 

@@ -133,6 +133,14 @@ class Refusals:
             return None
         return self.tables[first - 1][int(self.codes[first - 1][row]) - 1]
 
+    def mark(self, code: Code, marks: npt.NDArray[np.bool_]) -> None:
+        """Say in ``marks``, shape (capacity,), of every refused row whether it is by this code."""
+        for plugin, table in enumerate(self.tables):
+            rows = np.flatnonzero(self.refused_by == plugin + 1)
+            if len(rows):
+                is_wanted = np.array([False, *(status.code is code for status in table)])
+                marks[rows] = is_wanted[self.codes[plugin][rows]]
+
     def refused_rows(self) -> Rows:
         """The rows that some filter refused, rising."""
         return np.flatnonzero((self.refused_by != 0) & (self.refused_by != NOT_VISITED))

@@ -95,8 +95,8 @@ class Framework:
             raise ConfigError(f"a profile runs at most {MAX_FILTERS} filters", value=len(names))
         self._answers = AnswerCache(names, len(self.scorers))
         sharers = {plugin.name for plugin in self._sharers}
-        self._filter_readers = _readers(self.filters, sharers, "filter_node")
-        self._score_readers = _readers(self.scorers, sharers, "score_node")
+        self._filter_readers = _readers(self.filters, sharers, "filter_node", {})
+        self._score_readers = _readers(self.scorers, sharers, "score_node", profile.weights)
 
     def plugins(self, point: str) -> Sequence[Any]:
         """The plugins of an extension point, in order."""
@@ -110,7 +110,7 @@ class Framework:
 
     def open(self, pod: PodInfo, snapshot: Snapshot) -> Cycle:
         """Begin an attempt at ``pod``."""
-        return Cycle(pod, snapshot, self.profile.scheduler_name)
+        return Cycle(pod, snapshot, self.profile.scheduler_name, self)
 
     # -- before the queue -------------------------------------------------------------------------
 
@@ -161,6 +161,10 @@ class Framework:
         """The kinds of objects that plugins read beside nodes and pods, each once."""
         kinds = [kind for plugin in _distinct(self.profile.plugins) for kind in _needed(plugin)]
         return list(dict.fromkeys(kinds))
+
+    def background(self) -> list[Any]:
+        """The plugins that do something beside the decisions."""
+        return [each for each in _distinct(self.profile.plugins) if hasattr(each, "background")]
 
     def less(self, a: Any, b: Any) -> bool:
         """Whether ``a`` is tried before ``b``."""
@@ -261,7 +265,7 @@ def _distinct(plugins: Mapping[str, Sequence[Any]]) -> list[Any]:
 
 
 def _readers(
-    plugins: Sequence[Any], sharers: set[str], one_node_method: str
+    plugins: Sequence[Any], sharers: set[str], one_node_method: str, weights: Mapping[str, int]
 ) -> list[tuple[str, Reader]]:
     """Name, number and columns read of the plugins that may share.
 
@@ -276,6 +280,7 @@ def _readers(
                 int(getattr(plugin, "reads_everywhere", 0)),
                 hasattr(plugin, one_node_method),
                 is_final=not hasattr(plugin, "normalize"),
+                weight=weights.get(plugin.name, 1),
             ),
         )
         for number, plugin in enumerate(plugins)

@@ -76,17 +76,24 @@ def total_scores(
     if answers is not None:
         readers = framework.score_readers(sharing - skipped)
         answers.refresh_scores(cycle.snapshot, readers, _Ask(framework, cycle))
+    finals: tuple[int, ...] = ()
     total = np.zeros(len(view), dtype=np.int64)
+    if answers is not None and answers.finals:
+        # Most scores are shared and final, so they are added up already.
+        finals, column = answers.finals, answers.final_total
+        total = column[: len(view)].copy() if rows is None else column[rows]
     for number, plugin in enumerate(framework.scorers):
         if plugin.name in skipped:
+            continue
+        if answers is not None and number in finals:
+            attempt.final[plugin.name] = answers.raw[number]
             continue
         if answers is not None and plugin.name in sharing:
             column = answers.raw[number]
             raw = column[: len(view)] if rows is None else column[rows]
-            is_final = answers.in_range[number]
         else:
-            raw, is_final = score_one(framework, cycle, plugin, view), False
-        scores = raw if is_final else normalize_one(framework, cycle, plugin, raw, view)
+            raw = score_one(framework, cycle, plugin, view)
+        scores = normalize_one(framework, cycle, plugin, raw, view)
         attempt.raw[plugin.name] = raw
         attempt.scores[plugin.name] = scores
         weight = framework.weight(plugin.name)

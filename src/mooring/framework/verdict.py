@@ -19,13 +19,15 @@ Refusals are values. Whatever a plugin raises is an Error, of that pod alone.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mooring.decision import Preemption
 from mooring.errors import PluginError
+from mooring.state.pods import PodInfo
 
 
 class Code(enum.Enum):
@@ -193,10 +195,18 @@ class Verdicts:
 
 
 class PostFilterResult(NamedTuple):
-    """What PostFilter did: the node that the pod is nominated to now.
+    """What PostFilter found: the node that the pod is nominated to now.
 
-    ``node_name`` "" clears an earlier nomination, None leaves it as it is.
+    Attributes:
+        status: None = room can be made.
+        node_name: "" clears an earlier nomination, None leaves it as it is.
+        victims: The pods on that node that have to go; whoever runs the scheduler evicts them.
+        record: Makes the record of what was tried; to be asked before the state moves on.
+        plugin: Whose result it is; filled in by the runner if room can be made.
     """
 
     status: Status | None
     node_name: str | None = None
+    victims: tuple[PodInfo, ...] = ()
+    record: Callable[[], Preemption] | None = None
+    plugin: str = ""

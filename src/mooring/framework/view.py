@@ -7,14 +7,15 @@ decides real placements, the second look at nominated nodes, and preemption's dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
+from mooring.framework.deltas import COUNT, USAGE, Amount, Leaving, PodsPerWorld, pick, sums
 from mooring.framework.node_info import NodeInfo
 from mooring.objects.node import Taint
-from mooring.objects.quantity import wrap_int64
+from mooring.state.counters import CounterKey
 from mooring.state.labels import LabelColumn
 from mooring.state.nodes import NodeTable, Scalar, read_only
 from mooring.state.pods import PodInfo
@@ -24,9 +25,6 @@ from mooring.state.snapshot import Snapshot
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
-
-#: The pods that are added to or removed from each of m worlds.
-PodsPerWorld = Sequence[tuple[PodInfo, ...]]
 
 
 class NodeView:
@@ -103,7 +101,7 @@ class NodeView:
         amounts = self._resource(self._nodes.requested, resource)
         if not self.has_deltas:
             return amounts
-        return amounts + self._sum_over_pods(lambda pod: pod.usage.get(resource, 0))
+        return amounts + self.change(lambda pod: pod.usage.get(resource, 0), (USAGE, resource))
 
     def nonzero_requested(self, resource: str) -> Ints:
         """As ``requested``, of cpu or memory, with defaults for containers that ask for none."""
@@ -111,13 +109,13 @@ class NodeView:
         amounts = self.take(self._nodes.nonzero_requested[index])
         if not self.has_deltas:
             return amounts
-        return amounts + self._sum_over_pods(lambda pod: pod.nonzero_usage[index])
+        return amounts + self.change(lambda pod: pod.nonzero_usage[index], ("nonzero", index))
 
     @property
     def pod_count(self) -> Ints:
         """How many pods each world has."""
         count = self.take(self._nodes.pod_count)
-        return count if not self.has_deltas else count + self._sum_over_pods(lambda _: 1)
+        return count if not self.has_deltas else count + self.change(lambda _: 1, COUNT)
 
     @property
     def allowed_pods(self) -> Ints:
@@ -147,18 +145,18 @@ class NodeView:
     def has_port_conflict(self, ports: Iterable[HostPort]) -> Bools:
         """In which worlds some pod holds a host port that conflicts with one of ``ports``."""
         wanted = tuple(ports)
-        if self._removed is not None:
-            return np.array([self._conflicts_in(at, wanted) for at in range(self._length)], bool)
-        taken = np.zeros(self._nodes.capacity, dtype=np.bool_)
-        taken[list(self._nodes.ports.rows_in_conflict(wanted))] = True
-        found: Bools = self.take(taken)
-        if self._added is None:
-            return found
-        added = [
-            any(conflicts(want, has) for pod in pods for has in pod.host_ports for want in wanted)
-            for pods in self._added
-        ]
-        return found | np.array(added, dtype=np.bool_)
+
+        def held_by(pod: PodInfo) -> int:
+            return sum(any(conflicts(want, has) for want in wanted) for has in pod.host_ports)
+
+        if isinstance(self._removed, Leaving):
+            by_new: Bools = sums(self._added, held_by, None, self._length) > 0
+            return by_new | self._removed.has_port_conflict(wanted, self.rows)
+        holders = np.zeros(self._nodes.capacity, dtype=np.int64)
+        found = self._nodes.ports.rows_in_conflict(wanted)
+        holders[list(found)] = list(found.values())
+        held = self.take(holders)
+        return held > 0 if not self.has_deltas else held + self.change(held_by, None) > 0
 
     def image(self, name: str) -> tuple[int, int, Bools]:
         """An image's (size in bytes, number of nodes that have it, bool shape (m,): is it here)."""
@@ -186,6 +184,19 @@ class NodeView:
         """The pods removed from each world."""
         return self._removed if self._removed is not None else [()] * self._length
 
+    def change(self, amount: Amount, key: Hashable) -> Ints:
+        """The sum of ``amount`` over the pods added to each world, less that over those removed.
+
+        ``key`` stands for ``amount``: whoever uses one key twice means the same amounts, so that a
+        preemption asks about each pod once, however many worlds it tries.
+        """
+        m = self._length
+        return sums(self._added, amount, key, m) - sums(self._removed, amount, key, m)
+
+    def change_of(self, key: CounterKey) -> Ints:
+        """How many pods more (or fewer) that ``key`` counts there are in each world."""
+        return self.change(key.counts, key)
+
     def plus(self, pods: PodsPerWorld) -> NodeView:
         """The same worlds with ``pods[i]`` added to world i."""
         both = [(*old, *new) for old, new in zip(self.added, pods, strict=True)]
@@ -200,12 +211,11 @@ class NodeView:
         """Only some of the worlds: a bool mask of shape (m,), or positions."""
         positions = (np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen).astype(np.intp)
         rows = positions if self._rows is None else self._rows[positions]
-        picked = positions.tolist()
         return NodeView(
             self.snapshot,
             rows,
-            added=None if self._added is None else [self._added[at] for at in picked],
-            removed=None if self._removed is None else [self._removed[at] for at in picked],
+            added=pick(self._added, positions),
+            removed=pick(self._removed, positions),
         )
 
     # -- inside -----------------------------------------------------------------------------------
@@ -225,14 +235,3 @@ class NodeView:
         if index < 0:
             return read_only(np.zeros(self._length, dtype=np.int64))
         return self.take(columns[index])
-
-    def _sum_over_pods(self, amount: Callable[[PodInfo], int]) -> Ints:
-        sums = [
-            wrap_int64(sum(map(amount, added)) - sum(map(amount, removed)))
-            for added, removed in zip(self.added, self.removed, strict=True)
-        ]
-        return np.array(sums, dtype=np.int64)
-
-    def _conflicts_in(self, position: int, wanted: tuple[HostPort, ...]) -> bool:
-        used = self.info(position).used_ports()
-        return any(conflicts(want, has) for want in wanted for has in used)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from mooring.config.durations import duration_text
-from mooring.framework.verdict import Reject, Status
+from mooring.framework.verdict import NodeError, Reject, Status
 from mooring.state.pods import PodInfo
 
 #: No plugin holds a pod for longer than 15 minutes (upstream's maxTimeout).
@@ -60,6 +60,15 @@ class WaitingPod:
     def reject(self, plugin: str, message: str) -> None:
         """``plugin`` refuses the pod after all."""
         self._settle(Reject(message).named(plugin))
+
+    def preempt(self, plugin: str, message: str) -> bool:
+        """``plugin`` wants its room for another pod; whether that is in time.
+
+        Other than a refused pod it is tried again without waiting for an event.
+        """
+        is_in_time = self.verdict is None
+        self._settle(NodeError(message).named(plugin))
+        return is_in_time
 
     def expire(self, now_s: float) -> None:
         """Refuse the pod if a plugin's time is up at ``now_s``: of several the first one's."""

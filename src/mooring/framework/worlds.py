@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mooring.errors import PluginError
 from mooring.framework.cycle import Cycle
 from mooring.framework.verdict import Status, Verdicts
 from mooring.framework.view import NodeView
+from mooring.state.changes import Change
+from mooring.state.pods import PodInfo
 
 if TYPE_CHECKING:
     from mooring.framework.runner import Framework
@@ -27,22 +31,109 @@ def filter_one(framework: Framework, cycle: Cycle, plugin: Any, view: NodeView) 
     return verdicts.checked(plugin.name, len(view))
 
 
-def filter_worlds(framework: Framework, cycle: Cycle, view: NodeView) -> list[tuple[int, Verdicts]]:
+#: Row -> the pods nominated there that the pod must not get in the way of.
+Rivals = Mapping[int, tuple[PodInfo, ...]]
+
+#: What of a node changes with the pods on it.
+_OF_PODS = Change.USAGE | Change.PORTS
+
+
+def rivals_of(cycle: Cycle) -> dict[int, tuple[PodInfo, ...]]:
+    """The other nominated pods of at least the same priority, by row."""
+    nominator, pod = cycle.snapshot.nominator, cycle.pod
+    found: dict[int, tuple[PodInfo, ...]] = {}
+    for name in nominator.node_names():
+        row = cycle.snapshot.nodes.live_row(name)
+        rivals = tuple(
+            rival
+            for rival in nominator.pods_on(name)
+            if rival.priority >= pod.priority and rival.uid != pod.uid
+        )
+        if row >= 0 and rivals:
+            found[row] = rivals
+    return found
+
+
+def filters_that_see_pods(framework: Framework, cycle: Cycle) -> frozenset[str]:
+    """The names of the filters whose answer for a world may depend on which pods are there."""
+    return frozenset(
+        plugin.name
+        for plugin in framework.filters
+        if plugin.name not in cycle.skipped
+        and (not hasattr(plugin, "reads") or plugin.reads & _OF_PODS)
+    )
+
+
+def filter_worlds(
+    framework: Framework, cycle: Cycle, view: NodeView, *, only: Collection[str] | None = None
+) -> list[tuple[int, Verdicts]]:
     """Run all filters on ``view``, in plugin order, each with a state that follows its pods.
 
     Each filter sees only the worlds that every filter before it let pass; the verdicts returned
-    with its number are for those, in order.
+    with its number are for those, in order. ``only`` names the filters to run; None = all.
     """
     results = []
     for number, plugin in enumerate(framework.filters):
         if not len(view):
             break
-        if plugin.name in cycle.skipped:
+        if plugin.name in cycle.skipped or (only is not None and plugin.name not in only):
             continue
         verdicts = _filter_followed(framework, cycle, plugin, view)
         results.append((number, verdicts))
-        view = view.where(verdicts.codes == 0)
+        passed = verdicts.codes == 0
+        if not passed.all():
+            view = view.where(passed)
     return results
+
+
+def filter_with_rivals(
+    framework: Framework,
+    cycle: Cycle,
+    view: NodeView,
+    rivals: Rivals,
+    *,
+    only: Collection[str] | None = None,
+) -> Verdicts:
+    """The first refusal in each world, also if it only comes about when its rivals come, too.
+
+    Where there are rivals, filters run with them, and where all let the pod pass, once more without
+    them: affinity to a pod that may come is not enough.
+
+    Source: framework/runtime/framework.go (RunFilterPluginsWithNominatedPods).
+    """
+    contested = np.isin(view.rows, list(rivals)) if rivals else None
+    if contested is None or not contested.any():
+        return _first_refusals(framework, cycle, view, only)
+    there = np.flatnonzero(contested)
+    part = view.where(there)
+    more = part.plus([rivals[row] for row in part.rows.tolist()])
+    first = _first_refusals(framework, cycle, more, only)
+    codes = np.zeros(len(view), dtype=np.uint16)
+    codes[there] = first.codes
+    left = np.flatnonzero(codes == 0)
+    second = _first_refusals(framework, cycle, view.where(left), only)
+    refused = second.codes != 0
+    codes[left[refused]] = second.codes[refused] + len(first.table)
+    return Verdicts(codes, [*first.table, *second.table])
+
+
+def _first_refusals(
+    framework: Framework, cycle: Cycle, view: NodeView, only: Collection[str] | None
+) -> Verdicts:
+    """What the first filter that refuses says of each world, signed with its name."""
+    codes = np.zeros(len(view), dtype=np.uint16)
+    table: list[Status] = []
+    left: npt.NDArray[np.intp] | None = None
+    for number, verdicts in filter_worlds(framework, cycle, view, only=only):
+        refused = verdicts.codes != 0
+        if not refused.any():
+            continue
+        here = np.arange(len(view), dtype=np.intp) if left is None else left
+        codes[here[refused]] = verdicts.codes[refused] + len(table)
+        name = framework.filters[number].name
+        table += [status.named(name) for status in verdicts.table]
+        left = here[~refused]
+    return Verdicts(codes, table)
 
 
 def _filter_followed(framework: Framework, cycle: Cycle, plugin: Any, view: NodeView) -> Verdicts:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from mooring.client import Client
+from mooring.client.transport import Request
 from mooring.clock import Clock, Rng
 from mooring.errors import PluginError
+from mooring.framework.interface import PATCHED_KINDS
 from mooring.framework.waiting import WaitingPod, WaitingPods
 from mooring.live.binder import bind_pod
+from mooring.live.pre_bindings import PreBindings
 from mooring.state import Cache, PodInfo, Snapshot
+
+#: A read for a plugin may take so long.
+READ_S: Final = 10.0
 
 
 class LiveHandle:
@@ -35,10 +41,13 @@ class LiveHandle:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.waiting = WaitingPods()
+        self.pre_bindings = PreBindings()
         #: Kind -> its known objects, "namespace/name" or "name" -> object.
         self.stores: Mapping[str, Mapping[str, Any]] = {}
         #: Tries parked pods now; the queue's ``activate``, once there is a queue.
         self.on_activate: Callable[[Iterable[str]], None] = lambda _: None
+        #: Whether victims of this pod are being evicted, once there is somebody who evicts.
+        self.on_is_preempting: Callable[[str], bool] = lambda _: False
         self._cache = cache
         self._client = client
         self._clock = clock
@@ -71,6 +80,10 @@ class LiveHandle:
         """Try these pods now, if they wait in the queue."""
         self.on_activate(uids)
 
+    def is_preempting(self, uid: str) -> bool:
+        """Whether pods are being evicted at this moment to make room for this one."""
+        return self.on_is_preempting(uid)
+
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
         """Call ``callback`` once, ``delay_s`` seconds from now, between two attempts."""
         asyncio.get_running_loop().call_later(delay_s, callback)
@@ -83,6 +96,28 @@ class LiveHandle:
             Unreachable: it surely did not happen.
         """
         await bind_pod(self._client, pod.pod, node_name, rng=self._rng, sleep=self._sleep)
+
+    async def read(self, path: str) -> bytes:
+        """What the API server answers to a GET of ``path``.
+
+        Raises:
+            ApiError: it refuses.
+            Unreachable: it does not answer.
+        """
+        return await self._client.read(Request("GET", path, deadline_s=READ_S))
+
+    async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> Any:
+        """Change parts of a volume or a claim, and return it as it is now.
+
+        Raises:
+            ApiError: it is refused.
+            OutcomeUnknown: it may have happened.
+            PluginError: for objects of other kinds.
+        """
+        if kind not in PATCHED_KINDS:
+            raise PluginError("", "patch", f"objects of kind {kind} are not for plugins to change")
+        namespace, _, name = key.rpartition("/")
+        return await self._client.patch(kind, name, patch, namespace=namespace)
 
     async def until(
         self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from mooring.clock import Clock
+from mooring.errors import SchedulerError
 from mooring.framework import Cycle, Framework
-from mooring.framework.verdict import Status
+from mooring.framework.verdict import Code, Status
 from mooring.framework.waiting import WaitingPod
 from mooring.queue import Flight, QueuedPod
 
@@ -40,7 +41,11 @@ class Held:
 
 
 async def wait_on_permit(waiting: WaitingPod, clock: Clock) -> Status | None:
-    """Wait until every plugin that holds the pod back allows it (None), or one refuses it."""
+    """Wait until every plugin that holds the pod back allows it (None), or one refuses it.
+
+    Raises:
+        SchedulerError: its room is wanted for another pod.
+    """
     settled = asyncio.Event()
     waiting.on_settled = lambda _: settled.set()
     while waiting.verdict is None:
@@ -49,4 +54,9 @@ async def wait_on_permit(waiting: WaitingPod, clock: Clock) -> Status | None:
                 await settled.wait()
         except TimeoutError:
             waiting.expire(clock.monotonic_s())
-    return waiting.verdict if isinstance(waiting.verdict, Status) else None
+    verdict = waiting.verdict
+    if not isinstance(verdict, Status):
+        return None
+    if verdict.code is Code.ERROR:
+        raise SchedulerError(f"waiting on permit for pod: {verdict.message}")
+    return verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
-from mooring.framework.verdict import Status
+from mooring.framework.verdict import PostFilterResult, Status
 from mooring.framework.waiting import WaitingPod
 from mooring.queue import Place, QueuedPod
 
@@ -20,6 +20,9 @@ class Observer:
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, found: Placement | Diagnosis) -> None:
         """A decision was made. ``attempt.decision`` may be asked for now, but not later."""
+
+    def preempts(self, entry: QueuedPod, room: PostFilterResult) -> None:
+        """Pods are to leave ``room.node_name``, so that this one can come."""
 
     def waits(self, entry: QueuedPod, node_name: str, waiting: WaitingPod) -> None:
         """Permit holds the pod back."""

@@ -57,6 +57,18 @@ class Reporting:
         """
         return await self._writer.nominate(pod.pod, node_name)
 
+    def preempted(self, victim: PodInfo, preemptor: PodInfo, note: str) -> None:
+        """A pod leaves its node to make room for another one."""
+        recorder = self._recorders[profile_of(preemptor)]
+        recorder.record(
+            victim.pod,
+            type="Normal",
+            reason="Preempted",
+            action="Preempting",
+            note=note,
+            related=preemptor.pod,
+        )
+
     def skipped(self, pod: PodInfo) -> None:
         """The pod is being deleted, so it is not placed."""
         note = f"skip schedule deleting pod: {pod.key}"

@@ -11,7 +11,7 @@ pod come from in ``pod_topology_spread_constraints``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -187,8 +187,8 @@ class PodTopologySpread:
         the count is lower by one all the same; and where an empty selector counts nobody, pods
         added or removed do count.
         """
-        changes = list(_changes(nodes, cycle.pod.metadata.namespace))
-        shifted = [replace(hard, world=_world(hard, nodes, changes)) for hard in state.hard]
+        own = frozenset((cycle.pod.metadata.namespace,))
+        shifted = [replace(hard, world=_world(hard, nodes, own)) for hard in state.hard]
         return replace(state, hard=tuple(shifted))
 
     # -- score ------------------------------------------------------------------------------------
@@ -307,27 +307,14 @@ def _verdicts(hard: Hard, nodes: NodeView) -> npt.NDArray[np.uint16] | None:
     return verdicts[nodes.take(domains.of_row)] if verdicts.any() else None
 
 
-#: The position of a world, the labels of a pod of the namespace, +1 = added or -1 = removed.
-_Change = tuple[int, dict[str, str], int]
-
-
-def _changes(nodes: NodeView, namespace: str) -> Iterator[_Change]:
-    for worlds, sign in ((nodes.removed, -1), (nodes.added, 1)):
-        for position, pods in enumerate(worlds):
-            own = [pod.metadata for pod in pods if pod.metadata.namespace == namespace]
-            yield from ((position, metadata.labels, sign) for metadata in own)
-
-
-def _world(hard: Hard, nodes: NodeView, changes: list[_Change]) -> World:
+def _world(hard: Hard, nodes: NodeView, namespaces: frozenset[str]) -> World:
     """One constraint's counts in each world. A world's changes are all on its one node.
 
     So they concern one domain, and the emptiest of the others is as before.
     """
     domains, counts = hard.domains, hard.counts
-    delta = np.zeros(len(nodes), dtype=np.int64)
-    for position, labels, sign in changes:
-        if hard.constraint.selector.matches(labels):
-            delta[position] += sign
+    selector = hard.constraint.selector
+    delta = nodes.change_of(CounterKey(namespaces, selector, with_terminating=True))
     delta[~nodes.take(domains.eligible_of_row)] = 0
     domain = nodes.take(domains.of_row)
     own = counts[domain] + delta

@@ -2,7 +2,7 @@
 
 ::
 
-    API server ── every revision ──> StoreChecker      S1, S2, S7: what was really done
+    API server ── every revision ──> StoreChecker      S1, S2, S6, S7: what was really done
     plugins ──── every call ───────> Ledger            S8: each Reserve has one end
     scheduler ── every step ───────> SchedulerChecker  S3, S4, L1: what it believes
                  at rest ──────────> rest_problems     L5, L6: nothing is left over
@@ -25,6 +25,7 @@ from mooring.objects.meta import key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.sim.faults import now_s
+from mooring.sim.preemption_checker import Evictions
 from mooring.sim.reference_fit import allocatable_of, overfull
 from mooring.sim.trace import InvariantBroken, Trace, Violation
 
@@ -63,9 +64,14 @@ class Findings:
 
 
 class Decisions:
-    """What the scheduler has decided: UID -> the nodes it ever chose for this pod."""
+    """What the scheduler has decided: UID -> the nodes it ever chose for this pod.
+
+    Attributes:
+        evictions: Who is to leave.
+    """
 
     def __init__(self) -> None:
+        self.evictions = Evictions()
         self._nodes: dict[str, list[str]] = {}
 
     def note(self, uid: str, node_name: str) -> None:
@@ -157,6 +163,8 @@ class StoreChecker:
         old = decode(change.old.encoded(), _POD) if change.old is not None else None
         new = decode(change.new.encoded(), _POD) if change.new is not None else None
         self._note(change, old, new)
+        if self._actor == SCHEDULER and old is not None:
+            self._check_eviction(old, new)
         if new is None or new.status.phase in _FINISHED:
             gone = new if new is not None else old
             assert gone is not None
@@ -170,6 +178,13 @@ class StoreChecker:
             self._findings.broken("S1", told)
         if new.spec.node_name and (before is None or not before.spec.node_name):
             self._on_bound(before, new)
+
+    def _check_eviction(self, old: Pod, new: Pod | None) -> None:
+        was_leaving = old.metadata.deletion_timestamp is not None
+        if was_leaving or (new is not None and new.metadata.deletion_timestamp is None):
+            return
+        if not self._decisions.evictions.has(old.metadata.uid):
+            self._findings.broken("S6", f"{key(old)} was deleted, and makes room for nobody")
 
     def _on_bound(self, before: Pod | None, pod: Pod) -> None:
         uid, node_name = pod.metadata.uid, pod.spec.node_name

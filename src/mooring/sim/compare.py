@@ -250,7 +250,8 @@ class _Comparison:
         return self.rank.get(ours.plugin, last) < first_foreign
 
     def _scores(self, field: str, then: Scores | None, now: Scores | None) -> Iterator[_Found]:
-        if self.only is None and (then is None) != (now is None):
+        # kube-scheduler's recordings leave out what is empty: every score plugin may skip a pod.
+        if self.only is None and bool(then) != bool(now):
             yield field, None, None, _presence(then), _presence(now)
             return
         then, now = then or {}, now or {}

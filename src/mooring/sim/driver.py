@@ -17,18 +17,18 @@ from mooring.framework import (
     Cycle,
     Diagnosis,
     Framework,
-    Placement,
     binding,
 )
 from mooring.framework.post_filter import post_filter
-from mooring.framework.verdict import Status
+from mooring.framework.verdict import Code, PostFilterResult, Status
 from mooring.framework.waiting import WaitingPod
 from mooring.objects import Pod
 from mooring.plugins import IN_TREE
 from mooring.profiles import load_profiles
 from mooring.sim.cluster import Cluster
+from mooring.sim.everywhere import preempting_everywhere
 from mooring.sim.offline import OfflineHandle, run_to_end
-from mooring.sim.outcome import Outcome
+from mooring.sim.outcome import Outcome, renew_nominations
 from mooring.state import PodInfo
 
 #: The plugins built so far: what a recording is compared on with ``--only-plugins own``.
@@ -57,26 +57,32 @@ class Driver(Cluster):
         clock: Clock,
         node_order: Sequence[str] | None = None,
         share_answers: bool = True,
+        preempt_everywhere: bool = False,
     ) -> None:
         """Load the cluster and the plugins.
 
         ``plugins`` are objects or ``module:attribute``; ``clock`` times them (decisions run on a
         virtual clock of their own); ``node_order`` is checked against the order found.
+        ``preempt_everywhere``: as in recordings of kube-scheduler, preemption tries all nodes,
+        whatever its arguments say.
 
         Raises:
             ConfigError: if the configuration, a plugin or ``node_order`` cannot be used.
         """
         super().__init__(objects)
+        config = config or default_configuration()
         self.time = VirtualClock()
         self.handle = OfflineHandle(self.cache, self.time, rng)
         self.next_start_index = 0
+        #: When pods that are bound now start, as the API writes it; None = not yet.
+        self.start_time: str | None = None
         #: Pods that Permit holds back, by UID, and what came of those that it let go.
         self._held: dict[str, tuple[Outcome, WaitingPod]] = {}
         self._settled: list[Outcome] = []
         if node_order is not None:
             self.check_order(node_order)
         self._frameworks = load_profiles(
-            config or default_configuration(),
+            preempting_everywhere(config) if preempt_everywhere else config,
             self.handle,
             clock=clock,
             waiting=self.handle.waiting,
@@ -130,34 +136,19 @@ class Driver(Cluster):
             if gate is not None:
                 return Outcome.gated(cycle.pod, gate)
             found = framework.decide(cycle, attempt)
-            made_room = self._make_room(framework, cycle, found)
+            room = PostFilterResult(None)
+            if isinstance(found, Diagnosis):
+                room = post_filter(framework, cycle, found)
         except PluginError as error:
             return Outcome.failed(cycle.pod, str(error), attempt, nominated="")
         finally:
-            self._advance(attempt)
+            self.next_start_index = attempt.next_start_index(self.next_start_index)
         if isinstance(found, Diagnosis):
-            return Outcome.refused(cycle.pod, found, attempt, nominated=made_room)
+            attempt.preemption = room.record
+            outcome = Outcome.refused(cycle.pod, found, attempt, nominated=room.node_name)
+            outcome.victims = room.victims
+            return outcome
         return Outcome.placed(cycle, framework, found, attempt)
-
-    def _make_room(
-        self, framework: Framework, cycle: Cycle, found: Placement | Diagnosis
-    ) -> str | None:
-        """Run PostFilter for a pod that fits nowhere.
-
-        Returns the node that it is nominated to afterwards: "" = none any more, None = as before.
-        """
-        if isinstance(found, Placement):
-            return None
-        if not found.node_count or not framework.plugins("post_filter"):
-            return ""
-        return post_filter(framework, cycle, found).node_name
-
-    def _advance(self, attempt: Attempt) -> None:
-        """Move the start of the next walk past the nodes that this one looked at.
-
-        So it goes after an error too: else one broken node would be met first for ever.
-        """
-        self.next_start_index = attempt.next_start_index(self.next_start_index)
 
     # -- carrying out ---------------------------------------------------------------------------
 
@@ -165,11 +156,13 @@ class Driver(Cluster):
         """Carry a decision out: assume, Reserve, Permit, bind; returns what came of it.
 
         A pod that Permit holds back counts on its node until its wait is over, and ``settle`` tells
-        what came of it. Pods whose wait is over by now go on here too.
+        what came of it. Pods whose wait is over by now go on here too. The victims of a pod that
+        was made room for are gone at once, and it waits for its next attempt.
         """
-        final = outcome if outcome.node is None else self._carry_out(outcome)
+        final = self._carry_out(outcome) if outcome.node is not None else self._make_way(outcome)
         if self._held:
             self._finish_waits()
+        final.updated = self.handle.take_written()
         return final
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
@@ -199,9 +192,20 @@ class Driver(Cluster):
         settled, self._settled = self._settled, []
         return settled
 
+    def _make_way(self, outcome: Outcome) -> Outcome:
+        """Evict the victims of a pod that got no node; one that Permit holds is turned back."""
+        for victim in outcome.victims:
+            if victim.uid in self._held:
+                self._held[victim.uid][1].preempt("DefaultPreemption", "preempted")
+            else:
+                self.remove("Pod", victim.metadata.namespace, victim.metadata.name)
+        renew_nominations(self.cache.nominator, outcome)
+        return outcome
+
     def _carry_out(self, outcome: Outcome) -> Outcome:
         cycle, framework, node = _parts(outcome)
-        with self.cache.assume(cycle.pod.on_node(node), node) as held:
+        placed = cycle.pod.on_node(node, start_time=self.start_time)
+        with self.cache.assume(placed, node) as held:
             try:
                 answer: Answer = self._reserve_and_permit(outcome)
                 if answer is None:
@@ -269,7 +273,9 @@ class Driver(Cluster):
         answer: Diagnosis | Status | SchedulerError | None
         try:
             verdict = waiting.verdict
-            if isinstance(verdict, Status):
+            if isinstance(verdict, Status) and verdict.code is Code.ERROR:
+                answer = SchedulerError(f"waiting on permit for pod: {verdict.message}")
+            elif isinstance(verdict, Status):
                 answer = binding.refusal(node, verdict)
             else:
                 answer = self._bind(outcome)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from mooring.clock import Rng, VirtualClock
 from mooring.errors import PluginError
 from mooring.framework.waiting import WaitingPod, WaitingPods
+from mooring.sim.offline_volumes import OfflineVolumes
 from mooring.state import Cache, PodInfo, Snapshot
 
 
@@ -26,6 +27,7 @@ class OfflineHandle:
         self._rng = rng
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
+        self._volumes = OfflineVolumes(cache)
         #: The pods that Permit holds back.
         self.waiting = WaitingPods()
 
@@ -53,6 +55,11 @@ class OfflineHandle:
     def activate(self, *uids: str) -> None:
         """There is no queue."""
 
+    def is_preempting(self, uid: str) -> bool:
+        """Victims are gone at once here."""
+        del uid
+        return False
+
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
         """On the virtual clock: when the driver lets time pass."""
         due_s = self._clock.monotonic_s() + delay_s
@@ -69,6 +76,18 @@ class OfflineHandle:
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
         """There is nobody to tell."""
+
+    async def read(self, path: str) -> bytes:
+        """There is nobody to ask."""
+        raise PluginError("", "read", f"there is no API server to ask for {path}")
+
+    async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> Any:
+        """Change a volume or a claim; what a volume controller makes of it happens at once."""
+        return self._volumes.patch(kind, key, patch)
+
+    def take_written(self) -> tuple[Any, ...]:
+        """The volumes and claims that were written since this was asked last."""
+        return self._volumes.take_written()
 
     async def until(
         self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from mooring.decision import ERROR, GATED, SCHEDULED, UNSCHEDULABLE, Decision
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement
 from mooring.framework.attempt import rejection
 from mooring.framework.verdict import Status
-from mooring.state import PodInfo
+from mooring.state import Nominator, PodInfo
 
 #: Result -> reason of the PodScheduled condition; for a gated pod the API server has set its own.
 _CONDITION_REASONS = {UNSCHEDULABLE: "Unschedulable", ERROR: "SchedulerError"}
@@ -32,6 +34,8 @@ class Outcome:
         "node",
         "nominated",
         "result",
+        "updated",
+        "victims",
     )
 
     def __init__(self, info: PodInfo, result: str) -> None:
@@ -40,6 +44,10 @@ class Outcome:
         self.node: str | None = None
         #: Not placed: the node that PostFilter made room on; "" = none, None = as it was before.
         self.nominated: str | None = None
+        #: The pods that have to go so that it fits there.
+        self.victims: tuple[PodInfo, ...] = ()
+        #: Carried out: the volumes and claims that were bound or made on the way.
+        self.updated: tuple[Any, ...] = ()
         self.cycle: Cycle | None = None
         self.framework: Framework | None = None
         self._attempt: Attempt | None = None
@@ -159,8 +167,32 @@ class Outcome:
                 pending_plugins=tuple(sorted(found.pending_plugins)),
                 reason=_CONDITION_REASONS.get(self.result),
                 message=self.message,
+                nominated_node_after=self._nominated_after(),
             )
         decision = self._attempt.decision(self.result, node=self.node, diagnosis=self._diagnosis)
+        decision = replace(decision, nominated_node_after=self._nominated_after())
         if self.result == ERROR:
             return replace(decision, reason=_CONDITION_REASONS[ERROR], message=self._message)
         return decision
+
+    def _nominated_after(self) -> str | None:
+        """Where the pod is nominated to after a failure, "" = nowhere."""
+        if self.result not in _CONDITION_REASONS:
+            return None
+        before = self.info.status.nominated_node_name
+        return before if self.nominated is None else self.nominated
+
+
+def renew_nominations(nominator: Nominator, outcome: Outcome) -> None:
+    """The pod got no node: its nomination is what PostFilter made of it.
+
+    If others leave a node for it, pods of a lower priority are nominated to that node no more.
+    """
+    pod, node_name = outcome.info, outcome.nominated
+    for other in nominator.pods_on(node_name or "") if outcome.victims else ():
+        if other.priority < pod.priority:
+            nominator.remove(other.uid)
+    if node_name:
+        nominator.nominate(pod, node_name)
+    elif node_name is not None:
+        nominator.remove(pod.uid)

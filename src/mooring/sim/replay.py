@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Protocol
@@ -69,12 +69,16 @@ class Followed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One step, and how our decision differs from the recorded one."""
+    """One step, and how our decision differs from the recorded one.
+
+    ``not_compared`` says why the two were not compared; None = they were.
+    """
 
     index: int
     step: Step
     decided: Decision
     differences: list[Difference]
+    not_compared: str | None = None
 
 
 def replay(
@@ -84,6 +88,7 @@ def replay(
     objects: Iterable[Document] = (),
     only: Collection[str] | None = None,
     config: KubeSchedulerConfiguration | None = None,
+    why_not: Callable[[Pod], str | None] = lambda _: None,
 ) -> Iterator[Replayed]:
     """Decide every step again on the recorded state; yields as it goes.
 
@@ -94,6 +99,8 @@ def replay(
         only: Compare what these plugins say; None = everything.
         config: The driver's configuration, whose profiles may weigh the scores of ``only`` each
             in its own way; None = the driver's weights count for all pods.
+        why_not: Tells of a pod, just before it is decided on, why that step is only followed;
+            None = it is compared.
     """
     follower = Follower(driver, objects)
 
@@ -105,8 +112,13 @@ def replay(
 
     for index, step in enumerate(steps):
         pod = convert(step.pod, "Pod")
+        not_compared = why_not(pod)
         outcome = driver.attempt(pod, start_index=step.start_index, explain=True)
         decided = outcome.decision()
+        if not_compared is not None:
+            yield Replayed(index, step, decided, [], not_compared)
+            follower.apply(step)
+            continue
         found = differences(
             index,
             step.decision,

@@ -25,8 +25,9 @@ from mooring.apiserver import ApiServer
 from mooring.apiserver.identity import ADMIN, IDENTITIES
 from mooring.client import Client, InProcessTransport
 from mooring.clock import Rng, seeded_random
-from mooring.objects.meta import key
+from mooring.objects.meta import LabelSelector, ObjectMeta, key
 from mooring.objects.pod import Pod
+from mooring.objects.workloads import PodDisruptionBudget, PodDisruptionBudgetSpec
 from mooring.service import Service, ServiceOptions
 from mooring.sim.checkers import SCHEDULER, Decisions, Findings, StoreChecker
 from mooring.sim.faults import Faults, FaultyNetwork, Fired, now_s
@@ -35,7 +36,7 @@ from mooring.sim.kubelets import Kubelets
 from mooring.sim.ledger import Ledger
 from mooring.sim.loop import LoopClock, VirtualLoop
 from mooring.sim.reference_fit import misfit
-from mooring.sim.scenario_user import PODS, Users
+from mooring.sim.scenario_user import PODS, PROTECTION, Users
 from mooring.sim.scheduler_checker import SchedulerChecker, left_over
 from mooring.sim.trace import Trace
 
@@ -48,6 +49,12 @@ LATE_POD_S: Final = 50.0
 TRIED_S: Final = 345.0
 #: A status that cannot be written, or an event, is given up at last.
 QUIET_S: Final = 60.0
+
+#: Nobody of these may go: there is no controller that would ever allow it.
+PROTECTED: Final = PodDisruptionBudget(
+    metadata=ObjectMeta(name="protected", namespace="default"),
+    spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels=PROTECTION)),
+)
 
 #: What a pod says that says nothing of having no node.
 NOTHING: Final = "nothing"
@@ -89,6 +96,7 @@ class Report:
         digest: Of its trace.
         binds: Pods bound by the scheduler.
         attempts: Decisions.
+        preemptions: How often pods were to leave for another one.
         writes: Of pods and nodes, each of which was checked.
         steps: Rounds of the loop.
         fired: Fault -> how often.
@@ -99,6 +107,7 @@ class Report:
     digest: str
     binds: int
     attempts: int
+    preemptions: int
     writes: int
     steps: int
     fired: Counter[str]
@@ -160,6 +169,7 @@ class _World:
         self._faults = scenario.faults or Faults.drawn(_branch(rng))
         self._findings = Findings(trace)
         decisions = Decisions()
+        self._evictions = decisions.evictions
         self.api = ApiServer(self._clock, _branch(rng))
         self.store = StoreChecker(self.api, self._findings, decisions)
         self._checker = SchedulerChecker(self._findings, decisions)
@@ -220,7 +230,7 @@ class _World:
         return report
 
     async def _prepare(self) -> None:
-        """The nodes, and a class of pods that go first."""
+        """The nodes, a class of pods that go first, and a budget for some of the others."""
         urgent = {
             "apiVersion": "scheduling.k8s.io/v1",
             "kind": "PriorityClass",
@@ -229,6 +239,7 @@ class _World:
         }
         path = "/apis/scheduling.k8s.io/v1/priorityclasses"
         await self._client.write("POST", path, msgspec.json.encode(urgent))
+        await self._client.create(PROTECTED)
         for _ in range(self._scenario.nodes):
             await self._users.add_node()
 
@@ -272,6 +283,7 @@ class _World:
         self._report_all("L3", self._untold())
         self._report_all("L3", self._misled())
         self._report_all("L4", self._untried())
+        self._report_all("L2", self._evictions.left_undone(self.store.pods))
         await asyncio.sleep(QUIET_S)
         self._report_all("L5", left_over(service))
         self._report_all("S8", (f"{uid} is still reserved" for uid in self._ledger.open))
@@ -349,6 +361,7 @@ class _World:
             digest=trace.digest,
             binds=self._checker.binds,
             attempts=self._checker.attempts,
+            preemptions=self._checker.preemptions,
             writes=self.store.writes,
             steps=self._loop.steps,
             fired=self._network.fired,

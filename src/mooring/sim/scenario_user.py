@@ -25,6 +25,8 @@ MERGE: Final = "application/merge-patch+json"
 GATE: Final = "example.com/wait"
 TAINT: Final = {"key": "example.com/kept", "value": "yes", "effect": "NoSchedule"}
 EVERYTHING: Final = {"operator": "Exists"}
+#: The labels of pods that a budget protects.
+PROTECTION: Final = {"tier": "gold"}
 ZONES: Final = ("a", "b", "c")
 
 #: What is done to a cluster, and how often compared with the others.
@@ -200,6 +202,8 @@ class Users:
             spec["schedulerName"] = "somebody-else"
         if rng.random() < 0.3:
             spec["priorityClassName"] = "urgent"
+        if rng.random() < 0.3:
+            metadata["labels"].update(PROTECTION)
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     def _any_pod(self, wanted: Callable[[Pod], bool]) -> Pod:

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
-from mooring.framework.verdict import Status
+from mooring.framework.verdict import PostFilterResult, Status
 from mooring.framework.waiting import WaitingPod
 from mooring.live.observer import Observer
 from mooring.queue import Place, QueuedPod
 from mooring.service import Service
 from mooring.sim.checkers import Decisions, Findings
 from mooring.sim.faults import now_s
+from mooring.sim.preemption_checker import unjust
 from mooring.sim.reference_fit import misfit
 from mooring.state import Cache
 from mooring.state.audit import audit
@@ -26,6 +27,7 @@ class SchedulerChecker(Observer):
         told: UID -> what was last said of a pod that has no node, and when.
         attempts: How many decisions were made.
         binds: How many pods the scheduler says it has bound.
+        preemptions: How often pods were to leave for another one.
     """
 
     def __init__(self, findings: Findings, decisions: Decisions) -> None:
@@ -33,6 +35,7 @@ class SchedulerChecker(Observer):
         self.told: dict[str, tuple[float, str]] = {}
         self.attempted_at_s: dict[str, float] = {}
         self.attempts = 0
+        self.preemptions = 0
         self.binds = 0
         self._findings = findings
         self._trace = findings.trace
@@ -65,6 +68,16 @@ class SchedulerChecker(Observer):
         why = misfit(pod, cache.nodes.node(row), others)
         if why:
             self._findings.broken("S4", f"{entry.pod.key} does not fit {found.node_name}: {why}")
+
+    def preempts(self, entry: QueuedPod, room: PostFilterResult) -> None:
+        """S6, on the state that it was decided on."""
+        self.preemptions += 1
+        victims = ", ".join(victim.key for victim in room.victims)
+        self._trace.add(now_s(), f"preempts {entry.pod.key} {room.node_name} {victims}")
+        for told in unjust(entry.pod, room, self._cache):
+            self._findings.broken("S6", told)
+        for victim in room.victims:
+            self._decisions.evictions.note(victim.uid, entry.uid)
 
     def waits(self, entry: QueuedPod, node_name: str, waiting: WaitingPod) -> None:
         """Into the trace."""
@@ -149,9 +162,10 @@ def misplaced(service: Service) -> Iterator[str]:
 def miscounted(service: Service) -> Iterator[str]:
     """S3: the cache has the pods that the informer has on nodes, and those that are assumed."""
     cache = service.cache
-    placed = set()
+    placed, known = set(), set()
     for name, pod in service.informers["Pod"].objects.items():
         uid, node_name = pod.metadata.uid, pod.spec.node_name
+        known.add(uid)
         if not node_name:
             continue
         placed.add(uid)
@@ -160,8 +174,13 @@ def miscounted(service: Service) -> Iterator[str]:
         if at != node_name:
             yield f"{name} is on {node_name}, and counted on {at}"
     for each in cache.pods:
-        if each.info.uid not in placed and not cache.is_assumed(each.info.uid):
-            yield f"{each.info.key} ({each.info.uid}) is counted, and is no pod any more"
+        uid = each.info.uid
+        is_assumed = cache.is_assumed(uid)
+        if uid not in placed and not is_assumed:
+            yield f"{each.info.key} ({uid}) is counted, and is no pod any more"
+        # One that waits in Permit has been turned back by now, and lets go in its next step.
+        if is_assumed and uid not in known and service.handle.waiting.get(uid) is None:
+            yield f"{each.info.key} ({uid}) is assumed, and is no pod any more"
 
 
 def left_over(service: Service) -> Iterator[str]:
@@ -172,6 +191,7 @@ def left_over(service: Service) -> Iterator[str]:
         "pods in flight": queue.counts()[Place.IN_FLIGHT],
         "assumed pods": service.cache.assumed_count(),
         "bindings": len(service.bindings),
+        "preemptions": len(service.preemptions),
         "pods that wait in Permit": len(list(service.handle.waiting_pods())),
         "conditions to be written": len(service.writer),
         "events to be written": sum(len(each) for each in service.recorders.values()),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mooring.decision import Decision
+from msgspec.structs import replace
+
+from mooring.decision import UNSCHEDULABLE, Decision
 from mooring.objects.decode import to_builtins
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
 EPOCH_S: Final = 1_769_904_000
 BINDING_S: Final = 60
 
+#: The family of recordings of simulations.
+FAMILY: Final = "simulate"
+
+#: What is said of a pod that was bound, and then had to leave.
+PREEMPTED: Final = "preempted by a pod of a higher priority"
+
 
 def simulate(
     pending: Iterable[Pod],
@@ -39,7 +47,8 @@ def simulate(
 ) -> None:
     """Decide every pod once and carry each decision out at once.
 
-    Pods that a Permit plugin holds back count as placed until they are settled, at the end.
+    A pod that others have to make room for is tried once more when they are gone. Pods that a
+    Permit plugin holds back count as placed until they are settled, at the end.
 
     Args:
         pending: In queue order.
@@ -49,18 +58,26 @@ def simulate(
         view: Is told after every pod.
         writer: Gets every step, which costs far more than deciding; None = nothing is kept.
     """
+    bound: set[str] = set()
+    n_bindings = 0
+    driver.start_time = _start_time(n_bindings)
     for pod in pending:
-        start_index = driver.next_start_index
-        outcome = driver.attempt(pod, explain=writer is not None)
-        final = driver.apply(outcome)
-        _count(final, tally)
-        if final.node is not None:
-            fill.add(pod, final.node)
-        if writer is not None:
-            writer.add(_step(pod, start_index, final.decision(), tally.bound))
+        for tried in _attempts(pod, driver, explain=writer is not None):
+            final = tried.final
+            for victim in final.victims:
+                _evict(victim.key, tally, fill, bound)
+            if not final.victims or tried.number > 1:
+                _count(final, tally)
+            if writer is not None:
+                writer.add(_step(tried, driver.start_time))
+            if final.node is not None:
+                fill.add(pod, final.node)
+                bound.add(key(pod))
+                n_bindings += 1
+                driver.start_time = _start_time(n_bindings)
         view.step()
     for final in driver.settle():
-        if final.node is None:
+        if final.node is None and key(final.info.pod) in bound:
             tally.bound -= 1
             _count(final, tally)
             fill.remove(key(final.info.pod))
@@ -76,13 +93,44 @@ def decide_until(pending: Iterable[Pod], driver: Driver, fill: Fill, pod_key: st
     """
     for pod in pending:
         is_it = key(pod) == pod_key
-        outcome = driver.attempt(pod, explain=is_it)
         if is_it:
-            return outcome.decision()
-        final = driver.apply(outcome)
-        if final.node is not None:
-            fill.add(pod, final.node)
+            return driver.attempt(pod, explain=True).decision()
+        for tried in _attempts(pod, driver, explain=False):
+            for victim in tried.final.victims:
+                fill.remove(victim.key)
+            if tried.final.node is not None:
+                fill.add(pod, tried.final.node)
     raise LookupError(pod_key)
+
+
+class _Tried(NamedTuple):
+    """One attempt at a pod, and what came of it."""
+
+    pod: Pod
+    number: int
+    start_index: int
+    final: Outcome
+
+
+def _attempts(pod: Pod, driver: Driver, *, explain: bool) -> Iterator[_Tried]:
+    """Try a pod; once more if its first attempt made others leave."""
+    for number in (1, 2):
+        start_index = driver.next_start_index
+        final = driver.apply(driver.attempt(pod, explain=explain))
+        yield _Tried(pod, number, start_index, final)
+        if not final.victims:
+            return
+        nominated = replace(pod.status, nominated_node_name=final.nominated or "")
+        pod = replace(pod, status=nominated)
+
+
+def _evict(pod_key: str, tally: Tally, fill: Fill, bound: set[str]) -> None:
+    """A pod had to leave; one that was bound before in this simulation is bound no more."""
+    fill.remove(pod_key)
+    if pod_key in bound:
+        bound.remove(pod_key)
+        tally.bound -= 1
+        tally.add(UNSCHEDULABLE, (), PREEMPTED)
 
 
 def recording_header(
@@ -97,7 +145,7 @@ def recording_header(
     return Recording(
         format=FORMAT,
         name=workload.name,
-        family="simulate",
+        family=FAMILY,
         seed=seed,
         upstream=upstream,
         config=config,
@@ -118,9 +166,20 @@ def _count(outcome: Outcome, tally: Tally) -> None:
     tally.add(outcome.result, reasons, "" if reasons else outcome.message)
 
 
-def _step(pod: Pod, start_index: int, decision: Decision, n_bound: int) -> Step:
-    effects = None
-    if decision.node is not None:
-        start = datetime.fromtimestamp(EPOCH_S + n_bound * BINDING_S, UTC)
-        effects = Effects(start_time=start.strftime("%Y-%m-%dT%H:%M:%SZ"))
-    return Step(to_builtins(pod), 1, start_index, decision, effects)
+def _start_time(n_bindings: int) -> str:
+    """When the next pod that is bound starts."""
+    start = datetime.fromtimestamp(EPOCH_S + (n_bindings + 1) * BINDING_S, UTC)
+    return start.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _step(tried: _Tried, start_time: str | None) -> Step:
+    decision, effects = tried.final.decision(), None
+    if tried.final.victims:
+        deleted = tuple(f"pods {victim.key}" for victim in tried.final.victims)
+        nominated = {key(tried.pod): tried.final.nominated or ""}
+        effects = Effects(deleted=deleted, nominated=nominated)
+    elif decision.node is not None:
+        updated = tuple(map(to_builtins, tried.final.updated))
+        effects = Effects(start_time=start_time, updated=updated)
+    pod = to_builtins(tried.pod)
+    return Step(pod, tried.number, tried.start_index, decision, effects)

@@ -10,6 +10,7 @@ from mooring.config import from_document, load
 from mooring.errors import ConfigError
 from mooring.sim.recording import Recording
 from mooring.sim.replay import objects_of
+from mooring.sim.simulate import FAMILY
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
@@ -23,8 +24,11 @@ def make_driver(
     plugins: Sequence[str] = (),
     seed: int = 0,
     node_order: Sequence[str] | None = None,
+    preempt_everywhere: bool = False,
 ) -> Driver:
     """A driver over these objects; ``plugins`` are given as ``module:attribute``.
+
+    ``preempt_everywhere``: see ``Driver``.
 
     Raises:
         ConfigError: a plugin cannot be loaded, or the configuration cannot be used.
@@ -38,6 +42,7 @@ def make_driver(
         rng=seeded_random(seed),
         clock=SystemClock(),
         node_order=node_order,
+        preempt_everywhere=preempt_everywhere,
     )
 
 
@@ -59,6 +64,8 @@ def driver_of(
         config=config,
         seed=header.seed,
         node_order=header.node_order,
+        # A simulation's preemption has looked at as many nodes as its configuration says.
+        preempt_everywhere=header.family != FAMILY,
     )
 
 

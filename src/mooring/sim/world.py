@@ -1,4 +1,4 @@
-"""A whole cluster in one process: an embedded API server, its scheduler, and kubelets if wanted.
+"""A whole cluster in one process: an embedded API server, its scheduler, and who works beside it.
 
 ``mooring start`` and the lessons of ``mooring learn`` run one on the machine's clock, tests on a
 virtual one. What goes over the network elsewhere is a function call here.
@@ -18,6 +18,7 @@ from mooring.queue import Place
 from mooring.service import Service, ServiceOptions
 from mooring.sim.kubelets import Kubelets
 from mooring.sim.seeding import Seed, Seeder, in_order
+from mooring.sim.volume_actor import VolumeActor
 
 if TYPE_CHECKING:
     from mooring.clock import Clock, Rng
@@ -48,6 +49,7 @@ class World:
         rng: For everything.
         options: The scheduler's.
         with_kubelets: Whether bound pods become Running.
+        with_volumes: Whether claims get their volumes.
         instant_deletion: Whether bound pods that are deleted go at once.
         sleep: Waits; on a virtual loop asyncio's own does.
     """
@@ -60,6 +62,7 @@ class World:
         rng: Rng,
         options: ServiceOptions | None = None,
         with_kubelets: bool = False,
+        with_volumes: bool = False,
         instant_deletion: bool = False,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -78,17 +81,21 @@ class World:
         self._rng = rng
         self._sleep = sleep
         self._with_kubelets = with_kubelets
+        self._with_volumes = with_volumes
 
     def _client(self, headers: dict[str, str], rng: Rng) -> Client:
         return Client(InProcessTransport(self.api.handle, headers=headers), rng=rng)
 
     async def run(self) -> None:
-        """Run scheduler and kubelets until the scheduler is stopped, or all is cancelled."""
+        """Run scheduler and company until the scheduler is stopped, or all is cancelled."""
         async with asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(self._tick())]
             if self._with_kubelets:
                 kubelets = Kubelets(self.client, clock=self._clock, rng=self._rng)
                 beside.append(tasks.create_task(kubelets.run()))
+            if self._with_volumes:
+                volumes = VolumeActor(self.client, clock=self._clock, rng=self._rng)
+                beside.append(tasks.create_task(volumes.run()))
             await self.service.run()
             for task in beside:
                 task.cancel()

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import Counter
 
 from mooring.objects.quantity import wrap_int64
+from mooring.state.audit_storage import audit_storage
+from mooring.state.audit_terms import audit_terms
 from mooring.state.cache import Cache
 from mooring.state.counters import CounterKey, kind_of_pod
 from mooring.state.labels import MISSING
 from mooring.state.nodes import NodeTable, node_allocatable
 from mooring.state.order import zone_key
-from mooring.state.pods import PlacedPod, PodInfo
+from mooring.state.pods import FIXED_RESOURCES, PlacedPod, PodInfo, PodTable
 
 
 def audit(cache: Cache) -> list[str]:
@@ -33,6 +35,8 @@ def audit(cache: Cache) -> list[str]:
     problems += _audit_images(nodes)
     problems += _audit_pods(cache, on_row)
     problems += _audit_counters(cache)
+    problems += audit_storage(cache.storage, nodes, cache.pods)
+    problems += audit_terms(cache)
     return problems
 
 
@@ -124,13 +128,26 @@ def _audit_pods(cache: Cache, on_row: dict[int, list[PlacedPod]]) -> list[str]:
         if {pod.info.uid for pod in cache.pods.on_row(row)} != {pod.info.uid for pod in placed}:
             problems.append(f"row {row}: the index by row does not list the pods of this row")
         for pod in placed:
-            columns = (int(cache.pods.node_row[pod.slot]), int(cache.pods.priority[pod.slot]))
-            if columns != (row, pod.info.priority):
-                problems.append(f"pod {pod.info.key}: columns {columns} are not its row, priority")
+            columns, expected = _columns_of(cache.pods, pod), _expected_of(pod, row)
+            if columns != expected:
+                told = f"pod {pod.info.key}: columns {columns} are not its row, priority, start"
+                problems.append(f"{told} and usage {expected}")
     used = int((cache.pods.node_row >= 0).sum())
     if used != len(cache.pods):
         problems.append(f"{used} pod slots are in use for {len(cache.pods)} pods")
     return problems
+
+
+def _columns_of(pods: PodTable, pod: PlacedPod) -> tuple[int, ...]:
+    """What the pod table's columns have of a pod."""
+    columns = pods.node_row, pods.priority, pods.start_s, *pods.usage
+    return tuple(int(column[pod.slot]) for column in columns)
+
+
+def _expected_of(pod: PlacedPod, row: int) -> tuple[int, ...]:
+    info = pod.info
+    usage = (wrap_int64(info.usage.get(name, 0)) for name in FIXED_RESOURCES)
+    return row, info.priority, info.start_s, *usage
 
 
 def _audit_counters(cache: Cache) -> list[str]:

@@ -22,6 +22,7 @@ from mooring.objects import Node, Pod
 from mooring.objects.meta import key
 from mooring.state.budgets import Budgets
 from mooring.state.counters import PodCounters
+from mooring.state.device_classes import DeviceClasses
 from mooring.state.namespaces import Namespaces
 from mooring.state.nodes import NodeTable
 from mooring.state.nominator import Nominator
@@ -29,6 +30,7 @@ from mooring.state.pods import PodInfo, PodTable
 from mooring.state.sharing import SharedParts
 from mooring.state.snapshot import Snapshot
 from mooring.state.storage import STORAGE_KINDS, Storage
+from mooring.state.terms import PodTermTable
 from mooring.state.workloads import WORKLOAD_KINDS, Workloads
 
 #: Phases after which a pod uses nothing; upstream's informer never shows such pods.
@@ -93,13 +95,16 @@ class Cache:
         self.nodes = NodeTable()
         self.pods = PodTable()
         self.counters = PodCounters(self.pods, self.nodes.capacity)
+        self.terms = PodTermTable(self.nodes.capacity)
+        self.device_classes = DeviceClasses()
         self.namespaces = Namespaces()
         self.workloads = Workloads()
-        self.storage = Storage()
+        self.storage = Storage(self.nodes)
         self.budgets = Budgets()
         self.nominator = Nominator()
         #: Kind -> who keeps its objects, of the kinds that are neither pods nor nodes.
         self._keepers: dict[str, Keeper] = {
+            "DeviceClass": self.device_classes,
             "Namespace": self.namespaces,
             "PodDisruptionBudget": self.budgets,
             **dict.fromkeys(WORKLOAD_KINDS, self.workloads),
@@ -115,6 +120,8 @@ class Cache:
             nodes=self.nodes,
             pods=self.pods,
             counters=self.counters,
+            terms=self.terms,
+            device_classes=self.device_classes,
             namespaces=self.namespaces,
             workloads=self.workloads,
             storage=self.storage,
@@ -144,8 +151,12 @@ class Cache:
 
     def put_node(self, node: Node) -> None:
         """A node was added or changed."""
+        is_new = self.nodes.live_row(node.metadata.name) < 0
         self.nodes.put(node)
+        if is_new:
+            self.storage.renew_row(node.metadata.name)
         self.counters.grow(self.nodes.capacity)
+        self.terms.grow(self.nodes.capacity)
 
     def remove_node(self, name: str) -> None:
         """A node was deleted; pods still on it keep counting until their own events come.
@@ -220,6 +231,8 @@ class Cache:
             if at == info.node_name and placed.info.computed() == info.computed():
                 # Most news of a pod is about its status: the columns stay as they are.
                 self.counters.renew(placed, info)
+                self.terms.renew(placed, info)
+                self.storage.use.renew(placed, info)
                 self.pods.renew(placed, info)
                 self._assumed.pop(info.uid, None)
                 self.nominator.remove(info.uid)
@@ -255,12 +268,17 @@ class Cache:
         self.pods.add(placed)
         self.counters.grow(self.nodes.capacity)
         self.counters.add(placed)
+        self.terms.grow(self.nodes.capacity)
+        self.terms.add(placed)
+        self.storage.use.add(placed)
         self._uid_of[info.key] = info.uid
 
     def _displace(self, uid: str) -> None:
         placed = self.pods.get(uid)
         assert placed is not None
         self.counters.remove(placed)
+        self.terms.remove(placed)
+        self.storage.use.remove(placed)
         self.pods.remove(uid)
         self.nodes.displace(placed)
         self._assumed.pop(uid, None)

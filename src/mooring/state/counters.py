@@ -52,6 +52,15 @@ class CounterKey(NamedTuple):
     selector: Selector
     with_terminating: bool
 
+    def counts(self, pod: PodInfo) -> bool:
+        """Whether a pod is counted."""
+        metadata = pod.metadata
+        if metadata.deletion_timestamp is not None and not self.with_terminating:
+            return False
+        if self.namespaces is not None and metadata.namespace not in self.namespaces:
+            return False
+        return self.selector.matches(metadata.labels)
+
 
 class PodKind(NamedTuple):
     """What a counter reads of a pod."""
@@ -169,6 +178,34 @@ class PodCounters:
     def items(self) -> list[tuple[CounterKey, Counts]]:
         """The counters that exist, for the audit."""
         return [(key, counter.counts) for key, counter in self._counters.items()]
+
+    def kinds_at(self, slots: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
+        """The ids of the kinds of the pods in these slots of the pod table, int32 of their shape.
+
+        Pods of one kind are in one namespace and have the same labels.
+        """
+        return self._kind_of_slot[slots]
+
+    def kind(self, index: int) -> PodKind:
+        """The kind that has this id."""
+        return self._kinds.value(index)
+
+    def kinds(self) -> Iterator[tuple[int, PodKind]]:
+        """Every kind of pods with its id."""
+        for of_namespace in self._kinds_in.values():
+            yield from ((index, self._kinds.value(index)) for index in of_namespace)
+
+    def weighed(self, weights: Mapping[int, int]) -> npt.NDArray[np.int64]:
+        """The sum of what the pods on each row weigh, int64 shape (capacity,).
+
+        ``weights`` are by id of a kind, others weigh nothing. Complexity: O(pods).
+        """
+        of_kind = np.zeros(len(self._kinds) + 1, dtype=np.int64)  # the last: slots without a pod
+        of_kind[list(weights)] = list(weights.values())
+        slots = np.flatnonzero(of_kind[self._kind_of_slot])
+        sums = np.zeros(self._capacity, dtype=np.int64)
+        np.add.at(sums, self._pods.node_row[slots], of_kind[self._kind_of_slot[slots]])
+        return sums
 
     def kind_of(self, placed: PlacedPod) -> PodKind:
         """What a pod counts as, for the audit."""

@@ -30,12 +30,11 @@ from mooring.state.images import ImageTable
 from mooring.state.interner import Interner
 from mooring.state.labels import LabelColumn, LabelColumns
 from mooring.state.order import VisitOrder, zone_key
-from mooring.state.pods import PlacedPod, PodInfo
+from mooring.state.pods import FIXED_RESOURCES, PlacedPod, PodInfo
 from mooring.state.ports import PortTable
 
 #: Resource ids that never change; every other resource gets the next free one.
 CPU, MEMORY, EPHEMERAL_STORAGE = 0, 1, 2
-FIXED_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 #: Plain ints: flags are slow to combine, and these are written for every pod.
 _USAGE = int(Change.USAGE)
@@ -343,6 +342,7 @@ def _differences(before: Node | None, after: Node) -> int:
     if (
         before.metadata.annotations != after.metadata.annotations
         or before.status.conditions != after.status.conditions
+        or before.status.declared_features != after.status.declared_features
     ):
         kinds |= Change.OTHER
     return kinds

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from array import array
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,7 @@ from msgspec.structs import replace
 from mooring.errors import InvariantViolation
 from mooring.objects.meta import ObjectMeta
 from mooring.objects.pod import Pod, PodSpec, PodStatus
+from mooring.objects.quantity import wrap_int64
 from mooring.objects.requests import (
     NON_MISSING,
     host_ports,
@@ -23,6 +26,12 @@ from mooring.state.ports import HostPort
 
 #: Requests as a plugin reads them: resource name -> amount; cpu in millicores, the rest in units.
 Amounts = dict[str, int]
+
+#: The resources whose amounts the pod table has as columns; their numbers in the node table, too.
+FIXED_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
+
+#: When a pod that has not started will have: later than any other.
+NOT_STARTED: Final = 2**62
 
 #: requests, usage, requests with defaults, nonzero usage, host ports of a PodInfo.
 Computed = tuple[Amounts, Amounts, Amounts, tuple[int, int], tuple[HostPort, ...]]
@@ -69,8 +78,8 @@ class PodInfo:
     def __repr__(self) -> str:
         return f"PodInfo({self.key}, uid={self.uid!r}, node={self.node_name!r})"
 
-    def on_node(self, node_name: str) -> PodInfo:
-        """The same pod, bound to ``node_name`` and no longer nominated.
+    def on_node(self, node_name: str, *, start_time: str | None = None) -> PodInfo:
+        """The same pod, bound to ``node_name`` and no longer nominated; started, if that is said.
 
         What was computed of it stays: nothing of that depends on where the pod is.
         """
@@ -79,7 +88,11 @@ class PodInfo:
             replace(
                 pod,
                 spec=replace(pod.spec, node_name=node_name),
-                status=replace(pod.status, nominated_node_name=""),
+                status=replace(
+                    pod.status,
+                    nominated_node_name="",
+                    start_time=start_time or pod.status.start_time,
+                ),
             )
         )
         twin._requests, twin._usage = self._requests, self._usage
@@ -123,6 +136,18 @@ class PodInfo:
     def priority(self) -> int:
         """``spec.priority``, 0 if it has none."""
         return self.pod.spec.priority or 0
+
+    @property
+    def start_s(self) -> int:
+        """``status.startTime`` as seconds since 1970; NOT_STARTED if it has none."""
+        text = self.pod.status.start_time
+        if not text:
+            return NOT_STARTED
+        try:
+            started = datetime.fromisoformat(text)
+        except ValueError:
+            return NOT_STARTED  # no API server writes such a time
+        return int(started.timestamp() // 1) if started.tzinfo is not None else NOT_STARTED
 
     @property
     def requests(self) -> Amounts:
@@ -197,30 +222,50 @@ class PlacedPod:
     changes, so the same is taken away again, whatever became of the pod or its node in between.
     """
 
-    __slots__ = ("info", "row", "slot")
+    __slots__ = ("info", "place", "row", "slot")
 
     def __init__(self, info: PodInfo, row: int) -> None:
         self.info = info
         self.row = row
         #: The row of this pod in the PodTable; -1 until it is there.
         self.slot = -1
+        #: Its place among the pods on its row.
+        self.place = -1
 
 
 class PodTable:
     """One slot per pod on a node, assumed pods included; slots are reused.
 
-    Columns, shape (capacity,): ``node_row`` int32 (-1 = free slot), ``priority`` int32.
+    Columns, shape (capacity,): ``node_row`` int32 (-1 = free slot), ``priority`` int32, ``start_s``
+    int64 (seconds since 1970, or NOT_STARTED); and ``usage`` int64 shape (3, capacity), a line for
+    each of FIXED_RESOURCES.
+
+    The pods of a row are in kube-scheduler's order, on which a preemption's victims may depend: the
+    last one takes the place of one that goes, and a pod that changes goes and comes again.
     """
 
-    __slots__ = ("_by_uid", "_free", "_on_row", "_placed", "node_row", "priority")
+    __slots__ = (
+        "_by_uid",
+        "_free",
+        "_on_row",
+        "_placed",
+        "_slots_on_row",
+        "node_row",
+        "priority",
+        "start_s",
+        "usage",
+    )
 
     def __init__(self, capacity: int = 1024) -> None:
         self.node_row: npt.NDArray[np.int32] = np.full(capacity, -1, dtype=np.int32)
         self.priority: npt.NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        self.start_s: npt.NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
+        self.usage: npt.NDArray[np.int64] = np.zeros((3, capacity), dtype=np.int64)
         self._by_uid: dict[str, PlacedPod] = {}
         self._placed: list[PlacedPod | None] = []
         self._free: list[int] = []
-        self._on_row: dict[int, dict[str, PlacedPod]] = {}
+        self._on_row: dict[int, list[PlacedPod]] = {}
+        self._slots_on_row: dict[int, array[int]] = {}
 
     def __len__(self) -> int:
         return len(self._by_uid)
@@ -232,9 +277,27 @@ class PodTable:
         """The pod with this UID, if it is on a node."""
         return self._by_uid.get(uid)
 
-    def on_row(self, row: int) -> list[PlacedPod]:
-        """The pods on ``row``, in order of arrival."""
-        return list(self._on_row.get(row, {}).values())
+    def at(self, slot: int) -> PodInfo:
+        """The pod in a slot that is in use."""
+        placed = self._placed[slot]
+        assert placed is not None
+        return placed.info
+
+    def on_row(self, row: int) -> Sequence[PlacedPod]:
+        """The pods on ``row``, in kube-scheduler's order. Shared: read, do not change."""
+        return self._on_row.get(row, [])
+
+    def slots_on(
+        self, rows: npt.NDArray[np.intp]
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """The slots of the pods on these rows, one row after another, and how many each has.
+
+        Complexity: O(rows + pods on them), in columns.
+        """
+        nobody: array[int] = array("i")
+        found = [self._slots_on_row.get(row, nobody) for row in rows.tolist()]
+        slots = np.frombuffer(b"".join(found), dtype=np.int32)
+        return slots.astype(np.intp), np.fromiter(map(len, found), np.intp, count=len(found))
 
     def add(self, placed: PlacedPod) -> None:
         """Take a pod in.
@@ -253,14 +316,16 @@ class PodTable:
             self._placed.append(placed)
             self._grow_to(placed.slot + 1)
         self._by_uid[uid] = placed
-        self._on_row.setdefault(placed.row, {})[uid] = placed
+        self._append(placed)
         self.node_row[placed.slot] = placed.row
-        self.priority[placed.slot] = placed.info.priority
+        self._write(placed.slot, placed.info)
 
     def renew(self, placed: PlacedPod, info: PodInfo) -> None:
         """A newer version of a pod that counts for the same on its row."""
         placed.info = info
-        self.priority[placed.slot] = info.priority
+        self._take_out(placed)
+        self._append(placed)
+        self._write(placed.slot, info)
 
     def remove(self, uid: str) -> PlacedPod:
         """Let a pod go, and return it.
@@ -271,22 +336,46 @@ class PodTable:
         placed = self._by_uid.pop(uid, None)
         if placed is None:
             raise InvariantViolation(f"pod with UID {uid} is not placed")
-        on_row = self._on_row[placed.row]
-        del on_row[uid]
-        if not on_row:
-            del self._on_row[placed.row]
+        self._take_out(placed)
         self._placed[placed.slot] = None
         self._free.append(placed.slot)
         self.node_row[placed.slot] = -1
         self.priority[placed.slot] = 0
         return placed
 
+    def _append(self, placed: PlacedPod) -> None:
+        on_row = self._on_row.setdefault(placed.row, [])
+        placed.place = len(on_row)
+        on_row.append(placed)
+        self._slots_on_row.setdefault(placed.row, array("i")).append(placed.slot)
+
+    def _take_out(self, placed: PlacedPod) -> None:
+        on_row, slots = self._on_row[placed.row], self._slots_on_row[placed.row]
+        last = on_row.pop()
+        slots.pop()
+        if last is not placed:
+            on_row[placed.place], slots[placed.place] = last, last.slot
+            last.place = placed.place
+        if not on_row:
+            del self._on_row[placed.row], self._slots_on_row[placed.row]
+
+    def _write(self, slot: int, info: PodInfo) -> None:
+        self.priority[slot] = info.priority
+        self.start_s[slot] = info.start_s
+        usage = info.usage
+        for line, resource in enumerate(FIXED_RESOURCES):
+            self.usage[line, slot] = wrap_int64(usage.get(resource, 0))
+
     def _grow_to(self, length: int) -> None:
-        if length <= len(self.node_row):
+        old = len(self.node_row)
+        if length <= old:
             return
-        capacity = max(length, 2 * len(self.node_row))
+        capacity = max(length, 2 * old)
         node_row = np.full(capacity, -1, dtype=np.int32)
         priority = np.zeros(capacity, dtype=np.int32)
-        node_row[: len(self.node_row)] = self.node_row
-        priority[: len(self.priority)] = self.priority
+        start_s = np.zeros(capacity, dtype=np.int64)
+        usage = np.zeros((len(FIXED_RESOURCES), capacity), dtype=np.int64)
+        node_row[:old], priority[:old] = self.node_row, self.priority
+        start_s[:old], usage[:, :old] = self.start_s, self.usage
         self.node_row, self.priority = node_row, priority
+        self.start_s, self.usage = start_s, usage

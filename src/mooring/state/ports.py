@@ -53,13 +53,25 @@ class PortTable:
             if not by_row:
                 del self._holders[protocol, port]
 
-    def rows_in_conflict(self, wanted: Iterable[HostPort]) -> dict[int, None]:
-        """The rows on which some pod holds a port that conflicts with one of ``wanted``."""
-        rows: dict[int, None] = {}
+    def rows_in_conflict(self, wanted: Iterable[HostPort]) -> dict[int, int]:
+        """Row -> how many holders of ports there conflict with some of ``wanted``; never 0."""
+        return {row: sum(held.values()) for row, held in self.held_in_conflict(wanted).items()}
+
+    def held_in_conflict(self, wanted: Iterable[HostPort]) -> dict[int, dict[HostPort, int]]:
+        """Row -> the ports held there that conflict with some of ``wanted``, and by how many."""
+        addresses: dict[tuple[str, int], set[str]] = {}
         for address, protocol, port in wanted:
+            addresses.setdefault((protocol, port), set()).add(address)
+        rows: dict[int, dict[HostPort, int]] = {}
+        for (protocol, port), of_port in addresses.items():
             for row, held in self._holders.get((protocol, port), {}).items():
-                if address == ANY_ADDRESS or address in held or ANY_ADDRESS in held:
-                    rows[row] = None
+                found = {
+                    (address, protocol, port): holders
+                    for address, holders in held.items()
+                    if ANY_ADDRESS in of_port or address == ANY_ADDRESS or address in of_port
+                }
+                if found:
+                    rows.setdefault(row, {}).update(found)
         return rows
 
     def items(self) -> Iterator[tuple[int, HostPort, int]]:

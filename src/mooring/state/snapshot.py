@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 from mooring.state.budgets import Budgets
 from mooring.state.counters import PodCounters
+from mooring.state.device_classes import DeviceClasses
 from mooring.state.namespaces import Namespaces
 from mooring.state.nodes import NodeTable
 from mooring.state.nominator import Nominator
 from mooring.state.pods import PodTable
 from mooring.state.storage import Storage
+from mooring.state.terms import PodTermTable
 from mooring.state.workloads import Workloads
 
 
@@ -29,6 +31,8 @@ class Snapshot:
     nodes: NodeTable
     pods: PodTable
     counters: PodCounters
+    terms: PodTermTable
+    device_classes: DeviceClasses
     namespaces: Namespaces
     workloads: Workloads
     storage: Storage

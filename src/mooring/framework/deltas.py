@@ -1,0 +1,226 @@
+"""Which pods are more or fewer in each of m worlds, and sums over them.
+
+A preemption asks about the same worlds again and again, each time with one pod more put back. So
+the pods that may leave are kept as a matrix, a line per world, and what filters sum up over those
+that have left (a resource, a number of pods, how many match a selector) is read off each pod once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.objects.quantity import wrap_int64
+from mooring.state.counters import CounterKey
+from mooring.state.pods import FIXED_RESOURCES, PodInfo
+from mooring.state.ports import HostPort
+from mooring.state.snapshot import Snapshot
+
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+Bools = npt.NDArray[np.bool_]
+
+#: The pods that are added to or removed from each of m worlds.
+PodsPerWorld = Sequence[tuple[PodInfo, ...]]
+
+#: How much a pod counts for in a sum.
+Amount = Callable[[PodInfo], int]
+
+#: Keys of sums that the pod table has as columns: a resource, and the number of pods.
+USAGE, COUNT = "usage", "count"
+
+
+class Lineup:
+    """The pods that may leave each of m worlds, in an order of the caller's; at first all have.
+
+    ``slots``, intp shape (m, k), are places in the pod table, -1 where a world has fewer pods;
+    ``gone``, bool of the same shape, says who has left.
+    """
+
+    def __init__(self, snapshot: Snapshot, slots: Rows) -> None:
+        self.slots = slots
+        self.is_pod: Bools = slots >= 0
+        self.gone = self.is_pod.copy()
+        self.snapshot = snapshot
+        self._pods = snapshot.pods
+        self._sums: dict[Hashable, tuple[Ints, Ints]] = {}
+        self._ports: dict[tuple[HostPort, ...], _PortsHeld] = {}
+
+    def put_back(self, worlds: Rows, rank: int) -> None:
+        """The pods at place ``rank`` of these worlds have come back."""
+        self._move(worlds, rank, gone=False)
+
+    def take_away(self, worlds: Rows, rank: int) -> None:
+        """The pods at place ``rank`` of these worlds have left again."""
+        self._move(worlds, rank, gone=True)
+
+    def pods_gone(self, world: int) -> tuple[PodInfo, ...]:
+        """Who has left a world, in order."""
+        return tuple(self._pods.at(slot) for slot in self.slots[world, self.gone[world]].tolist())
+
+    def sums(self, amount: Amount, key: Hashable) -> Ints:
+        """The sum of ``amount`` over the pods that have left, shape (m,).
+
+        ``key`` stands for ``amount``: under one key a pod has one amount. Complexity: a call per
+        pod the first time (of a kind of pods for a CounterKey), then none.
+        """
+        known = self._sums.get(key)
+        if known is None:
+            amounts = self._amounts(amount, key)
+            totals: Ints = (amounts * self.gone).sum(axis=1)
+            known = self._sums[key] = amounts, totals
+        return known[1]
+
+    def has_port_conflict(self, wanted: tuple[HostPort, ...], worlds: Rows, rows: Rows) -> Bools:
+        """In which of these worlds, on these rows, a port that conflicts with a wanted one is held.
+
+        As upstream, whoever leaves frees its ports, also one that another pod of the node holds.
+        """
+        known = self._ports.get(wanted)
+        if known is None:
+            known = self._ports[wanted] = _PortsHeld(self, wanted)
+        known.learn(worlds, rows)
+        return known.is_held[worlds]
+
+    def _amounts(self, amount: Amount, key: Hashable) -> Ints:
+        if key == COUNT:
+            return self.is_pod.astype(np.int64)
+        if isinstance(key, tuple) and key[0] == USAGE and key[1] in FIXED_RESOURCES:
+            column = self._pods.usage[FIXED_RESOURCES.index(key[1])]
+            return np.where(self.is_pod, column[self.slots], 0)
+        found = np.zeros(self.slots.shape, dtype=np.int64)
+        at, slots = self._pods.at, self.slots[self.is_pod]
+        if isinstance(key, CounterKey):
+            # Pods of one kind are counted alike: one of each is asked about.
+            _, first, kind = np.unique(
+                self.snapshot.counters.kinds_at(slots), return_index=True, return_inverse=True
+            )
+            of_kind = [amount(at(slot)) for slot in slots[first].tolist()]
+            found[self.is_pod] = np.array(of_kind, dtype=np.int64)[kind]
+        else:
+            found[self.is_pod] = [wrap_int64(amount(at(slot))) for slot in slots.tolist()]
+        return found
+
+    def _move(self, worlds: Rows, rank: int, *, gone: bool) -> None:
+        self.gone[worlds, rank] = gone
+        for amounts, totals in self._sums.values():
+            if gone:
+                totals[worlds] += amounts[worlds, rank]
+            else:
+                totals[worlds] -= amounts[worlds, rank]
+        for ports in self._ports.values():
+            ports.move(worlds, rank, gone=gone)
+
+
+class _PortsHeld:
+    """The host ports in conflict with wanted ones that are held in each world of a line-up.
+
+    A set per world, as upstream's: the last one to come or go decides whether a port is held.
+    """
+
+    def __init__(self, lineup: Lineup, wanted: tuple[HostPort, ...]) -> None:
+        snapshot = lineup.snapshot
+        self.is_held: Bools = np.zeros(len(lineup.slots), dtype=np.bool_)
+        self._lineup = lineup
+        self._wanted = wanted
+        self._on_row = snapshot.nodes.ports.held_in_conflict(wanted)
+        self._is_known = np.zeros(len(lineup.slots), dtype=np.bool_)
+        #: World -> the ports held there; those without any conflict at all are left out.
+        self._held: dict[int, set[HostPort]] = {}
+        #: Those who hold such a port: which ones.
+        self._of_pod: dict[tuple[int, int], frozenset[HostPort]] = {}
+
+    def learn(self, worlds: Rows, rows: Rows) -> None:
+        """Look at worlds that are asked about for the first time."""
+        new = ~self._is_known[worlds]
+        if not new.any():
+            return
+        self._is_known[worlds[new]] = True
+        for world, row in zip(worlds[new].tolist(), rows[new].tolist(), strict=True):
+            on_row = self._on_row.get(row)
+            if on_row:
+                self._held[world] = self._held_in(world, set(on_row))
+                self.is_held[world] = bool(self._held[world])
+
+    def move(self, worlds: Rows, rank: int, *, gone: bool) -> None:
+        """Pods have left, or come back."""
+        if not self._of_pod:
+            return
+        for world in worlds.tolist():
+            ports = self._of_pod.get((world, rank))
+            if ports is not None:
+                held = self._held[world]
+                self._held[world] = held - ports if gone else held | ports
+                self.is_held[world] = bool(self._held[world])
+
+    def _held_in(self, world: int, held: set[HostPort]) -> set[HostPort]:
+        """What is held in a world if all had left it and some came back."""
+        lineup, freed, back = self._lineup, set[HostPort](), set[HostPort]()
+        for rank in np.flatnonzero(lineup.is_pod[world]).tolist():
+            pod = lineup.snapshot.pods.at(int(lineup.slots[world, rank]))
+            ports = held.intersection(pod.host_ports)
+            if ports:
+                self._of_pod[world, rank] = frozenset(ports)
+                freed |= ports
+                back |= set() if lineup.gone[world, rank] else ports
+        return held - freed | back
+
+
+class Leaving(Sequence[tuple[PodInfo, ...]]):
+    """Those of a line-up that have left some of its worlds, as a view's ``removed``."""
+
+    __slots__ = ("_lineup", "_worlds")
+
+    def __init__(self, lineup: Lineup, worlds: Rows) -> None:
+        self._lineup = lineup
+        self._worlds = worlds
+
+    def __len__(self) -> int:
+        return len(self._worlds)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[PodInfo, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[PodInfo, ...]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[PodInfo, ...] | list[tuple[PodInfo, ...]]:
+        """The pods that have left one world."""
+        if isinstance(index, slice):
+            return [self._lineup.pods_gone(world) for world in self._worlds[index].tolist()]
+        return self._lineup.pods_gone(int(self._worlds[index]))
+
+    def __iter__(self) -> Iterator[tuple[PodInfo, ...]]:
+        return (self._lineup.pods_gone(world) for world in self._worlds.tolist())
+
+    def pick(self, positions: Rows) -> Leaving:
+        """Only some of the worlds."""
+        return Leaving(self._lineup, self._worlds[positions])
+
+    def has_port_conflict(self, wanted: tuple[HostPort, ...], rows: Rows) -> Bools:
+        """See ``Lineup.has_port_conflict``; shape (m,)."""
+        return self._lineup.has_port_conflict(wanted, self._worlds, rows)
+
+    def sums(self, amount: Amount, key: Hashable) -> Ints:
+        """See ``Lineup.sums``; shape (m,)."""
+        return self._lineup.sums(amount, key)[self._worlds]
+
+
+def pick(pods: PodsPerWorld | None, positions: Rows) -> PodsPerWorld | None:
+    """Those of the chosen worlds; None stays None."""
+    if pods is None:
+        return None
+    if isinstance(pods, Leaving):
+        return pods.pick(positions)
+    return [pods[at] for at in positions.tolist()]
+
+
+def sums(pods: PodsPerWorld | None, amount: Amount, key: Hashable, length: int) -> Ints:
+    """The sum of ``amount`` over the pods of each of ``length`` worlds; it wraps as Go's int64."""
+    if pods is None:
+        return np.zeros(length, dtype=np.int64)
+    if isinstance(pods, Leaving):
+        return pods.sums(amount, key)
+    totals = [wrap_int64(sum(map(amount, of_world))) for of_world in pods]
+    return np.array(totals, dtype=np.int64)

@@ -1,0 +1,61 @@
+"""Pods in PreBind: until that is over they can be called off, without asking the API server.
+
+Source: pkg/scheduler/framework/runtime/pods_in_prebind_map.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from mooring.errors import SchedulerError
+
+Result = TypeVar("Result")
+
+
+class PreBindings:
+    """The PreBind work of one scheduler's pods, by UID."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, _PreBinding] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    async def run(self, uid: str, work: Awaitable[Result]) -> Result:
+        """Do the work of one pod.
+
+        Raises:
+            SchedulerError: the pod was called off; the work was broken off, or counts for nothing.
+        """
+        one = self._pods[uid] = _PreBinding()
+        try:
+            async with one.scope:
+                result = await work
+        except TimeoutError as error:
+            if not one.called_off:
+                raise
+            raise SchedulerError(one.called_off) from error
+        finally:
+            del self._pods[uid]
+        if one.called_off:
+            raise SchedulerError(one.called_off)
+        return result
+
+    def call_off(self, uid: str, message: str) -> bool:
+        """Break off the work for this pod, saying why; False if there is none (any more)."""
+        one = self._pods.get(uid)
+        if one is None:
+            return False
+        if not one.called_off:
+            one.called_off = message
+            one.scope.reschedule(asyncio.get_running_loop().time())
+        return True
+
+
+class _PreBinding:
+    def __init__(self) -> None:
+        #: Never by itself: to reschedule it is how to cancel what is inside, and only that.
+        self.scope = asyncio.timeout(None)
+        self.called_off = ""

@@ -1,0 +1,22 @@
+"""Scores from measurements: where numbers come from, and the plugin that goes by them.
+
+``MeasuredLoad`` is installed under its name, so a configuration enables it and says in its args
+where the numbers come from; ``docs/guides/measured-scores.md`` shows it.
+"""
+
+from __future__ import annotations
+
+from mooring.measured.arguments import measured_load
+from mooring.measured.keeper import Keeper, Source
+from mooring.measured.sources import MetricFile, MetricsApi, Prometheus
+from mooring.plugins.node_ready import NodeReady
+
+__all__ = [
+    "Keeper",
+    "MetricFile",
+    "MetricsApi",
+    "NodeReady",
+    "Prometheus",
+    "Source",
+    "measured_load",
+]

@@ -1,0 +1,344 @@
+"""Where a pod's volumes can be had: bound ones reached, free ones found, missing ones made.
+
+All nodes at once, in columns; the same on one row tells what is to be done there.
+
+::
+
+    bound claims ──> can the volume be reached from here?
+    unbound      ──> chosen for a node already?  only there
+                 ──> the smallest free volume that will do
+                 ──> none: can one be made here?  provisioner, topology, room
+
+Source: pkg/scheduler/framework/plugins/volumebinding/binder.go (FindPodVolumes);
+component-helpers v0.36.3, storage/volume/pv_helpers.go (FindMatchingVolume).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.objects.csi_migration import TranslationError, in_tree, translated_affinity
+from mooring.objects.quantity import Quantity
+from mooring.objects.selectors import SelectorError, compile_label_selector
+from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.objects.volume_claims import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    STORAGE,
+    amount,
+    claim_class,
+    is_bound_to,
+)
+from mooring.plugins.volume_binding_claims import PodClaims
+from mooring.state import Snapshot
+from mooring.state.free_volume_groups import Places
+from mooring.state.free_volumes import NONE, Wanted
+from mooring.state.reach import reach_of_affinity, reach_of_topologies
+
+Bools = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.intp]
+
+#: What can be against a node, as bits, in the order in which kube-scheduler tells it.
+OUT_OF_REACH, NOTHING_TO_BIND, NO_ROOM, VOLUME_GONE = 1, 2, 4, 8
+REASONS: Final = {
+    OUT_OF_REACH: "node(s) didn't match PersistentVolume's node affinity",
+    NOTHING_TO_BIND: "node(s) didn't find available persistent volumes to bind",
+    NO_ROOM: "node(s) did not have enough free storage",
+    VOLUME_GONE: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+}
+
+
+class Match(NamedTuple):
+    """A claim and what was found for it, by row.
+
+    ``named`` are the volumes that name the claim, ``named_at`` which of them was taken; ``free_at``
+    are places among the free volumes of its class. NONE = nothing.
+    """
+
+    claim: PersistentVolumeClaim
+    named: list[PersistentVolume]
+    named_at: Places
+    free_at: Places
+
+
+class Provision(NamedTuple):
+    """A claim whose volume has to be made, on the rows where that is so, bool shape (m,)."""
+
+    claim: PersistentVolumeClaim
+    is_needed: Bools
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found on m rows.
+
+    Attributes:
+        rows: The rows, rising; places among free volumes are good as long as ``version`` is.
+        version: Storage's, when this was found.
+        bits: What is against each row, uint8 shape (m,).
+        error_at: 0, or 1 + index into ``errors``, uint16 shape (m,).
+        errors: What went wrong on some rows.
+        matches: The claims that were looked for among volumes, smallest first.
+        provisions: The claims whose volumes are to be made.
+    """
+
+    rows: Rows
+    version: int
+    bits: npt.NDArray[np.uint8]
+    error_at: npt.NDArray[np.uint16]
+    errors: list[str] = field(default_factory=list)
+    matches: list[Match] = field(default_factory=list)
+    provisions: list[Provision] = field(default_factory=list)
+
+    def is_of(self, snapshot: Snapshot, row: int) -> bool:
+        """Whether it holds, and tells of this row."""
+        at = int(np.searchsorted(self.rows, row))
+        is_there = at < len(self.rows) and self.rows[at] == row
+        return bool(is_there) and self.version == snapshot.storage.version
+
+
+class Chosen(NamedTuple):
+    """What is to be done for a pod on one node."""
+
+    bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]]
+    provisions: list[PersistentVolumeClaim]
+
+
+def find(claims: PodClaims, snapshot: Snapshot, rows: Rows) -> Found:
+    """What there is for the claims on these rows."""
+    search = _Search(snapshot, rows)
+    search.look_at_bound(claims.bound)
+    if claims.unbound:
+        search.look_for_unbound(claims.unbound)
+    return search.found
+
+
+def chosen(found: Found, snapshot: Snapshot, row: int) -> Chosen:
+    """What is to be done on a row that can take the pod, by what was found there just now."""
+    at = int(np.searchsorted(found.rows, row))
+    bindings = []
+    for claim, named, named_at, free_at in found.matches:
+        if named_at[at] != NONE:
+            bindings.append((named[named_at[at]], claim))
+        elif free_at[at] != NONE:
+            free = snapshot.storage.free_volumes(claim_class(claim))
+            assert free is not None
+            bindings.append((free.at(int(free_at[at])), claim))
+    return Chosen(bindings, [claim for claim, needed in found.provisions if needed[at]])
+
+
+class _Search:
+    """One search over m rows."""
+
+    def __init__(self, snapshot: Snapshot, rows: Rows) -> None:
+        m = len(rows)
+        self._nodes = snapshot.nodes
+        self._storage = snapshot.storage
+        self._rows = rows
+        self.found = Found(
+            rows,
+            self._storage.version,
+            np.zeros(m, dtype=np.uint8),
+            np.zeros(m, dtype=np.uint16),
+        )
+        #: The rows about which all is said.
+        self._is_done: Bools = np.zeros(m, dtype=np.bool_)
+
+    # -- bound claims -----------------------------------------------------------------------------
+
+    def look_at_bound(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
+        """The first volume that is gone or out of reach is told."""
+        is_pending = np.ones(len(self._rows), dtype=np.bool_)
+        for claim in claims:
+            volume = self._storage.current_volume(claim.spec.volume_name)
+            if volume is None:
+                self._note(is_pending, VOLUME_GONE)
+                return
+            is_reached = self._reached(volume, is_pending)
+            is_pending &= ~self._is_done
+            self._note(is_pending & ~is_reached, OUT_OF_REACH)
+            is_pending &= is_reached
+
+    def _reached(self, volume: PersistentVolume, is_pending: Bools) -> Bools:
+        """From which rows a bound volume can be reached.
+
+        Where a CSI driver took an in-tree volume over, the driver's labels count.
+        """
+        affinity = volume.spec.node_affinity
+        required = affinity.required if affinity is not None else None
+        reaches = self._storage.reaches
+        found = reaches.reached(reach_of_affinity(required), self._rows)
+        kind = in_tree(volume.spec)
+        if kind is None or not kind.is_migrated:
+            return found
+        is_migrated = self._storage.csi_nodes.have_migrated(kind.plugin)[self._rows] > 0
+        if not is_migrated.any():
+            return found
+        try:
+            translated = reach_of_affinity(translated_affinity(volume, kind))
+        except TranslationError as error:
+            self._fail(is_pending & is_migrated, f"could not translate pv: {error}")
+            return found
+        return np.where(is_migrated, reaches.reached(translated, self._rows), found)
+
+    def _fail(self, where: Bools, text: str) -> None:
+        self.found.errors.append(text)
+        self.found.error_at[where] = len(self.found.errors)
+        self._is_done |= where
+
+    # -- unbound claims ---------------------------------------------------------------------------
+
+    def look_for_unbound(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
+        """Volumes for the claims, smallest claim first; what is not found has to be made."""
+        placed = [claim for claim in claims if SELECTED_NODE in claim.metadata.annotations]
+        others = [claim for claim in claims if SELECTED_NODE not in claim.metadata.annotations]
+        for claim in placed:
+            self._keep_to(claim.metadata.annotations[SELECTED_NODE])
+        others.sort(key=lambda claim: amount(claim.spec.resources.requests).nanos)
+        for claim in others:
+            try:
+                match = self._match(claim)
+            except SelectorError as error:
+                self._fail(~self._is_done, f"{_SELECTOR_PROBLEM}: {_called(claim)}: {error}")
+                return
+            self.found.matches.append(match)
+        for claim in placed:
+            self._provision(claim, np.ones(len(self._rows), dtype=np.bool_))
+        for match in self.found.matches:
+            is_missing = match.free_at == NONE
+            if match.named:
+                is_missing &= match.named_at == NONE
+            if is_missing.any():
+                self._provision(match.claim, is_missing)
+
+    def _keep_to(self, node_name: str) -> None:
+        """A volume is being made for this node: the pod can go nowhere else."""
+        is_other = self._rows != self._nodes.live_row(node_name)
+        self._note(is_other & ~self._is_done, NOTHING_TO_BIND)
+        self._is_done |= is_other
+
+    def _match(self, claim: PersistentVolumeClaim) -> Match:
+        """The smallest volume that will do; one that names the claim comes before all others."""
+        class_name, m = claim_class(claim), len(self._rows)
+        wanted = _wanted(claim)
+        named = [
+            volume
+            for volume in self._storage.volumes_naming(_called(claim), class_name)
+            if is_bound_to(volume.spec.claim_ref, claim) and _will_do(volume, wanted)
+        ]
+        free = self._storage.free_volumes(class_name)
+        if free is None:
+            free_at = np.full(m, NONE, dtype=np.intp)
+        else:
+            taken = [
+                match.free_at
+                for match in self.found.matches
+                if claim_class(match.claim) == class_name
+            ]
+            free_at = free.choose(wanted, self._rows, taken)
+        if not named:
+            return Match(claim, named, np.full(m, NONE, dtype=np.intp), free_at)
+        named_at, is_open = self._match_named(claim, named)
+        free_at[~is_open] = NONE
+        return Match(claim, named, named_at, free_at)
+
+    def _match_named(
+        self, claim: PersistentVolumeClaim, named: list[PersistentVolume]
+    ) -> tuple[Places, Bools]:
+        """Which of ``named`` is taken on each row, and where the search goes on.
+
+        The first one that is not taken already is the only one that counts, reached or not.
+        """
+        named_at = np.full(len(self._rows), NONE, dtype=np.intp)
+        is_open = np.ones(len(self._rows), dtype=np.bool_)
+        before = [m.named_at for m in self.found.matches if _called(m.claim) == _called(claim)]
+        for index, volume in enumerate(named):
+            is_due = is_open.copy()
+            for taken in before:
+                is_due &= taken != index
+            affinity = volume.spec.node_affinity
+            reach = reach_of_affinity(affinity.required if affinity is not None else None)
+            named_at[is_due & self._storage.reaches.reached(reach, self._rows)] = index
+            is_open &= ~is_due
+        return named_at, is_open
+
+    def _provision(self, claim: PersistentVolumeClaim, where: Bools) -> None:
+        """A volume has to be made for the claim: can it be, on these rows?"""
+        is_needed = where & ~self._is_done
+        self.found.provisions.append(Provision(claim, where))
+        if not is_needed.any():
+            return
+        name = claim_class(claim)
+        found = self._storage.storage_class(name)
+        if found is None:
+            self._fail(is_needed, f'failed to find storage class "{name}"')
+            return
+        if found.provisioner in ("", NO_PROVISIONER):
+            self._refuse(is_needed, NOTHING_TO_BIND)
+            return
+        reach = reach_of_topologies(found.allowed_topologies)
+        is_allowed = self._storage.reaches.reached(reach, self._rows)
+        self._refuse(is_needed & ~is_allowed, NOTHING_TO_BIND)
+        has_room = self._has_room(claim, name, found.provisioner)
+        if has_room is not None:
+            self._refuse(is_needed & is_allowed & ~has_room, NO_ROOM)
+
+    def _has_room(
+        self, claim: PersistentVolumeClaim, class_name: str, provisioner: str
+    ) -> Bools | None:
+        """Where the driver has room for the claim; None = it does not say, so everywhere."""
+        size = claim.spec.resources.requests.get(STORAGE)
+        driver = self._storage.driver(provisioner)
+        if size is None or driver is None or not driver.spec.storage_capacity:
+            return None
+        capacities = self._storage.capacities(class_name)
+        if capacities is None:
+            return np.zeros(len(self._rows), dtype=np.bool_)
+        return capacities.can_hold(Quantity.from_wire(size).value(), self._rows)
+
+    def _refuse(self, where: Bools, reason: int) -> None:
+        self._note(where, reason)
+        self._is_done |= where
+
+    def _note(self, where: Bools, reason: int) -> None:
+        self.found.bits |= where.view(np.uint8) * np.uint8(reason)
+
+
+_SELECTOR_PROBLEM: Final = "error creating internal label selector for claim"
+
+
+def _called(claim: PersistentVolumeClaim) -> str:
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"
+
+
+def _wanted(claim: PersistentVolumeClaim) -> Wanted:
+    """What the claim asks of a volume.
+
+    Raises:
+        SelectorError: if its selector cannot be compiled.
+    """
+    spec = claim.spec
+    selector = compile_label_selector(spec.selector) if spec.selector is not None else None
+    return Wanted(
+        amount(spec.resources.requests).nanos,
+        spec.volume_mode if spec.volume_mode is not None else "Filesystem",
+        spec.volume_attributes_class_name or "",
+        spec.access_modes,
+        selector,
+    )
+
+
+def _will_do(volume: PersistentVolume, wanted: Wanted) -> bool:
+    """Whether a volume that names the claim can be its volume, wherever it is."""
+    spec = volume.spec
+    mode = spec.volume_mode if spec.volume_mode is not None else "Filesystem"
+    return (
+        amount(spec.capacity).nanos >= wanted.nanos
+        and mode == wanted.volume_mode
+        and (spec.volume_attributes_class_name or "") == wanted.attributes_class
+        and volume.metadata.deletion_timestamp is None
+    )

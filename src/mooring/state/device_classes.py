@@ -1,0 +1,53 @@
+"""The device classes, and which extended resources stand for one of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mooring.objects.resource import DeviceClass
+
+#: The resource with this prefix and the name of a class stands for that class, without being asked.
+RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+
+
+class DeviceClasses:
+    """Resource name -> the classes that it stands for. The Cache is the one owner.
+
+    Source: k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache.
+    """
+
+    def __init__(self) -> None:
+        self._resource_of: dict[str, str] = {}
+        self._classes_of: dict[str, dict[str, None]] = {}
+
+    def __len__(self) -> int:
+        """How many classes there are."""
+        return len(self._resource_of)
+
+    def put(self, obj: DeviceClass) -> None:
+        """A class is new or changed."""
+        name = obj.metadata.name
+        self.remove("DeviceClass", name)
+        self._resource_of[name] = obj.spec.extended_resource_name or ""
+        for resource in self._resources(name):
+            self._classes_of.setdefault(resource, {})[name] = None
+
+    def remove(self, _kind: str, name: str) -> None:
+        """The class is gone. Unknown ones are fine."""
+        if name not in self._resource_of:
+            return
+        for resource in self._resources(name):
+            classes = self._classes_of[resource]
+            del classes[name]
+            if not classes:
+                del self._classes_of[resource]
+        del self._resource_of[name]
+
+    def class_of(self, resource: str) -> str | None:
+        """The name of a class that the resource stands for; None if it stands for none."""
+        classes = self._classes_of.get(resource)
+        return min(classes) if classes else None
+
+    def _resources(self, name: str) -> list[str]:
+        own = self._resource_of[name]
+        return [RESOURCE_PREFIX + name, own] if own else [RESOURCE_PREFIX + name]

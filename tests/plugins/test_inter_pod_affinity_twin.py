@@ -1,0 +1,157 @@
+"""InterPodAffinity and its scalar twin say the same: of nodes, of worlds, after every change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from mooring.clock import Rng, seeded_random
+from mooring.framework.worlds import filter_worlds
+from mooring.objects.pod import Pod
+from mooring.plugins import inter_pod_affinity_domains as domains
+from mooring.plugins.inter_pod_affinity import InterPodAffinity
+from mooring.state import PodInfo, audit
+from mooring.testing import Harness, check_conformance
+from tests.plugins import affinity_clusters as clusters
+from tests.plugins.affinity_twin import AffinityTwin
+from tests.plugins.twins import SEED_BLOCKS
+
+SEEDS = st.integers(0, 2**32)
+
+
+def answers(harness: Harness, pod: Pod) -> Any:
+    """Statuses, raw scores and scores, of every node."""
+    return harness.statuses(pod), harness.raw_scores(pod), harness.scores(pod)
+
+
+@given(SEEDS)
+@settings(max_examples=500, deadline=None)
+def test_statuses_and_scores_are_those_of_the_twin(seed: int) -> None:
+    case = clusters.case(seed)
+
+    assert answers(case.ours(), case.pod) == answers(case.theirs(), case.pod)
+
+
+@given(SEEDS)
+@settings(max_examples=200, deadline=None)
+def test_so_they_are_with_more_terms_and_keys_than_get_counters_and_columns(seed: int) -> None:
+    case = clusters.case(seed, terms=6)
+    before = domains.COUNTERS_MAX, domains.KEYS_MAX
+    domains.COUNTERS_MAX, domains.KEYS_MAX = 1, 1  # type: ignore[misc]
+    try:
+        assert answers(case.ours(), case.pod) == answers(case.theirs(), case.pod)
+    finally:
+        domains.COUNTERS_MAX, domains.KEYS_MAX = before  # type: ignore[misc]
+
+
+@given(SEEDS)
+@settings(max_examples=100, deadline=None)
+def test_scores_are_scaled_over_the_nodes_that_can_take_the_pod(seed: int) -> None:
+    case, rng = clusters.case(seed), seeded_random(seed)
+    ours, theirs = case.ours(), case.theirs()
+    names = ours.begin(case.pod).view.names
+    some = rng.sample(range(len(names)), k=rng.randint(1, len(names)))
+
+    def scores(harness: Harness) -> Any:
+        cycle, view, _ = harness.begin(case.pod)
+        part = view.where(np.array(some, dtype=np.intp))
+        raw = harness.raw_scores_in(cycle, part, harness.plugins[0])
+        if raw is None:
+            return None
+        column = np.array(list(raw.values()), dtype=np.int64)
+        return raw, harness.plugins[0].normalize(cycle, column, part).tolist()
+
+    assert scores(ours) == scores(theirs)
+
+
+@given(SEEDS)
+@settings(max_examples=300, deadline=None)
+def test_worlds_with_pods_more_and_fewer_are_those_of_the_twin(seed: int) -> None:
+    case, rng = clusters.case(seed), seeded_random(seed + 1)
+    ours, theirs = case.ours(), case.theirs()
+
+    def worlds(harness: Harness, rng: Rng) -> Any:
+        cycle, view, _ = harness.begin(case.pod)
+        if harness.plugins[0].name in cycle.skipped:
+            return None
+        more = [
+            tuple(PodInfo(clusters.pod(rng, f"more-{n}")) for n in range(rng.choice((0, 1, 3))))
+            for _ in range(len(view))
+        ]
+        fewer = []
+        for row in view.rows.tolist():
+            there = [placed.info for placed in harness.cache.pods.on_row(row)]
+            fewer.append(tuple(rng.sample(there, k=rng.randint(0, len(there)))))
+        results = filter_worlds(harness.framework, cycle, view.without(fewer).plus(more))
+        return [
+            [verdicts.table[code - 1] if code else None for code in verdicts.codes.tolist()]
+            for _, verdicts in results
+        ]
+
+    assert worlds(ours, rng) == worlds(theirs, seeded_random(seed + 1))
+
+
+@given(SEEDS)
+@settings(max_examples=80, deadline=None)
+def test_a_plugin_that_lives_on_says_what_a_fresh_twin_says_after_every_change(seed: int) -> None:
+    case, rng = clusters.case(seed), seeded_random(seed + 2)
+    ours, theirs = case.ours(), case.theirs()
+    twin = theirs.plugins[0]
+    theirs.cache = ours.cache
+    placed = {found.metadata.uid: found for found in case.objects if isinstance(found, Pod)}
+
+    for step in range(12):
+        change(ours, twin, placed, rng, step)
+
+        assert answers(ours, case.pod) == answers(theirs, case.pod)
+        assert audit(ours.cache) == []
+
+
+def change(
+    harness: Harness, twin: AffinityTwin, placed: dict[str, Pod], rng: Rng, step: int
+) -> None:
+    """One thing happens to the cluster."""
+    cache, what = harness.cache, rng.random()
+    names = [cache.nodes.names[row] for row in cache.nodes.order.rows()]
+    if what < 0.35 and names:
+        pod = clusters.pod(rng, f"new-{step}", node=rng.choice(names))
+        cache.put_pod(pod)
+        placed[pod.metadata.uid] = pod
+    elif what < 0.5 and placed:
+        cache.remove_pod(placed.pop(rng.choice(sorted(placed))).metadata.uid)
+    elif what < 0.6 and placed:
+        pod = placed[rng.choice(sorted(placed))]
+        placed[pod.metadata.uid] = replace(
+            pod, metadata=replace(pod.metadata, labels=clusters.labels(rng))
+        )
+        cache.put_pod(placed[pod.metadata.uid])
+    elif what < 0.75:
+        name = rng.choice(clusters.NAMESPACES)
+        if rng.random() < 0.3:
+            cache.remove_object("Namespace", name)
+            twin.namespaces.pop(name, None)
+        else:
+            twin.namespaces[name] = clusters.namespace_labels(rng)
+            cache.put_object("Namespace", clusters.namespace(name, twin.namespaces[name]))
+    elif what < 0.9:
+        cache.put_node(clusters.node(rng, f"node-{rng.randrange(10)}"))
+    elif len(names) > 1:
+        cache.remove_node(rng.choice(names))
+
+
+@pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
+def test_it_keeps_the_contract(seeds: range) -> None:
+    check_conformance(InterPodAffinity(), twin=AffinityTwin(), seeds=seeds)
+
+
+@pytest.mark.parametrize("seeds", [range(first, first + 20) for first in range(0, 100, 20)])
+def test_it_keeps_the_contract_on_clusters_made_for_it(seeds: range) -> None:
+    for case in map(clusters.case, seeds):
+        check_conformance(
+            InterPodAffinity(), twin=AffinityTwin(), seeds=(), objects=case.objects, pods=[case.pod]
+        )

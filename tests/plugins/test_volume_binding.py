@@ -1,0 +1,598 @@
+"""VolumeBinding: where a pod's volumes can be had, and what is held for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.cluster_event import ActionType, QueueingHint
+from mooring.errors import PluginError
+from mooring.framework import Cycle, binding
+from mooring.framework.verdict import Code
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
+from mooring.plugins import VolumeBinding
+from mooring.state import PodInfo, audit
+from mooring.testing import Harness, make_node, make_pod
+from tests.plugins.twins import hints
+from tests.unit.volume_objects import (
+    DRIVER,
+    HOSTNAME,
+    MIGRATED,
+    ZONE,
+    capacity,
+    claim,
+    csi,
+    csi_driver,
+    csi_node,
+    put,
+    storage_class,
+    user,
+    volume,
+)
+
+OUT_OF_REACH = "node(s) didn't match PersistentVolume's node affinity"
+NOTHING = "node(s) didn't find available persistent volumes to bind"
+NO_ROOM = "node(s) did not have enough free storage"
+GONE = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+SCRATCH = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+LATE = (storage_class("local"), storage_class("made", provisioner=DRIVER))
+
+
+def nodes() -> list[Node]:
+    return [make_node("a", zone="1"), make_node("b", zone="2")]
+
+
+def harness(*storage: Any) -> Harness:
+    found = Harness(nodes(), [VolumeBinding()])
+    put(found.cache, *LATE, *storage)
+    return found
+
+
+def refusal(found: Harness, pod: Pod) -> str:
+    status = found.begin(pod).refusal
+    assert status is not None
+    assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    (reason,) = status.reasons
+    return reason
+
+
+# ---------------------------------------------------------------- claims
+
+
+@pytest.mark.parametrize(
+    ("pod", "storage", "reason"),
+    [
+        (user("p", "c"), [], 'persistentvolumeclaim "c" not found'),
+        (
+            user("p", volumes=[SCRATCH]),
+            [],
+            "waiting for ephemeral volume controller to create the "
+            'persistentvolumeclaim "p-scratch"',
+        ),
+        (
+            user("p", "c"),
+            [claim("c", volume_name="v", phase="Lost")],
+            'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"',
+        ),
+        (
+            user("p", "c"),
+            [claim("c", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
+            'persistentvolumeclaim "c" is being deleted',
+        ),
+        (
+            user("p", volumes=[SCRATCH]),
+            [claim("p-scratch", owner="another")],
+            "PVC default/p-scratch was not created for pod default/p (pod is not owner)",
+        ),
+        (
+            user("p", "c"),
+            [claim("c", storage_class="now"), storage_class("now", mode="Immediate")],
+            "pod has unbound immediate PersistentVolumeClaims",
+        ),
+        (
+            user("p", "c"),
+            [claim("c", storage_class="absent")],
+            "pod has unbound immediate PersistentVolumeClaims",
+        ),
+        (
+            user("p", "c"),
+            [claim("c", storage_class="")],
+            "pod has unbound immediate PersistentVolumeClaims",
+        ),
+        (
+            user("p", "c"),
+            [claim("c", volume_name="v", is_bound=False)],
+            "pod has unbound immediate PersistentVolumeClaims",
+        ),
+    ],
+)
+def test_a_claim_that_is_not_to_be_had_ends_the_attempt(
+    pod: Pod, storage: list[Any], reason: str
+) -> None:
+    assert refusal(harness(*storage), pod) == reason
+
+
+def test_a_class_that_does_not_say_when_is_an_error() -> None:
+    found = harness(claim("c", storage_class="s"), storage_class("s", mode=None))
+
+    with pytest.raises(PluginError) as caught:
+        found.begin(user("p", "c"))
+
+    assert str(caught.value) == (
+        'running PreFilter plugin "VolumeBinding": VolumeBindingMode not set for StorageClass "s"'
+    )
+
+
+@pytest.mark.parametrize("pod", [make_pod(), user("p", volumes=[{"name": "e", "emptyDir": {}}])])
+def test_a_pod_without_claims_skips(pod: Pod) -> None:
+    assert "VolumeBinding" in harness().begin(pod).cycle.skipped
+
+
+# ---------------------------------------------------------------- bound claims
+
+
+def bound(name: str = "c", **more: Any) -> list[Any]:
+    return [claim(name, volume_name=name), volume(name, phase="Bound", **more)]
+
+
+@pytest.mark.parametrize(
+    ("storage", "expected"),
+    [
+        (bound(), {"a": (), "b": ()}),
+        (bound(near={ZONE: "1"}), {"a": (), "b": (OUT_OF_REACH,)}),
+        (bound(near={HOSTNAME: "b"}), {"a": (OUT_OF_REACH,), "b": ()}),
+        ([claim("c", volume_name="gone")], {"a": (GONE,), "b": (GONE,)}),
+        (
+            bound(nodeAffinity={"required": {"nodeSelectorTerms": []}}),
+            {"a": (OUT_OF_REACH,), "b": (OUT_OF_REACH,)},
+        ),
+    ],
+    ids=["anywhere", "in a zone", "on a host", "gone", "nowhere"],
+)
+def test_a_bound_volume_must_be_reached(
+    storage: list[Any], expected: dict[str, tuple[str, ...]]
+) -> None:
+    found = harness(*storage)
+
+    assert found.reasons(user("p", "c")) == expected
+    for status in found.statuses(user("p", "c")).values():
+        assert status is None or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+
+def test_the_first_volume_that_is_not_to_be_had_is_told() -> None:
+    storage: list[Any] = [*bound("c", near={ZONE: "1"}), claim("d", volume_name="gone")]
+    found = harness(*storage)
+
+    assert found.reasons(user("p", "c", "d")) == {"a": (GONE,), "b": (OUT_OF_REACH,)}
+    assert found.reasons(user("p", "d", "c")) == {"a": (GONE,), "b": (GONE,)}
+
+
+def test_a_volume_of_old_is_reached_by_the_drivers_label_where_the_driver_took_over() -> None:
+    label = {"topology.ebs.csi.aws.com/zone": "1"}
+    found = Harness(
+        [make_node("a", labels=label), make_node("b", zone="1"), make_node("c", labels=label)],
+        [VolumeBinding()],
+    )
+    ebs: dict[str, Any] = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
+    put(found.cache, *bound(near={ZONE: "1"}, **ebs))
+    for name in "ab":
+        put(found.cache, csi_node(name, migrated="kubernetes.io/aws-ebs"))
+
+    reasons = found.reasons(user("p", "c"))
+
+    assert reasons == {"a": (), "b": (OUT_OF_REACH,), "c": (OUT_OF_REACH,)}
+
+
+def test_a_volume_that_no_driver_can_take_over_is_an_error_there() -> None:
+    ebs: dict[str, Any] = {"awsElasticBlockStore": {"volumeID": "aws://z/bad"}}
+    found = harness(*bound(**ebs), csi_node("a", migrated="kubernetes.io/aws-ebs"))
+
+    statuses = found.statuses(user("p", "c"))
+
+    assert statuses["a"] is not None
+    assert statuses["a"].code is Code.ERROR
+    assert statuses["a"].message.startswith("could not translate pv: failed to translate")
+    assert statuses["b"] is None
+
+
+# ---------------------------------------------------------------- unbound claims
+
+
+def test_a_free_volume_is_found_where_it_can_be_reached() -> None:
+    found = harness(claim("c"), volume("v", near={HOSTNAME: "a"}))
+
+    assert found.reasons(user("p", "c")) == {"a": (), "b": (NOTHING,)}
+
+
+def test_two_claims_need_two_volumes_and_the_smaller_one_is_served_first() -> None:
+    storage = [
+        claim("large", size="2Gi"),
+        claim("small", size="1Gi"),
+        volume("v-large", size="2Gi", near={HOSTNAME: "a"}),
+        volume("v-small", size="1Gi", near={HOSTNAME: "a"}),
+        volume("only", size="5Gi", near={HOSTNAME: "b"}),
+    ]
+    found = harness(*storage)
+
+    assert found.reasons(user("p", "large", "small")) == {"a": (), "b": (NOTHING,)}
+    assert found.reasons(user("p", "large")) == {"a": (), "b": ()}
+
+
+def test_as_upstream_a_claim_that_a_pod_uses_twice_needs_two_volumes() -> None:
+    found = harness(claim("c"), volume("v"))
+    assert found.reasons(user("p", "c")) == {"a": (), "b": ()}
+    assert found.reasons(user("p", "c", "c")) == {"a": (NOTHING,), "b": (NOTHING,)}
+
+    put(found.cache, volume("w", claim="default/c"))
+    assert found.reasons(user("p", "c", "c")) == {"a": (), "b": ()}
+
+
+@pytest.mark.parametrize(
+    ("more", "fits"),
+    [
+        ({}, True),
+        ({"claim_uid": ""}, True),
+        ({"claim_uid": "of-one-before"}, False),
+        ({"phase": "Pending"}, True),
+        ({"size": "1Mi"}, False),
+        ({"volumeMode": "Block"}, False),
+        ({"volumeAttributesClassName": "gold"}, False),
+        ({"storage_class": "made"}, False),
+        ({"accessModes": []}, True),
+    ],
+)
+def test_a_volume_that_is_meant_for_the_claim_is_taken(more: dict[str, Any], fits: bool) -> None:
+    found = harness(claim("c"), volume("v", **{"claim": "default/c", **more}))
+
+    assert found.reasons(user("p", "c"))["a"] == (() if fits else (NOTHING,))
+
+
+def test_a_volume_meant_for_the_claim_decides_even_if_it_is_out_of_reach() -> None:
+    meant = volume("meant", claim="default/c", near={HOSTNAME: "a"})
+    found = harness(claim("c"), meant, volume("free"))
+
+    assert found.reasons(user("p", "c")) == {"a": (), "b": (NOTHING,)}
+
+
+@pytest.mark.parametrize(
+    ("of_claim", "of_volume", "fits"),
+    [
+        ({"selector": {"matchLabels": {"tier": "gold"}}}, {"labels": {"tier": "gold"}}, True),
+        ({"selector": {"matchLabels": {"tier": "gold"}}}, {}, False),
+        ({"selector": {}}, {}, True),
+        ({"volumeMode": "Block"}, {}, False),
+        ({"volumeMode": "Block"}, {"volumeMode": "Block"}, True),
+        ({"volumeMode": "Filesystem"}, {}, True),
+        ({"volumeAttributesClassName": "gold"}, {}, False),
+        ({"volumeAttributesClassName": ""}, {}, True),
+        ({"accessModes": ["ReadWriteMany"]}, {}, False),
+        ({"size": "1Gi"}, {"size": "1073741823"}, False),
+        ({"resources": {}}, {"capacity": {}}, True),
+    ],
+)
+def test_a_volume_must_be_what_the_claim_asks_for(
+    of_claim: dict[str, Any], of_volume: dict[str, Any], fits: bool
+) -> None:
+    found = harness(claim("c", **of_claim), volume("v", **of_volume))
+
+    assert found.reasons(user("p", "c"))["a"] == (() if fits else (NOTHING,))
+
+
+def test_a_selector_that_cannot_be_read_is_an_error() -> None:
+    broken = {"matchExpressions": [{"key": "tier", "operator": "Like"}]}
+    found = harness(claim("c", selector=broken), volume("v"))
+
+    for status in found.statuses(user("p", "c")).values():
+        assert status is not None
+        assert status.code is Code.ERROR
+        problem = "error creating internal label selector for claim: default/c: "
+        assert status.message.startswith(problem)
+
+
+def test_what_is_against_a_bound_claim_is_told_beside_what_is_against_another() -> None:
+    found = harness(*bound("c", near={ZONE: "1"}), claim("d"))
+
+    assert found.reasons(user("p", "c", "d")) == {
+        "a": (NOTHING,),
+        "b": (OUT_OF_REACH, NOTHING),
+    }
+
+
+# ---------------------------------------------------------------- volumes to be made
+
+
+@pytest.mark.parametrize(
+    ("topologies", "expected"),
+    [
+        (None, {"a": (), "b": ()}),
+        ([], {"a": (), "b": ()}),
+        ([{}], {"a": (NOTHING,), "b": (NOTHING,)}),
+        (
+            [{"matchLabelExpressions": [{"key": ZONE, "values": ["1"]}]}],
+            {"a": (), "b": (NOTHING,)},
+        ),
+    ],
+)
+def test_a_volume_can_be_made_where_the_class_allows(
+    topologies: Any, expected: dict[str, tuple[str, ...]]
+) -> None:
+    found = harness(
+        claim("c", storage_class="x"),
+        storage_class("x", provisioner=DRIVER, topologies=topologies),
+    )
+
+    assert found.reasons(user("p", "c")) == expected
+
+
+@pytest.mark.parametrize("provisioner", ["", "kubernetes.io/no-provisioner"])
+def test_without_a_provisioner_none_can_be_made(provisioner: str) -> None:
+    found = harness(claim("c", storage_class="x"), storage_class("x", provisioner=provisioner))
+
+    assert found.reasons(user("p", "c")) == {"a": (NOTHING,), "b": (NOTHING,)}
+
+
+@pytest.mark.parametrize(
+    ("driver", "of_claim", "fits"),
+    [
+        (csi_driver(), {}, False),
+        (csi_driver(has_capacity=False), {}, True),
+        (csi_driver(has_capacity=None), {}, True),
+        (csi_driver("another"), {}, True),
+        (csi_driver(), {"resources": {}}, True),
+        (csi_driver(), {"size": "512Mi"}, True),
+    ],
+)
+def test_room_is_looked_at_if_the_driver_wants_it(
+    driver: Any, of_claim: dict[str, Any], fits: bool
+) -> None:
+    room = capacity(near={"matchLabels": {ZONE: "1"}}, capacity="600Mi")
+    found = harness(driver, room, claim("c", storage_class="made", **of_claim))
+
+    assert found.reasons(user("p", "c"))["a"] == (() if fits else (NO_ROOM,))
+
+
+def test_where_nothing_is_known_of_room_there_is_none() -> None:
+    found = harness(csi_driver(), claim("c", storage_class="made"))
+
+    assert found.reasons(user("p", "c")) == {"a": (NO_ROOM,), "b": (NO_ROOM,)}
+
+
+def test_a_volume_that_is_being_made_for_a_node_keeps_the_pod_there() -> None:
+    found = harness(claim("c", storage_class="made", node="b"))
+
+    assert found.reasons(user("p", "c")) == {"a": (NOTHING,), "b": ()}
+
+
+def test_a_volume_that_is_being_made_for_a_node_that_is_gone_fits_nowhere() -> None:
+    found = harness(claim("c", storage_class="made", node="gone"))
+
+    assert found.reasons(user("p", "c")) == {"a": (NOTHING,), "b": (NOTHING,)}
+
+
+def test_it_does_not_score() -> None:
+    found = harness(claim("c"), volume("v"))
+
+    assert found.raw_scores(user("p", "c")) is None
+
+
+# ---------------------------------------------------------------- Reserve
+
+
+def decided(found: Harness, pod: Pod, node: str = "a") -> Cycle:
+    """An attempt that has come as far as Reserve on ``node``."""
+    cycle, view, _ = found.begin(pod)
+    found.plugins[0].filter(cycle, view)
+    assert binding.reserve(found.framework, cycle, node) is None
+    return cycle
+
+
+def test_what_is_reserved_is_not_free_any_more() -> None:
+    found = harness(claim("c"), claim("d"), volume("v"), volume("w", size="2Gi"))
+    storage = found.cache.storage
+
+    cycle = decided(found, user("p", "c"))
+    ((name, assumed),) = storage.assumed()[0].items()
+    assert name == "v"
+    assert assumed.spec.claim_ref is not None
+    assert assumed.spec.claim_ref.uid == "uid-c"
+    assert assumed.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
+    other = decided(found, user("q", "d"))
+    assert sorted(storage.assumed()[0]) == ["v", "w"]
+    assert audit(found.cache) == []
+
+    for each in (cycle, other, cycle):
+        assert binding.unreserve(found.framework, each, "a") == []
+    assert storage.assumed() == ({}, {})
+
+
+def test_a_volume_to_be_made_is_placed() -> None:
+    found = harness(claim("c", storage_class="made"))
+
+    cycle = decided(found, user("p", "c"), "b")
+
+    ((_, assumed),) = found.cache.storage.assumed()[1].items()
+    assert assumed.metadata.annotations == {"volume.kubernetes.io/selected-node": "b"}
+    assert found.reasons(user("q", "c")) == {"a": (NOTHING,), "b": ()}
+    binding.unreserve(found.framework, cycle, "b")
+    assert found.reasons(user("q", "c")) == {"a": (), "b": ()}
+
+
+def test_two_pods_with_one_claim_take_one_volume_and_the_first_keeps_it() -> None:
+    found = harness(claim("c"), volume("v"), volume("w"))
+
+    first = decided(found, user("p", "c"))
+    second = decided(found, user("q", "c"))
+    assert sorted(found.cache.storage.assumed()[0]) == ["v"]
+
+    binding.unreserve(found.framework, second, "a")
+    assert sorted(found.cache.storage.assumed()[0]) == ["v"]
+    binding.unreserve(found.framework, first, "a")
+    assert found.cache.storage.assumed() == ({}, {})
+
+
+def test_a_volume_that_the_user_meant_for_the_claim_is_not_marked_as_ours() -> None:
+    found = harness(claim("c"), volume("v", claim="default/c", claim_uid=""))
+
+    decided(found, user("p", "c"))
+
+    ((_, assumed),) = found.cache.storage.assumed()[0].items()
+    assert assumed.metadata.annotations == {}
+    assert assumed.spec.claim_ref is not None
+    assert assumed.spec.claim_ref.uid == "uid-c"
+
+
+def test_a_pod_whose_claims_are_bound_reserves_nothing_and_skips_pre_bind() -> None:
+    found = harness(*bound())
+
+    cycle = decided(found, user("p", "c"))
+
+    assert found.cache.storage.assumed() == ({}, {})
+    assert binding.pre_binders(found.framework, cycle, "a") == []
+
+
+def test_a_pod_with_something_to_bind_goes_through_pre_bind() -> None:
+    found = harness(claim("c"), volume("v"))
+
+    cycle = decided(found, user("p", "c"))
+
+    assert binding.pre_binders(found.framework, cycle, "a") == found.plugins
+
+
+def test_what_was_found_before_is_looked_for_again_if_volumes_have_changed_since() -> None:
+    found = harness(claim("c"), volume("v"))
+    cycle, view, _ = found.begin(user("p", "c"))
+    found.plugins[0].filter(cycle, view)
+
+    put(found.cache, volume("v", size="3Gi", version="2"), volume("new", size="2Gi"))
+    binding.reserve(found.framework, cycle, "a")
+
+    assert sorted(found.cache.storage.assumed()[0]) == ["new"]
+
+
+def test_without_filter_nothing_is_bound() -> None:
+    found = harness(claim("c"), volume("v"))
+    cycle, _, _ = found.begin(user("p", "c"))
+
+    assert binding.reserve(found.framework, cycle, "a") is None
+    assert found.cache.storage.assumed() == ({}, {})
+    assert binding.pre_binders(found.framework, cycle, "a") == []
+
+
+# ---------------------------------------------------------------- events
+
+CHANGE = ActionType.ADD | ActionType.UPDATE
+CLASS = ("storage.k8s.io/StorageClass", CHANGE)
+PVC, PV = ("PersistentVolumeClaim", CHANGE), ("PersistentVolume", CHANGE)
+NODE = ("Node", ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+CSI_NODE = ("storage.k8s.io/CSINode", CHANGE)
+CSI_DRIVER = ("storage.k8s.io/CSIDriver", ActionType.UPDATE)
+CAPACITY = ("storage.k8s.io/CSIStorageCapacity", CHANGE)
+
+
+def wakes(event: Any, old: Any, new: Any, pod: Pod | None = None) -> bool:
+    hint = hints(VolumeBinding())[event]
+    return hint(PodInfo(pod or user("p", "c")), old, new) is QueueingHint.QUEUE
+
+
+def test_it_hears_of_all_that_its_answers_follow_from() -> None:
+    assert list(hints(VolumeBinding())) == [CLASS, PVC, PV, NODE, CSI_NODE, CSI_DRIVER, CAPACITY]
+    assert hints(VolumeBinding())[PV] is hints(VolumeBinding())[NODE] is None
+
+
+def test_a_class_comes_or_allows_other_places() -> None:
+    one = storage_class("s", topologies=[{}])
+
+    assert wakes(CLASS, None, one)
+    assert wakes(CLASS, storage_class("s"), one)
+    assert not wakes(CLASS, one, storage_class("s", topologies=[{}], mode="Immediate"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "helps"),
+    [
+        (claim("c"), True),
+        (claim("p-scratch"), True),
+        (claim("d"), False),
+        (claim("c", namespace="other"), False),
+    ],
+)
+def test_a_claim_of_the_pod_comes_or_changes(changed: Any, helps: bool) -> None:
+    pod = user("p", "c", volumes=[SCRATCH])
+
+    assert wakes(PVC, None, changed, pod) is helps
+    assert wakes(PVC, claim("c"), changed, pod) is helps
+
+
+def test_a_node_has_other_drivers_or_they_took_more_over() -> None:
+    assert wakes(CSI_NODE, None, csi_node("a"))
+    assert wakes(CSI_NODE, csi_node("a"), csi_node("a", migrated="x"))
+    assert wakes(CSI_NODE, csi_node("a", migrated="x"), csi_node("a"))
+    assert not wakes(CSI_NODE, csi_node("a"), csi_node("a", disk_csi_test=3))
+    assert MIGRATED in csi_node("a", migrated="x").metadata.annotations
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "name", "helps"),
+    [
+        (True, False, DRIVER, True),
+        (True, None, DRIVER, True),
+        (True, True, DRIVER, False),
+        (False, True, DRIVER, False),
+        (None, False, DRIVER, False),
+        (True, False, "another", False),
+    ],
+)
+def test_a_driver_that_the_pod_names_does_not_tell_of_room_any_more(
+    before: bool | None, after: bool | None, name: str, helps: bool
+) -> None:
+    pod = user("p", "c", volumes=[{"name": "i", "csi": {"driver": DRIVER}}])
+    old, new = csi_driver(name, has_capacity=before), csi_driver(name, has_capacity=after)
+
+    assert wakes(CSI_DRIVER, old, new, pod) is helps
+    assert not wakes(CSI_DRIVER, old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "helps"),
+    [
+        (None, {}, True),
+        ({"capacity": "1Gi"}, {"capacity": "2Gi"}, True),
+        ({"capacity": "2Gi"}, {"capacity": "1Gi"}, False),
+        ({"capacity": "1Gi"}, {"capacity": "1024Mi"}, False),
+        ({}, {"capacity": "0"}, True),
+        ({"capacity": "1Gi"}, {}, False),
+        ({"capacity": "9Gi", "maximumVolumeSize": "1Gi"}, {"capacity": "2Gi"}, True),
+        ({"capacity": "1Gi"}, {"capacity": "9Gi", "maximumVolumeSize": "1Gi"}, False),
+    ],
+)
+def test_there_is_more_room_somewhere(
+    old: dict[str, str] | None, new: dict[str, str], helps: bool
+) -> None:
+    before = None if old is None else capacity(near={}, **old)
+
+    assert wakes(CAPACITY, before, capacity(near={}, **new)) is helps
+
+
+def test_pods_with_the_same_claims_are_asked_about_together() -> None:
+    inline = {"name": "i", "csi": {"driver": DRIVER}}
+    pods = [
+        user("a", "c"),
+        user("b", "c"),
+        user("b", "c", volumes=[inline]),
+        user("b", volumes=[SCRATCH]),
+        user("c", volumes=[SCRATCH]),
+    ]
+    signed = [VolumeBinding().sign(PodInfo(pod)) for pod in pods]
+
+    assert signed[0] == signed[1]
+    assert len(set(signed)) == 4
+    assert VolumeBinding().sign(PodInfo(make_pod())) == ()
+
+
+def test_csi_volumes_of_the_pod_itself_are_no_claims() -> None:
+    pod = user("p", volumes=[{"name": "i", "csi": {"driver": DRIVER}}])
+
+    assert "VolumeBinding" in harness(*bound(csi=csi())).begin(pod).cycle.skipped
