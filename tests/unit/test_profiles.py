@@ -65,7 +65,7 @@ def test_further_plugins_are_in_every_profile() -> None:
     for framework in profiles.values():
         reserving = [plugin.name for plugin in framework.plugins("reserve")]
         assert reserving == ["VolumeBinding", "Keeps", "Own"]
-    one, two = (framework.plugins("reserve")[1] for framework in profiles.values())
+    one, two = (framework.plugins("reserve")[2] for framework in profiles.values())
     assert one is two
     assert one.handle is not None
 
