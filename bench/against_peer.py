@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bench.ladder import WORKLOADS, Workload, measure
+from bench.ladder import WORKLOADS, Workload, measure, scene_of
 from bench.machine import machine
 from mooring.objects.node import Node
-from mooring.objects.pod import Pod
 from mooring.testing.controlplane.recipe import ENVIRONMENT, FLAGS, cache_folder
 from mooring.testing.controlplane.toolchain import find_go
 
@@ -68,18 +67,17 @@ def build_peer() -> Path:
     return program
 
 
-def lines(workload: Workload, node_count: int, pod_count: int) -> Iterator[bytes]:
+def lines(
+    workload: Workload, node_count: int, pod_count: int, running_count: int
+) -> Iterator[bytes]:
     """The rung as the peer reads it."""
-    for obj in [*map(workload.node, range(node_count)), *workload.objects]:
-        yield _line(_role(obj), obj)
-    for number in range(pod_count):
-        yield _line("pod", workload.pod(number))
-
-
-def _role(obj: Any) -> str:
-    if isinstance(obj, Node):
-        return "node"
-    return "running" if isinstance(obj, Pod) else "object"
+    scene = scene_of(workload, node_count, pod_count, running_count)
+    for obj in scene.objects:
+        yield _line("node" if isinstance(obj, Node) else "object", obj)
+    for pod in scene.running:
+        yield _line("running", pod)
+    for pod in scene.pods:
+        yield _line("pod", pod)
 
 
 def _line(role: str, obj: Any) -> bytes:
@@ -88,10 +86,14 @@ def _line(role: str, obj: Any) -> bytes:
     return json.dumps({"role": role, "object": plain}).encode() + b"\n"
 
 
-def ask(program: Path, rung: bytes, mode: Mode) -> dict[str, Any]:
+def ask(program: Path, rung: bytes, mode: Mode, further: tuple[str, ...]) -> dict[str, Any]:
     """What the peer measured."""
     done = subprocess.run(
-        [program, *mode.flags], input=rung, stdout=subprocess.PIPE, check=True, timeout=LIMIT_S
+        [program, *mode.flags, *further],
+        input=rung,
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=LIMIT_S,
     )
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
@@ -103,30 +105,38 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--nodes", type=int, nargs="*", default=list(NODES))
     parser.add_argument("--pods", type=int, default=PODS)
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--running", type=int, default=0, help="running pods, put there before")
     parser.add_argument("--workload", choices=list(WORKLOADS), nargs="*", default=list(WORKLOADS))
     options = parser.parse_args(arguments)
     program = build_peer()
     print(machine())
-    print(f"{options.pods} pods, {options.runs} runs, taken in turn: best (median, worst)")
+    print(
+        f"{options.pods} pods beside {options.running} running ones, {options.runs} runs, taken in"
+        " turn: best (median, worst)"
+    )
     is_ahead = True
     for name in options.workload:
         for node_count in options.nodes:
-            is_ahead = _row(program, name, node_count, options.pods, options.runs) and is_ahead
+            is_ahead = _row(program, name, node_count, options) and is_ahead
     return 0 if is_ahead else 1
 
 
-def _row(program: Path, name: str, node_count: int, pod_count: int, runs: int) -> bool:
+def _row(program: Path, name: str, node_count: int, options: argparse.Namespace) -> bool:
     workload = WORKLOADS[name]
-    rung = b"".join(lines(workload, node_count, pod_count))
+    pod_count, running = options.pods, options.running
+    rung = b"".join(lines(workload, node_count, pod_count, running))
+    further = ("-found-only",) if workload.is_full else ()
     own: list[float] = []
     theirs: dict[str, list[float]] = {mode.name: [] for mode in MODES}
     ended = ""
-    for _ in range(runs):
-        own.append(measure(workload, node_count, pod_count).us_per_pod / 1e3)
+    for _ in range(options.runs):
+        measured = measure(workload, node_count, pod_count, running_count=running)
+        own.append(measured.us_per_pod / 1e3)
         for mode in MODES:
-            answer = ask(program, rung, mode)
+            answer = ask(program, rung, mode, further)
             theirs[mode.name].append(answer[mode.figure])
             ended = f"placed {answer['placed']}, refused {answer['refused']}"
+            ended += f", made room {answer['made_room']}" if workload.is_full else ""
     print(f"{name}, {node_count} nodes ({ended}): mooring {_shown(own)} ms a pod")
     for mode in MODES:
         figures = theirs[mode.name]

@@ -223,29 +223,44 @@ class Measured(NamedTuple):
     shares: dict[str, float]
 
 
-def measure(
-    workload: Workload, node_count: int, pod_count: int, *, running_count: int = 0
-) -> Measured:
-    """Decide and assume ``pod_count`` pods on a fresh cluster with some running pods."""
-    clock = SystemClock()
+class Scene(NamedTuple):
+    """What is there: nodes and other objects, running pods (made as they are asked for), pods."""
+
+    objects: list[Any]
+    running: Iterator[Pod]
+    pods: list[Pod]
+
+
+def scene_of(workload: Workload, node_count: int, pod_count: int, running_count: int) -> Scene:
+    """A rung as objects, for us and for others."""
     pod_count = min(pod_count, workload.pods_max)
     objects = [*map(workload.node, range(node_count)), *workload.objects]
     running_pod_of = affinity.running_pods(workload.running, node_count)
     if workload.claims is not None:
         objects += volumes.storage(workload.claims, node_count, pod_count, running_count)
         running_pod_of = volumes.running_pods(node_count)
+    if workload.is_full:
+        running_count = preemption.PODS_PER_NODE * node_count
+        running_pod_of = partial(preemption.victim, node_count=node_count)
+    running = map(running_pod_of, range(running_count))
+    return Scene(objects, running, [workload.pod(number) for number in range(pod_count)])
+
+
+def measure(
+    workload: Workload, node_count: int, pod_count: int, *, running_count: int = 0
+) -> Measured:
+    """Decide and assume ``pod_count`` pods on a fresh cluster with some running pods."""
+    clock = SystemClock()
+    scene = scene_of(workload, node_count, pod_count, running_count)
+    pods, pod_count = scene.pods, len(scene.pods)
     driver = Driver(
-        objects,
+        scene.objects,
         rng=seeded_random(0),
         clock=clock,
         share_answers=workload.share_answers,
     )
-    for number in range(running_count):
-        driver.cache.put_pod(running_pod_of(number))
-    if workload.is_full:
-        for number in range(preemption.PODS_PER_NODE * node_count):
-            driver.cache.put_pod(preemption.victim(number, node_count))
-    pods = [workload.pod(number) for number in range(pod_count)]
+    for pod in scene.running:
+        driver.cache.put_pod(pod)
     writes_s = volumes.time_writes(driver, clock) if workload.claims is not None else []
     gc.collect()
     gc.disable()

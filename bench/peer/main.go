@@ -3,8 +3,8 @@
 //
 // It reads lines {"role", "object"} from standard input: "node" and "running" go into the
 // scheduler's cache, "object" to its informers, "pod" is scheduled. Every pod that finds a node is
-// assumed there at once; a preemptor's victims go at once, and it takes their place. Binding does
-// nothing. One line of JSON on standard output says what it took.
+// assumed there at once; a preemptor's victims go at once, and it takes their place, unless -found-only
+// says that room is only to be found. PreBind and Bind do nothing. One line of JSON on standard output says what it took.
 package main
 
 import (
@@ -38,8 +38,9 @@ import (
 
 const configuration = `{
   "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
-  "profiles": [{"plugins": {"bind": {
-    "enabled": [{"name": "NoBind"}], "disabled": [{"name": "DefaultBinder"}]}}}]}`
+  "profiles": [{"plugins": {
+    "bind": {"enabled": [{"name": "NoBind"}], "disabled": [{"name": "DefaultBinder"}]},
+    "preBind": {"disabled": [{"name": "*"}]}}}]}`
 
 type line struct {
 	Role   string          `json:"role"`
@@ -116,6 +117,8 @@ type peer struct {
 	placed  int
 	refused int
 	made    int
+	// foundOnly leaves the cluster as it is when room was found.
+	foundOnly bool
 }
 
 func newPeer(ctx context.Context, all cluster, parallelism int, percentage int) (*peer, error) {
@@ -174,6 +177,15 @@ func (p *peer) failed(
 	nominated *fwk.NominatingInfo, _ time.Time,
 ) {
 	p.ended.Done()
+	if p.foundOnly {
+		if p.victims != nil {
+			p.made++
+		} else {
+			p.refused++
+		}
+		p.victims = nil
+		return
+	}
 	logger := klog.FromContext(ctx)
 	for _, key := range p.victims {
 		if err := p.Cache.RemovePod(logger, p.byKey[key]); err != nil {
@@ -214,6 +226,7 @@ func main() {
 	parallelism := flag.Int("parallelism", 1, "kube-scheduler's parallelism")
 	percentage := flag.Int("percentage", 0, "percentageOfNodesToScore; 0: its adaptive default")
 	cores := flag.Int("cores", 1, "how many cores Go may use")
+	foundOnly := flag.Bool("found-only", false, "find room by preemption, but do not make it")
 	flag.Parse()
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -234,6 +247,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "peer:", err)
 		os.Exit(2)
 	}
+	peer.foundOnly = *foundOnly
 	runtime.GC()
 	beganCPU, began := cpuSeconds(), time.Now()
 	peer.run(ctx, all.pods)
