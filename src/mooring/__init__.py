@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; ``_PUBLIC`` is what run
         Wait,
         default_normalize,
         per_node,
+        predicate,
+        priority,
     )
     from mooring.state import PodInfo
     from mooring.state.changes import Change
@@ -55,6 +57,8 @@ _PUBLIC = {
     "Wait": "mooring.framework",
     "default_normalize": "mooring.framework",
     "per_node": "mooring.framework",
+    "predicate": "mooring.framework",
+    "priority": "mooring.framework",
 }
 
 __all__ = [
@@ -78,6 +82,8 @@ __all__ = [
     "__version__",
     "default_normalize",
     "per_node",
+    "predicate",
+    "priority",
 ]
 
 

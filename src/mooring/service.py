@@ -147,7 +147,9 @@ class Service:
         self.informers = {kind: self._informer(client, kind, rng) for kind in self._followed()}
         stores = {kind: informer.objects for kind, informer in self.informers.items()}
         self.handle.stores = stores
-        reporting = Reporting(self.recorders, self.writer)
+        notes = {name: each.scheduled_note() for name, each in self.profiles.items()}
+        own_notes = {name: note for name, note in notes.items() if note is not None}
+        reporting = Reporting(self.recorders, self.writer, own_notes)
         evictor = Evictor(client, clock=clock, rng=rng, sleep=sleep)
         self.preemptions = self._preemptions(stores["Pod"], evictor, reporting)
         self.confirmations = Confirmations(

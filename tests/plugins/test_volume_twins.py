@@ -18,13 +18,9 @@ from mooring.state import PodInfo, audit
 from mooring.testing import Harness, check_conformance
 from tests.plugins import volume_clusters as clusters
 from tests.plugins.twins import SEED_BLOCKS
-from tests.plugins.volume_twins import (
-    BindingTwin,
-    Facts,
-    LimitsTwin,
-    RestrictionsTwin,
-    ZoneTwin,
-)
+from tests.plugins.volume_binding_twin import BindingTwin
+from tests.plugins.volume_limits_twin import LimitsTwin
+from tests.plugins.volume_twins import Facts, RestrictionsTwin, ZoneTwin
 
 SEEDS = st.integers(0, 2**32)
 PAIRS: list[tuple[Any, Any]] = [

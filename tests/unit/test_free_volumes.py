@@ -45,7 +45,7 @@ def chosen(cache: Cache, volumes: FreeVolumes, claim: Wanted, taken: int = 0) ->
     rows = np.array(cache.nodes.order.rows(), dtype=np.intp)
     places: list[Places] = []
     for _ in range(taken + 1):
-        places.append(volumes.choose(claim, rows, places))
+        places.append(volumes.choose(claim, rows, taken=places))
     return [
         [volumes.at(int(at[n])).metadata.name if at[n] != NONE else "" for at in places]
         for n in range(len(rows))
@@ -174,6 +174,25 @@ def test_each_node_gets_the_smallest_that_it_can_reach() -> None:
         "b": ["anywhere", ""],
         "c": ["zone-1", "anywhere"],
     }
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=80, deadline=None)
+def test_the_next_volume_after_a_place_is_the_one_that_equal_claims_get(seed: int) -> None:
+    rng = seeded_random(seed)
+    cache = cluster(*(clusters.node(rng, name) for name in clusters.NODES))
+    volumes = free(cache, *(clusters.volume(rng, f"v-{number}") for number in range(15)))
+    claim = some_claim(rng)
+    rows = np.array(cache.nodes.order.rows(), dtype=np.intp)
+    taken: list[Places] = []
+    after: Places | None = None
+    for _ in range(4):
+        found = volumes.choose(claim, rows, taken=taken)
+        following = volumes.choose(claim, rows, after=after)
+
+        assert following.tolist() == found.tolist()
+        taken.append(found)
+        after = np.where(found == NONE, 2**31, found)
 
 
 def test_a_volume_that_comes_back_is_as_it_was_or_as_it_is_now() -> None:

@@ -4,6 +4,7 @@ from mooring.framework.attempt import Attempt
 from mooring.framework.checks import check_plugin
 from mooring.framework.cycle import Cycle
 from mooring.framework.diagnosis import Diagnosis
+from mooring.framework.functions import predicate, priority
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.per_node import per_node
 from mooring.framework.runner import Framework, Placement, Profile
@@ -44,4 +45,6 @@ __all__ = [
     "check_plugin",
     "default_normalize",
     "per_node",
+    "predicate",
+    "priority",
 ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from mooring.decision import Decision, Preemption, Rejection
+from mooring.decision import Decision, ExtenderCall, Preemption, Rejection
 from mooring.errors import InvariantViolation
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.refusals import NOT_VISITED, Refusals
@@ -37,6 +37,10 @@ class Attempt:
     refusals: Refusals | None = None
     #: Row -> status of nodes that were refused outside the walk (the nominated node, tried first).
     extra: dict[int, Status] = field(default_factory=dict)
+    #: Row -> status of nodes that every filter let pass and an extender did not.
+    by_extenders: dict[int, Status] = field(default_factory=dict)
+    #: Name of an extender -> what it answered.
+    calls: dict[str, ExtenderCall] = field(default_factory=dict)
     #: The rows that PreFilter left out, and the status they all have.
     absent_rows: Rows | None = None
     absent: Status | None = None
@@ -78,7 +82,7 @@ class Attempt:
         """Node name -> why it was ruled out, for every node that was."""
         names = self.snapshot.nodes.names
         found: dict[str, Status] = {}
-        for row, status in self.extra.items():
+        for row, status in (self.extra | self.by_extenders).items():
             found[names[row]] = status
         if self.refusals is not None:
             for row in self.refusals.refused_rows().tolist():
@@ -119,6 +123,7 @@ class Attempt:
             preemption=self.preemption() if self.preemption is not None else None,
             durations_s=dict(self.durations_s),
             sampled=self.sampled,
+            extenders=tuple(self.calls.values()),
         )
 
     def _tied(self, node: str | None) -> tuple[str, ...]:

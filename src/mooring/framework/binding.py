@@ -9,15 +9,18 @@ RunPreBindPlugins, RunBindPlugins).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from mooring.errors import PluginError, SchedulerError
+from mooring.errors import ExtenderError, PluginError, SchedulerError
 from mooring.framework.cycle import Cycle
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.runner import Framework
 from mooring.framework.verdict import Skip, Status, Wait
 from mooring.framework.waiting import WaitingPod
+
+_log = logging.getLogger(__name__)
 
 
 def reserve(framework: Framework, cycle: Cycle, node_name: str) -> Status | None:
@@ -125,15 +128,36 @@ def pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]
 async def bind(framework: Framework, cycle: Cycle, node_name: str) -> Status | None:
     """Let the first Bind plugin that does not skip bind the pod; None = bound.
 
+    An extender that binds is asked instead; the plugins only if it fails and may be ignored.
+
     Raises:
         PluginError: if it failed, or if every plugin skipped.
+        ExtenderError: if the extender failed.
     """
+    if framework.extenders and await _bound_by_extender(framework, cycle, node_name):
+        return None
     for plugin in framework.plugins("bind"):
         answer = await _wait(plugin, "Bind", plugin.bind, cycle, node_name)
         if answer is Skip.SKIP:
             continue
         return None if answer is None else framework.status_of(plugin, "Bind", answer)
     raise PluginError("", "Bind", "no bind plugin took the pod")
+
+
+async def _bound_by_extender(framework: Framework, cycle: Cycle, node_name: str) -> bool:
+    for extender in framework.extenders:
+        if not extender.has_bind or not extender.is_interested(cycle.pod):
+            continue
+        try:
+            await extender.bind(cycle.pod, node_name)
+        except ExtenderError as error:
+            if not extender.is_ignorable:
+                raise
+            told = {"extender": extender.name, "error": str(error)}
+            _log.warning("an extender is ignored", extra=told)
+        else:
+            return True
+    return False
 
 
 def post_bind(framework: Framework, cycle: Cycle, node_name: str) -> list[PluginError]:

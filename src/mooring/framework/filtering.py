@@ -52,27 +52,53 @@ class PreFiltered:
 
 def run(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasible | Diagnosis:
     """Which nodes can take the pod; a Diagnosis if none can."""
-    nodes = cycle.snapshot.nodes
     before = pre_filter(framework, cycle)
+    diagnosis = begin(cycle, attempt, before)
     if before.status is not None:
-        attempt.pre_filter = before.status
-        return _refused_before(before, len(nodes))
-    diagnosis = Diagnosis(len(nodes), unschedulable_plugins=set(before.narrowed_by))
-    nominated = _try_nominated(framework, cycle, attempt, diagnosis)
-    order = nodes.order.array()
-    if before.node_names is not None:
-        _leave_out(cycle, attempt, diagnosis, before.node_names)
-        order = np.array([r for r in order if nodes.names[r] in before.node_names], dtype=np.intp)
+        return diagnosis
+    nominated = try_nominated(framework, cycle, attempt, diagnosis)
+    order = narrow(cycle, attempt, diagnosis, before)
     if nominated is not None:
         attempt.choice = "nominated" if len(order) > 1 else None
         return nominated
+    feasible = walk(framework, cycle, attempt, before, order)
+    return feasible if feasible.count else explain(cycle, attempt, diagnosis)
+
+
+def begin(cycle: Cycle, attempt: Attempt, before: PreFiltered) -> Diagnosis:
+    """The diagnosis as PreFilter leaves it: to be filled in, or all if it refused the pod."""
+    node_count = len(cycle.snapshot.nodes)
+    if before.status is not None:
+        attempt.pre_filter = before.status
+        return _refused_before(before, node_count)
+    return Diagnosis(node_count, unschedulable_plugins=set(before.narrowed_by))
+
+
+def narrow(cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis, before: PreFiltered) -> Rows:
+    """The rows that PreFilter left, in the table's visit order; notes those that it did not."""
+    nodes = cycle.snapshot.nodes
+    order = nodes.order.array()
+    if before.node_names is None:
+        return order
+    _leave_out(cycle, attempt, diagnosis, before.node_names)
+    return np.array([r for r in order if nodes.names[r] in before.node_names], dtype=np.intp)
+
+
+def walk(
+    framework: Framework, cycle: Cycle, attempt: Attempt, before: PreFiltered, order: Rows
+) -> Feasible:
+    """Filter the rows in ``order``; perhaps none is feasible."""
     if before.node_names is not None and len(order) > 1:
         attempt.choice = "unordered"  # upstream walks what PreFilter left in random order
     refusals = refuse(framework, cycle, order if before.node_names is not None else None)
     attempt.refusals = refusals
-    feasible = _visit(framework, attempt, refusals, order)
-    if feasible.count:
-        return feasible
+    return _visit(framework, attempt, refusals, order)
+
+
+def explain(cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis) -> Diagnosis:
+    """Count what was said against each node into ``diagnosis``, and return it."""
+    refusals = attempt.refusals
+    assert refusals is not None
     refusals.describe(diagnosis)
     for row, status in attempt.extra.items():
         if refusals.refused_by[row] == NOT_VISITED:
@@ -157,7 +183,7 @@ def _leave_out(
     attempt.absent_rows = np.array(left_out, dtype=np.intp)
 
 
-def _try_nominated(
+def try_nominated(
     framework: Framework, cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis
 ) -> Feasible | None:
     """Filter the node that the pod is nominated to; if it will do, nothing else is looked at."""
@@ -289,7 +315,7 @@ def _visit(framework: Framework, attempt: Attempt, refusals: Refusals, order: Ro
     """Walk the nodes as upstream does, as far as it would: errors and sampling end the walk."""
     percentage = framework.profile.percentage_of_nodes_to_score
     enough = feasible_nodes_to_find(percentage, len(order))
-    if not framework.scorers:  # nothing to compare: the first node that will do is taken
+    if not framework.compares:  # nothing to compare: the first node that will do is taken
         enough = 1
         attempt.choice = attempt.choice or "first"
     has_errors = refusals.has_errors()
@@ -351,12 +377,16 @@ class _Statuses(dict[str, Status]):
             is_wanted[row] = status.code is code
         if refusals is not None:
             refusals.mark(code, is_wanted)
+        for row, status in self._attempt.by_extenders.items():
+            is_wanted[row] = status.code is code
         order = nodes.order.array()
         return order[is_wanted[order]]
 
     def get(self, name: str, default: Any = None) -> Any:
         """The status of a node that was refused one by one, ``default`` for any other."""
         row = self._nodes.row(name)
-        if row < 0 or self._attempt.refusals is None:
+        if row < 0:
             return default
-        return self._attempt.refusals.status(row) or self._attempt.extra.get(row) or default
+        attempt = self._attempt
+        found = attempt.refusals.status(row) if attempt.refusals is not None else None
+        return found or attempt.by_extenders.get(row) or attempt.extra.get(row) or default

@@ -371,6 +371,7 @@ COMPANIONS: dict[str, tuple[str, ...]] = {
     "sort_key": ("pod",),
     "events": (),
     "background": (),
+    "scheduled_note": ("pod", "node_name"),
     "filter_node": ("cycle", "node"),
     "score_node": ("cycle", "node"),
     "shift": ("cycle", "state", "nodes"),

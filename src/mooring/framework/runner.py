@@ -23,6 +23,7 @@ from mooring.framework.answers import AnswerCache, Answers, Reader
 from mooring.framework.attempt import Attempt
 from mooring.framework.cycle import Cycle
 from mooring.framework.diagnosis import Diagnosis
+from mooring.framework.extender import EXTENDER, Extender
 from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.refusals import MAX_FILTERS
 from mooring.framework.timing import Timings
@@ -80,6 +81,11 @@ class Framework:
         self.waiting = waiting if waiting is not None else WaitingPods()
         self.filters = tuple(self.plugins("filter"))
         self.scorers = tuple(self.plugins("score"))
+        #: Those that are asked besides the plugins, in the order in which they filter.
+        self.extenders: tuple[Extender, ...] = ()
+        #: Whether a node is compared with others, or the first one that will do is taken.
+        self.compares = bool(self.scorers)
+        self._random: Callable[[], float] | None = None
         self._clock = clock
         self._sharers = tuple(
             plugin for plugin in _distinct(profile.plugins) if share_answers and _shares(plugin)
@@ -111,6 +117,27 @@ class Framework:
     def open(self, pod: PodInfo, snapshot: Snapshot) -> Cycle:
         """Begin an attempt at ``pod``."""
         return Cycle(pod, snapshot, self.profile.scheduler_name, self)
+
+    # -- extenders --------------------------------------------------------------------------------
+
+    def extend(self, extenders: Sequence[Extender], random: Callable[[], float]) -> None:
+        """Ask these besides the plugins; those that may be ignored are asked last.
+
+        ``random`` gives numbers in [0, 1): of nodes that extenders find equally good, one is drawn.
+        """
+        self.extenders = tuple(sorted(extenders, key=lambda extender: extender.is_ignorable))
+        has_more = any(each.has_filter or each.has_prioritize for each in extenders)
+        self.compares = bool(self.scorers) or has_more
+        self._random = random
+
+    def asks(self, pod: PodInfo) -> bool:
+        """Whether an extender is to be asked about this pod, so that its attempt has to wait."""
+        return any(extender.is_interested(pod) for extender in self.extenders)
+
+    def draw(self, count: int) -> int:
+        """A number below ``count``, by chance."""
+        assert self._random is not None, "extend() comes first"
+        return int(self._random() * count)
 
     # -- before the queue -------------------------------------------------------------------------
 
@@ -144,7 +171,8 @@ class Framework:
             for point in ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
             for plugin in self.plugins(point)
         }
-        return list(found.values())
+        # Extenders cannot say what may help: pods that they refuse wake on any event.
+        return [*found.values(), *([_REFUSED_BY_EXTENDERS] if self.extenders else [])]
 
     def fragment(self, plugin: str, pod: PodInfo) -> Hashable | None:
         """What ``plugin`` reads of the pod; None = it does not say."""
@@ -161,6 +189,11 @@ class Framework:
         """The kinds of objects that plugins read beside nodes and pods, each once."""
         kinds = [kind for plugin in _distinct(self.profile.plugins) for kind in _needed(plugin)]
         return list(dict.fromkeys(kinds))
+
+    def scheduled_note(self) -> Callable[[PodInfo, str], str] | None:
+        """What the event of a bound pod says, if a bind plugin wants it in its own words."""
+        found = (getattr(each, "scheduled_note", None) for each in self.plugins("bind"))
+        return next((note for note in found if note is not None), None)
 
     def background(self) -> list[Any]:
         """The plugins that do something beside the decisions."""
@@ -253,6 +286,15 @@ class Framework:
         if not status.is_rejection:
             raise PluginError(plugin.name, point, status.message)
         return status
+
+
+class _RefusedByExtenders:
+    """Stands for all extenders among the plugins that can refuse a pod."""
+
+    name = EXTENDER
+
+
+_REFUSED_BY_EXTENDERS = _RefusedByExtenders()
 
 
 def _distinct(plugins: Mapping[str, Sequence[Any]]) -> list[Any]:

@@ -194,6 +194,33 @@ class Verdicts:
         return self
 
 
+class Room(NamedTuple):
+    """A node that a pod fits on once its ``victims`` are gone, the most important one first.
+
+    ``violations`` is how many of them a budget protects.
+    """
+
+    node_name: str
+    victims: tuple[PodInfo, ...]
+    violations: int
+
+    @property
+    def rank(self) -> tuple[int, int, int, int, int]:
+        """How bad it is, smallest is best.
+
+        Budgets violated, the priority of the first victim, the sum of priorities (each as if the
+        lowest there is were 1, so that one more is never better), the number of victims, and when
+        those of the highest priority first started (later is better).
+
+        Source: framework/preemption/preemption.go (pickOneNodeForPreemption).
+        """
+        priorities = [pod.priority for pod in self.victims]
+        highest = max(priorities)
+        first_s = min(pod.start_s for pod in self.victims if pod.priority == highest)
+        total = sum(priority + 2**31 for priority in priorities)
+        return self.violations, priorities[0], total, len(priorities), -first_s
+
+
 class PostFilterResult(NamedTuple):
     """What PostFilter found: the node that the pod is nominated to now.
 
@@ -202,6 +229,7 @@ class PostFilterResult(NamedTuple):
         node_name: "" clears an earlier nomination, None leaves it as it is.
         victims: The pods on that node that have to go; whoever runs the scheduler evicts them.
         record: Makes the record of what was tried; to be asked before the state moves on.
+        rooms: Makes the list of all nodes where room can be made, if extenders may choose too.
         plugin: Whose result it is; filled in by the runner if room can be made.
     """
 
@@ -209,4 +237,5 @@ class PostFilterResult(NamedTuple):
     node_name: str | None = None
     victims: tuple[PodInfo, ...] = ()
     record: Callable[[], Preemption] | None = None
+    rooms: Callable[[], list[Room]] | None = None
     plugin: str = ""

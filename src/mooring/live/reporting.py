@@ -8,7 +8,7 @@ skipPodSchedule).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from mooring.client import Recorder
@@ -25,6 +25,9 @@ SCHEDULER_ERROR: Final = "SchedulerError"
 #: Longer texts end in " ...": the API server takes no more in an event.
 NOTE_LENGTH_MAX: Final = 1024
 
+#: (pod, node name) -> a text.
+ScheduledNote = Callable[[PodInfo, str], str]
+
 
 class Reporting:
     """Tells what became of a pod.
@@ -32,15 +35,23 @@ class Reporting:
     Args:
         recorders: SchedulerName -> who writes its events.
         writer: Writes conditions and nominations.
+        notes: SchedulerName -> what the event Scheduled of its pods says, if not the usual.
     """
 
-    def __init__(self, recorders: Mapping[str, Recorder], writer: StatusWriter) -> None:
+    def __init__(
+        self,
+        recorders: Mapping[str, Recorder],
+        writer: StatusWriter,
+        notes: Mapping[str, ScheduledNote] | None = None,
+    ) -> None:
         self._recorders = recorders
         self._writer = writer
+        self._notes = notes or {}
 
     def bound(self, pod: PodInfo, node_name: str) -> None:
         """The pod is bound."""
-        note = f"Successfully assigned {pod.key} to {node_name}"
+        own = self._notes.get(profile_of(pod), _assigned)
+        note = own(pod, node_name)
         self._record(pod, "Normal", "Scheduled", "Binding", note)
 
     def placed(self, pod: PodInfo) -> None:
@@ -97,6 +108,10 @@ class Reporting:
     def _record(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
         recorder = self._recorders[profile_of(pod)]
         recorder.record(pod.pod, type=kind, reason=reason, action=action, note=note)
+
+
+def _assigned(pod: PodInfo, node_name: str) -> str:
+    return f"Successfully assigned {pod.key} to {node_name}"
 
 
 def error_text(error: SchedulerError) -> str:

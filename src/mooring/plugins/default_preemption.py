@@ -21,6 +21,7 @@ from mooring.config.types import DefaultPreemptionArgs
 from mooring.decision import Preemption, PreemptionCandidate
 from mooring.framework import Code, Cycle, Diagnosis, NodeError, PostFilterResult, Reject
 from mooring.framework.interface import Handle
+from mooring.framework.verdict import Room
 from mooring.objects.pod import Pod
 from mooring.plugins.default_preemption_dry_run import Candidate, Tried, search
 from mooring.state import NodeTable, PodInfo
@@ -95,6 +96,10 @@ class DefaultPreemption:
             nodes.names[best.row],
             victims,
             record=lambda: _record(nodes, tried.candidates, best, victims),
+            rooms=lambda: [
+                Room(nodes.names[each.row], each.victims(), each.violations)
+                for each in tried.candidates
+            ],
         )
 
     def _wanted(self, count: int) -> int:

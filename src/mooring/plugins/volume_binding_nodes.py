@@ -52,6 +52,10 @@ REASONS: Final = {
 }
 
 
+#: Later than any place.
+_BEYOND: Final = 2**31
+
+
 class Match(NamedTuple):
     """A claim and what was found for it, by row.
 
@@ -60,6 +64,7 @@ class Match(NamedTuple):
     """
 
     claim: PersistentVolumeClaim
+    wanted: Wanted
     named: list[PersistentVolume]
     named_at: Places
     free_at: Places
@@ -121,7 +126,7 @@ def chosen(found: Found, snapshot: Snapshot, row: int) -> Chosen:
     """What is to be done on a row that can take the pod, by what was found there just now."""
     at = int(np.searchsorted(found.rows, row))
     bindings = []
-    for claim, named, named_at, free_at in found.matches:
+    for claim, _, named, named_at, free_at in found.matches:
         if named_at[at] != NONE:
             bindings.append((named[named_at[at]], claim))
         elif free_at[at] != NONE:
@@ -234,17 +239,27 @@ class _Search:
         if free is None:
             free_at = np.full(m, NONE, dtype=np.intp)
         else:
-            taken = [
-                match.free_at
-                for match in self.found.matches
-                if claim_class(match.claim) == class_name
-            ]
-            free_at = free.choose(wanted, self._rows, taken)
+            after, taken = self._given_away(class_name, wanted)
+            free_at = free.choose(wanted, self._rows, after=after, taken=taken)
         if not named:
-            return Match(claim, named, np.full(m, NONE, dtype=np.intp), free_at)
+            return Match(claim, wanted, named, np.full(m, NONE, dtype=np.intp), free_at)
         named_at, is_open = self._match_named(claim, named)
         free_at[~is_open] = NONE
-        return Match(claim, named, named_at, free_at)
+        return Match(claim, wanted, named, named_at, free_at)
+
+    def _given_away(self, class_name: str, wanted: Wanted) -> tuple[Places | None, list[Places]]:
+        """What earlier claims of the class have got: all up to some place, and others besides.
+
+        Of claims that ask for the same but the size, each takes the next volume after the one
+        before it, since they come in order of size. So of those only the last one matters.
+        """
+        before = [m for m in self.found.matches if claim_class(m.claim) == class_name]
+        alike = [m for m in before if m.wanted[1:] == wanted[1:]]
+        if not alike or any(match.named for match in alike):
+            return None, [match.free_at for match in before]
+        last = alike[-1].free_at
+        after = np.where(last == NONE, _BEYOND, last)  # where it found nothing, there is nothing
+        return after, [m.free_at for m in before if m.wanted[1:] != wanted[1:]]
 
     def _match_named(
         self, claim: PersistentVolumeClaim, named: list[PersistentVolume]

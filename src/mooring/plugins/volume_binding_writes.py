@@ -181,13 +181,15 @@ class Writes:
 
     async def _wait(self, handle: Handle, look: _Look, deadline_s: float) -> None:
         while (awaited := look.first_unsettled()) is not None:
-            left_s = deadline_s - handle.monotonic_s()
+            started_s = handle.monotonic_s()
+            left_s = deadline_s - started_s
             if left_s <= 0:
                 raise _CameToNothing("context deadline exceeded")
             try:
                 await handle.until(*awaited, look.has_moved_on(awaited), min(LOOK_S, left_s))
             except PluginError as error:
-                if error.plugin:
+                # Time is over and we look again, unless it was no wait at all.
+                if error.plugin or handle.monotonic_s() - started_s < min(LOOK_S, left_s) / 2:
                     raise
 
 

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from mooring.objects.meta import key
 from mooring.objects.quantity import Quantity
 from mooring.objects.storage import CSIStorageCapacity
 from mooring.state.labels import LabelColumn
@@ -125,8 +126,8 @@ class Capacities:
     def can_hold(self, size_bytes: int, rows: Rows) -> Bools:
         """On which of ``rows`` a volume of this size can be made."""
         found = np.zeros(len(rows), dtype=np.bool_)
-        for key, of_key in self._by_label.items():
-            column = self._nodes.label(key)
+        for label, of_key in self._by_label.items():
+            column = self._nodes.label(label)
             found |= (of_key.largest(column) >= size_bytes)[column.codes[rows]]
         for reach, limit in self._others.values():
             if limit < size_bytes:
@@ -135,6 +136,38 @@ class Capacities:
                 return np.ones(len(rows), dtype=np.bool_)
             found |= self._reaches.mask(reach)[rows]
         return found
+
+
+class CapacitiesByClass:
+    """The capacities of all classes. The one owner is Storage."""
+
+    def __init__(self, nodes: NodeTable, reaches: Reaches) -> None:
+        self._nodes = nodes
+        self._reaches = reaches
+        self._by_class: dict[str, Capacities] = {}
+        self._class_of: dict[str, str] = {}
+
+    def get(self, class_name: str) -> Capacities | None:
+        """Those of a class; None = nothing is known."""
+        return self._by_class.get(class_name)
+
+    def put(self, capacity: CSIStorageCapacity) -> None:
+        """A capacity is new or changed."""
+        object_key, name = key(capacity), capacity.storage_class_name
+        if self._class_of.get(object_key, name) != name:
+            self.remove(object_key)
+        self._class_of[object_key] = name
+        of_class = self._by_class.get(name)
+        if of_class is None:
+            of_class = self._by_class[name] = Capacities(self._nodes, self._reaches)
+        of_class.put(object_key, capacity)
+
+    def remove(self, object_key: str) -> None:
+        """A capacity is gone. Unknown ones are fine."""
+        of_class = self._by_class.get(self._class_of.pop(object_key, ""))
+        if of_class is not None:
+            of_class.remove(object_key)
+        self._by_class = {name: each for name, each in self._by_class.items() if len(each)}
 
 
 def volume_limit(capacity: CSIStorageCapacity) -> Quantity | None:

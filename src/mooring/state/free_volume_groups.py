@@ -7,7 +7,7 @@ label, sorted by value, so that the first of each value is one look at columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from mooring.state.labels import MISSING, LabelColumn
 from mooring.state.reach import Reach, one_label, reach_of_affinity
 
 Bools = npt.NDArray[np.bool_]
+#: Codes of a label's values, int.
+Codes = npt.NDArray[np.signedinteger[Any]]
 #: Places in the order of volumes, intp.
 Places = npt.NDArray[np.intp]
 
@@ -83,6 +85,18 @@ class ByCode(NamedTuple):
         places = self.places[self.starts[at] : self.starts[at] + self.counts[at]]
         good = will_do[places]
         return int(places[good.argmax()]) if good.any() else none
+
+    def next(self, codes: Codes, after: Places, will_do: Bools, none: int) -> Places:
+        """For each of ``codes`` its first place after ``after`` that will do; else ``none``."""
+        good = will_do[self.places]
+        places = np.append(self.places[good], none)
+        of_place = np.repeat(self.codes, self.counts)[good]
+        # By code first, then by place: one number that is sorted as the places are.
+        numbers = of_place * (none + 1) + places[:-1]
+        wanted = codes.astype(np.int64) * (none + 1) + after
+        at = np.searchsorted(numbers, wanted, side="right")
+        is_there = np.append(of_place, MISSING)[at] == codes
+        return np.where(is_there & (codes != MISSING), places[at], none)
 
 
 class Group:

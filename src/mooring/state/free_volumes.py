@@ -122,32 +122,54 @@ class FreeVolumes:
 
     # -- choosing ---------------------------------------------------------------------------------
 
-    def choose(self, wanted: Wanted, rows: Rows, taken: Sequence[Places] = ()) -> Places:
+    def choose(
+        self,
+        wanted: Wanted,
+        rows: Rows,
+        *,
+        after: Places | None = None,
+        taken: Sequence[Places] = (),
+    ) -> Places:
         """The smallest volume that will do for each of ``rows``, as places; NONE = there is none.
 
-        ``taken``, of the same length as ``rows`` each, are places that are given away already
-        there. Places are good until a volume comes or goes.
+        Places are good until a volume comes or goes.
+
+        Args:
+            wanted: What the claim asks for.
+            rows: Where.
+            after: Only volumes at later places, on each of ``rows``; None = any.
+            taken: Places that are given away already there, each as long as ``rows``.
         """
         self._settle()
-        none, best = len(self._order), None
-        answer = self._answer(wanted)
-        for key, group in self._groups.items():
-            if not isinstance(key, str):
-                places = group.places[answer.will_do[group.places]]
-                found = self._by_mask(key, places, rows, taken)
-            elif taken:
-                found = self._by_label_but(key, group, answer.will_do, rows, taken)
-            else:
-                found = self._firsts(key, group, answer)[self._nodes.label(key).codes[rows]]
-            best = found if best is None else np.minimum(best, found)
-        if best is None:
-            return np.full(len(rows), NONE, dtype=np.intp)
-        best[best == none] = NONE
+        best = self._first(wanted, rows) if after is None else self._next(wanted, rows, after)
+        open_rows = np.arange(len(rows)) if taken else np.zeros(0, dtype=np.intp)
+        while len(open_rows):
+            here = best[open_rows]
+            is_taken = np.zeros(len(open_rows), dtype=np.bool_)
+            for places in taken:
+                is_taken |= (places[open_rows] == here) & (here != NONE)
+            open_rows, here = open_rows[is_taken], here[is_taken]
+            best[open_rows] = self._next(wanted, rows[open_rows], here)
         return best
 
     def at(self, place: int) -> PersistentVolume:
         """The volume at a place that ``choose`` gave."""
         return self._volumes[self._order[place][1]].volume
+
+    def _first(self, wanted: Wanted, rows: Rows) -> Places:
+        answer, none, best = self._answer(wanted), len(self._order), None
+        for key, group in self._groups.items():
+            if isinstance(key, str):
+                found = self._firsts(key, group, answer)[self._nodes.label(key).codes[rows]]
+            else:
+                places = group.places[answer.will_do[group.places]]
+                place = places[0] if len(places) else none
+                found = self._where_reached(key, rows, np.full(len(rows), place, dtype=np.intp))
+            best = found if best is None else np.minimum(best, found)
+        if best is None:
+            return np.full(len(rows), NONE, dtype=np.intp)
+        best[best == none] = NONE
+        return best
 
     def _firsts(self, key: str, group: Group, answer: Answer) -> Places:
         """The first volume that will do, by the code of the label ``key``."""
@@ -156,43 +178,34 @@ class FreeVolumes:
         known = answer.firsts.get(key)
         if known is not None and known[0] is by_code:
             return known[1]
-        first = np.full(len(column.values) + 1, none, dtype=np.intp)
+        first = np.full(len(column.values) + 1, none, dtype=np.intp)  # the last: no label
         if len(by_code.codes):
             left = np.where(answer.will_do[by_code.places], by_code.places, none)
             first[by_code.codes] = np.minimum.reduceat(left, by_code.starts)
         answer.firsts[key] = by_code, first
         return first
 
-    def _by_label_but(
-        self, key: str, group: Group, will_do: Bools, rows: Rows, taken: Sequence[Places]
-    ) -> Places:
-        """The first volume that is not taken, by each row's value of the label ``key``."""
-        column, none = self._nodes.label(key), len(self._order)
-        codes, places, starts, counts = group.by_code(column)
+    def _next(self, wanted: Wanted, rows: Rows, after: Places) -> Places:
+        """The first volume after a place, which differs by row."""
+        answer, none = self._answer(wanted), len(self._order)
         best = np.full(len(rows), none, dtype=np.intp)
-        if not len(codes):
-            return best
-        of_row = column.codes[rows]
-        left = np.where(will_do[places], places, none)
-        first = np.full(len(column.values) + 1, none, dtype=np.intp)  # the last: no label
-        for _ in range(len(taken) + 1):
-            least = np.minimum.reduceat(left, starts)
-            first[codes] = least
-            np.minimum(best, _left(first[of_row], taken, none), out=best)
-            # Those that were first may be taken: on to the next ones.
-            left[left == np.repeat(least, counts)] = none
+        for key, group in self._groups.items():
+            if isinstance(key, str):
+                column = self._nodes.label(key)
+                by_code = group.by_code(column)
+                found = by_code.next(column.codes[rows], after, answer.will_do, none)
+            else:
+                places = np.append(group.places[answer.will_do[group.places]], none)
+                at = np.searchsorted(places[:-1], after, side="right")
+                found = self._where_reached(key, rows, places[at])
+            np.minimum(best, found, out=best)
+        best[best == none] = NONE
         return best
 
-    def _by_mask(self, reach: Reach, places: Places, rows: Rows, taken: Sequence[Places]) -> Places:
-        """The first of ``places`` that is not taken, on the rows that are reached."""
-        none = len(self._order)
-        best = np.full(len(rows), none, dtype=np.intp)
-        for place in places[: len(taken) + 1].tolist():
-            found = _left(np.full(len(rows), place, dtype=np.intp), taken, none)
-            np.minimum(best, found, out=best)
-        if reach != EVERYWHERE:
-            best[~self._reaches.mask(reach)[rows]] = none
-        return best
+    def _where_reached(self, reach: Reach, rows: Rows, found: Places) -> Places:
+        if reach == EVERYWHERE:
+            return found
+        return np.where(self._reaches.mask(reach)[rows], found, len(self._order))
 
     # -- which volumes will do --------------------------------------------------------------------
 
@@ -210,20 +223,23 @@ class FreeVolumes:
         return answer
 
     def _catch_up(self, answer: Answer) -> None:
-        none = len(self._order)
         for key, (by_code, _) in list(answer.firsts.items()):
             if self._groups[key].by_code(self._nodes.label(key)) is not by_code:
                 del answer.firsts[key]
         for place in self._changes[answer.seen :]:
             answer.will_do[place] = answer.meets[place] and self._is_free[place]
-            entry = self._placed[self._order[place][1]]
-            if isinstance(entry.key, str) and entry.key in answer.firsts:
-                by_code, first = answer.firsts[entry.key]
-                find = self._nodes.label(entry.key).values.find
-                for code in map(find, entry.values):
-                    if code != MISSING:
-                        first[code] = by_code.first(code, answer.will_do, none)
+            self._correct(answer, self._placed[self._order[place][1]])
         answer.seen = len(self._changes)
+
+    def _correct(self, answer: Answer, changed: Entry) -> None:
+        """Find the first volumes anew for the values by which this one is reached."""
+        if not isinstance(changed.key, str) or changed.key not in answer.firsts:
+            return
+        by_code, first = answer.firsts[changed.key]
+        find = self._nodes.label(changed.key).values.find
+        for code in map(find, changed.values):
+            if code != MISSING:
+                first[code] = by_code.first(code, answer.will_do, len(self._order))
 
     def _meets(self, wanted: Wanted) -> Bools:
         """Which volumes meet a claim's wishes, free or not, wherever they are."""
@@ -297,13 +313,6 @@ class FreeVolumes:
 
     def _kind(self, entry: Entry) -> int:
         return self._kinds.setdefault(entry.kind, len(self._kinds))
-
-
-def _left(found: Places, taken: Sequence[Places], none: int) -> Places:
-    """``found`` without what is taken already."""
-    for places in taken:
-        found[found == places] = none
-    return found
 
 
 def _rank(entry: Entry) -> tuple[int, str]:

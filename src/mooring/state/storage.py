@@ -26,13 +26,12 @@ from mooring.errors import InvariantViolation
 from mooring.objects.meta import key
 from mooring.objects.storage import (
     CSIDriver,
-    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
 from mooring.objects.volume_claims import volume_class
-from mooring.state.capacities import Capacities
+from mooring.state.capacities import Capacities, CapacitiesByClass
 from mooring.state.counted_volumes import CLAIM, CLASS, KnownStorage
 from mooring.state.csi_nodes import CSINodes
 from mooring.state.free_volumes import FreeVolumes
@@ -71,15 +70,14 @@ class Storage:
         self._named: dict[str, dict[str, None]] = {}
         #: Volume -> the class it is free in, or the claim that it names: where it is listed.
         self._listed: dict[str, tuple[str, str]] = {}
-        self._capacities: dict[str, Capacities] = {}
-        self._class_of_capacity: dict[str, str] = {}
+        self._capacities = CapacitiesByClass(nodes, self.reaches)
         self._put: dict[str, Callable[[Any], None]] = {
             "PersistentVolume": self._put_volume,
             "PersistentVolumeClaim": self._put_claim,
             "StorageClass": self._put_class,
             "CSINode": self.csi_nodes.put,
             "CSIDriver": self._put_driver,
-            "CSIStorageCapacity": self._put_capacity,
+            "CSIStorageCapacity": self._capacities.put,
             "VolumeAttachment": self.use.put_attachment,
         }
         self._remove: dict[str, Callable[[str], None]] = {
@@ -88,7 +86,7 @@ class Storage:
             "StorageClass": self._remove_class,
             "CSINode": self.csi_nodes.remove,
             "CSIDriver": self._remove_driver,
-            "CSIStorageCapacity": self._remove_capacity,
+            "CSIStorageCapacity": self._capacities.remove,
             "VolumeAttachment": self.use.remove_attachment,
         }
 
@@ -252,22 +250,6 @@ class Storage:
 
     def _remove_driver(self, name: str) -> None:
         self._drivers.pop(name, None)
-
-    def _put_capacity(self, capacity: CSIStorageCapacity) -> None:
-        object_key, name = key(capacity), capacity.storage_class_name
-        if self._class_of_capacity.get(object_key, name) != name:
-            self._remove_capacity(object_key)
-        self._class_of_capacity[object_key] = name
-        of_class = self._capacities.get(name)
-        if of_class is None:
-            of_class = self._capacities[name] = Capacities(self._nodes, self.reaches)
-        of_class.put(object_key, capacity)
-
-    def _remove_capacity(self, object_key: str) -> None:
-        of_class = self._capacities.get(self._class_of_capacity.pop(object_key, ""))
-        if of_class is not None:
-            of_class.remove(object_key)
-        self._capacities = {name: each for name, each in self._capacities.items() if len(each)}
 
     # -- where a volume is listed -----------------------------------------------------------------
 

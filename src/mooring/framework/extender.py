@@ -1,0 +1,108 @@
+"""What an extender is to a scheduler: somebody outside who is asked besides the plugins.
+
+How it is reached is not known here (``mooring.extender`` does it over HTTP), only what it may be
+asked, and that its answers take time: who decides with extenders yields its questions
+(``extending``), and whoever drives it awaits the answers.
+
+Source: k8s.io/kube-scheduler/framework (Extender), extender/v1/types.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from mooring.framework.verdict import Room
+from mooring.state.pods import PodInfo
+
+#: The name under which extenders refuse pods.
+EXTENDER: Final = "Extender"
+
+#: Scores of an extender go from 0 to 10, those of plugins to 100.
+SCORE_MAX: Final = 10
+SCALE: Final = 10
+
+T = TypeVar("T")
+
+#: A question: whoever gets it awaits its answer.
+Ask: TypeAlias = Callable[[], Awaitable[Any]]
+
+#: Yields questions that may be asked at the same time; is sent their answers, in their order, an
+#: ExtenderError for one that failed.
+Questions: TypeAlias = Generator[list[Ask], list[Any], T]
+
+
+class Kept(NamedTuple):
+    """The answer to ``filter``: the nodes that are left, in the extender's order, and why not."""
+
+    names: Sequence[str]
+    #: Node -> message. Others may have to leave ``failed`` nodes; for ``hopeless`` ones that
+    #: would not help, and those count if a node is in both.
+    failed: Mapping[str, str]
+    hopeless: Mapping[str, str]
+
+
+class Extender(Protocol):
+    """Asked besides the plugins. All methods that wait raise ExtenderError for any failure."""
+
+    @property
+    def name(self) -> str:
+        """Its URL."""
+        ...
+
+    @property
+    def is_ignorable(self) -> bool:
+        """Whether the attempt goes on without it if it fails."""
+        ...
+
+    @property
+    def weight(self) -> int:
+        """What its scores are multiplied with."""
+        ...
+
+    @property
+    def has_filter(self) -> bool:
+        """Whether it filters."""
+        ...
+
+    @property
+    def has_prioritize(self) -> bool:
+        """Whether it gives scores."""
+        ...
+
+    @property
+    def has_preempt(self) -> bool:
+        """Whether it is asked who has to leave."""
+        ...
+
+    @property
+    def has_bind(self) -> bool:
+        """Whether it binds pods instead of the plugins."""
+        ...
+
+    def is_interested(self, pod: PodInfo) -> bool:
+        """Whether it is asked about this pod at all."""
+        ...
+
+    async def filter(self, pod: PodInfo, names: Sequence[str]) -> Kept:
+        """Which of these nodes can take the pod."""
+        ...
+
+    async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> Sequence[tuple[str, int]]:
+        """Nodes and their scores, 0 to 10; of any nodes, and not of all that were asked about."""
+        ...
+
+    async def preempt(self, pod: PodInfo, rooms: Sequence[Room]) -> Mapping[str, Victims]:
+        """Node -> who has to leave it."""
+        ...
+
+    async def bind(self, pod: PodInfo, node_name: str) -> None:
+        """Bind the pod, and return when it surely is."""
+        ...
+
+
+class Victims(NamedTuple):
+    """Pods by UID, and how many of them a budget protects."""
+
+    uids: tuple[str, ...]
+    violations: int

@@ -1,0 +1,322 @@
+"""A decision in which extenders have a say: the stages of ``Framework.decide``, and theirs.
+
+::
+
+    pre_filter -> [nominated node] -> filter -> extenders' filter, one after another
+                                                        |
+       Placement <- pre_score -> score -> extenders' prioritize, all at once, x weight x 10
+
+Nothing here waits: these are generators, which yield questions and are sent the answers. Between
+the two the columns may have changed (pods on their way to nodes come and go), but every node keeps
+its row: whoever drives a decision keeps news of nodes back until it is over.
+
+Source: pkg/scheduler/schedule_one.go (findNodesThatPassExtenders, prioritizeNodes),
+framework/preemption/preemption.go (callExtenders). *Differs:* a node that was not sent is an error
+however it is named, and so are scores that are not within 0 to 10.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.decision import ExtenderCall
+from mooring.errors import ExtenderError
+from mooring.framework import filtering
+from mooring.framework.attempt import Attempt
+from mooring.framework.cycle import Cycle
+from mooring.framework.diagnosis import Diagnosis
+from mooring.framework.extender import EXTENDER, SCALE, SCORE_MAX, Extender, Kept, Questions
+from mooring.framework.filtering import Feasible, Rows
+from mooring.framework.runner import Framework, Placement
+from mooring.framework.scoring import total_scores
+from mooring.framework.selection import first_in_heap, visiting_order
+from mooring.framework.verdict import Reject
+from mooring.framework.view import NodeView
+
+Ints = npt.NDArray[np.int64]
+
+_log = logging.getLogger(__name__)
+
+
+def decide(
+    framework: Framework, cycle: Cycle, attempt: Attempt
+) -> Questions[Placement | Diagnosis]:
+    """As ``Framework.decide``, with what extenders say.
+
+    Raises:
+        ExtenderError: one failed that may not be ignored.
+        PluginError: as ``Framework.decide``.
+    """
+    if len(cycle.snapshot.nodes) == 0:
+        return Diagnosis(0)
+    found = yield from _filter(framework, cycle, attempt)
+    if isinstance(found, Diagnosis):
+        return found
+    return (yield from _choose(framework, cycle, attempt, found))
+
+
+# ---------------------------------------------------------------- filter
+
+
+def _filter(framework: Framework, cycle: Cycle, attempt: Attempt) -> Questions[_Left | Diagnosis]:
+    before = filtering.pre_filter(framework, cycle)
+    diagnosis = filtering.begin(cycle, attempt, before)
+    if before.status is not None:
+        return diagnosis
+    nominated = filtering.try_nominated(framework, cycle, attempt, diagnosis)
+    is_nominated = nominated is not None and (
+        yield from _stays_nominated(framework, cycle, attempt)
+    )
+    order = filtering.narrow(cycle, attempt, diagnosis, before)
+    if is_nominated:
+        attempt.choice = "nominated" if len(order) > 1 else None
+        return _Left([cycle.pod.status.nominated_node_name], 1)
+    feasible = filtering.walk(framework, cycle, attempt, before, order)
+    names = _names(cycle, attempt, feasible, order)
+    statuses: dict[str, Reject] = {}
+    left = yield from _ask_filters(framework, cycle, attempt, names, statuses)
+    nodes, kept = cycle.snapshot.nodes, set(left)
+    attempt.by_extenders = {
+        nodes.row(name): status for name, status in statuses.items() if name not in kept
+    }
+    if left:
+        return _Left(left, feasible.evaluated_count)
+    filtering.explain(cycle, attempt, diagnosis)
+    for status in statuses.values():
+        diagnosis.reasons.update(status.reasons)
+    if names:
+        diagnosis.unschedulable_plugins.add(EXTENDER)
+    return diagnosis
+
+
+class _Left:
+    """Names of feasible nodes, in order, and how many nodes were looked at."""
+
+    __slots__ = ("evaluated_count", "names")
+
+    def __init__(self, names: list[str], evaluated_count: int) -> None:
+        self.names = names
+        self.evaluated_count = evaluated_count
+
+
+def _stays_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Questions[bool]:
+    """Whether extenders let the pod have its nominated node; if not, all are looked at."""
+    name = cycle.pod.status.nominated_node_name
+    statuses: dict[str, Reject] = {}
+    try:
+        left = yield from _ask_filters(framework, cycle, attempt, [name], statuses)
+    except ExtenderError as error:
+        _log.warning("a nominated node was not judged", extra={"node": name, "error": str(error)})
+        return False
+    if left:
+        return True
+    for refused, status in statuses.items():
+        attempt.extra[cycle.snapshot.nodes.row(refused)] = status
+    return False
+
+
+def _names(cycle: Cycle, attempt: Attempt, feasible: Feasible, order: Rows) -> list[str]:
+    """The feasible nodes in the order in which they were visited."""
+    names = cycle.snapshot.nodes.names
+    walk = visiting_order(order, attempt.start_index)
+    return [names[row] for row in walk[feasible.mask[walk]].tolist()]
+
+
+def _ask_filters(
+    framework: Framework,
+    cycle: Cycle,
+    attempt: Attempt,
+    names: list[str],
+    statuses: dict[str, Reject],
+) -> Questions[list[str]]:
+    """The nodes that every extender keeps; ``statuses`` gets what is said of the others."""
+    for extender in framework.extenders:
+        if not names:
+            break
+        if not extender.has_filter or not extender.is_interested(cycle.pod):
+            continue
+        [answer] = yield [partial(extender.filter, cycle.pod, names)]
+        try:
+            kept = _checked(extender, answer, names)
+        except ExtenderError as error:
+            _note(attempt, extender, error=str(error))
+            if not extender.is_ignorable:
+                raise
+            _ignored(extender, error)
+            continue
+        refused = _refusals(kept, names)
+        statuses.update(refused)
+        left = list(dict.fromkeys(kept.names))
+        gone = set(names).difference(left)
+        told = {name: refused[name].message if name in refused else "" for name in sorted(gone)}
+        _note(attempt, extender, rejected=told)
+        names = left
+    return names
+
+
+def _checked(extender: Extender, answer: Any, names: Sequence[str]) -> Kept:
+    """The answer, if every node in it was sent.
+
+    Raises:
+        ExtenderError: one was not, or there is no answer.
+    """
+    if isinstance(answer, ExtenderError):
+        raise answer
+    kept: Kept = answer
+    sent = set(names)
+    for name in kept.names:
+        if name not in sent:
+            raise ExtenderError(
+                f"extender {json.dumps(extender.name)} claims a filtered node {json.dumps(name)}"
+                " which is not found in the input node list"
+            )
+    return kept
+
+
+def _refusals(kept: Kept, names: Sequence[str]) -> dict[str, Reject]:
+    """What is said of nodes that were sent; what is said of others counts for nothing."""
+    found = {}
+    for name in names:
+        if name in kept.hopeless:
+            found[name] = Reject(kept.hopeless[name], resolvable=False)
+        elif name in kept.failed:
+            found[name] = Reject(kept.failed[name])
+    return found
+
+
+# ---------------------------------------------------------------- score
+
+
+def _choose(
+    framework: Framework, cycle: Cycle, attempt: Attempt, left: _Left
+) -> Questions[Placement]:
+    nodes, names = cycle.snapshot.nodes, left.names
+    if len(names) == 1:
+        return _placed(cycle, names[0], left)
+    by_name = {name: nodes.row(name) for name in names}
+    rows = np.array(sorted(by_name.values()), dtype=np.intp)
+    view = NodeView(cycle.snapshot, rows)
+    total = total_scores(framework, cycle, attempt, view, rows)
+    if not framework.scorers:
+        total = np.zeros(len(rows), dtype=np.int64)  # upstream's 1 is for a world without extenders
+    extra, drawn = yield from _ask_scores(framework, cycle, attempt, names)
+    total = total + np.array([_wrapped(extra.get(nodes.names[r], 0)) for r in rows.tolist()])
+    tied = rows[total == total.max()]
+    attempt.rows, attempt.total, attempt.tied_rows = rows, total, tied
+    best = set(tied.tolist())
+    in_order = [name for name in names if by_name[name] in best]
+    by_chance = [name for name in in_order if name in drawn]
+    if by_chance:
+        return _placed(cycle, by_chance[framework.draw(len(by_chance))], left)
+    places = np.array([place for place, name in enumerate(names) if by_name[name] in best])
+    return _placed(cycle, names[first_in_heap(places)], left)
+
+
+def _placed(cycle: Cycle, name: str, left: _Left) -> Placement:
+    row = cycle.snapshot.nodes.row(name)
+    return Placement(name, row, len(left.names), left.evaluated_count)
+
+
+def _ask_scores(
+    framework: Framework, cycle: Cycle, attempt: Attempt, names: list[str]
+) -> Questions[tuple[dict[str, int], set[str]]]:
+    """What extenders add to each node's total, and the nodes among which ties are drawn.
+
+    Those are the ones that some extender gave a score; one that does not prioritize is taken to
+    give 0 to all, as upstream has it. One that fails says nothing.
+    """
+    interested = [each for each in framework.extenders if each.is_interested(cycle.pod)]
+    asked = [extender for extender in interested if extender.has_prioritize]
+    drawn = set(names) if len(asked) < len(interested) else set()
+    extra: dict[str, int] = {}
+    if not asked:
+        return extra, drawn
+    answers = yield [partial(extender.prioritize, cycle.pod, names) for extender in asked]
+    for extender, answer in zip(asked, answers, strict=True):
+        try:
+            scores = _scores(extender, answer)
+        except ExtenderError as error:
+            _note(attempt, extender, error=str(error))
+            _ignored(extender, error)
+            continue
+        drawn.update(scores)
+        for name, score in scores.items():
+            extra[name] = extra.get(name, 0) + score * extender.weight * SCALE
+        _note(attempt, extender, scores={name: scores[name] for name in names if name in scores})
+    return extra, drawn
+
+
+def _scores(extender: Extender, answer: Any) -> dict[str, int]:
+    """Node -> score; those of a node that is there several times are added up, as upstream does.
+
+    Raises:
+        ExtenderError: there is no answer, or a score is out of range.
+    """
+    if isinstance(answer, ExtenderError):
+        raise answer
+    found: dict[str, int] = {}
+    for name, score in answer:
+        if not 0 <= score <= SCORE_MAX:
+            raise ExtenderError(
+                f"extender {json.dumps(extender.name)} gives node {json.dumps(name)} the score"
+                f" {score}, it should be in the range of [0, {SCORE_MAX}]"
+            )
+        found[name] = found.get(name, 0) + score
+    return found
+
+
+def _wrapped(number: int) -> int:
+    """As 64 bits hold it: the product with a huge weight goes round, as upstream's does."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+# ---------------------------------------------------------------- telling
+
+
+def _note(attempt: Attempt, extender: Extender, **said: Any) -> None:
+    """Put what an extender said into the record of the attempt."""
+    before = attempt.calls.get(extender.name, ExtenderCall(extender.name))
+    if "rejected" in said:
+        said["rejected"] = before.rejected | said["rejected"]
+    attempt.calls[extender.name] = msgspec.structs.replace(before, **said)
+
+
+def _ignored(extender: Extender, error: ExtenderError) -> None:
+    _log.warning("an extender is ignored", extra={"extender": extender.name, "error": str(error)})
+
+
+# ---------------------------------------------------------------- afterwards
+
+
+def fits_still(framework: Framework, cycle: Cycle, later: Cycle, node_name: str) -> bool:
+    """Whether the filters let ``cycle``'s pod have the node now that the cluster has changed.
+
+    ``later`` is a cycle of the same pod on the cluster as it is now; it gets the notes that were
+    made for scoring, so that the attempt can go on with it.
+
+    Raises:
+        PluginError: a plugin failed.
+    """
+    row = later.snapshot.nodes.live_row(node_name)
+    if row < 0:
+        return False
+    before = filtering.pre_filter(framework, later)
+    if before.status is not None:
+        return False
+    if before.node_names is not None and node_name not in before.node_names:
+        return False
+    sheet = filtering.refuse(framework, later, np.array([row], dtype=np.intp))
+    if sheet.status(row) is not None:
+        return False
+    for plugin in framework.plugins("pre_score"):
+        if plugin not in later:
+            later.restore(plugin.name, cycle.state_of(plugin.name))
+    return True

@@ -1,0 +1,83 @@
+"""Plain functions as plugins: predicates and priorities, as schedulers were first written.
+
+``fn(node, pod) -> bool`` says whether a node can take a pod, ``fn(node, pod) -> int`` how good it
+is. The price is that of ``@per_node``: one Python call for each pod and node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mooring.framework.node_info import NodeInfo
+from mooring.framework.per_node import per_node
+from mooring.framework.verdict import Reject, Status
+from mooring.state.pods import PodInfo
+
+PredicateFunction = Callable[[NodeInfo, PodInfo], bool]
+PriorityFunction = Callable[[NodeInfo, PodInfo], int]
+
+
+class Predicate:
+    """A Filter plugin made of a function; the nodes for which it says False are refused."""
+
+    def __init__(self, function: PredicateFunction, name: str, reason: str) -> None:
+        self.name = name
+        self._function = function
+        self._reason = reason
+
+    @per_node
+    def filter(self, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Refuse the node if the function says so."""
+        return None if self._function(node, pod) else Reject(self._reason)
+
+
+class Priority:
+    """A Score plugin made of a function; the scores of several are added up by weight."""
+
+    def __init__(self, function: PriorityFunction, name: str) -> None:
+        self.name = name
+        self._function = function
+
+    @per_node
+    def score(self, pod: PodInfo, node: NodeInfo) -> int:
+        """What the function says, 0 to 100."""
+        return self._function(node, pod)
+
+
+def predicate(
+    function: PredicateFunction, *, name: str = "", reason: str = "node(s) didn't pass {}"
+) -> Predicate:
+    """The function as a Filter plugin.
+
+    Args:
+        function: ``fn(node, pod) -> bool``.
+        name: The plugin's; that of the function if it is not given.
+        reason: What refused nodes are told; {} stands for the name.
+
+    Example:
+        >>> def has_ssd(node, pod):
+        ...     return node.labels.get("disk") == "ssd"
+        >>> predicate(has_ssd).name
+        'has_ssd'
+    """
+    named = name or _name_of(function)
+    return Predicate(function, named, reason.format(named))
+
+
+def priority(function: PriorityFunction, *, name: str = "") -> Priority:
+    """The function as a Score plugin.
+
+    Example:
+        >>> def few_pods(node, pod):
+        ...     return max(0, 100 - node.pod_count)
+        >>> priority(few_pods).name
+        'few_pods'
+    """
+    return Priority(function, name or _name_of(function))
+
+
+def _name_of(function: Callable[..., object]) -> str:
+    name: str = getattr(function, "__name__", "")
+    if not name.isidentifier():
+        raise ValueError(f"{function!r} has no name of its own: say name=")
+    return name

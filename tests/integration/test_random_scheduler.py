@@ -1,0 +1,97 @@
+"""The random scheduler beside the real kube-scheduler: each takes its own pods, none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from mooring.client import Client
+from mooring.client.auth import connect
+from mooring.client.kubeconfig import read_kubeconfig
+from mooring.clock import SystemClock, seeded_random
+from mooring.config import loads
+from mooring.objects.documents import yaml_documents
+from mooring.testing import make_node, make_pod
+from mooring.testing.controlplane import Access, ControlPlane
+from tests.integration.schedulers import create_all, run, scheduling, transport_to, until
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+MANIFESTS = sorted(DEPLOY.rglob("*.yaml"))
+RANDOM, DEFAULT = 500, 100
+
+
+def configuration() -> str:
+    """The configuration in the manifest."""
+    text = (DEPLOY / "random-scheduler" / "deployment.yaml").read_text()
+    config_map = next(iter(yaml_documents(text.encode()))).value
+    found: str = config_map["data"]["config.yaml"]
+    return found
+
+
+def test_each_scheduler_takes_its_own_pods(programs: Path) -> None:
+    async def main(plane: ControlPlane) -> None:
+        clock = SystemClock()
+        access = read_kubeconfig([str(plane.kubeconfig("admin"))])
+        transport = connect(access, clock=clock, environment=os.environ)
+        client = Client(transport, rng=seeded_random(3))
+        own = read_kubeconfig([str(plane.kubeconfig("mooring"))])
+        try:
+            async with (
+                transport_to(own) as way,
+                scheduling(way, config=loads(configuration())) as service,
+            ):
+                await create_all(client, [make_node(f"node-{number}") for number in range(10)])
+                lucky = [
+                    make_pod(f"lucky-{number}", scheduler_name="random-scheduler")
+                    for number in range(RANDOM)
+                ]
+                plain = [make_pod(f"plain-{number}") for number in range(DEFAULT)]
+                await create_all(client, [*lucky, *plain])
+                pods = service.handle.stores["Pod"]
+                await until(
+                    lambda: (
+                        len(pods) == RANDOM + DEFAULT
+                        and all(pod.spec.node_name for pod in pods.values())
+                    )
+                )
+                await until(lambda: service.is_settled)
+                await check_events(client)
+                nodes = {pod.spec.node_name for pod in pods.values()}
+                assert len(nodes) == 10  # dice: each node gets some
+        finally:
+            await transport.close()
+
+    del programs
+    with ControlPlane(scheduler=True) as plane:
+        run(lambda: main(plane))
+
+
+async def check_events(client: Client) -> None:
+    """Who bound which pod, and in which words."""
+    ours, theirs = 0, 0
+    while theirs < DEFAULT:  # kube-scheduler's come a moment later
+        events = [e for e in (await client.list("Event")).items if e.reason == "Scheduled"]
+        theirs = sum(event.reporting_controller == "default-scheduler" for event in events)
+        await asyncio.sleep(0.1)
+    for event in events:
+        name = event.regarding.name
+        if event.reporting_controller == "random-scheduler":
+            ours += 1
+            told = rf"pod \[default/{name}\] is successfully scheduled to node node-[0-9]"
+            assert re.fullmatch(told, event.note)
+            assert name.startswith("lucky-")
+            assert event.type == "Normal"
+            assert event.regarding.uid
+        else:
+            assert name.startswith("plain-")
+    assert ours == RANDOM
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_the_manifests_are_taken_by_a_real_server(plane: Access, path: Path) -> None:
+    told = plane.kubectl("apply", "--dry-run=server", "-f", str(path))
+    assert "(server dry run)" in told
