@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = ("ladder", "against_peer", "queue", "client", "apiserver", "side_by_side")
+BENCHMARKS = (
+    "ladder", "poison", "against_peer", "queue", "client", "apiserver", "side_by_side", "extenders",
+)  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:

@@ -41,6 +41,7 @@ from bench import affinity, preemption, volumes
 from bench.machine import machine
 from bench.objects import running_pod
 from mooring.clock import SystemClock, seeded_random
+from mooring.framework.runner import TIMED_EVERY
 from mooring.objects.decode import decode
 from mooring.objects.meta import ObjectMeta
 from mooring.objects.node import Node
@@ -282,7 +283,8 @@ def _shares(driver: Driver, pod_count: int) -> dict[str, float]:
     shares: dict[str, float] = {}
     for framework in driver.frameworks.values():
         for (plugin, _), timing in framework.timings.statistics().items():
-            shares[plugin] = shares.get(plugin, 0.0) + timing.seconds * 1e6 / pod_count
+            us = timing.seconds * TIMED_EVERY * 1e6 / pod_count  # one attempt in ten is timed
+            shares[plugin] = shares.get(plugin, 0.0) + us
     return dict(sorted(shares.items(), key=lambda entry: -entry[1]))
 
 

@@ -19,6 +19,7 @@ from mooring.client.auth import connect
 from mooring.client.kubeconfig import find_access
 from mooring.client.transport import Request
 from mooring.clock import SystemClock, seeded_random
+from mooring.config.types import API_VERSION, KIND
 from mooring.testing import controlplane, make_pod
 
 #: Requests of the creator at a time.
@@ -42,6 +43,8 @@ class Case(NamedTuple):
     pods: int
     rate: float = 0.0
     workload: str = "basic"
+    #: As in a KubeSchedulerConfiguration.
+    extenders: tuple[dict[str, Any], ...] = ()
 
 
 class Result(NamedTuple):
@@ -100,8 +103,9 @@ class Cost(NamedTuple):
 
 def run(case: Case) -> Result:
     """One run on a control plane of its own."""
+    configuration = {**UNLIMITED, **({"extenders": case.extenders} if case.extenders else {})}
     with controlplane.ControlPlane(
-        scheduler=case.scheduler == "kube-scheduler", scheduler_configuration=UNLIMITED
+        scheduler=case.scheduler == "kube-scheduler", scheduler_configuration=configuration
     ) as plane:
         if case.scheduler == "kube-scheduler":
             plane.scheduler.kill()
@@ -126,7 +130,7 @@ async def _measure(
     created_s: dict[str, float] = {}
     if case.mode == "backlog":
         await _create(client, pods)
-    with _scheduler(case.scheduler, plane) as pid:
+    with _scheduler(case, plane) as pid:
         warm = 0
         if case.mode == "stream":
             # Only a scheduler that works binds this one: what follows is no start-up.
@@ -204,8 +208,9 @@ async def _client(plane: controlplane.ControlPlane) -> AsyncIterator[Client]:
 
 
 @contextmanager
-def _scheduler(name: str, plane: controlplane.ControlPlane) -> Iterator[int]:
+def _scheduler(case: Case, plane: controlplane.ControlPlane) -> Iterator[int]:
     """A scheduler in a process of its own, whose number is yielded; it ends with the block."""
+    name = case.scheduler
     if name == "kube-scheduler":
         plane.scheduler.launch()
         plane.scheduler.wait_until_ready()
@@ -213,7 +218,7 @@ def _scheduler(name: str, plane: controlplane.ControlPlane) -> Iterator[int]:
         return
     log = plane.folder / "logs" / "measured-scheduler.log"
     with log.open("wb") as out:
-        process = subprocess.Popen(_command(name, plane), stdout=out, stderr=out)
+        process = subprocess.Popen(_command(case, plane), stdout=out, stderr=out)
         try:
             yield process.pid
             if process.poll() is not None:
@@ -225,10 +230,15 @@ def _scheduler(name: str, plane: controlplane.ControlPlane) -> Iterator[int]:
             process.wait(30)
 
 
-def _command(name: str, plane: controlplane.ControlPlane) -> list[str]:
-    kubeconfig = str(plane.kubeconfig("mooring"))
+def _command(case: Case, plane: controlplane.ControlPlane) -> list[str]:
+    kubeconfig, name = str(plane.kubeconfig("mooring")), case.scheduler
     if name == "mooring":
         words = ["run", "--kubeconfig", kubeconfig, "--log-level", "warning"]
+        if case.extenders:
+            document = {"apiVersion": API_VERSION, "kind": KIND, "extenders": case.extenders}
+            file = plane.folder / "mooring.yaml"
+            file.write_text(json.dumps(document))
+            words += ["--config", str(file)]
         return [sys.executable, "-m", "mooring", *words]
     words = ["--kubeconfig", kubeconfig, *(["--events"] if name == "null-events" else [])]
     return [sys.executable, "-m", "bench.null_scheduler", *words]

@@ -86,15 +86,16 @@ class EventHandlers:
         self._on_object(kind, key(change.new if change.new is not None else change.old))
 
     @contextmanager
-    def inbox(self) -> Iterator[None]:
+    def inbox(self) -> Iterator[Mapping[tuple[str, str], Change]]:
         """Keep changes until the block ends: an attempt that waits sees one state of the cluster.
 
-        Of several changes of an object only the first state and the last one are kept.
+        Of several changes of an object only the first state and the last one are kept. Yields those
+        that are kept, (kind, UID) -> change; after the block it still says which they were.
         """
         assert self._inbox is None, "one attempt at a time"
         self._inbox = {}
         try:
-            yield
+            yield self._inbox
         finally:
             kept, self._inbox = self._inbox, None
             for (kind, _), change in kept.items():

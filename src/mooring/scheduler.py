@@ -7,8 +7,9 @@
                         └── no node: park <─────────────┴──────────────────────┘ given back
 
 ``schedule_one`` never waits: between the snapshot and ``assume`` nothing else runs, so there is no
-lock and no race. What talks to the API server runs beside it, in tasks. What must happen exactly
-once (an attempt's end, giving back what is held) is the end of a ``with`` block.
+lock and no race (only ``live.asking`` waits, where extenders have a say). What talks to the API
+server runs beside it, in tasks. What must happen exactly once (an attempt's end, giving back what
+is held) is the end of a ``with`` block.
 
 Source: pkg/scheduler/schedule_one.go.
 """
@@ -26,7 +27,7 @@ from mooring.errors import InvariantViolation, LeaseLost, SchedulerError, Unreac
 from mooring.events import POD_GONE
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement, binding
 from mooring.framework.post_filter import post_filter
-from mooring.framework.verdict import Status
+from mooring.framework.verdict import PostFilterResult, Status
 from mooring.framework.waiting import WaitingPod
 from mooring.live.bindings import Bindings
 from mooring.live.held import Held, wait_on_permit
@@ -117,11 +118,7 @@ class Scheduler:
             room = post_filter(framework, cycle, found)
             attempt.preemption = room.record
             self._observer.attempted(entry, attempt, found)
-            if room.victims and self._preemptions is not None:
-                self._observer.preempts(entry, room)
-                # Before it is parked: from now on it is held back until they were told.
-                self._preemptions.start(pod, room)
-            self._park(entry, found, nominated=room.node_name)
+            self._refuse(entry, found, room)
 
     def _is_settled(self, pod: PodInfo) -> bool:
         """Whether there is nothing to decide: the pod is being deleted, or has its node."""
@@ -252,6 +249,14 @@ class Scheduler:
             cycle.pods_to_activate.clear()
 
     # -- no node was found ------------------------------------------------------------------------
+
+    def _refuse(self, entry: QueuedPod, why: Diagnosis, room: PostFilterResult) -> None:
+        """No node takes the pod; perhaps others make room for it."""
+        if room.victims and self._preemptions is not None:
+            self._observer.preempts(entry, room)
+            # Before it is parked: from now on it is held back until they were told.
+            self._preemptions.start(entry.pod, room)
+        self._park(entry, why, nominated=room.node_name)
 
     def _park(
         self,

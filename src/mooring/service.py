@@ -15,15 +15,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from mooring.client import Client, Informer, Recorder
 from mooring.clock import Clock, Rng
-from mooring.config import KubeSchedulerConfiguration, default_configuration
+from mooring.config import Extender, KubeSchedulerConfiguration, default_configuration
 from mooring.errors import Forbidden, Unauthorized
 from mooring.events import RESOURCES, EventHandlers
+from mooring.extender import Extenders, Post
+from mooring.live.asking import AskingScheduler
 from mooring.live.background import run_background
 from mooring.live.bindings import BINDINGS_MAX, Bindings
 from mooring.live.collector import rare_collections, settle_down
@@ -75,6 +78,7 @@ class ServiceOptions:
         bindings_max: How many bindings may be inside a request.
         instance: Who writes events: "profile-instance"; the host's name by default.
         observer: Told of everything.
+        reach: Makes the way to an extender; over HTTP by default.
     """
 
     queue: QueueOptions | None = None
@@ -82,6 +86,7 @@ class ServiceOptions:
     bindings_max: int = BINDINGS_MAX
     instance: str = "mooring"
     observer: Observer = field(default_factory=Observer)
+    reach: Callable[[Extender], Post] | None = None
 
 
 class Service:
@@ -127,6 +132,11 @@ class Service:
         self.profiles = load_profiles(
             config, self.handle, clock=clock, waiting=waiting, plugins=options.plugins
         )
+        self.extenders = Extenders(
+            config.extenders, client, clock=clock, rng=rng, sleep=sleep, reach=options.reach
+        )
+        for framework in self.profiles.values():
+            framework.extend(self.extenders.asked, self.handle.random)
         self.queue = SchedulingQueue(
             self.profiles,
             clock=clock,
@@ -168,7 +178,10 @@ class Service:
     def _scheduler(
         self, pods: Mapping[str, Pod], reporting: Reporting, observer: Observer
     ) -> Scheduler:
-        return Scheduler(
+        make: Callable[..., Scheduler] = Scheduler
+        if self.extenders.asked:
+            make = partial(AskingScheduler, inbox=self.events.inbox)
+        return make(
             self.cache,
             self.queue,
             self.profiles,
@@ -212,6 +225,9 @@ class Service:
         others = [kind for kind, resource in RESOURCES.items() if resource in wanted]
         needed = [kind for framework in self.profiles.values() for kind in framework.needs()]
         return ["Node", *dict.fromkeys([*others, *needed]), "Pod"]
+
+    def _all_informers(self) -> list[Informer]:
+        return [*self.informers.values(), *self.extenders.informers]
 
     @property
     def has_synced(self) -> bool:
@@ -257,13 +273,15 @@ class Service:
         except BaseExceptionGroup as group:
             # One of the tasks failed, and so the others were cancelled: what counts is why.
             raise first_error(group) from None
+        finally:
+            await self.extenders.close()
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             self.bindings.open(tasks)
             self.preemptions.open(tasks)
             works: list[Coroutine[Any, Any, None]] = [
-                *(informer.run() for informer in self.informers.values()),
+                *(informer.run() for informer in self._all_informers()),
                 *(recorder.run() for recorder in self.recorders.values()),
                 self.writer.run(),
                 self.confirmations.run(),
@@ -298,27 +316,8 @@ class Service:
 
     async def _wait_until_known(self) -> None:
         """Return when every kind was listed; say from time to time what stands in the way."""
-        while not await self._is_known_within(COMPLAIN_S):
-            self._complain()
-
-    async def _is_known_within(self, limit_s: float) -> bool:
-        try:
-            async with asyncio.timeout(limit_s):
-                for informer in self.informers.values():
-                    await informer.wait_until_synced()
-        except TimeoutError:
-            return False
-        return True
-
-    def _complain(self) -> None:
-        for kind, informer in self.informers.items():
-            error = informer.last_error
-            if informer.has_synced or error is None:
-                continue
-            is_refused = isinstance(error, Forbidden | Unauthorized)
-            level = logging.ERROR if is_refused else logging.WARNING
-            told = "a kind cannot be read, so nothing is scheduled yet"
-            _log.log(level, told, extra={"kind": kind, "error": str(error)})
+        while not await _are_synced_within(COMPLAIN_S, self._all_informers()):
+            _complain(self._all_informers())
 
     async def _decide(self) -> None:
         await self._wait_until_known()
@@ -327,7 +326,11 @@ class Service:
         _log.info("the cluster is known", extra={"nodes": len(self.cache.nodes)})
         while True:
             await self.bindings.room()
-            if not self._decide_some():
+            if isinstance(self.scheduler, AskingScheduler):
+                has_more = await self.scheduler.schedule_next()
+            else:
+                has_more = self._decide_some()
+            if not has_more:
                 self._ready.clear()
                 await self._ready.wait()
             await asyncio.sleep(0)
@@ -350,6 +353,27 @@ class Service:
             await self._sleep(TICK_S * (math.floor(now_s / TICK_S) + 1) - now_s)
             if self.queue.next_flush_s() <= self._clock.monotonic_s():
                 self.queue.flush()
+
+
+async def _are_synced_within(limit_s: float, informers: Iterable[Informer]) -> bool:
+    try:
+        async with asyncio.timeout(limit_s):
+            for informer in informers:
+                await informer.wait_until_synced()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _complain(informers: Iterable[Informer]) -> None:
+    for informer in informers:
+        error = informer.last_error
+        if informer.has_synced or error is None:
+            continue
+        is_refused = isinstance(error, Forbidden | Unauthorized)
+        level = logging.ERROR if is_refused else logging.WARNING
+        told = "a kind cannot be read, so nothing is scheduled yet"
+        _log.log(level, told, extra={"kind": informer.kind.name, "error": str(error)})
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -1,146 +1,311 @@
-"""The door of an extender: HTTPS, limits, health, metrics, and an end that loses nothing."""
+"""The way to an extender over real sockets: good ones, bad ones, and none at all."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
+from aiohttp import web
 
-from mooring.apiserver.certificates import Authority
+from mooring.apiserver.certificates import Authority, Pair
 from mooring.clock import SystemClock
+from mooring.config.types import Extender, ExtenderTLSConfig
 from mooring.errors import ConfigError
-from mooring.framework import NodeInfo, Status, per_node
-from mooring.serving.extender import Extender
-from mooring.serving.extender_http import ServeOptions, serve
-from mooring.state import PodInfo
+from mooring.extender.post import HttpPost, NoAnswer
+from mooring.extender.trust import tls_context
 
-BODY = b'{"Pod": {"metadata": {"name": "web"}}, "NodeNames": ["a"]}'
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-
-class Anything:
-    name = "Anything"
-
-    @per_node
-    def filter(self, pod: PodInfo, node: NodeInfo) -> Status | None:
-        return None
+LIMIT = 1 << 20
+ANSWER = b'{"NodeNames": ["a"]}'
 
 
-def extender() -> Extender:
-    return Extender([Anything()], clock=SystemClock())
+def made(url: str, **parts: Any) -> HttpPost:
+    config = Extender(url_prefix=url, **parts)
+    tls = config.tls_config
+    return HttpPost(
+        url,
+        timeout_s=config.http_timeout_s,
+        tls=tls_context(config, "extenders[0]"),
+        server_name=tls.server_name if tls else "",
+    )
 
 
-def asked(requests: list[tuple[str, str, bytes]], **options: Any) -> list[tuple[int, str]]:
-    """The answers to requests: status and text."""
+@asynccontextmanager
+async def serving(answer: Answer, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        host, port = runner.addresses[0][:2]
+        yield f"{'https' if tls else 'http'}://{host}:{port}"
+    finally:
+        await runner.cleanup()
 
-    async def ask() -> list[tuple[int, str]]:
-        found = []
-        chosen = ServeOptions(port=0, **options)
-        async with (
-            serve(extender(), chosen, clock=SystemClock()) as url,
-            aiohttp.ClientSession() as session,
-        ):
-            for method, path, body in requests:
-                async with session.request(method, url + path, data=body) as response:
-                    found.append((response.status, await response.text()))
-        return found
+
+async def good(request: web.Request) -> web.Response:
+    return web.Response(body=ANSWER)
+
+
+async def asked(url: str, *, limit: int = LIMIT, times: int = 1, **parts: Any) -> bytes | NoAnswer:
+    """What comes of asking (the last time)."""
+    post = made(url, **parts)
+    found: bytes | NoAnswer = b""
+    try:
+        for _ in range(times):
+            try:
+                found = await post("filter", b"{}", limit)
+            except NoAnswer as error:
+                found = error
+    finally:
+        await post.close()
+    return found
+
+
+def test_a_question_is_a_post_of_json_to_prefix_and_verb() -> None:
+    seen: list[Any] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append((request.method, request.path, request.content_type, await request.read()))
+        seen.append(request.headers["accept-encoding"])
+        return web.Response(body=ANSWER)
+
+    async def ask() -> None:
+        async with serving(answer) as url:
+            assert await asked(f"{url}/plugins//") == ANSWER
+
+    asyncio.run(ask())
+    assert seen == [("POST", "/plugins/filter", "application/json", b"{}"), "identity"]
+
+
+@pytest.mark.parametrize("code", [201, 302, 400, 404, 500, 503])
+def test_only_200_is_an_answer_and_redirects_lead_nowhere(code: int) -> None:
+    paths = []
+
+    async def answer(request: web.Request) -> web.Response:
+        paths.append(request.path)
+        return web.Response(status=code, headers={"location": "/elsewhere"}, body=ANSWER)
+
+    async def ask() -> None:
+        async with serving(answer) as url:
+            found = await asked(url)
+            assert str(found) == f"failed filter with extender at URL {url}/filter, code {code}"
+
+    asyncio.run(ask())
+    assert paths == ["/filter"]
+
+
+def test_an_answer_that_does_not_end_is_broken_off() -> None:
+    sent = 0
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        while True:
+            await answer.write(b"x" * 65536)
+            sent += 65536
+
+    async def ask() -> None:
+        async with serving(endless) as url:
+            found = await asked(url)
+            assert str(found).endswith(f"its answer is longer than {LIMIT} bytes")
+
+    asyncio.run(ask())
+    assert sent < 16 * LIMIT
+
+
+def test_an_answer_that_takes_too_long_is_none() -> None:
+    async def slow(request: web.Request) -> web.Response:
+        await asyncio.Event().wait()
+        return web.Response()
+
+    async def drips(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        while True:
+            await answer.write(b" ")
+            await asyncio.sleep(0.01)
+
+    async def ask() -> None:
+        for answer in (slow, drips):
+            async with serving(answer) as url:
+                found = await asked(url, http_timeout_s=0.2)
+                assert isinstance(found, NoAnswer)
+                assert found.is_sent
+                assert str(found) == f'Post "{url}/filter": no answer in 0.2 s'
+
+    asyncio.run(ask())
+
+
+def test_encoded_answers_are_not_taken() -> None:
+    async def bomb(request: web.Request) -> web.Response:
+        return web.Response(body=b"\x1f\x8b", headers={"content-encoding": "gzip"})
+
+    async def ask() -> None:
+        async with serving(bomb) as url:
+            assert 'is encoded as "gzip"' in str(await asked(url))
+
+    asyncio.run(ask())
+
+
+def test_where_nobody_listens_nothing_was_sent() -> None:
+    async def ask() -> None:
+        async with serving(good) as url:
+            pass
+        found = await asked(url)
+        assert isinstance(found, NoAnswer)
+        assert not found.is_sent
+        assert str(found).startswith(f'Post "{url}/filter": ')
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"HTTP/1.1 200 OK\r\n", b"\x00\x01\x02\r\n\r\n", b"HTTP/1.1 200 OK\r\n" * 9000]
+)
+def test_what_is_no_http_is_no_answer(said: bytes) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(said)
+        writer.close()
+
+    async def ask() -> None:
+        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        async with server:
+            host, port = server.sockets[0].getsockname()
+            found = await asked(f"http://{host}:{port}")
+            assert isinstance(found, NoAnswer)
+            assert found.is_sent
+
+    asyncio.run(ask())
+
+
+def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    async def ask() -> None:
+        async with serving(good) as url:
+            assert await asked(url) == ANSWER
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("url", ["x", "ftp://there", "http://", "http://[::1"])
+def test_urls_that_lead_nowhere(url: str) -> None:
+    found = asyncio.run(asked(url))
+    assert str(found).startswith(f'Post "{url.rstrip("/")}/filter": ')
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["169.254.169.254", "[fe80::1]", "[fd00:ec2::254]", "[::ffff:169.254.1.1]", "100.100.100.200"],
+)
+def test_metadata_servers_are_never_asked(host: str) -> None:
+    with pytest.raises(ConfigError, match="must not be at a link-local or metadata address"):
+        made(f"http://{host}/latest")
+
+
+@pytest.mark.parametrize("host", ["2852039166", "0xa9fea9fe", "169.254.43518"])
+def test_not_even_if_their_address_is_written_otherwise(host: str) -> None:
+    found = asyncio.run(asked(f"http://{host}/latest"))
+    assert isinstance(found, NoAnswer)
+    assert not found.is_sent
+    assert "metadata address 169.254.169.254" in str(found)
+
+
+# ---- TLS ----
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority(SystemClock())
+
+
+def context_of(pair: Pair, tmp_path: Path, client_authority: bytes = b"") -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    for name, content in (("crt", pair.certificate), ("key", pair.key)):
+        (tmp_path / f"server.{name}").write_bytes(content)
+    context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    if client_authority:
+        context.load_verify_locations(cadata=client_authority.decode())
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def over_tls(context: ssl.SSLContext, **tls: Any) -> bytes | NoAnswer:
+    async def ask() -> bytes | NoAnswer:
+        async with serving(good, tls=context) as url:
+            trust = ExtenderTLSConfig(**tls)
+            return await asked(url, enable_https=True, tls_config=trust)
 
     return asyncio.run(ask())
 
 
-def test_any_prefix_is_fine_and_other_verbs_are_not() -> None:
-    found = asked(
-        [("POST", "/filter", BODY), ("POST", "/a/b/filter", BODY), ("POST", "/guess", BODY)]
+def test_a_server_is_verified(authority: Authority, tmp_path: Path) -> None:
+    context = context_of(authority.server(), tmp_path)
+    assert over_tls(context, ca_data=encoded(authority.certificate)) == ANSWER
+    stranger = Authority(SystemClock()).certificate
+    assert "CERTIFICATE_VERIFY_FAILED" in str(over_tls(context, ca_data=encoded(stranger)))
+    assert over_tls(context, insecure=True) == ANSWER
+
+
+def test_data_count_for_more_than_files(authority: Authority, tmp_path: Path) -> None:
+    context = context_of(authority.server(), tmp_path)
+    (tmp_path / "ca.crt").write_bytes(authority.certificate)
+    assert over_tls(context, ca_file=str(tmp_path / "ca.crt")) == ANSWER
+    data = encoded(authority.certificate)
+    assert over_tls(context, ca_file="/nowhere/ca.crt", ca_data=data) == ANSWER
+
+
+def test_a_server_name_may_be_another_one_than_the_url_s(
+    authority: Authority, tmp_path: Path
+) -> None:
+    context = context_of(authority.server(["extender.shop.svc"]), tmp_path)
+    data = encoded(authority.certificate)
+    assert "CERTIFICATE_VERIFY_FAILED" in str(over_tls(context, ca_data=data))
+    assert over_tls(context, ca_data=data, server_name="extender.shop.svc") == ANSWER
+
+
+def test_we_show_our_certificate(authority: Authority, tmp_path: Path) -> None:
+    context = context_of(authority.server(), tmp_path, authority.certificate)
+    data = encoded(authority.certificate)
+    assert isinstance(over_tls(context, ca_data=data), NoAnswer)
+    ours = authority.client("mooring")
+    shown = {"cert_data": encoded(ours.certificate), "key_data": encoded(ours.key)}
+    assert over_tls(context, ca_data=data, **shown) == ANSWER
+    (tmp_path / "our.crt").write_bytes(ours.certificate)
+    (tmp_path / "our.key").write_bytes(ours.key)
+    files = {"cert_file": str(tmp_path / "our.crt"), "key_file": str(tmp_path / "our.key")}
+    assert over_tls(context, ca_data=data, **files) == ANSWER
+
+
+def test_certificates_that_cannot_be_used_are_refused_when_they_are_read(tmp_path: Path) -> None:
+    (tmp_path / "junk").write_text("junk")
+    junk = str(tmp_path / "junk")
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"ca_file": "/nowhere"}, "tlsConfig.caFile"),
+        ({"ca_file": junk}, "tlsConfig.caFile"),
+        ({"ca_data": encoded(b"junk")}, "tlsConfig.caData"),
+        ({"cert_file": junk}, "tlsConfig.keyFile"),
+        ({"key_data": encoded(b"junk")}, "tlsConfig.certFile"),
+        ({"cert_file": junk, "key_file": junk}, "tlsConfig"),
     )
-    assert [status for status, _ in found] == [200, 200, 404]
-    assert '"NodeNames":["a"]' in found[1][1]
-
-
-def test_health_and_metrics() -> None:
-    paths = ["/healthz", "/livez", "/readyz", "/"]
-    requests = [("GET", path, b"") for path in paths]
-    found = asked([*requests, ("POST", "/prioritize", b"{}"), ("GET", "/metrics", b"")])
-    assert [status for status, _ in found] == [200, 200, 200, 200, 400, 200]
-    assert 'mooring_extender_requests_total{code="400",verb="prioritize"} 1.0' in found[-1][1]
-    assert 'mooring_extender_request_duration_seconds_count{verb="prioritize"}' in found[-1][1]
-
-
-def test_a_body_that_is_too_long_is_refused() -> None:
-    found = asked([("POST", "/filter", b" " * 2000)], body_bytes_max=1000)
-    assert found == [(413, "the body is longer than 1000 bytes\n")]
-
-
-def test_it_is_not_ready_before_the_cluster_is_known() -> None:
-    async def ask() -> int:
-        served = serve(
-            extender(), ServeOptions(port=0), clock=SystemClock(), is_ready=lambda: False
-        )
-        async with (
-            served as url,
-            aiohttp.ClientSession() as session,
-            session.get(f"{url}/readyz") as response,
-        ):
-            return response.status
-
-    assert asyncio.run(ask()) == 503
-
-
-def written(folder: Path, name: str, content: bytes) -> str:
-    path = folder / name
-    path.write_bytes(content)
-    return str(path)
-
-
-def test_https_for_those_who_show_a_certificate(tmp_path: Path) -> None:
-    authority = Authority(SystemClock())
-    own, friend = authority.server(), authority.client("kube-scheduler")
-    options = ServeOptions(
-        port=0,
-        tls_cert_file=written(tmp_path, "tls.crt", own.certificate),
-        tls_private_key_file=written(tmp_path, "tls.key", own.key),
-        client_ca_file=written(tmp_path, "ca.crt", authority.certificate),
-    )
-    trusting = ssl.create_default_context(cadata=authority.certificate.decode())
-    known = ssl.create_default_context(cadata=authority.certificate.decode())
-    known.load_cert_chain(written(tmp_path, "me.pem", friend.certificate + friend.key))
-
-    async def ask(context: ssl.SSLContext) -> int:
-        async with (
-            serve(extender(), options, clock=SystemClock()) as url,
-            aiohttp.ClientSession() as session,
-            session.get(f"{url}/healthz", ssl=context) as response,
-        ):
-            assert url.startswith("https://")
-            return response.status
-
-    assert asyncio.run(ask(known)) == 200
-    with pytest.raises(aiohttp.ClientError):
-        asyncio.run(ask(trusting))
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"tls_cert_file": "x"}, "--tls-private-key-file: is needed, too"),
-        ({"tls_private_key_file": "x"}, "--tls-cert-file: is needed, too"),
-        ({"client_ca_file": "x"}, "--client-ca-file: needs --tls-cert-file, too"),
-        ({"tls_cert_file": "none", "tls_private_key_file": "none"}, "none: cannot be used"),
-    ],
-)
-def test_certificates_that_cannot_be_used(options: dict[str, str], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
-        asked([], **options)
-
-
-def test_a_port_that_is_taken() -> None:
-    async def twice() -> None:
-        async with serve(extender(), ServeOptions(port=0), clock=SystemClock()) as url:
-            port = int(url.rpartition(":")[2])
-            async with serve(extender(), ServeOptions(port=port), clock=SystemClock()):
-                pass
-
-    with pytest.raises(ConfigError, match=r"127\.0\.0\.1:[0-9]+: "):
-        asyncio.run(twice())
+    for tls, path in cases:
+        with pytest.raises(ConfigError) as caught:
+            made("https://there", tls_config=ExtenderTLSConfig(**tls))
+        assert caught.value.path == f"extenders[0].{path}"

@@ -84,8 +84,8 @@ def test_a_plugin_of_ones_own_is_known_when_it_is_given(
         ),
         (
             "apiVersion: v1\nkind: Policy\npredicates: []\n",
-            "line 2: kind: a Policy is read no more: say in a KubeSchedulerConfiguration which "
-            "plugins and extenders to use, got 'Policy'",
+            "line 2: kind: a Policy is read no more: run `mooring config convert` to make a "
+            "KubeSchedulerConfiguration of it, got 'Policy'",
         ),
         (
             HEAD + "algorithmSource: {provider: DefaultProvider}\n",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mooring.objects.names import label_key_problem, label_value_problem
+from mooring.objects.names import are_label_values, label_key_problem, label_value_problem
 
 
 @pytest.mark.parametrize(
@@ -51,3 +53,8 @@ def test_a_label_value_may_be_empty(value: str) -> None:
 @pytest.mark.parametrize("value", ["-", "a.", "v" * 64, "a/b", " ", "a\n", "-5"])
 def test_anything_else_is_no_label_value(value: str) -> None:
     assert label_value_problem(value) != ""
+
+
+@given(st.lists(st.text("aZ9-_.\n \u00e9", max_size=4) | st.sampled_from(("a" * 63, "a" * 64))))
+def test_many_label_values_are_judged_as_one_by_one(values: list[str]) -> None:
+    assert are_label_values(values) is not any(map(label_value_problem, values))

@@ -9,7 +9,7 @@ import pytest
 from mooring.cli import main
 from mooring.config import DEFAULT_PLUGINS, from_document
 from mooring.plugins import IN_TREE
-from mooring.sim.not_built import notes
+from mooring.sim.not_built import notes, without_extenders
 from mooring.testing import make_pod
 
 CLAIM = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "g"}]}
@@ -57,9 +57,19 @@ def test_kinds_that_no_scheduler_reads_are_counted() -> None:
 def test_extenders_are_not_asked_offline() -> None:
     document = {**CONFIG, "extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}]}
 
-    assert notes(from_document(document), []) == [
-        "extenders are not asked: mooring simulate and mooring explain work offline"
-    ]
+    config = from_document(document)
+    assert notes(config, []) == ["extenders are not asked: this works offline"]
+    assert notes(config, [], is_offline=False) == []
+
+
+def test_what_extenders_manage_stays_ignored_without_them() -> None:
+    managed = [{"name": "example.com/chip", "ignoredByScheduler": True}]
+    extender = {"urlPrefix": "http://127.0.0.1:1", "managedResources": managed}
+    config = without_extenders(from_document({**CONFIG, "extenders": [extender]}))
+    assert config.extenders == ()
+    args = config.profiles[0].args("NodeResourcesFit")
+    assert args is not None
+    assert args.ignored_resources == ("example.com/chip",)
 
 
 @pytest.mark.parametrize("command", [["simulate"], ["explain", "p"]])

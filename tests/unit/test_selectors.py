@@ -302,3 +302,14 @@ def test_a_bad_preference_is_an_error() -> None:
     bad = NodeSelectorTerm(match_expressions=(in_node_selector("disk", "Near", []),))
     with pytest.raises(SelectorError, match="'Near' is not an operator"):
         preferred_node_terms([PreferredSchedulingTerm(weight=1, preference=bad)])
+
+
+@given(st.sets(st.text("ab", max_size=4), min_size=9), st.text("ab", max_size=4) | st.none())
+def test_a_condition_with_many_values_says_what_one_with_few_says(
+    values: set[str], value: str | None
+) -> None:
+    is_in = requirement("app", "In", tuple(values))
+    is_out = requirement("app", "NotIn", tuple(values))
+
+    assert is_in.matches_value(value) is (value in values)
+    assert is_out.matches_value(value) is (value not in values)

@@ -7,54 +7,98 @@ from hypothesis import strategies as st
 
 from mooring.objects.node import ContainerImage
 from mooring.state.images import ImageTable
-from mooring.state.labels import COLUMN_LIMIT, MISSING, LabelColumns
+from mooring.state.labels import COLUMN_LIMIT, MISSING, LabelColumn, LabelColumns
 from mooring.state.ports import ANY_ADDRESS, HostPort, PortTable, conflicts
 
 
+class Rows:
+    """Label columns and what the rows have, told of every change."""
+
+    def __init__(self, *labels: dict[str, str] | None, capacity: int = 0) -> None:
+        self.columns = LabelColumns(capacity=capacity or len(labels))
+        self.labels: list[dict[str, str] | None] = [None] * len(labels)
+        for row, of_row in enumerate(labels):
+            if of_row is not None:
+                self.put(row, of_row)
+
+    def put(self, row: int, labels: dict[str, str]) -> None:
+        self.columns.put(row, self.labels[row] or {}, labels)
+        self.labels[row] = labels
+
+    def column(self, key: str) -> LabelColumn:
+        return self.columns.column(key, self.labels)
+
+
 def test_a_label_column_is_built_once_and_follows_afterwards() -> None:
-    columns = LabelColumns(capacity=4)
-    column = columns.column("disk", [{"disk": "ssd"}, {}, None, {"disk": "hdd"}])
+    rows = Rows({"disk": "ssd"}, {}, None, {"disk": "hdd"})
+    column = rows.column("disk")
     assert column.codes.tolist() == [0, MISSING, MISSING, 1]
 
-    columns.put(1, {"disk": "hdd"})
-    columns.put(3, {"rack": "9"})
+    rows.put(1, {"disk": "hdd"})
+    rows.put(3, {"rack": "9"})
 
-    assert columns.column("disk", []).codes.tolist() == [0, 1, MISSING, MISSING]
+    assert rows.column("disk") is column
+    assert column.codes.tolist() == [0, 1, MISSING, MISSING]
     assert column.values.values() == ["ssd", "hdd"]
 
 
 def test_a_value_that_no_node_has_any_more_frees_its_code() -> None:
-    columns = LabelColumns(capacity=2)
-    column = columns.column("v", [{"v": "1"}, {"v": "2"}])
+    rows = Rows({"v": "1"}, {"v": "2"})
+    column = rows.column("v")
 
-    columns.put(0, {"v": "3"})
-    columns.put(0, {"v": "4"})
+    rows.put(0, {"v": "3"})
+    rows.put(0, {"v": "4"})
 
     assert len(column.values) <= 3
     assert column.values.value(int(column.codes[0])) == "4"
 
 
 def test_growing_keeps_the_codes_and_new_rows_are_missing() -> None:
-    columns = LabelColumns(capacity=1)
-    columns.column("v", [{"v": "1"}])
+    rows = Rows({"v": "1"})
+    rows.column("v")
 
-    columns.grow(3)
+    rows.columns.grow(3)
 
-    assert columns.column("v", []).codes.tolist() == [0, MISSING, MISSING]
+    assert rows.column("v").codes.tolist() == [0, MISSING, MISSING]
+    assert rows.column("absent").codes.tolist() == [MISSING] * 3
 
 
 def test_label_columns_are_bounded_and_the_least_used_goes_first() -> None:
-    columns = LabelColumns(capacity=1)
+    rows = Rows(dict.fromkeys([*(f"k{number}" for number in range(COLUMN_LIMIT)), "one-more"], ""))
     for number in range(COLUMN_LIMIT):
-        columns.column(f"k{number}", [{}])
-    columns.column("k0", [{}])
+        rows.column(f"k{number}")
+    rows.column("k0")
 
-    columns.column("one-more", [{}])
+    rows.column("one-more")
 
-    keys = [key for key, _ in columns.items()]
+    keys = [key for key, _ in rows.columns.items()]
     assert len(keys) == COLUMN_LIMIT
     assert "k0" in keys
     assert "k1" not in keys
+
+
+def test_keys_that_no_row_has_share_a_column_and_push_none_out() -> None:
+    rows = Rows({"v": "1"}, {"w": ""})
+    rows.column("v")
+
+    absent = [rows.column(f"absent-{number}") for number in range(2 * COLUMN_LIMIT)]
+
+    assert [key for key, _ in rows.columns.items()] == ["v"]
+    assert {id(each) for each in absent} == {id(absent[0])}
+    assert absent[0].codes.tolist() == [MISSING, MISSING]
+    assert (rows.columns.has("w"), rows.columns.has("absent-1")) == (True, False)
+
+
+def test_a_key_that_comes_has_a_column_and_one_that_goes_has_nobody() -> None:
+    rows = Rows({}, {"v": "1"})
+    assert rows.column("late").codes.tolist() == [MISSING, MISSING]
+
+    rows.put(0, {"late": "x"})
+    rows.put(1, {})
+
+    assert rows.column("late").codes.tolist() == [0, MISSING]
+    assert rows.columns.holders() == {"late": 1}
+    assert rows.column("v").codes.tolist() == [MISSING, MISSING]
 
 
 def test_an_image_keeps_the_size_of_the_first_node_that_told_of_it() -> None:

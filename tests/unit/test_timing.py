@@ -61,11 +61,11 @@ def test_statistics_are_a_copy() -> None:
     assert timings.statistics()[("A", "Filter")] == Timing(2, 2)
 
 
-def test_the_framework_times_each_call_with_its_own_clock() -> None:
+def test_the_framework_times_one_attempt_in_ten_with_its_own_clock() -> None:
     clock = FakeClock()
     harness = Harness(NODES, [Slow(clock)], clock=clock)
 
-    for _ in range(3):
+    for _ in range(21):
         harness.decide(make_pod())
 
     assert harness.framework.timings.statistics() == {

@@ -1,4 +1,4 @@
-"""``mooring config``: is a scheduler configuration good, and what does it say in full?"""
+"""``mooring config``: is a configuration good, what does it say in full, what did a Policy mean?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mooring.cli import EXIT_DONE
 from mooring.clock import SystemClock, VirtualClock, seeded_random
 from mooring.config import (
     KubeSchedulerConfiguration,
+    convert_policy,
     default_configuration,
     loads,
     located,
@@ -20,6 +21,7 @@ from mooring.config import (
 from mooring.errors import ConfigError
 from mooring.objects.files import read_bytes, shown_name
 from mooring.objects.limits import CONFIG_BYTES_MAX
+from mooring.objects.yaml_text import yaml_text
 
 _plugins = click.option(
     "--plugin",
@@ -29,15 +31,7 @@ _plugins = click.option(
     help="A plugin that is run besides, as mooring run has it.",
 )
 
-
-@click.group("config", invoke_without_command=False)
-def command() -> None:
-    """Check a KubeSchedulerConfiguration, or show all that it says."""
-
-
-@command.command("view")
-@click.argument("file", required=False, metavar="[FILE]")
-@click.option(
+_output = click.option(
     "-o",
     "--output",
     type=click.Choice(["yaml", "json"]),
@@ -45,6 +39,16 @@ def command() -> None:
     show_default=True,
     help="How to show it.",
 )
+
+
+@click.group("config", invoke_without_command=False)
+def command() -> None:
+    """Check a KubeSchedulerConfiguration, show all that it says, or make one of a Policy."""
+
+
+@command.command("view")
+@click.argument("file", required=False, metavar="[FILE]")
+@_output
 def view(file: str | None, output: str) -> None:
     """Show a configuration complete, exactly as kube-scheduler --write-config-to writes it.
 
@@ -76,17 +80,48 @@ def check(file: str, plugins: tuple[str, ...]) -> int:
     return EXIT_DONE
 
 
+@command.command("convert")
+@click.argument("file", metavar="FILE")
+@_output
+def convert(file: str, output: str) -> None:
+    """Make a KubeSchedulerConfiguration of a Policy file, which kube-scheduler read up to v1.22.
+
+    FILE is YAML or JSON, "-" is standard input. The result says only what differs from the
+    defaults. What is gone, or means something else now, is said on standard error.
+    """
+    data = read_bytes(file, bytes_max=CONFIG_BYTES_MAX)
+    converted = convert_policy(data, file=shown_name(file))
+    for note in converted.notes:
+        click.echo(f"mooring config: note: {note}", err=True)
+    if output == "json":
+        click.echo(json.dumps(converted.document, indent=2, sort_keys=True))
+    else:
+        click.echo(yaml_text(converted.document), nl=False)
+
+
 def _loaded(file: str) -> tuple[KubeSchedulerConfiguration, bytes]:
     data = read_bytes(file, bytes_max=CONFIG_BYTES_MAX)
     return loads(data, file=shown_name(file)), data
 
 
 def _put_together(config: KubeSchedulerConfiguration, plugins: tuple[str, ...]) -> Any:
-    """Build the profiles as a scheduler would: only then it shows which plugins there are."""
+    """Build the profiles as a scheduler would: only then it shows which plugins there are.
+
+    The files that it names are read, too.
+    """
+    from mooring.client.kubeconfig import read_kubeconfig
+    from mooring.extender.trust import check_trust
     from mooring.profiles import load_profiles  # late: they take longer than --help may
     from mooring.sim.offline import OfflineHandle
     from mooring.state import Cache
 
+    check_trust(config.extenders)
+    kubeconfig = config.client_connection.kubeconfig
+    if kubeconfig:
+        try:
+            read_kubeconfig([kubeconfig])
+        except ConfigError as error:
+            raise ConfigError(str(error), path="clientConnection.kubeconfig") from error
     handle = OfflineHandle(Cache(), VirtualClock(), seeded_random(0))
     return load_profiles(
         config, handle, clock=SystemClock(), waiting=handle.waiting, plugins=plugins

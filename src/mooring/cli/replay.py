@@ -14,6 +14,7 @@ import msgspec
 from mooring.errors import ConfigError
 from mooring.sim.compare import DEFAULT_FILTER_ORDER
 from mooring.sim.difference import Difference
+from mooring.sim.not_built import NO_EXTENDERS
 from mooring.sim.not_compared import why_not_compared
 from mooring.sim.recording import RecordingReader
 from mooring.sim.replay import replay
@@ -65,6 +66,8 @@ def command(
 def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dict[str, Any]:
     with RecordingReader(file) as reader:
         config = configuration_of(reader.header, config_file=config_file, file=file)
+        if config is not None and config.extenders:
+            click.echo(f"mooring replay: note: {file}: {NO_EXTENDERS}", err=True)
         driver = driver_of(reader.header, config=config, file=file)
         only = _owned(only_plugins, driver.OWN, [*driver.weights, *DEFAULT_FILTER_ORDER])
         shown: list[Difference] = []

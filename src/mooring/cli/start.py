@@ -96,14 +96,16 @@ def command(
     if output == "json" and not (once or virtual):
         raise click.UsageError("-o json goes with --once: what never ends has no summary")
     from mooring.log import configure
-    from mooring.sim.not_built import notes
+    from mooring.sim.not_built import notes, without_extenders
     from mooring.sim.workload import read_workload
 
     configure("WARNING")
     workload = read_workload(cluster, pods)
     config = load(config_file) if config_file else None
-    for note in notes(config, workload.pods, {}):
+    for note in notes(config, workload.pods, {}, is_offline=virtual):
         click.echo(f"mooring start: note: {note}", err=True)
+    if virtual and config is not None:
+        config = without_extenders(config)  # they live in real time
     seeds = _seeds(workload, cluster, pods)
     options = Options(port, kubeconfig.absolute(), once or virtual, virtual, kubelets, output)
     with asyncio.Runner(loop_factory=_loop_factory(virtual)) as runner:

@@ -209,6 +209,14 @@ class Client(Reader):
             tries=tries,
         )
 
+    def pass_fence(self) -> float:
+        """How many seconds a write may take that somebody else does for us from now on.
+
+        Raises:
+            LeaseLost: the fence does not let it pass.
+        """
+        return self._fence()
+
     async def write(
         self,
         method: str,

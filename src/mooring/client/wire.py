@@ -16,8 +16,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Final, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeAlias, cast
 from urllib.parse import urlencode, urlsplit
 
 import httptools
@@ -27,6 +27,9 @@ from mooring.errors import Unreachable
 
 CONNECT_S_MAX: Final = 10.0
 
+#: The head of an answer; servers send less than a hundredth of it.
+HEAD_BYTES_MAX: Final = 1 << 20
+
 #: What a network, or a server that does not speak HTTP, makes of a request.
 WIRE_FAILURES: Final = (OSError, TimeoutError, httptools.HttpParserError)
 
@@ -34,6 +37,8 @@ WIRE_FAILURES: Final = (OSError, TimeoutError, httptools.HttpParserError)
 _FRAMED: Final = frozenset({"content-length", "transfer-encoding"})
 
 _LINE_BREAKS: Final = frozenset("\r\n\0")
+
+LookUp: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class Wire:
@@ -45,6 +50,8 @@ class Wire:
         server_name: The name in the server's certificate, if it is not that of the URL.
         limit: How many connections there may be.
         user_agent: For the server's logs.
+        look_up: The addresses of a host and port, in the order in which they are tried; raises
+            OSError. By default whatever the system says.
     """
 
     def __init__(
@@ -55,6 +62,7 @@ class Wire:
         server_name: str | None,
         limit: int,
         user_agent: str,
+        look_up: LookUp | None = None,
     ) -> None:
         parts = urlsplit(server)
         is_tls = parts.scheme == "https"
@@ -68,6 +76,7 @@ class Wire:
             f" HTTP/1.1\r\nhost: {parts.netloc.rpartition('@')[2]}\r\naccept-encoding: identity\r\n"
         )
         self._user_agent = user_agent
+        self._look_up = look_up
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
         self._opening = 0
@@ -148,13 +157,7 @@ class Wire:
         self._opening += 1
         try:
             async with asyncio.timeout(CONNECT_S_MAX):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: _Connection(self._lost),
-                    self._host,
-                    self._port,
-                    ssl=self._tls,
-                    server_hostname=self._server_name,
-                )
+                connection = await self._connect()
         except BaseException:
             self._call_next()
             raise
@@ -162,6 +165,27 @@ class Wire:
             self._opening -= 1
         self._all.add(connection)
         return connection
+
+    async def _connect(self) -> _Connection:
+        """A connection to the first address that takes one."""
+        hosts: Sequence[str] = [self._host]
+        if self._look_up is not None:
+            hosts = await self._look_up(self._host, self._port)
+        failure: OSError = OSError(f"{self._host} has no address")
+        for host in hosts:
+            try:
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: _Connection(self._lost),
+                    host,
+                    self._port,
+                    ssl=self._tls,
+                    server_hostname=self._server_name,
+                )
+            except OSError as error:
+                failure = error
+            else:
+                return connection
+        raise failure
 
     def _give_back(self, connection: _Connection) -> None:
         if connection.is_open and connection.is_free and not self._is_retired:
@@ -213,6 +237,7 @@ class _Connection(asyncio.Protocol):
         self._bytes_max = 0
         self._keeps = True
         self._has_head = False
+        self._head_bytes = 0
 
     @property
     def is_open(self) -> bool:
@@ -245,6 +270,10 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
+            if not self._has_head:
+                self._head_bytes += len(data)
+                if self._head_bytes > HEAD_BYTES_MAX:
+                    raise AnswerTooLong(f"a head of more than {HEAD_BYTES_MAX} bytes")
             self._parser.feed_data(data)
         except (httptools.HttpParserError, AnswerTooLong) as error:
             cause = error.__context__ if isinstance(error.__context__, AnswerTooLong) else error
@@ -284,6 +313,8 @@ class _Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self._has_head = self._parser.get_status_code() >= 200
+        if self._has_head:
+            self._head_bytes = 0
 
     def on_body(self, body: bytes) -> None:
         self._parts.append(body)

@@ -2,7 +2,8 @@
 
 ``load`` reads a file, ``from_document`` a value that is plain already; both give a frozen
 ``KubeSchedulerConfiguration`` with all defaults filled in, or say everything that is wrong.
-``expand_multi_point`` tells which plugins run where.
+``expand_multi_point`` tells which plugins run where. ``convert_policy`` makes such a file of the
+Policy that kube-scheduler read before.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from mooring.config.in_tree import DEFAULT_PLUGINS, GATED_PLUGINS, POINTS
 from mooring.config.load import default_configuration, from_document, load, loads
 from mooring.config.locating import located
 from mooring.config.plugin_sets import expand_multi_point
+from mooring.config.policy import ConvertedPolicy, convert_policy
 from mooring.config.types import (
     DEFAULT_SCHEDULER_NAME,
     EXTENSION_POINTS,
@@ -33,12 +35,14 @@ __all__ = [
     "GATED_PLUGINS",
     "POINTS",
     "ConfigFaults",
+    "ConvertedPolicy",
     "Extender",
     "KubeSchedulerConfiguration",
     "PluginEntry",
     "PluginSet",
     "Plugins",
     "Profile",
+    "convert_policy",
     "default_configuration",
     "expand_multi_point",
     "from_document",

@@ -11,7 +11,6 @@ Faults of one stage are reported together; the next stage is entered only withou
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -52,10 +51,10 @@ def load(path: str | os.PathLike[str]) -> KubeSchedulerConfiguration:
 def loads(data: bytes | str, *, file: str | None = None) -> KubeSchedulerConfiguration:
     """The configuration in a text; ``file`` is its name for errors. Raises as ``load`` does."""
     try:
-        value = _only_document(data)
+        value = only_document(data, kind=KIND)
     except ConfigError as error:
         raise error.located(file=file) from None
-    result = _build(value)
+    result = build(value)
     if isinstance(result, KubeSchedulerConfiguration):
         return result
     raise ConfigFaults([_located(fault, data, file) for fault in result])
@@ -67,7 +66,7 @@ def from_document(value: Any) -> KubeSchedulerConfiguration:
     Raises:
         ConfigFaults: As ``load`` does, but without file and line.
     """
-    result = _build({"apiVersion": API_VERSION, "kind": KIND} if value is None else value)
+    result = build({"apiVersion": API_VERSION, "kind": KIND} if value is None else value)
     if isinstance(result, KubeSchedulerConfiguration):
         return result
     raise ConfigFaults([_located(fault, None, None) for fault in result])
@@ -78,7 +77,12 @@ def default_configuration() -> KubeSchedulerConfiguration:
     return with_defaults(KubeSchedulerConfiguration())
 
 
-def _only_document(data: bytes | str) -> Any:
+def only_document(data: bytes | str, *, kind: str) -> Any:
+    """The one value in a text, YAML or JSON; ``kind`` is what it should hold.
+
+    Raises:
+        ConfigError: The text is neither, or does not hold exactly one document.
+    """
     text = data if isinstance(data, bytes) else data.encode()
     if text.lstrip().startswith(b"{"):
         try:
@@ -87,15 +91,15 @@ def _only_document(data: bytes | str) -> Any:
             pass  # flow style is YAML, and its errors say more
     documents = list(yaml_documents(text))
     if not documents:
-        raise ConfigError("is empty; it must hold a " + KIND)
+        raise ConfigError(f"is empty; it must hold a {kind}")
     if len(documents) > 1:
         number = documents[1].number
         raise ConfigError("must hold one document only", document=number, line=1)
     return documents[0].value
 
 
-def _build(value: Any) -> KubeSchedulerConfiguration | Sequence[Fault]:
-    """The configuration, or what is wrong with the value."""
+def build(value: Any) -> KubeSchedulerConfiguration | list[Fault]:
+    """The configuration in a plain value, complete; or everything that is wrong with the value."""
     faults = _type_faults(value)
     if faults:
         return faults
@@ -114,7 +118,7 @@ def _type_faults(value: Any) -> list[Fault]:
         return [Fault((), f"must be a {KIND}: a mapping", value)]
     kind, version = value.get("kind"), value.get("apiVersion")
     if kind == "Policy":
-        problem = f"a Policy is read no more: say in a {KIND} which plugins and extenders to use"
+        problem = f"a Policy is read no more: run `mooring config convert` to make a {KIND} of it"
         return [Fault(("kind",), problem, kind)]
     faults = []
     if kind != KIND:

@@ -7,6 +7,7 @@ that have left (a resource, a number of pods, how many match a selector) is read
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import overload
 
@@ -14,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.objects.quantity import wrap_int64
-from mooring.state.counters import CounterKey
+from mooring.state.counters import CounterKey, CounterKeys
+from mooring.state.kind_columns import KindColumns
 from mooring.state.pods import FIXED_RESOURCES, PodInfo
 from mooring.state.ports import HostPort
 from mooring.state.snapshot import Snapshot
@@ -48,6 +50,7 @@ class Lineup:
         self._pods = snapshot.pods
         self._sums: dict[Hashable, tuple[Ints, Ints]] = {}
         self._ports: dict[tuple[HostPort, ...], _PortsHeld] = {}
+        self._known_kinds: tuple[list[PodInfo], Rows] | None = None
 
     def put_back(self, worlds: Rows, rank: int) -> None:
         """The pods at place ``rank`` of these worlds have come back."""
@@ -93,16 +96,26 @@ class Lineup:
             return np.where(self.is_pod, column[self.slots], 0)
         found = np.zeros(self.slots.shape, dtype=np.int64)
         at, slots = self._pods.at, self.slots[self.is_pod]
-        if isinstance(key, CounterKey):
+        if isinstance(key, CounterKey | CounterKeys):
             # Pods of one kind are counted alike: one of each is asked about.
-            _, first, kind = np.unique(
-                self.snapshot.counters.kinds_at(slots), return_index=True, return_inverse=True
-            )
-            of_kind = [amount(at(slot)) for slot in slots[first].tolist()]
-            found[self.is_pod] = np.array(of_kind, dtype=np.int64)[kind]
+            one_of_each, kind_of = self._kinds()
+            if isinstance(key, CounterKeys):
+                found[self.is_pod] = _counts(one_of_each, key)[kind_of]
+            else:
+                of_kind = list(map(amount, one_of_each))
+                found[self.is_pod] = np.array(of_kind, dtype=np.int64)[kind_of]
         else:
             found[self.is_pod] = [wrap_int64(amount(at(slot))) for slot in slots.tolist()]
         return found
+
+    def _kinds(self) -> tuple[list[PodInfo], Rows]:
+        """A pod of each kind that occurs, and which kind each pod is of."""
+        if self._known_kinds is None:
+            slots = self.slots[self.is_pod]
+            kinds = self.snapshot.counters.kinds_at(slots)
+            _, first, kind_of = np.unique(kinds, return_index=True, return_inverse=True)
+            self._known_kinds = [self._pods.at(slot) for slot in slots[first].tolist()], kind_of
+        return self._known_kinds
 
     def _move(self, worlds: Rows, rank: int, *, gone: bool) -> None:
         self.gone[worlds, rank] = gone
@@ -113,6 +126,23 @@ class Lineup:
                 totals[worlds] -= amounts[worlds, rank]
         for ports in self._ports.values():
             ports.move(worlds, rank, gone=gone)
+
+
+def _counts(pods: Sequence[PodInfo], counted: CounterKeys) -> Ints:
+    """How often each of these pods is counted, in columns: keys may be very many."""
+    keys = Counter(counted.keys)
+    labels = [pod.metadata.labels.items() for pod in pods]
+    columns = KindColumns(labels, (key.selector for key in keys))
+    is_leaving = np.array([pod.metadata.deletion_timestamp is not None for pod in pods])
+    is_in: dict[frozenset[str] | None, Bools] = {None: np.ones(len(pods), dtype=np.bool_)}
+    found = np.zeros(len(pods), dtype=np.int64)
+    for key, times in keys.items():
+        names = key.namespaces
+        if names is not None and names not in is_in:
+            is_in[names] = np.array([pod.metadata.namespace in names for pod in pods])
+        matching = columns.matching(key.selector) & is_in[names]
+        found += times * (matching if key.with_terminating else matching & ~is_leaving)
+    return found
 
 
 class _PortsHeld:

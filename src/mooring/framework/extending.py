@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -78,17 +79,23 @@ def _filter(framework: Framework, cycle: Cycle, attempt: Attempt) -> Questions[_
     order = filtering.narrow(cycle, attempt, diagnosis, before)
     if is_nominated:
         attempt.choice = "nominated" if len(order) > 1 else None
-        return _Left([cycle.pod.status.nominated_node_name], 1)
+        name = cycle.pod.status.nominated_node_name
+        return _Left([name], np.array([cycle.snapshot.nodes.row(name)]), 1)
     feasible = filtering.walk(framework, cycle, attempt, before, order)
-    names = _names(cycle, attempt, feasible, order)
+    rows = _visited(attempt, feasible, order)
+    nodes = cycle.snapshot.nodes
+    names = list(map(nodes.names.__getitem__, rows.tolist()))
     statuses: dict[str, Reject] = {}
     left = yield from _ask_filters(framework, cycle, attempt, names, statuses)
-    nodes, kept = cycle.snapshot.nodes, set(left)
-    attempt.by_extenders = {
-        nodes.row(name): status for name, status in statuses.items() if name not in kept
-    }
+    if statuses:
+        kept = set(left)
+        attempt.by_extenders = {
+            nodes.row(name): status for name, status in statuses.items() if name not in kept
+        }
     if left:
-        return _Left(left, feasible.evaluated_count)
+        if left is not names:
+            rows = np.array([nodes.row(name) for name in left], dtype=np.intp)
+        return _Left(left, rows, feasible.evaluated_count)
     filtering.explain(cycle, attempt, diagnosis)
     for status in statuses.values():
         diagnosis.reasons.update(status.reasons)
@@ -97,14 +104,18 @@ def _filter(framework: Framework, cycle: Cycle, attempt: Attempt) -> Questions[_
     return diagnosis
 
 
+@dataclass(slots=True)
 class _Left:
-    """Names of feasible nodes, in order, and how many nodes were looked at."""
+    """Names and rows of the feasible nodes, in order, and how many nodes were looked at."""
 
-    __slots__ = ("evaluated_count", "names")
+    names: list[str]
+    rows: Rows
+    evaluated_count: int
 
-    def __init__(self, names: list[str], evaluated_count: int) -> None:
-        self.names = names
-        self.evaluated_count = evaluated_count
+    def placed(self, place: int) -> Placement:
+        """The node at this place was chosen."""
+        row = int(self.rows[place])
+        return Placement(self.names[place], row, len(self.names), self.evaluated_count)
 
 
 def _stays_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Questions[bool]:
@@ -123,11 +134,10 @@ def _stays_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Qu
     return False
 
 
-def _names(cycle: Cycle, attempt: Attempt, feasible: Feasible, order: Rows) -> list[str]:
-    """The feasible nodes in the order in which they were visited."""
-    names = cycle.snapshot.nodes.names
+def _visited(attempt: Attempt, feasible: Feasible, order: Rows) -> Rows:
+    """The feasible rows in the order in which they were visited."""
     walk = visiting_order(order, attempt.start_index)
-    return [names[row] for row in walk[feasible.mask[walk]].tolist()]
+    return walk[feasible.mask[walk]]
 
 
 def _ask_filters(
@@ -152,6 +162,9 @@ def _ask_filters(
                 raise
             _ignored(extender, error)
             continue
+        if kept.names == names and not kept.failed and not kept.hopeless:
+            _note(attempt, extender)
+            continue
         refused = _refusals(kept, names)
         statuses.update(refused)
         left = list(dict.fromkeys(kept.names))
@@ -171,6 +184,8 @@ def _checked(extender: Extender, answer: Any, names: Sequence[str]) -> Kept:
     if isinstance(answer, ExtenderError):
         raise answer
     kept: Kept = answer
+    if kept.names == names:
+        return kept
     sent = set(names)
     for name in kept.names:
         if name not in sent:
@@ -183,12 +198,11 @@ def _checked(extender: Extender, answer: Any, names: Sequence[str]) -> Kept:
 
 def _refusals(kept: Kept, names: Sequence[str]) -> dict[str, Reject]:
     """What is said of nodes that were sent; what is said of others counts for nothing."""
-    found = {}
-    for name in names:
-        if name in kept.hopeless:
-            found[name] = Reject(kept.hopeless[name], resolvable=False)
-        elif name in kept.failed:
-            found[name] = Reject(kept.failed[name])
+    sent = set(names)
+    found = {name: Reject(said) for name, said in kept.failed.items() if name in sent}
+    for name, said in kept.hopeless.items():
+        if name in sent:
+            found[name] = Reject(said, resolvable=False)
     return found
 
 
@@ -198,47 +212,38 @@ def _refusals(kept: Kept, names: Sequence[str]) -> dict[str, Reject]:
 def _choose(
     framework: Framework, cycle: Cycle, attempt: Attempt, left: _Left
 ) -> Questions[Placement]:
-    nodes, names = cycle.snapshot.nodes, left.names
-    if len(names) == 1:
-        return _placed(cycle, names[0], left)
-    by_name = {name: nodes.row(name) for name in names}
-    rows = np.array(sorted(by_name.values()), dtype=np.intp)
-    view = NodeView(cycle.snapshot, rows)
-    total = total_scores(framework, cycle, attempt, view, rows)
+    if len(left.names) == 1:
+        return left.placed(0)
+    order = np.argsort(left.rows)
+    rows = left.rows[order]
+    total = total_scores(framework, cycle, attempt, NodeView(cycle.snapshot, rows), rows)
     if not framework.scorers:
         total = np.zeros(len(rows), dtype=np.int64)  # upstream's 1 is for a world without extenders
-    extra, drawn = yield from _ask_scores(framework, cycle, attempt, names)
-    total = total + np.array([_wrapped(extra.get(nodes.names[r], 0)) for r in rows.tolist()])
-    tied = rows[total == total.max()]
-    attempt.rows, attempt.total, attempt.tied_rows = rows, total, tied
-    best = set(tied.tolist())
-    in_order = [name for name in names if by_name[name] in best]
-    by_chance = [name for name in in_order if name in drawn]
-    if by_chance:
-        return _placed(cycle, by_chance[framework.draw(len(by_chance))], left)
-    places = np.array([place for place, name in enumerate(names) if by_name[name] in best])
-    return _placed(cycle, names[first_in_heap(places)], left)
-
-
-def _placed(cycle: Cycle, name: str, left: _Left) -> Placement:
-    row = cycle.snapshot.nodes.row(name)
-    return Placement(name, row, len(left.names), left.evaluated_count)
+    extra, is_drawn = yield from _ask_scores(framework, cycle, attempt, left.names)
+    total = total + extra[order]
+    is_best = total == total.max()
+    attempt.rows, attempt.total, attempt.tied_rows = rows, total, rows[is_best]
+    tied = np.sort(order[is_best])  # places in the list
+    by_chance = tied[is_drawn[tied]]
+    if len(by_chance):
+        return left.placed(int(by_chance[framework.draw(len(by_chance))]))
+    return left.placed(first_in_heap(tied))
 
 
 def _ask_scores(
     framework: Framework, cycle: Cycle, attempt: Attempt, names: list[str]
-) -> Questions[tuple[dict[str, int], set[str]]]:
+) -> Questions[tuple[Ints, npt.NDArray[np.bool_]]]:
     """What extenders add to each node's total, and the nodes among which ties are drawn.
 
     Those are the ones that some extender gave a score; one that does not prioritize is taken to
-    give 0 to all, as upstream has it. One that fails says nothing.
+    give 0 to all, as upstream has it. One that fails says nothing. Sums go round as 64 bits do.
     """
     interested = [each for each in framework.extenders if each.is_interested(cycle.pod)]
     asked = [extender for extender in interested if extender.has_prioritize]
-    drawn = set(names) if len(asked) < len(interested) else set()
-    extra: dict[str, int] = {}
+    is_drawn = np.full(len(names), len(asked) < len(interested))
+    extra = np.zeros(len(names), dtype=np.int64)
     if not asked:
-        return extra, drawn
+        return extra, is_drawn
     answers = yield [partial(extender.prioritize, cycle.pod, names) for extender in asked]
     for extender, answer in zip(asked, answers, strict=True):
         try:
@@ -247,11 +252,12 @@ def _ask_scores(
             _note(attempt, extender, error=str(error))
             _ignored(extender, error)
             continue
-        drawn.update(scores)
-        for name, score in scores.items():
-            extra[name] = extra.get(name, 0) + score * extender.weight * SCALE
-        _note(attempt, extender, scores={name: scores[name] for name in names if name in scores})
-    return extra, drawn
+        found = list(map(scores.get, names))
+        is_drawn |= np.array([score is not None for score in found])
+        values = np.array([score or 0 for score in found], dtype=np.int64)
+        extra += values * np.int64(SCALE) * np.int64(extender.weight)
+        _note(attempt, extender, scores=scores)
+    return extra, is_drawn
 
 
 def _scores(extender: Extender, answer: Any) -> dict[str, int]:
@@ -262,7 +268,11 @@ def _scores(extender: Extender, answer: Any) -> dict[str, int]:
     """
     if isinstance(answer, ExtenderError):
         raise answer
-    found: dict[str, int] = {}
+    found = dict(answer)
+    values = found.values()
+    if len(found) == len(answer) and (not found or (min(values) >= 0 and max(values) <= SCORE_MAX)):
+        return found
+    found = {}
     for name, score in answer:
         if not 0 <= score <= SCORE_MAX:
             raise ExtenderError(
@@ -271,11 +281,6 @@ def _scores(extender: Extender, answer: Any) -> dict[str, int]:
             )
         found[name] = found.get(name, 0) + score
     return found
-
-
-def _wrapped(number: int) -> int:
-    """As 64 bits hold it: the product with a huge weight goes round, as upstream's does."""
-    return (number + 2**63) % 2**64 - 2**63
 
 
 # ---------------------------------------------------------------- telling

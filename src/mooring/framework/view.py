@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mooring.framework.deltas import COUNT, USAGE, Amount, Leaving, PodsPerWorld, pick, sums
 from mooring.framework.node_info import NodeInfo
 from mooring.objects.node import Taint
-from mooring.state.counters import CounterKey
+from mooring.state.counters import CounterKey, CounterKeys
 from mooring.state.labels import LabelColumn
 from mooring.state.nodes import NodeTable, Scalar, read_only
 from mooring.state.pods import PodInfo
@@ -193,7 +193,7 @@ class NodeView:
         m = self._length
         return sums(self._added, amount, key, m) - sums(self._removed, amount, key, m)
 
-    def change_of(self, key: CounterKey) -> Ints:
+    def change_of(self, key: CounterKey | CounterKeys) -> Ints:
         """How many pods more (or fewer) that ``key`` counts there are in each world."""
         return self.change(key.counts, key)
 

@@ -11,12 +11,13 @@ component-helpers v0.36.3, scheduling/corev1/nodeaffinity.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from mooring.objects.names import label_key_problem, label_value_problem
+from mooring.objects.names import are_label_values, label_key_problem, label_value_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,9 +64,9 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         """Whether the condition holds for this value of the label; None = it has no such label."""
         operator = self.operator
         if operator == IN:
-            return value in self.values
+            return _is_among(value, self.values)
         if operator == NOT_IN:
-            return value not in self.values
+            return not _is_among(value, self.values)
         if operator == EXISTS:
             return value is not None
         if operator == DOES_NOT_EXIST:
@@ -143,7 +144,7 @@ def requirement(key: str, operator: str, values: tuple[str, ...] = ()) -> Requir
         raise SelectorError(f"{_cut(key)} is not a label key: {problem}")
     if problem := _values_problem(operator, values):
         raise SelectorError(f"label {key!r}: {problem}")
-    for value in values:
+    for value in () if are_label_values(values) else values:
         if problem := label_value_problem(value):
             raise SelectorError(f"label {key!r}: {_cut(value)} is not a label value: {problem}")
     return Requirement(key, operator, tuple(sorted(set(values))))
@@ -310,6 +311,7 @@ def preferred_node_terms(terms: Iterable[PreferredSchedulingTerm]) -> tuple[Pref
     return tuple(compiled)
 
 
+@lru_cache(maxsize=_CACHE_SIZE)
 def parse_int64(text: str) -> int | None:
     """A decimal integer within int64 with an optional sign, or None. No spaces, no underscores."""
     if len(text) > _INT64_LENGTH_MAX or not _INTEGER.fullmatch(text):
@@ -317,6 +319,19 @@ def parse_int64(text: str) -> int | None:
     number = int(text)
     return number if -(2**63) <= number < 2**63 else None
 
+
+def _is_among(value: str | None, values: tuple[str, ...]) -> bool:
+    """Whether ``values``, which are sorted, contain it. A condition may have thousands."""
+    if len(values) <= _FEW_VALUES:
+        return value in values
+    if value is None:
+        return False
+    at = bisect_left(values, value)
+    return at < len(values) and values[at] == value
+
+
+#: Of so many values, looking at each is as quick as searching.
+_FEW_VALUES: Final = 8
 
 #: Leading zeros are fine, but nobody needs more of them than a label value can hold.
 _INT64_LENGTH_MAX: Final = 63

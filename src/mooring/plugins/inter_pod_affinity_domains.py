@@ -11,12 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.framework import NodeView
-from mooring.objects.selectors import EVERYTHING, NOTHING
 from mooring.state import Change, NodeTable, Snapshot
-from mooring.state.counters import CounterKey
+from mooring.state.counters import CounterKey, PodKind
+from mooring.state.kind_columns import KindColumns
 from mooring.state.labels import MISSING
-from mooring.state.pod_terms import Term
-from mooring.state.terms import TermIndex
 
 Bools = npt.NDArray[np.bool_]
 Ids = npt.NDArray[np.intp]
@@ -32,7 +30,7 @@ COLUMNS_KEPT: Final = 64
 
 #: With more keys than this, one walk over the nodes' labels is quicker than a column for each; and
 #: the columns of other pods' keys are not thrown out for those of one odd pod.
-KEYS_MAX: Final = 16
+KEYS_MAX: Final = 32
 
 #: A pod with more terms than this gets no counters of its own: they would push out the others'.
 COUNTERS_MAX: Final = 48
@@ -124,10 +122,10 @@ class KeyColumns:
 
     def of(self, snapshot: Snapshot, keys: Iterable[str]) -> dict[str, KeyColumn]:
         """The columns of those keys that any node has, as the snapshot's nodes are."""
-        wanted = list(keys)
+        nodes = snapshot.nodes
+        wanted = [key for key in keys if nodes.has_label(key)]
         if not wanted:
             return {}
-        nodes = snapshot.nodes
         if len(wanted) > KEYS_MAX:
             return _read_labels(nodes, wanted)
         self._catch_up(snapshot)
@@ -234,28 +232,44 @@ def sums_of(snapshot: Snapshot, wanted: list[Wanted]) -> dict[str, Counts]:
 
 
 def _sums_over_kinds(snapshot: Snapshot, wanted: list[Wanted]) -> dict[str, Counts]:
-    """Find the terms that mean each kind of pods, as running pods' terms are found for a new pod.
+    """Judge every kind of pods by every term, in columns.
 
     So no counter is made for terms that nobody else has.
     """
-    index = TermIndex()
+    numbers, kinds = _concerned(snapshot, wanted)
+    columns = KindColumns([kind.labels for kind in kinds], (pods.selector for _, pods, _ in wanted))
+    is_in: dict[frozenset[str] | None, Bools] = {None: np.ones(len(kinds), dtype=np.bool_)}
+    matching: dict[CounterKey, Bools] = {}
+    weights: dict[str, Sums] = {}
     for key, pods, weight in wanted:
-        of_any_namespace = EVERYTHING if pods.namespaces is None else NOTHING
-        names = pods.namespaces or frozenset()
-        index.hold(Term(names, of_any_namespace, pods.selector, key), weight, 0)
-    weights: dict[str, dict[int, int]] = {key: {} for key, _, _ in wanted}
-    pairs = index.pairs()
-    for number, kind in snapshot.counters.kinds():
-        if pairs is not None and kind.labels.isdisjoint(pairs):
-            continue
-        for held in index.matching(kind.namespace, {}, dict(kind.labels)):
-            of_kind = weights[held.term.topology_key]
-            of_kind[number] = of_kind.get(number, 0) + held.weight * held.holders
-    known: dict[frozenset[tuple[int, int]], Counts] = {}
+        if pods not in matching:
+            names = pods.namespaces
+            if names is not None and names not in is_in:
+                of_names = [kind.namespace in names for kind in kinds]
+                is_in[names] = np.array(of_names, dtype=np.bool_)
+            matching[pods] = columns.matching(pods.selector) & is_in[names]
+        of_key = weights.setdefault(key, np.zeros(len(kinds), dtype=np.int64))
+        of_key += matching[pods] * np.int64(weight)
+    known: dict[bytes, Counts] = {}
     sums: dict[str, Counts] = {}
     for key, of_kind in weights.items():
-        same = frozenset(of_kind.items())
+        same = of_kind.tobytes()
         if same not in known:
-            known[same] = snapshot.counters.weighed(of_kind)
+            known[same] = snapshot.counters.weighed(dict(zip(numbers, of_kind, strict=True)))
         sums[key] = known[same]
     return sums
+
+
+def _concerned(snapshot: Snapshot, wanted: list[Wanted]) -> tuple[list[int], list[PodKind]]:
+    """The kinds of pods of the namespaces that the terms name, with their ids."""
+    names: set[str] = set()
+    is_anywhere = False
+    for _, pods, _ in wanted:
+        is_anywhere |= pods.namespaces is None
+        names |= pods.namespaces or frozenset()
+    found = [
+        (number, kind)
+        for number, kind in snapshot.counters.kinds()
+        if is_anywhere or kind.namespace in names
+    ]
+    return [number for number, _ in found], [kind for _, kind in found]

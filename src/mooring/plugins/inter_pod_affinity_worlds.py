@@ -15,7 +15,7 @@ from mooring.framework import Cycle, NodeView
 from mooring.objects.pod import Affinity
 from mooring.plugins.inter_pod_affinity_domains import Wanted
 from mooring.state import PodInfo
-from mooring.state.counters import CounterKey
+from mooring.state.counters import CounterKey, CounterKeys
 from mooring.state.pod_terms import Term, compile_terms
 
 Sums = npt.NDArray[np.int64]
@@ -43,11 +43,8 @@ class Worlds:
 
     def anti_affinity(self, topology_key: str) -> Sums:
         """Pods that its anti-affinity terms with this key mean, once for each term."""
-        found = np.zeros(len(self._nodes), dtype=np.int64)
-        for key, pods, _ in self._asked.anti_affinity:
-            if key == topology_key:
-                found += self._nodes.change_of(pods)
-        return found
+        keys = (pods for key, pods, _ in self._asked.anti_affinity if key == topology_key)
+        return self._nodes.change_of(CounterKeys(tuple(keys)))
 
     def existing(self, topology_key: str) -> Sums:
         """Pods with anti-affinity terms with this key that mean the new pod, once for each."""

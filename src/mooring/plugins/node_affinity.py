@@ -31,6 +31,9 @@ from mooring.framework.interface import Scores
 from mooring.framework.verdict import Skip
 from mooring.objects.node import Node
 from mooring.objects.selectors import (
+    IN,
+    NODE_NAME_FIELD,
+    NOT_IN,
     CompiledNodeSelector,
     NodeTerm,
     PreferredNodeTerm,
@@ -212,9 +215,17 @@ def matches_term(term: NodeTerm, nodes: NodeView) -> Bools:
     for condition in term.expressions:
         found &= _matches_label(condition, nodes)
     for condition in term.fields:
-        verdicts = [condition.matches_value(_field(condition.key, name)) for name in nodes.names]
-        found &= np.array(verdicts, dtype=np.bool_)
+        found &= _matches_field(condition, nodes)
     return found
+
+
+def _matches_field(condition: Requirement, nodes: NodeView) -> Bools:
+    """One condition on a field; any but the node's name reads as ""."""
+    if condition.key != NODE_NAME_FIELD:
+        return np.full(len(nodes), condition.matches_value(""), dtype=np.bool_)
+    row_of = nodes.snapshot.nodes.live_row
+    named: Bools = np.isin(nodes.rows, [row_of(name) for name in condition.values])
+    return named if condition.operator == IN else ~named
 
 
 def matches_labels(selector: Selector, nodes: NodeView) -> Bools:
@@ -230,6 +241,12 @@ def matches_labels(selector: Selector, nodes: NodeView) -> Bools:
 def _matches_label(condition: Requirement, nodes: NodeView) -> Bools:
     """One condition, judged once per distinct value of the label and once for its absence."""
     codes, column = nodes.label(condition.key)
+    if condition.operator in (IN, NOT_IN):
+        is_among = np.zeros(len(column.values) + 1, dtype=np.bool_)  # the last: no such label
+        is_among[[column.values.find(value) for value in condition.values]] = True
+        is_among[MISSING] = False
+        among: Bools = is_among[codes]
+        return among if condition.operator == IN else ~among
     values = column.values.values()
     if len(nodes) < len(values):  # a few changed nodes: not worth judging what only others have
         by_node = [values[code] if code != MISSING else None for code in codes.tolist()]
@@ -238,10 +255,6 @@ def _matches_label(condition: Requirement, nodes: NodeView) -> Bools:
     judged.append(condition.matches_value(None))  # code -1, MISSING, is the last entry
     answers: Bools = np.array(judged, dtype=np.bool_)[codes]
     return answers
-
-
-def _field(key: str, node_name: str) -> str:
-    return node_name if key == "metadata.name" else ""
 
 
 def _required_fields(pod: PodInfo) -> Iterable[tuple[Requirement, ...]]:
@@ -263,7 +276,7 @@ def _named_nodes(terms: Iterable[tuple[Requirement, ...]]) -> frozenset[str] | N
     for fields in terms:
         of_term: frozenset[str] | None = None
         for condition in fields:
-            if condition.key == "metadata.name" and condition.operator == "In":
+            if condition.key == NODE_NAME_FIELD and condition.operator == IN:
                 listed = frozenset(condition.values)
                 of_term = listed if of_term is None else of_term & listed
         if of_term is None:

@@ -205,7 +205,7 @@ def _combine(
 ) -> Verdicts:
     """One status per combination of reasons that occurs."""
     if len(reasons) > MAX_BITS:
-        return _combine_one_by_one(reasons, lacking, hopeless)
+        return _combine_many(reasons, lacking, hopeless)
     combination = hopeless.astype(np.int64)
     for bit, short in enumerate(lacking, start=1):
         combination |= short.astype(np.int64) << bit
@@ -223,18 +223,21 @@ def _combine(
     return Verdicts(codes, table)
 
 
-def _combine_one_by_one(
+def _combine_many(
     reasons: list[str], lacking: list[npt.NDArray[np.bool_]], hopeless: npt.NDArray[np.bool_]
 ) -> Verdicts:
-    """As ``_combine``, for more reasons than an int64 has bits. Complexity: O(nodes x reasons)."""
-    found = [
-        [reason for reason, short in zip(reasons, of_node, strict=True) if short]
-        for of_node in np.array(lacking).T.tolist()
-    ]
-    return Verdicts.of(
-        Reject(*short, resolvable=not hopeless[at]) if short else None
-        for at, short in enumerate(found)
-    )
+    """As ``_combine``, for more reasons than an int64 has bits."""
+    packed = np.packbits(np.array([hopeless, *lacking]), axis=0)
+    keys = np.ascontiguousarray(packed.T).view(np.dtype((np.void, len(packed)))).ravel()
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    table: list[Status] = []
+    code_of = np.zeros(len(first), dtype=np.uint16)
+    for combination, at in enumerate(first.tolist()):
+        found = [reason for reason, short in zip(reasons, lacking, strict=True) if short[at]]
+        if found:
+            table.append(Reject(*found, resolvable=not hopeless[at]))
+            code_of[combination] = len(table)
+    return Verdicts(code_of[number], table)
 
 
 #: Turns the shares of m nodes into m scores, and those of one node into one.

@@ -165,6 +165,8 @@ def _judge_worlds(
     use, has_limits = snapshot.storage.use, snapshot.storage.csi_nodes.has_limits()
 
     def is_concerned(pod: PodInfo) -> int:
+        if not pod.spec.volumes:
+            return 0
         counted = use.of_pod(pod)
         return int(bool(counted.volumes) or counted.problem is not None)
 

@@ -158,8 +158,11 @@ class PodTopologySpread:
         labels = pod.metadata.labels
         hard = []
         for number, constraint in enumerate(constraints):
-            domains, counter = layout.domains[number], _counter(snapshot, pod, constraint.selector)
-            counts = layout.counts(number, counter)
+            domains = layout.domains[number]
+            if len(domains.eligible):
+                counts = layout.counts(number, _counter(snapshot, pod, constraint.selector))
+            else:  # nobody counts: no counter is made for whom nobody asks
+                counts = np.zeros(domains.missing + 1, dtype=np.int64)
             self_match = int(constraint.selector.matches(labels))
             smallest = _smallest(constraint, domains, counts)
             hard.append(Hard(constraint, domains, counts, smallest, self_match))
@@ -177,6 +180,8 @@ class PodTopologySpread:
             found = _verdicts(hard, nodes)
             if found is not None:
                 codes = np.where(codes == 0, found, codes) if codes.any() else found
+                if codes.all():
+                    break
         table: list[Status] = [Reject(REASON_NO_KEY, resolvable=False), Reject(REASON)]
         return Verdicts(codes, table)
 
@@ -210,7 +215,7 @@ class PodTopologySpread:
             is_ignored = ~layout.has_all_keys
             rows = rows[~is_ignored[rows]]
         total = np.zeros(snapshot.nodes.capacity, dtype=np.float64)
-        for number, constraint in enumerate(constraints):
+        for number, constraint in enumerate(constraints if len(rows) else ()):
             counter = _counter(snapshot, pod, constraint.selector)
             total += points(constraint, layout, number, counter, rows)
         raw = rounded(total)
@@ -313,6 +318,9 @@ def _world(hard: Hard, nodes: NodeView, namespaces: frozenset[str]) -> World:
     So they concern one domain, and the emptiest of the others is as before.
     """
     domains, counts = hard.domains, hard.counts
+    if not len(domains.eligible):  # no pod counts, in no world
+        nobody = np.zeros(len(nodes), dtype=np.int64)
+        return World(nobody, nobody + hard.smallest)
     selector = hard.constraint.selector
     delta = nodes.change_of(CounterKey(namespaces, selector, with_terminating=True))
     delta[~nodes.take(domains.eligible_of_row)] = 0

@@ -224,8 +224,10 @@ def lay_out(snapshot: Snapshot, question: Question) -> Layout:
     nodes = snapshot.nodes
     here = nodes.alive.copy()
     has_all_keys = here.copy()
-    for key, _, _ in question.constraints:
+    for key in dict.fromkeys(key for key, _, _ in question.constraints):
         has_all_keys &= nodes.label(key).codes != MISSING
+        if not nodes.has_label(key):
+            break  # no node has them all, whatever the others are
     counted = has_all_keys if question.requires_all_keys else here
     everything = NodeView.everything(snapshot)
     fits, clean = here, here
@@ -233,14 +235,19 @@ def lay_out(snapshot: Snapshot, question: Question) -> Layout:
         fits = _mask(everything, matches_required(question.affinity, everything))
     if any(honors_taints for _, _, honors_taints in question.constraints):
         clean = _mask(everything, _tolerated(everything, question.tolerations))
+    #: Keys that no node has make up the same domains: none. A pod may name a thousand of them.
+    known: dict[tuple[str | None, bool, bool], Domains] = {}
     domains = []
     for key, honors_affinity, honors_taints in question.constraints:
-        eligible = counted.copy()
-        if honors_affinity:
-            eligible &= fits
-        if honors_taints:
-            eligible &= clean
-        domains.append(_domains(nodes, key, everything.rows, eligible))
+        same = key if nodes.has_label(key) else None, honors_affinity, honors_taints
+        if same not in known:
+            eligible = counted.copy()
+            if honors_affinity:
+                eligible &= fits
+            if honors_taints:
+                eligible &= clean
+            known[same] = _domains(nodes, key, everything.rows, eligible)
+        domains.append(known[same])
     is_everywhere = np.count_nonzero(has_all_keys) == len(everything)
     return Layout(tuple(domains), has_all_keys, is_everywhere=is_everywhere)
 

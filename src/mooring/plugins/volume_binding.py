@@ -23,8 +23,9 @@ from mooring.framework.interface import Handle, Scores
 from mooring.framework.verdict import NodeError, Skip
 from mooring.objects.volume_claims import claim_uses
 from mooring.plugins.volume_binding_claims import ModeError, PodClaims, claims_of, problem_with
+from mooring.plugins.volume_binding_found import Found, chosen
 from mooring.plugins.volume_binding_hints import events, fragment
-from mooring.plugins.volume_binding_nodes import REASONS, Found, chosen, find
+from mooring.plugins.volume_binding_nodes import REASONS, find
 from mooring.plugins.volume_binding_writes import PodVolumes, Writes, assume
 from mooring.state import PodInfo
 
@@ -112,7 +113,10 @@ class VolumeBinding:
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
         """Everything that is against a node is told at once."""
         state: BindingState = cycle[self]
-        found = state.found = find(state.claims, nodes.snapshot, nodes.rows)
+        found = state.found
+        # A preemption asks about the same nodes with other pods on them: that changes nothing.
+        if found is None or not found.is_about(nodes.snapshot, nodes.rows):
+            found = state.found = find(state.claims, nodes.snapshot, nodes.rows)
         bits = found.bits
         combined = int(np.bitwise_or.reduce(bits)) if len(bits) else 0
         if not found.errors and not combined:

@@ -15,8 +15,8 @@ component-helpers v0.36.3, storage/volume/pv_helpers.go (FindMatchingVolume).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ from mooring.objects.volume_claims import (
     is_bound_to,
 )
 from mooring.plugins.volume_binding_claims import PodClaims
+from mooring.plugins.volume_binding_found import Found, Match, Provision
 from mooring.state import Snapshot
 from mooring.state.free_volume_groups import Places
 from mooring.state.free_volumes import NONE, Wanted
@@ -56,63 +57,6 @@ REASONS: Final = {
 _BEYOND: Final = 2**31
 
 
-class Match(NamedTuple):
-    """A claim and what was found for it, by row.
-
-    ``named`` are the volumes that name the claim, ``named_at`` which of them was taken; ``free_at``
-    are places among the free volumes of its class. NONE = nothing.
-    """
-
-    claim: PersistentVolumeClaim
-    wanted: Wanted
-    named: list[PersistentVolume]
-    named_at: Places
-    free_at: Places
-
-
-class Provision(NamedTuple):
-    """A claim whose volume has to be made, on the rows where that is so, bool shape (m,)."""
-
-    claim: PersistentVolumeClaim
-    is_needed: Bools
-
-
-@dataclass(slots=True)
-class Found:
-    """What was found on m rows.
-
-    Attributes:
-        rows: The rows, rising; places among free volumes are good as long as ``version`` is.
-        version: Storage's, when this was found.
-        bits: What is against each row, uint8 shape (m,).
-        error_at: 0, or 1 + index into ``errors``, uint16 shape (m,).
-        errors: What went wrong on some rows.
-        matches: The claims that were looked for among volumes, smallest first.
-        provisions: The claims whose volumes are to be made.
-    """
-
-    rows: Rows
-    version: int
-    bits: npt.NDArray[np.uint8]
-    error_at: npt.NDArray[np.uint16]
-    errors: list[str] = field(default_factory=list)
-    matches: list[Match] = field(default_factory=list)
-    provisions: list[Provision] = field(default_factory=list)
-
-    def is_of(self, snapshot: Snapshot, row: int) -> bool:
-        """Whether it holds, and tells of this row."""
-        at = int(np.searchsorted(self.rows, row))
-        is_there = at < len(self.rows) and self.rows[at] == row
-        return bool(is_there) and self.version == snapshot.storage.version
-
-
-class Chosen(NamedTuple):
-    """What is to be done for a pod on one node."""
-
-    bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]]
-    provisions: list[PersistentVolumeClaim]
-
-
 def find(claims: PodClaims, snapshot: Snapshot, rows: Rows) -> Found:
     """What there is for the claims on these rows."""
     search = _Search(snapshot, rows)
@@ -122,18 +66,19 @@ def find(claims: PodClaims, snapshot: Snapshot, rows: Rows) -> Found:
     return search.found
 
 
-def chosen(found: Found, snapshot: Snapshot, row: int) -> Chosen:
-    """What is to be done on a row that can take the pod, by what was found there just now."""
-    at = int(np.searchsorted(found.rows, row))
-    bindings = []
-    for claim, _, named, named_at, free_at in found.matches:
-        if named_at[at] != NONE:
-            bindings.append((named[named_at[at]], claim))
-        elif free_at[at] != NONE:
-            free = snapshot.storage.free_volumes(claim_class(claim))
-            assert free is not None
-            bindings.append((free.at(int(free_at[at])), claim))
-    return Chosen(bindings, [claim for claim, needed in found.provisions if needed[at]])
+@dataclass(slots=True)
+class _Given:
+    """The places that claims with the same wishes have got, in the order of the claims."""
+
+    places: list[Places]
+    has_named: bool
+
+
+#: With so many claims, rows are grouped before volumes are looked for.
+_MANY_CLAIMS: Final = 8
+
+#: If volumes are reached in more ways than this, grouping is not worth its work.
+_WAYS_MAX: Final = 16
 
 
 class _Search:
@@ -150,6 +95,12 @@ class _Search:
             np.zeros(m, dtype=np.uint8),
             np.zeros(m, dtype=np.uint16),
         )
+        #: The rows on which free volumes are looked for, and of each row the place among them.
+        self._few = rows
+        self._group_of: Places | None = None
+        self._nothing = np.full(m, NONE, dtype=np.intp)
+        #: Class -> what claims wish besides the size -> what those have got.
+        self._given: dict[str, dict[tuple[Any, ...], _Given]] = {}
         #: The rows about which all is said.
         self._is_done: Bools = np.zeros(m, dtype=np.bool_)
 
@@ -204,12 +155,18 @@ class _Search:
         for claim in placed:
             self._keep_to(claim.metadata.annotations[SELECTED_NODE])
         others.sort(key=lambda claim: amount(claim.spec.resources.requests).nanos)
+        self._group_rows(others)
         for claim in others:
             try:
                 match = self._match(claim)
             except SelectorError as error:
                 self._fail(~self._is_done, f"{_SELECTOR_PROBLEM}: {_called(claim)}: {error}")
                 return
+            self._give_away(claim_class(claim), match)
+            if self._group_of is not None:
+                match = match._replace(
+                    named_at=self._nothing, free_at=match.free_at[self._group_of]
+                )
             self.found.matches.append(match)
         for claim in placed:
             self._provision(claim, np.ones(len(self._rows), dtype=np.bool_))
@@ -220,6 +177,24 @@ class _Search:
             if is_missing.any():
                 self._provision(match.claim, is_missing)
 
+    def _group_rows(self, claims: list[PersistentVolumeClaim]) -> None:
+        """With many claims, look at one of all rows that reach the same free volumes."""
+        if len(claims) < _MANY_CLAIMS:
+            return
+        group = np.zeros(len(self._rows), dtype=np.intp)
+        for class_name in dict.fromkeys(map(claim_class, claims)):
+            free = self._storage.free_volumes(class_name)
+            ways = [] if free is None else free.ways(self._rows)
+            if len(ways) > _WAYS_MAX:
+                return
+            for way in ways:
+                kinds, part = np.unique(way, return_inverse=True)
+                group = np.unique(group * len(kinds) + part, return_inverse=True)[1]
+        if any(self._storage.volumes_naming(_called(each), claim_class(each)) for each in claims):
+            return
+        _, first, self._group_of = np.unique(group, return_index=True, return_inverse=True)
+        self._few = self._rows[first]
+
     def _keep_to(self, node_name: str) -> None:
         """A volume is being made for this node: the pod can go nowhere else."""
         is_other = self._rows != self._nodes.live_row(node_name)
@@ -228,7 +203,7 @@ class _Search:
 
     def _match(self, claim: PersistentVolumeClaim) -> Match:
         """The smallest volume that will do; one that names the claim comes before all others."""
-        class_name, m = claim_class(claim), len(self._rows)
+        class_name, m = claim_class(claim), len(self._few)
         wanted = _wanted(claim)
         named = [
             volume
@@ -240,7 +215,7 @@ class _Search:
             free_at = np.full(m, NONE, dtype=np.intp)
         else:
             after, taken = self._given_away(class_name, wanted)
-            free_at = free.choose(wanted, self._rows, after=after, taken=taken)
+            free_at = free.choose(wanted, self._few, after=after, taken=taken)
         if not named:
             return Match(claim, wanted, named, np.full(m, NONE, dtype=np.intp), free_at)
         named_at, is_open = self._match_named(claim, named)
@@ -253,13 +228,21 @@ class _Search:
         Of claims that ask for the same but the size, each takes the next volume after the one
         before it, since they come in order of size. So of those only the last one matters.
         """
-        before = [m for m in self.found.matches if claim_class(m.claim) == class_name]
-        alike = [m for m in before if m.wanted[1:] == wanted[1:]]
-        if not alike or any(match.named for match in alike):
-            return None, [match.free_at for match in before]
-        last = alike[-1].free_at
+        before = self._given.get(class_name, {})
+        alike = before.get(wanted[1:])
+        if alike is None or alike.has_named:
+            return None, [places for each in before.values() for places in each.places]
+        last = alike.places[-1]
         after = np.where(last == NONE, _BEYOND, last)  # where it found nothing, there is nothing
-        return after, [m.free_at for m in before if m.wanted[1:] != wanted[1:]]
+        others = (each for each in before.values() if each is not alike)
+        return after, [places for each in others for places in each.places]
+
+    def _give_away(self, class_name: str, match: Match) -> None:
+        """Remember what a claim has got."""
+        of_class = self._given.setdefault(class_name, {})
+        alike = of_class.setdefault(match.wanted[1:], _Given([], has_named=False))
+        alike.places.append(match.free_at)
+        alike.has_named |= bool(match.named)
 
     def _match_named(
         self, claim: PersistentVolumeClaim, named: list[PersistentVolume]
@@ -270,7 +253,8 @@ class _Search:
         """
         named_at = np.full(len(self._rows), NONE, dtype=np.intp)
         is_open = np.ones(len(self._rows), dtype=np.bool_)
-        before = [m.named_at for m in self.found.matches if _called(m.claim) == _called(claim)]
+        own = _called(claim)
+        before = [m.named_at for m in self.found.matches if m.named and _called(m.claim) == own]
         for index, volume in enumerate(named):
             is_due = is_open.copy()
             for taken in before:

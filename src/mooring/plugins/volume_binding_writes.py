@@ -33,7 +33,7 @@ from mooring.objects.volume_claims import (
     is_fully_bound,
     reference_to,
 )
-from mooring.plugins.volume_binding_nodes import Chosen
+from mooring.plugins.volume_binding_found import Chosen
 from mooring.state import PodInfo
 from mooring.state.reach import reach_of_affinity
 from mooring.state.storage import Storage

@@ -31,6 +31,7 @@ def audit(cache: Cache) -> list[str]:
     problems: list[str] = []
     for row in range(nodes.size):
         problems += _audit_row(nodes, row, on_row.get(row, []))
+    problems += _audit_label_holders(nodes)
     problems += _audit_order(nodes)
     problems += _audit_images(nodes)
     problems += _audit_pods(cache, on_row)
@@ -80,11 +81,19 @@ def _audit_row(nodes: NodeTable, row: int, placed: list[PlacedPod]) -> list[str]
     unschedulable = node is not None and node.spec.unschedulable
     expect("unschedulable", bool(nodes.unschedulable[row]), unschedulable)
     labels = node.metadata.labels if node is not None else {}
-    for key, column in nodes.label_columns():
+    for key, column in nodes.labels.items():
         code = int(column.codes[row])
         value = None if code == MISSING else column.values.value(code)
         expect(f"label {key}", value, labels.get(key))
     return problems
+
+
+def _audit_label_holders(nodes: NodeTable) -> list[str]:
+    """Of each label it is known how many nodes have it."""
+    labels = (node.metadata.labels for node in nodes.objects if node is not None)
+    expected = Counter(key for of_node in labels for key in of_node)
+    found = nodes.labels.holders()
+    return [] if found == expected else [f"labels are on {found} nodes, should be {expected}"]
 
 
 def _audit_order(nodes: NodeTable) -> list[str]:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from mooring.objects.selectors import IN, Selector
 from mooring.state.interner import Interner
+from mooring.state.kind_columns import KindColumns
 from mooring.state.nodes import read_only
 from mooring.state.pods import PlacedPod, PodInfo, PodTable
 
@@ -34,6 +35,9 @@ MEMORY_LIMIT_BYTES: Final = 64 << 20
 
 #: However large the cluster is, so many counters are kept: several pods' worth of terms.
 COUNTERS_MIN: Final = 64
+
+#: With more conditions than this, all kinds are judged at once.
+FEW_CONDITIONS: Final = 16
 
 #: Changes that a counter remembers: who is further behind adds up anew, which costs as much.
 CHANGES_KEPT: Final = 128
@@ -60,6 +64,16 @@ class CounterKey(NamedTuple):
         if self.namespaces is not None and metadata.namespace not in self.namespaces:
             return False
         return self.selector.matches(metadata.labels)
+
+
+class CounterKeys(NamedTuple):
+    """Pods are counted once for each of these keys that counts them."""
+
+    keys: tuple[CounterKey, ...]
+
+    def counts(self, pod: PodInfo) -> int:
+        """How often a pod is counted."""
+        return sum(key.counts(pod) for key in self.keys)
 
 
 class PodKind(NamedTuple):
@@ -298,12 +312,10 @@ class PodCounters:
     def _new(self, key: CounterKey) -> PodCounter:
         counter = PodCounter(key, self._capacity)
         is_counted = np.zeros(len(self._kinds) + 1, dtype=np.bool_)  # the last: slots without a pod
-        for index in self._kinds_of(key.namespaces):
-            kind = self._kinds.value(index)
-            if counter.matches(kind, dict(kind.labels)):
-                counter.kinds[index] = None
-                self._counted_by[index][key] = counter
-                is_counted[index] = True
+        for index in self._matching(counter):
+            counter.kinds[index] = None
+            self._counted_by[index][key] = counter
+            is_counted[index] = True
         if counter.kinds:
             slots = np.flatnonzero(is_counted[self._kind_of_slot])
             rows = self._pods.node_row[slots]
@@ -313,6 +325,22 @@ class PodCounters:
             self._places.setdefault(place, {})[key] = counter
         self._drop_unused()
         return counter
+
+    def _matching(self, counter: PodCounter) -> list[int]:
+        """The kinds of pods that a new counter counts."""
+        selector = counter.key.selector
+        found = self._kinds_of(counter.key.namespaces)
+        kinds = [self._kinds.value(index) for index in found]
+        if len(selector.requirements) <= FEW_CONDITIONS:
+            judged = [counter.matches(kind, dict(kind.labels)) for kind in kinds]
+        else:
+            columns = KindColumns([kind.labels for kind in kinds], [selector])
+            counts = counter.key.with_terminating
+            judged = [
+                matches and (counts or not kind.is_terminating)
+                for kind, matches in zip(kinds, columns.matching(selector).tolist(), strict=True)
+            ]
+        return [index for index, is_counted in zip(found, judged, strict=True) if is_counted]
 
     def _kinds_of(self, namespaces: frozenset[str] | None) -> list[int]:
         names = self._kinds_in if namespaces is None else sorted(namespaces)

@@ -41,13 +41,17 @@ def describes_disk(volume: Volume) -> bool:
 
 
 def conflict_count(wanted: Iterable[Disk], held: Iterable[Disk]) -> int:
-    """In how many ways ``wanted`` and ``held`` get in each other's way; 0 = they do not."""
-    held = tuple(held)
-    return sum(
-        own.identity == other.identity and not (own.is_shared and other.is_shared)
-        for own in wanted
-        for other in held
-    )
+    """In how many ways ``wanted`` and ``held`` get in each other's way; 0 = they do not.
+
+    Complexity: O(wanted + held).
+    """
+    users: dict[tuple[str, ...], list[int]] = {}
+    for other in held:
+        users.setdefault(other.identity, [0, 0])[not other.is_shared] += 1
+    if not users:
+        return 0
+    found = ((own.is_shared, *users.get(own.identity, (0, 0))) for own in wanted)
+    return sum(alone if is_shared else sharing + alone for is_shared, sharing, alone in found)
 
 
 class Disks:

@@ -13,8 +13,8 @@ a binding fails; places are cleared up once half of them are dead.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -152,6 +152,15 @@ class FreeVolumes:
             best[open_rows] = self._next(wanted, rows[open_rows], here)
         return best
 
+    def ways(self, rows: Rows) -> list[npt.NDArray[np.integer[Any] | np.bool_]]:
+        """By each way of reaching volumes what tells rows apart: rows that are alike get alike."""
+        self._settle()
+        label, mask = self._nodes.label, self._reaches.mask
+        return [
+            label(key).codes[rows] if isinstance(key, str) else mask(key)[rows]
+            for key in self._groups
+        ]
+
     def at(self, place: int) -> PersistentVolume:
         """The volume at a place that ``choose`` gave."""
         return self._volumes[self._order[place][1]].volume
@@ -243,14 +252,7 @@ class FreeVolumes:
 
     def _meets(self, wanted: Wanted) -> Bools:
         """Which volumes meet a claim's wishes, free or not, wherever they are."""
-        modes = set(wanted.access_modes)
-        judged = [
-            kind.volume_mode == wanted.volume_mode
-            and kind.attributes_class == wanted.attributes_class
-            and modes <= set(kind.access_modes)
-            for kind in self._kinds
-        ]
-        meets: Bools = np.array(judged, dtype=np.bool_)[self._kind_of]
+        meets: Bools = _suit(self._kinds, wanted)[self._kind_of]
         meets[: bisect_left(self._order, (wanted.nanos, ""))] = False
         if wanted.selector is not None:
             matches = wanted.selector.matches
@@ -313,6 +315,18 @@ class FreeVolumes:
 
     def _kind(self, entry: Entry) -> int:
         return self._kinds.setdefault(entry.kind, len(self._kinds))
+
+
+def _suit(kinds: Iterable[Kind], wanted: Wanted) -> Bools:
+    """Which kinds of volumes are what a claim wishes, but for their size and labels."""
+    modes = set(wanted.access_modes)
+    judged = [
+        kind.volume_mode == wanted.volume_mode
+        and kind.attributes_class == wanted.attributes_class
+        and modes <= set(kind.access_modes)
+        for kind in kinds
+    ]
+    return np.array(judged, dtype=np.bool_)
 
 
 def _rank(entry: Entry) -> tuple[int, str]:

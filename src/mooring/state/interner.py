@@ -43,12 +43,12 @@ class Interner(Generic[V]):
         """How many ids were ever in use at once: the length of a table indexed by id."""
         return len(self._values)
 
-    def acquire(self, value: V) -> int:
-        """The id of ``value``, with one more holder."""
+    def acquire(self, value: V, holders: int = 1) -> int:
+        """The id of ``value``, with one more holder, or with several at once."""
         index = self._ids.get(value)
         if index is None:
             index = self._new(value)
-        self._references[index] += 1
+        self._references[index] += holders
         return index
 
     def release(self, index: int) -> None:

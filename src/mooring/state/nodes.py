@@ -147,9 +147,14 @@ class NodeTable:
         """The column of label ``key``."""
         return self._labels.column(key, self._label_maps)
 
-    def label_columns(self) -> list[tuple[str, LabelColumn]]:
-        """The label columns that exist, for the audit."""
-        return self._labels.items()
+    def has_label(self, key: str) -> bool:
+        """Whether any node has the label ``key``. Complexity: O(1)."""
+        return self._labels.has(key)
+
+    @property
+    def labels(self) -> LabelColumns:
+        """All label columns, for the audit."""
+        return self._labels
 
     # -- nodes come, change and go ------------------------------------------------------------
 
@@ -166,7 +171,7 @@ class NodeTable:
         self._alive[row] = True
         if kinds & (Change.LABELS | Change.EXISTENCE):
             self.order.put(row, zone_key(node.metadata.labels))
-            self._labels.put(row, node.metadata.labels)
+            self._labels.put(row, self._label_maps[row] or {}, node.metadata.labels)
             self._label_maps[row] = node.metadata.labels
         if kinds & (Change.TAINTS | Change.EXISTENCE):
             self._put_taints(row, node.spec.taints)
@@ -190,7 +195,7 @@ class NodeTable:
             raise InvariantViolation(f"node {name} is not there, so it cannot be removed")
         self.order.remove(row)
         self.images.put(row, ())
-        self._labels.put(row, {})
+        self._labels.put(row, self._label_maps[row] or {}, {})
         self._label_maps[row] = None
         self._put_taints(row, ())
         self._put_allocatable(row, {})

@@ -196,11 +196,6 @@ class TermIndex:
             for label in _looked_up(labels):
                 yield from of_namespace.get(label, ())
 
-    def pairs(self) -> frozenset[tuple[str, ...]] | None:
-        """Labels of which every pod that a term means has at least one; None = none are known."""
-        found = {label for held in self for _, label in held.places}
-        return frozenset(found) if all(len(label) == 2 for label in found) else None
-
     def _places_for(self, term: Term) -> Iterator[_Place]:
         """Where to keep a term: in each of its namespaces, under the label that says the most."""
         if term.selector.selects_nothing:

@@ -1,0 +1,193 @@
+"""Whole objects, exactly as the API server has them: what extenders are sent.
+
+Our structs hold what schedulers read; an extender may read anything. So pods that have no node yet,
+and nodes if somebody wants them whole, are followed a second time, and kept as JSON. Whatever is
+not there (not yet, or not any more) is fetched.
+
+managedFields are left out, as kube-scheduler leaves them out of pods: they can be half an object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from mooring.client import Client, Informer
+from mooring.client.paths import path_of
+from mooring.client.transport import Request
+from mooring.clock import Clock, Rng
+from mooring.errors import ExtenderError, NotFound, SchedulerError
+from mooring.objects.kinds import Kind, kind_named
+from mooring.objects.meta import ObjectMeta
+from mooring.state import PodInfo
+
+#: An object that has to be fetched must come so soon.
+FETCH_S: Final = 5.0
+#: Victims are fetched so many at a time.
+FETCHES_MAX: Final = 16
+
+_EMPTY: Final = msgspec.Raw(b"{}")
+
+
+class Whole(msgspec.Struct, rename="camel", dict=True):
+    """An object whose parts are not decoded."""
+
+    api_version: str = "v1"
+    kind: str = ""
+    metadata_json: msgspec.Raw = msgspec.field(default=_EMPTY, name="metadata")
+    spec: msgspec.Raw = _EMPTY
+    status: msgspec.Raw = _EMPTY
+
+    @cached_property
+    def metadata(self) -> ObjectMeta:
+        """Who it is."""
+        return msgspec.json.decode(self.metadata_json, type=ObjectMeta)
+
+    @cached_property
+    def json(self) -> bytes:
+        """All of it, but for managedFields."""
+        metadata: dict[str, Any] = msgspec.json.decode(self.metadata_json)
+        metadata.pop("managedFields", None)
+        kept = msgspec.Raw(msgspec.json.encode(metadata))
+        return msgspec.json.encode(
+            {
+                "kind": self.kind,
+                "apiVersion": self.api_version,
+                "metadata": kept,
+                "spec": self.spec,
+                "status": self.status,
+            }
+        )
+
+
+class WholeNode(Whole, rename="camel", dict=True):
+    """A node as it is."""
+
+    kind: str = "Node"
+
+
+class WholePod(Whole, rename="camel", dict=True):
+    """A pod as it is."""
+
+    kind: str = "Pod"
+
+
+def _as_whole(name: str, struct: type[Whole]) -> Kind:
+    kind = kind_named(name)
+    return Kind(name, struct, kind.group, kind.version, kind.resource, kind.namespaced)
+
+
+NODES: Final = _as_whole("Node", WholeNode)
+PODS: Final = _as_whole("Pod", WholePod)
+
+#: Those that may be decided on.
+PENDING: Final = "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed"
+
+
+class WholeObjects:
+    """The pods that wait, and perhaps all nodes, as JSON.
+
+    Args:
+        client: The API server.
+        clock: For its informers.
+        rng: For jitter.
+        sleep: Waits.
+        with_nodes: Whether somebody wants nodes whole.
+    """
+
+    def __init__(
+        self, client: Client, *, clock: Clock, rng: Rng, sleep: Any, with_nodes: bool
+    ) -> None:
+        self._client = client
+        more = {"clock": clock, "rng": rng, "sleep": sleep}
+        self._pods = Informer(client, PODS, _ignore, field_selector=PENDING, **more)
+        self._nodes = Informer(client, NODES, _ignore, **more) if with_nodes else None
+
+    @property
+    def informers(self) -> list[Informer]:
+        """To be run as long as anybody asks."""
+        return [self._pods] if self._nodes is None else [self._nodes, self._pods]
+
+    async def pod(self, pod: PodInfo) -> bytes:
+        """A pod in its newest version.
+
+        Raises:
+            ExtenderError: it is gone, or the API server does not answer.
+        """
+        known = self._pods.objects.get(pod.key)
+        if known is not None and known.metadata.uid == pod.uid:
+            return known.json  # type: ignore[no-any-return]
+        return await self._fetched_pod(pod)
+
+    async def pods(self, pods: Sequence[PodInfo]) -> dict[str, bytes]:
+        """Pods on nodes, by UID; those that are gone are left out.
+
+        Raises:
+            ExtenderError: the API server does not answer.
+        """
+        found: dict[str, bytes] = {}
+        waiting = iter(pods)
+
+        async def fetch() -> None:
+            for pod in waiting:
+                whole = await self._fetched(PODS, pod.metadata.name, pod.metadata.namespace)
+                if whole is not None and whole.metadata.uid == pod.uid:
+                    found[pod.uid] = whole.json
+
+        await _all(fetch() for _ in range(min(FETCHES_MAX, len(pods))))
+        return found
+
+    async def nodes(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Nodes by name, in this order; those that are gone are left out.
+
+        Raises:
+            ExtenderError: the API server does not answer.
+        """
+        assert self._nodes is not None, "nodes are not followed"
+        known = self._nodes.objects
+        found: dict[str, bytes] = {}
+        for name in names:
+            whole = known.get(name) or await self._fetched(NODES, name, "")
+            if whole is not None:
+                found[name] = whole.json
+        return found
+
+    async def _fetched_pod(self, pod: PodInfo) -> bytes:
+        whole = await self._fetched(PODS, pod.metadata.name, pod.metadata.namespace)
+        if whole is None or whole.metadata.uid != pod.uid:
+            raise ExtenderError(f"pod {pod.key} is gone")
+        return whole.json
+
+    async def _fetched(self, kind: Kind, name: str, namespace: str) -> Whole | None:
+        path = path_of(kind, namespace, name)
+        try:
+            body = await self._client.read(Request("GET", path, deadline_s=FETCH_S), tries=1)
+            return msgspec.json.decode(body, type=kind.struct)  # type: ignore[no-any-return]
+        except NotFound:
+            return None
+        except (SchedulerError, msgspec.DecodeError) as error:
+            raise ExtenderError(f"{kind.name} {name} cannot be read: {error}") from error
+
+
+async def _all(works: Iterable[Any]) -> None:
+    """Run all of them; the first ExtenderError of any ends the others, and is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
+    except BaseExceptionGroup as errors:
+        found = errors.subgroup(ExtenderError)
+        if found is None:
+            raise
+        error: BaseException = found
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
+
+
+def _ignore(_: Any) -> None:
+    """What is kept is asked for when it is needed."""

@@ -1,0 +1,190 @@
+"""What an extender is sent, and what its answers say.
+
+Requests are capitalised, as kube-scheduler writes them; answers are read with names in any case, as
+Go reads them. Whole objects are the API server's own JSON: they are put together here, not decoded.
+
+Source: k8s.io/kube-scheduler extender/v1/types.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from mooring.errors import ExtenderError
+from mooring.framework.extender import Kept, Victims
+from mooring.objects.meta import ObjectMeta
+
+T = TypeVar("T")
+
+_NULL: Final = b"null"
+
+
+# ---------------------------------------------------------------- requests
+
+
+def names_args(pod: bytes, names: Sequence[str]) -> bytes:
+    """The question about nodes by name."""
+    return b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, msgspec.json.encode(list(names)))
+
+
+def objects_args(pod: bytes, nodes: Iterable[bytes]) -> bytes:
+    """The question about nodes as whole objects."""
+    listed = b",".join(nodes)
+    return b'{"Pod":%b,"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null}' % (pod, listed)
+
+
+def meta_victims_args(pod: bytes, victims: Mapping[str, Victims]) -> bytes:
+    """The question about victims by UID."""
+    found = {
+        node: {"Pods": [{"UID": uid} for uid in each.uids], "NumPDBViolations": each.violations}
+        for node, each in victims.items()
+    }
+    told = msgspec.json.encode(found)
+    return b'{"Pod":%b,"NodeNameToVictims":null,"NodeNameToMetaVictims":%b}' % (pod, told)
+
+
+def victims_args(pod: bytes, victims: Mapping[str, tuple[Sequence[bytes], int]]) -> bytes:
+    """The question about victims as whole objects: node -> pods, budgets violated."""
+    parts = [
+        b'%b:{"Pods":[%b],"NumPDBViolations":%d}' % (_text(node), b",".join(pods), violations)
+        for node, (pods, violations) in victims.items()
+    ]
+    told = b",".join(parts)
+    return b'{"Pod":%b,"NodeNameToVictims":{%b},"NodeNameToMetaVictims":null}' % (pod, told)
+
+
+def binding_args(metadata: ObjectMeta, node_name: str) -> bytes:
+    """The order to bind a pod."""
+    return msgspec.json.encode(
+        {
+            "PodName": metadata.name,
+            "PodNamespace": metadata.namespace,
+            "PodUID": metadata.uid,
+            "Node": node_name,
+        }
+    )
+
+
+def _text(value: str) -> bytes:
+    return msgspec.json.encode(value)
+
+
+# ---------------------------------------------------------------- answers
+
+
+class _Priority(msgspec.Struct, forbid_unknown_fields=True):
+    Host: str
+    Score: int
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Node(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+
+
+_PRIORITIES: Final = msgspec.json.Decoder(list[_Priority])
+
+
+def read_filter(body: bytes, *, by_name: bool) -> Kept:
+    """Which nodes are left; names count only if the question was about names (``by_name``).
+
+    Raises:
+        ExtenderError: the answer cannot be read, or is an error.
+    """
+    fields = _fields(body)
+    _raise_error(fields)
+    names: Sequence[str] = ()
+    found = _part(fields, "nodenames", list[str]) if by_name else None
+    if found is None:
+        listed = _fields(fields["nodes"]) if "nodes" in fields else {}
+        nodes = _part(listed, "items", list[_Node]) or ()
+        names = [node.metadata.name for node in nodes]
+    else:
+        names = found
+    failed = _part(fields, "failednodes", dict[str, str]) or {}
+    hopeless = _part(fields, "failedandunresolvablenodes", dict[str, str]) or {}
+    return Kept(names, failed, hopeless)
+
+
+def read_priorities(body: bytes) -> list[tuple[str, int]]:
+    """Nodes and their scores, in the order of the answer.
+
+    Raises:
+        ExtenderError: the answer cannot be read, or a score is no whole number.
+    """
+    try:  # as almost all write it
+        return [(each.Host, each.Score) for each in _PRIORITIES.decode(body)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        entries = _decode(body, list[dict[str, Any]] | None) or []
+    found = []
+    for number, entry in enumerate(entries):
+        fields = {name.lower(): value for name, value in entry.items()}
+        host, score = fields.get("host") or "", fields.get("score") or 0
+        if not isinstance(host, str):
+            raise ExtenderError(f"[{number}].Host: must be text")
+        if isinstance(score, bool) or not isinstance(score, int):
+            raise ExtenderError(f"[{number}].Score: must be a whole number")
+        found.append((host, score))
+    return found
+
+
+def read_preempt(body: bytes) -> dict[str, Victims]:
+    """Node -> who has to leave it.
+
+    Raises:
+        ExtenderError: the answer cannot be read.
+    """
+    fields = _fields(body)
+    by_node = _part(fields, "nodenametometavictims", dict[str, msgspec.Raw]) or {}
+    return {node: _victims(bytes(each)) for node, each in by_node.items()}
+
+
+def _victims(body: bytes) -> Victims:
+    fields = _fields(body)
+    pods = _part(fields, "pods", list[dict[str, Any]]) or []
+    uids = []
+    for pod in pods:
+        uid = {name.lower(): value for name, value in pod.items()}.get("uid") or ""
+        if not isinstance(uid, str):
+            raise ExtenderError("Pods: a UID must be text")
+        uids.append(uid)
+    return Victims(tuple(uids), _part(fields, "numpdbviolations", int) or 0)
+
+
+def read_bind(body: bytes) -> None:
+    """Nothing, if the pod was bound.
+
+    Raises:
+        ExtenderError: the answer cannot be read, or is an error.
+    """
+    _raise_error(_fields(body))
+
+
+def _raise_error(fields: Mapping[str, bytes]) -> None:
+    problem = _part(fields, "error", str)
+    if problem:
+        raise ExtenderError(problem)
+
+
+def _fields(body: bytes) -> dict[str, bytes]:
+    """The fields that are there, by their names in lower case, not decoded yet."""
+    found = _decode(body, dict[str, msgspec.Raw] | None) or {}
+    parts = {name.lower(): bytes(value) for name, value in found.items()}
+    return {name: value for name, value in parts.items() if value != _NULL}
+
+
+def _part(fields: Mapping[str, bytes], name: str, shape: type[T]) -> T | None:
+    return _decode(fields[name], shape) if name in fields else None
+
+
+def _decode(body: bytes, shape: Any) -> Any:
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ExtenderError(f"its answer cannot be read: {error}") from error

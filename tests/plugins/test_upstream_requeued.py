@@ -1,0 +1,127 @@
+"""Which parked pods an event brings back, as kube-scheduler's own integration tests have it.
+
+Cache, queue, frameworks and event handlers are the real ones; only the API server is left out. A
+pod is tried once and parked, then something changes, and the queue is looked at.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.client import Change
+from mooring.clock import VirtualClock, seeded_random
+from mooring.config import KubeSchedulerConfiguration, default_configuration, from_document
+from mooring.events import EventHandlers
+from mooring.framework import Attempt, Diagnosis
+from mooring.profiles import load_profiles
+from mooring.queue import Place, QueuedPod, SchedulingQueue
+from mooring.sim.offline import OfflineHandle
+from mooring.state import Cache, audit
+from tests.plugins.upstream_tables import read
+
+FILE = Path(__file__).with_name("data") / "upstream_requeued.json.gz"
+
+
+@cache
+def cases() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(gzip.decompress(FILE.read_bytes()))
+    return found
+
+
+class Cluster:
+    """An API server's objects as raw documents, and a scheduler that is told of them."""
+
+    def __init__(self, config: KubeSchedulerConfiguration) -> None:
+        self.cache = Cache()
+        clock = VirtualClock()
+        handle = OfflineHandle(self.cache, clock, seeded_random(0))
+        self.profiles = load_profiles(config, handle, clock=clock, waiting=handle.waiting)
+        self.queue = SchedulingQueue(self.profiles, clock=clock)
+        self.events = EventHandlers(self.cache, self.queue, self.profiles, handle.waiting)
+        self.stored: dict[tuple[str, str], dict[str, Any]] = {}
+        self.version = 0
+
+    def write(self, kind: str, raw: dict[str, Any], *, is_status: bool = False) -> None:
+        """Create or update: the status alone, or all but the status."""
+        at, self.version = (kind, raw["metadata"]["name"]), self.version + 1
+        old = self.stored.get(at)
+        new = dict(raw)
+        if old is not None and is_status:
+            new = {**old, "status": raw.get("status", {})}
+        elif old is not None:
+            new = {**raw, "status": old.get("status", {})}
+        uid = f"uid-{self.version}" if old is None else old["metadata"]["uid"]
+        own = {"uid": uid, "resourceVersion": str(self.version)}
+        new["metadata"] = {**new["metadata"], **own}
+        self.stored[at] = new
+        self._tell(kind, old, new)
+
+    def delete(self, kind: str, name: str) -> None:
+        self._tell(kind, self.stored.pop((kind, name)), None)
+
+    def _tell(self, kind: str, old: Any, new: Any) -> None:
+        self.events.on_change(kind, Change(read(old, kind), read(new, kind)))
+
+    def try_next(self) -> Diagnosis:
+        """An attempt at the next pod; it must fail, and the pod is parked."""
+        entry = self.queue.pop()
+        assert entry is not None
+        with self.queue.in_flight(entry):
+            framework, snapshot = self.profiles["default-scheduler"], self.cache.snapshot()
+            found = framework.decide(framework.open(entry.pod, snapshot), Attempt(snapshot))
+            assert isinstance(found, Diagnosis)
+            self.queue.park(
+                entry,
+                entry.pod,
+                refused_by=found.unschedulable_plugins,
+                pending_on=found.pending_plugins,
+            )
+        return found
+
+    def waiting_to_be_tried(self) -> list[QueuedPod]:
+        return [e for e in self.queue.pods() if e.place in (Place.ACTIVE, Place.BACKOFF)]
+
+
+def only(plugins: list[str] | None) -> KubeSchedulerConfiguration:
+    """A configuration with these plugins alone; None = the default one."""
+    if plugins is None:
+        return default_configuration()
+    names = ["PrioritySort", "DefaultBinder", *plugins]
+    points = {"enabled": [{"name": name} for name in names], "disabled": [{"name": "*"}]}
+    profile = {"schedulerName": "default-scheduler", "plugins": {"multiPoint": points}}
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [profile],
+    }
+    return from_document(document)
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=str(case["number"])) for case in cases()])
+def test_an_event_brings_back_the_pods_that_it_can_help(case: dict[str, Any]) -> None:
+    cluster = Cluster(only(case["plugins"]))
+    for kind, objects in case["initial"].items():
+        for raw in objects:
+            cluster.write(kind, raw)
+    for raw in case["pods"]:
+        cluster.write("Pod", raw)
+    for _ in case["pods"]:
+        cluster.try_next()
+    assert cluster.waiting_to_be_tried() == []
+
+    for change in case["changes"]:
+        if change["verb"] == "delete":
+            cluster.delete(change["kind"], change["name"])
+        else:
+            cluster.write(change["kind"], change["object"], is_status=change["is_status"])
+
+    names = {raw["metadata"]["name"] for raw in case["pods"]}
+    found = {entry.pod.metadata.name for entry in cluster.waiting_to_be_tried()}
+    assert sorted(found & names) == case["requeued"]
+    assert audit(cluster.cache) == []

@@ -1,0 +1,74 @@
+"""VolumeBinding looks at one row of a group where many claims look for volumes: nothing differs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mooring.plugins import volume_binding_nodes as nodes
+from mooring.plugins.volume_binding_claims import PodClaims
+from mooring.plugins.volume_binding_found import Found
+from mooring.state import Cache
+from mooring.state.free_volumes import NONE
+from mooring.testing import Harness, make_node
+from tests.plugins import volume_clusters as clusters
+from tests.unit.volume_objects import HOSTNAME, ZONE, claim, put, storage_class, volume
+
+
+def found(cache: Cache, claims: list[Any], *, many: int) -> Found:
+    """What is found if so many claims are many."""
+    before = nodes._MANY_CLAIMS
+    nodes._MANY_CLAIMS = many  # type: ignore[misc]
+    try:
+        rows = np.sort(cache.nodes.order.array())
+        return nodes.find(PodClaims((), tuple(claims), ()), cache.snapshot(), rows)
+    finally:
+        nodes._MANY_CLAIMS = before  # type: ignore[misc]
+
+
+def told(result: Found) -> Any:
+    """All that a caller can see of it."""
+    return (
+        result.bits.tolist(),
+        result.error_at.tolist(),
+        result.errors,
+        [
+            (each.claim.metadata.name, each.named_at.tolist(), each.free_at.tolist())
+            for each in result.matches
+        ],
+        [(each.claim.metadata.name, each.is_needed.tolist()) for each in result.provisions],
+    )
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=200, deadline=None)
+def test_rows_in_groups_find_what_each_row_finds(seed: int) -> None:
+    cache = clusters.case(seed).harness(object_named("nobody")).cache
+    claims = [each for _, each in sorted(cache.storage.known.claims.items())]
+
+    assert told(found(cache, claims, many=1)) == told(found(cache, claims, many=10**9))
+
+
+def object_named(name: str) -> Any:
+    """A plugin that does nothing."""
+    plugin: Any = type(name, (), {"name": name, "filter": None})()
+    plugin.filter = lambda cycle, view: None
+    return plugin
+
+
+def test_many_claims_share_what_there_is_row_by_row() -> None:
+    made = [make_node(f"n-{number}", zone="ab"[number % 2]) for number in range(6)]
+    in_zone_a = [volume(f"a-{n}", near={ZONE: "a"}, size=f"{n + 1}Gi") for n in range(5)]
+    on_a_host = [volume(f"h-{n}", near={HOSTNAME: "n-1"}, size=f"{n + 1}Gi") for n in range(9)]
+    claims = [claim(f"c-{number}") for number in range(9)]
+    cache = put(Harness(made, []).cache, storage_class("local"), *in_zone_a, *on_a_host, *claims)
+
+    result = found(cache, claims, many=8)
+
+    places = np.array([match.free_at for match in result.matches])
+    assert np.count_nonzero(places != NONE, axis=0).tolist() == [5, 9, 5, 0, 5, 0]
+    of_host = [int(match.free_at[1]) for match in result.matches]
+    assert len(set(of_host)) == 9
