@@ -85,6 +85,11 @@ class EventHandlers:
             self._on_other(kind, change)
         self._on_object(kind, key(change.new if change.new is not None else change.old))
 
+    @property
+    def kept(self) -> Mapping[tuple[str, str], Change]:
+        """What is in the inbox now: (kind, UID) -> change."""
+        return self._inbox or {}
+
     @contextmanager
     def inbox(self) -> Iterator[Mapping[tuple[str, str], Change]]:
         """Keep changes until the block ends: an attempt that waits sees one state of the cluster.

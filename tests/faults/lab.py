@@ -15,6 +15,7 @@ from mooring.apiserver.resources import BY_PATH
 from mooring.client import Client, InProcessTransport, Request, Transport
 from mooring.client.transport import Response, Stream
 from mooring.clock import seeded_random
+from mooring.config import KubeSchedulerConfiguration
 from mooring.objects import Node, Pod
 from mooring.objects.decode import encode
 from mooring.service import Service, ServiceOptions
@@ -61,7 +62,9 @@ class Counting:
 class Lab:
     """An API server, a network, a scheduler; every invariant is checked after every step."""
 
-    def __init__(self, *, seed: int = 1) -> None:
+    def __init__(
+        self, *, seed: int = 1, config: KubeSchedulerConfiguration | None = None, **options: Any
+    ) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         clock, rng = LoopClock(loop), seeded_random(seed)
@@ -75,9 +78,10 @@ class Lab:
         self.transport = Counting(FaultyTransport(self.network, inner))
         self.service = Service(
             Client(self.transport, rng=rng),
+            config,
             clock=clock,
             rng=rng,
-            options=ServiceOptions(observer=self.checker),
+            options=ServiceOptions(observer=self.checker, **options),
         )
         self.checker.service = self.service
         loop.on_step = self.checker.on_step
@@ -137,11 +141,11 @@ class Lab:
         return dict(self.service.informers["Pod"].objects)
 
 
-def in_lab(work: Callable[[Lab], Awaitable[None]], *, seed: int = 1) -> None:
+def in_lab(work: Callable[[Lab], Awaitable[None]], *, seed: int = 1, **more: Any) -> None:
     """Run a test in a lab of its own; whatever is broken there fails it."""
 
     async def run() -> None:
-        lab = Lab(seed=seed)
+        lab = Lab(seed=seed, **more)
         try:
             await work(lab)
         finally:

@@ -189,6 +189,44 @@ def test_what_is_no_http_is_no_answer(said: bytes) -> None:
     asyncio.run(ask())
 
 
+def test_a_head_that_does_not_end_is_broken_off() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b"HTTP/1.1 200 OK\r\nx: ")
+        try:
+            while True:
+                writer.write(b"y" * 65536)
+                await writer.drain()
+        except ConnectionError:
+            writer.close()
+
+    async def ask() -> None:
+        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        async with server:
+            host, port = server.sockets[0].getsockname()
+            found = await asked(f"http://{host}:{port}", http_timeout_s=30.0)
+            assert "its answer is longer than" in str(found)
+
+    asyncio.run(ask())
+
+
+def test_a_password_is_sent_and_never_shown() -> None:
+    seen = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(request.headers["authorization"])
+        return web.Response(status=403)
+
+    async def ask() -> None:
+        async with serving(answer) as url:
+            place = url.removeprefix("http://")
+            found = await asked(f"http://me:se%20cret@{place}")
+            assert str(found).endswith(f"at URL http://me:***@{place}/filter, code 403")
+
+    asyncio.run(ask())
+    assert seen == ["Basic " + base64.b64encode(b"me:se cret").decode()]
+
+
 def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")

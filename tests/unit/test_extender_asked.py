@@ -120,6 +120,28 @@ async def test_a_pod_that_is_not_known_yet_is_fetched_whole() -> None:
     assert sent[0]["Pod"] == expected
 
 
+@virtually
+async def test_nodes_that_are_not_known_yet_are_fetched_and_those_that_are_gone_left_out() -> None:
+    async def handle(_: str, path: str, *__: Any) -> tuple[int, dict[str, str], bytes]:
+        name = path.rpartition("/")[2]
+        if name == "gone":
+            return 404, {}, b'{"kind": "Status", "code": 404, "reason": "NotFound"}'
+        node = {"metadata": {"name": name}, "spec": {"podCIDR": "10.0.0.0/24"}, "status": {}}
+        return 200, {}, json.dumps(node).encode()
+
+    clock, rng = Clock(), seeded_random(0)
+    client = Client(InProcessTransport(handle), rng=rng, sleep=clock.sleep)
+    whole = WholeObjects(client, clock=clock, rng=rng, sleep=clock.sleep, with_nodes=True)
+    found = await whole.nodes(["b", "gone", "a"])
+    assert list(found) == ["b", "a"]
+    sent = json.loads(found["a"])
+    assert (sent["kind"], sent["apiVersion"], sent["spec"]["podCIDR"]) == (
+        "Node",
+        "v1",
+        "10.0.0.0/24",
+    )
+
+
 @pytest.mark.parametrize("answer", [404, pod_json(uid="another")])
 def test_a_pod_that_is_gone_is_nothing_to_ask_about(answer: Any) -> None:
     @virtually

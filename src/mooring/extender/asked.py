@@ -12,6 +12,7 @@ from mooring.config.types import Extender
 from mooring.errors import ExtenderError, NotFound, SchedulerError
 from mooring.extender import wire
 from mooring.extender.post import TIMEOUT_S, NoAnswer, Post
+from mooring.extender.trust import without_password
 from mooring.extender.whole import WholeObjects
 from mooring.framework.extender import Kept, Victims
 from mooring.framework.verdict import Room
@@ -61,8 +62,8 @@ class AskedExtender:
 
     @property
     def name(self) -> str:
-        """Its URL prefix, as written."""
-        return self._config.url_prefix
+        """Its URL prefix, as written, but for a password."""
+        return without_password(self._config.url_prefix)
 
     @property
     def is_ignorable(self) -> bool:

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from mooring.client.transport import AnswerTooLong, Request, Response
 from mooring.client.wire import WIRE_FAILURES, Wire
 from mooring.errors import ExtenderError
-from mooring.extender.trust import is_forbidden
+from mooring.extender.trust import is_forbidden, without_password
 
 #: kube-scheduler's timeout, if the configuration gives none.
 TIMEOUT_S: Final = 5.0
@@ -72,7 +72,7 @@ class HttpPost:
         Raises:
             NoAnswer: there is none that says something.
         """
-        url = f"{self._prefix}/{verb}"
+        url = without_password(f"{self._prefix}/{verb}")
         is_sent = False
 
         def note() -> None:

@@ -117,6 +117,20 @@ def _content(data: str, file: str, where: str, name: str) -> bytes | None:
         raise ConfigError(problem, path=f"{where}.{name}File") from error
 
 
+def without_password(url: str) -> str:
+    """A URL as it may be shown to anybody.
+
+    Example:
+        >>> without_password("https://me:secret@there/x")
+        'https://me:***@there/x'
+    """
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        return url
+    return url.replace(f":{password}@", ":***@", 1) if password else url
+
+
 def _host(url: str) -> str:
     try:
         return urlsplit(url).hostname or ""

@@ -52,16 +52,19 @@ class Whole(msgspec.Struct, rename="camel", dict=True):
         """All of it, but for managedFields."""
         metadata: dict[str, Any] = msgspec.json.decode(self.metadata_json)
         metadata.pop("managedFields", None)
-        kept = msgspec.Raw(msgspec.json.encode(metadata))
-        return msgspec.json.encode(
+        whole = msgspec.json.encode(
             {
                 "kind": self.kind,
                 "apiVersion": self.api_version,
-                "metadata": kept,
+                "metadata": metadata,
                 "spec": self.spec,
                 "status": self.status,
             }
         )
+        # From now on only this is needed: the parts would be there twice, and hold a whole list.
+        assert self.metadata.name
+        self.metadata_json = self.spec = self.status = _EMPTY
+        return whole
 
 
 class WholeNode(Whole, rename="camel", dict=True):

@@ -142,10 +142,10 @@ def read_preempt(body: bytes) -> dict[str, Victims]:
     """
     fields = _fields(body)
     by_node = _part(fields, "nodenametometavictims", dict[str, msgspec.Raw]) or {}
-    return {node: _victims(bytes(each)) for node, each in by_node.items()}
+    return {node: _victims(each) for node, each in by_node.items()}
 
 
-def _victims(body: bytes) -> Victims:
+def _victims(body: msgspec.Raw) -> Victims:
     fields = _fields(body)
     pods = _part(fields, "pods", list[dict[str, Any]]) or []
     uids = []
@@ -166,24 +166,27 @@ def read_bind(body: bytes) -> None:
     _raise_error(_fields(body))
 
 
-def _raise_error(fields: Mapping[str, bytes]) -> None:
+def _raise_error(fields: Mapping[str, msgspec.Raw]) -> None:
     problem = _part(fields, "error", str)
     if problem:
         raise ExtenderError(problem)
 
 
-def _fields(body: bytes) -> dict[str, bytes]:
-    """The fields that are there, by their names in lower case, not decoded yet."""
+def _fields(body: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
+    """The fields that are there, by their names in lower case, neither decoded nor copied."""
     found = _decode(body, dict[str, msgspec.Raw] | None) or {}
-    parts = {name.lower(): bytes(value) for name, value in found.items()}
-    return {name: value for name, value in parts.items() if value != _NULL}
+    return {name.lower(): value for name, value in found.items() if not _is_null(value)}
 
 
-def _part(fields: Mapping[str, bytes], name: str, shape: type[T]) -> T | None:
+def _is_null(value: msgspec.Raw) -> bool:
+    return len(memoryview(value)) == len(_NULL) and bytes(value) == _NULL
+
+
+def _part(fields: Mapping[str, msgspec.Raw], name: str, shape: type[T]) -> T | None:
     return _decode(fields[name], shape) if name in fields else None
 
 
-def _decode(body: bytes, shape: Any) -> Any:
+def _decode(body: bytes | msgspec.Raw, shape: Any) -> Any:
     try:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

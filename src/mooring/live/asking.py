@@ -105,6 +105,8 @@ class AskingScheduler(Scheduler):
         if self._is_gone(entry):
             return True
         if isinstance(found, Diagnosis):
+            if news and not self._are_there(room):
+                return False
             self._refuse(entry, found, room)
             return True
         if news:
@@ -114,6 +116,12 @@ class AskingScheduler(Scheduler):
             cycle = later
         self._place(framework, cycle, found, flight)
         return True
+
+    def _are_there(self, room: PostFilterResult) -> bool:
+        """Whether all victims are still on their node, which is still there."""
+        row = self._cache.nodes.live_row(room.node_name or "")
+        found = [self._cache.pods.get(victim.uid) for victim in room.victims]
+        return all(placed is not None and placed.row == row for placed in found)
 
     def _is_gone(self, entry: QueuedPod) -> bool:
         """Whether the pod is not to be placed any more: it is deleted, or has a node."""

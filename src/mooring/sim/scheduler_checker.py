@@ -140,9 +140,11 @@ class SchedulerChecker(Observer):
 def misplaced(service: Service) -> Iterator[str]:
     """L1: every pending pod is in exactly one place, and nothing else is in the queue."""
     pods, queue, cache = service.informers["Pod"].objects, service.queue, service.cache
-    known = set()
+    known = _kept(service)
     for name, pod in pods.items():
         uid = pod.metadata.uid
+        if uid in known:
+            continue
         known.add(uid)
         is_ours = (pod.spec.scheduler_name or "default-scheduler") in service.profiles
         is_queued, is_held = queue.get(uid) is not None, cache.is_assumed(uid)
@@ -159,12 +161,20 @@ def misplaced(service: Service) -> Iterator[str]:
             yield f"{entry.pod.key} ({entry.uid}) is queued, and is no pod any more"
 
 
+def _kept(service: Service) -> set[str]:
+    """The pods whose news waits for an extender's answer: nothing is known of them by now."""
+    return {uid for kind, uid in service.events.kept if kind == "Pod"}
+
+
 def miscounted(service: Service) -> Iterator[str]:
     """S3: the cache has the pods that the informer has on nodes, and those that are assumed."""
     cache = service.cache
-    placed, known = set(), set()
+    known = _kept(service)
+    placed = known.copy()
     for name, pod in service.informers["Pod"].objects.items():
         uid, node_name = pod.metadata.uid, pod.spec.node_name
+        if uid in known:
+            continue
         known.add(uid)
         if not node_name:
             continue
