@@ -3,7 +3,7 @@
 Run it with ``make bench``. It prints the machine, every run's figure and their spread. A decision
 is ``decide`` + ``assume``: from a pod that nobody has looked at yet to columns that count it.
 
-Workloads (5 000 pods each, the plugins built so far, default configuration):
+Workloads (5 000 pods each, the default plugins, default configuration):
 
 - basic: 100m cpu and 500Mi; all pods are alike.
 - taints and affinity: tainted nodes, tolerations, a nodeSelector and a preferred term.

@@ -69,14 +69,21 @@ class ConfigError(SchedulerError):
         self.suggestion = suggestion
         super().__init__(self._text())
 
-    def located(self, *, file: str | None = None, document: int | None = None) -> ConfigError:
-        """The same error, with the file and the document (counted from 1) it was found in."""
+    def located(
+        self,
+        *,
+        file: str | None = None,
+        document: int | None = None,
+        line: int | None = None,
+        path: str | None = None,
+    ) -> ConfigError:
+        """The same error with its place, where it does not say one itself (counted from 1)."""
         return type(self)(
             self.problem,
             file=self.file or file,
             document=self.document if self.document is not None else document,
-            line=self.line,
-            path=self.path,
+            line=self.line if self.line is not None else line,
+            path=self.path or path,
             value=self.value,
             suggestion=self.suggestion,
         )

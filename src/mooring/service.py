@@ -37,6 +37,7 @@ from mooring.live.observer import Observer
 from mooring.live.reporting import Reporting
 from mooring.live.status_writer import StatusWriter
 from mooring.objects.pod import Pod
+from mooring.objects.selector_text import LIVING_PODS
 from mooring.preemption import Preemptions
 from mooring.profiles import load_profiles
 from mooring.queue import QueueOptions, SchedulingQueue
@@ -59,9 +60,6 @@ TELL_LOOK_S: Final = 0.02
 
 #: While the cluster cannot be read, what stands in the way is said so often.
 COMPLAIN_S: Final = 5.0
-
-#: Finished pods use nothing and are never to be scheduled.
-LIVING_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 Sleep = Callable[[float], Awaitable[None]]
 

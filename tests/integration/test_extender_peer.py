@@ -24,9 +24,9 @@ from mooring.serving.extender_http import ServeOptions, serve
 from mooring.testing import make_node, make_pod
 from mooring.testing.controlplane import ControlPlane
 from tests.integration.decisions import Fate, Onlooker
+from tests.integration.processes import free_port
 from tests.integration.schedulers import run, scheduling, transport_to
 from tests.integration.serial import Serial
-from tests.integration.test_extender_serve import free_port
 
 PLAIN = 40
 #: One point of an extender is worth more than all that plugins may say.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -22,6 +21,7 @@ from mooring.serving.following import Following
 from mooring.sim.driver import Driver
 from mooring.testing import make_node, make_pod
 from mooring.testing.controlplane import ControlPlane
+from tests.integration.processes import free_port
 from tests.integration.schedulers import run
 from tests.integration.serial import Serial, distance
 
@@ -95,13 +95,6 @@ class Watch:
         while name not in self.nodes:
             self._changed.clear()
             await self._changed.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-    return port
 
 
 async def under_kube_scheduler(

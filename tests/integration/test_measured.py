@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from mooring.measured import Prometheus
 from mooring.measured.sources import MeasuringError
 from mooring.service import Service
 from mooring.testing import make_node, make_pod
+from tests.integration.processes import free_port
 from tests.integration.prometheus import prometheus_program, running
 from tests.integration.schedulers import run, until
 
@@ -64,13 +64,6 @@ class Exporter:
         text = "# TYPE node_cpu_seconds_total counter\n"
         text += f'node_cpu_seconds_total{{cpu="0",mode="idle"}} {idle:.6f}\n'
         return web.Response(text=text)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-    return port
 
 
 async def measured(source: Prometheus, expected: Mapping[str, float]) -> None:

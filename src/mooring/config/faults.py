@@ -42,9 +42,21 @@ class ConfigFaults(ConfigError):
             suggestion=first.suggestion,
         )
 
-    def located(self, *, file: str | None = None, document: int | None = None) -> ConfigFaults:
-        """The same faults, with the file and the document they were found in."""
-        return ConfigFaults([fault.located(file=file, document=document) for fault in self.faults])
+    def located(
+        self,
+        *,
+        file: str | None = None,
+        document: int | None = None,
+        line: int | None = None,
+        path: str | None = None,
+    ) -> ConfigFaults:
+        """The same faults with their place, where they do not say one themselves."""
+        return ConfigFaults(
+            [
+                fault.located(file=file, document=document, line=line, path=path)
+                for fault in self.faults
+            ]
+        )
 
     def _text(self) -> str:
         return "\n".join(map(str, self.faults))

@@ -19,14 +19,7 @@ def located(error: ConfigError, data: bytes | str, *, file: str | None = None) -
     """The error with its file and line, if its path is one of the configuration in ``data``."""
     path = _path(error.path or "")
     line = line_of(data, 1, path) if path and path[0] in _FIRST_STEPS else None
-    return ConfigError(
-        error.problem,
-        file=error.file or file,
-        line=error.line if error.line is not None else line,
-        path=error.path,
-        value=error.value,
-        suggestion=error.suggestion,
-    )
+    return error.located(file=file, line=line)
 
 
 def _path(text: str) -> Path:

@@ -23,6 +23,7 @@ from mooring.clock import Clock, Rng
 from mooring.errors import ExtenderError, NotFound, SchedulerError
 from mooring.objects.kinds import Kind, kind_named
 from mooring.objects.meta import ObjectMeta
+from mooring.objects.selector_text import LIVING_PODS
 from mooring.state import PodInfo
 
 #: An object that has to be fetched must come so soon.
@@ -88,7 +89,7 @@ NODES: Final = _as_whole("Node", WholeNode)
 PODS: Final = _as_whole("Pod", WholePod)
 
 #: Those that may be decided on.
-PENDING: Final = "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed"
+PENDING: Final = f"spec.nodeName=,{LIVING_PODS}"
 
 
 class WholeObjects:

@@ -226,15 +226,9 @@ def _create(
             try:
                 plugins[entry.name] = registry.create(entry.name, profile.args(entry.name), handle)
             except ConfigError as error:
-                raise _at(error, f"plugins.{camel(point)}.enabled[{i}].name") from error
+                where = f"plugins.{camel(point)}.enabled[{i}].name"
+                raise error.located(path=where) from error
     return plugins
-
-
-def _at(error: ConfigError, path: str) -> ConfigError:
-    """The error with the place where the plugin is enabled, unless it has one of its own."""
-    return ConfigError(
-        error.problem, path=error.path or path, value=error.value, suggestion=error.suggestion
-    )
 
 
 def _implementing(plugins: Mapping[str, Any]) -> Callable[[str, str], bool]:

@@ -28,6 +28,9 @@ from mooring.objects.selectors import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+#: Pods that have not finished: a finished one uses nothing and is never to be scheduled.
+LIVING_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
+
 #: Longer texts are refused: a URL is at most some kilobytes, and so is what stands in it.
 TEXT_LENGTH_MAX: Final = 65_536
 

@@ -24,7 +24,7 @@ from mooring.plugins.volume_binding import VolumeBinding
 from mooring.plugins.volume_restrictions import VolumeRestrictions
 from mooring.plugins.volume_zone import VolumeZone
 
-#: Name -> factory of every plugin built so far.
+#: Name -> factory of every plugin mooring comes with.
 IN_TREE: dict[str, Factory] = {
     "DefaultBinder": lambda _, handle: DefaultBinder(handle),
     "DefaultPreemption": lambda args, handle: DefaultPreemption(args, handle),

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable
 from mooring.client import Change, Client, Informer
 from mooring.clock import Clock, Rng
 from mooring.objects.meta import key
+from mooring.objects.selector_text import LIVING_PODS
 from mooring.state import Cache
-
-#: Finished pods use nothing.
-LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class Following:

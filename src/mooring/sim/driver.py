@@ -31,7 +31,7 @@ from mooring.sim.offline import OfflineHandle, run_to_end
 from mooring.sim.outcome import Outcome, renew_nominations
 from mooring.state import PodInfo
 
-#: The plugins built so far: what a recording is compared on with ``--only-plugins own``.
+#: The plugins mooring comes with: what a recording is compared on with ``--only-plugins own``.
 OWN: frozenset[str] = frozenset(IN_TREE)
 
 #: What the way to a binding came to: None = bound, a refusal by Reserve or Permit (a Diagnosis) or
