@@ -186,7 +186,7 @@ class EventHandlers:
             waiting.reject("", f"assigned to node {new.spec.node_name} by somebody else")
 
     def _on_pending(self, old: Pod | None, new: Pod) -> None:
-        info = PodInfo(new)
+        info = self._cache.pending_info(new)
         if self._cache.is_assumed(info.uid):
             if new.metadata.deletion_timestamp is not None and (
                 old is None or old.metadata.deletion_timestamp is None

@@ -14,7 +14,8 @@ from mooring.decision import encode_decision
 from mooring.errors import PluginError
 from mooring.framework import SKIP, Attempt, Cycle, NodeView, Reject, Verdicts
 from mooring.framework import answers as answers_module
-from mooring.framework.answers import FEW_ROWS, AnswerCache
+from mooring.framework.answers import AnswerCache
+from mooring.framework.refusals import FEW_ROWS
 from mooring.state.changes import Change, ChangeLog
 from mooring.testing import Harness, make_node, make_pod
 from mooring.testing.random_cluster import random_node, random_pod

@@ -183,3 +183,23 @@ def test_news_of_an_assumed_pod_confirms_it() -> None:
 
     assert not cache.is_assumed("uid-1")
     assert audit(cache) == []
+
+
+def test_a_pod_that_waits_is_kept_as_it_is_and_asks_for_what_it_would_by_itself() -> None:
+    parts = SharedParts()
+    rng = seeded_random(7)
+    pods = [random_pod(rng, f"p{number}") for number in range(200)]
+
+    for pod in [*pods, *pods]:
+        info = parts.pending_info(pod)
+        assert info.pod is pod
+        assert info.computed() == PodInfo(pod).computed()
+
+
+def test_two_pods_that_wait_and_ask_for_the_same_share_it() -> None:
+    parts = SharedParts()
+    one, two = make_pod("one", cpu="250m"), make_pod("two", cpu="250m")
+    other = make_pod("other", cpu="300m")
+
+    assert parts.pending_info(one).requests is parts.pending_info(two).requests
+    assert parts.pending_info(other).requests["cpu"] == 300

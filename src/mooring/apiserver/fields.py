@@ -112,13 +112,36 @@ def fields_of(resource: Resource, stored: Stored) -> Mapping[str, str]:
     """The selectable fields of an object; kept with it."""
     if stored.fields is None:
         found = stored.object()
-        metadata = found["metadata"]
-        stored.fields = {
-            "metadata.name": metadata["name"],
-            "metadata.namespace": metadata.get("namespace", ""),
-            **_values(resource, found),
-        }
+        if (resource.group, resource.name) == ("", "pods"):
+            stored.fields = pod_fields(found)
+        else:
+            stored.fields = {**_names_of(found), **_values(resource, found)}
     return stored.fields
+
+
+def pod_fields(pod: Object) -> dict[str, str]:
+    """The selectable fields of a pod: every scheduler and every kubelet watches pods by them."""
+    spec, status = pod.get("spec", {}), pod.get("status", {})
+    return {
+        **_names_of(pod),
+        "spec.nodeName": spec.get("nodeName", ""),
+        "spec.restartPolicy": spec.get("restartPolicy", ""),
+        "spec.schedulerName": spec.get("schedulerName", ""),
+        "spec.serviceAccountName": spec.get("serviceAccountName", ""),
+        "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
+        "status.phase": status.get("phase", ""),
+        "status.podIP": status.get("podIP", ""),
+        "status.podIPs": ",".join(each["ip"] for each in status.get("podIPs", ())),
+        "status.nominatedNodeName": status.get("nominatedNodeName", ""),
+    }
+
+
+def _names_of(found: Object) -> dict[str, str]:
+    metadata = found["metadata"]
+    return {
+        "metadata.name": metadata["name"],
+        "metadata.namespace": metadata.get("namespace", ""),
+    }
 
 
 def _values(resource: Resource, found: Object) -> dict[str, str]:
@@ -126,12 +149,7 @@ def _values(resource: Resource, found: Object) -> dict[str, str]:
     if resource.name == "events":
         return _event_values(found)
     values = {field: _text(_at(found, field)) for field in _FIELDS.get(name, ())}
-    if name == ("", "pods"):
-        status = found.get("status", {})
-        values["spec.hostNetwork"] = _text(found["spec"].get("hostNetwork", False))
-        addresses = [each["ip"] for each in status.get("podIPs", ())]
-        values["status.podIPs"] = ",".join(addresses)
-    elif name == ("", "nodes"):
+    if name == ("", "nodes"):
         values["spec.unschedulable"] = _text(found["spec"].get("unschedulable", False))
     elif name == ("", "namespaces"):
         values["name"] = found["metadata"]["name"]

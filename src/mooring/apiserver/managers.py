@@ -263,7 +263,7 @@ def identity_of(entry: Object) -> tuple[str, str, str, str]:
 
 def in_order(entries: list[Object]) -> list[Object]:
     """The entries as they are written: by operation, then by time."""
-    return sorted(entries, key=_place_of)
+    return sorted(entries, key=_place_of) if len(entries) > 1 else entries
 
 
 def _place_of(entry: Object) -> tuple[str, str, str, str, str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mooring.apiserver.fields import pod_fields
 from mooring.apiserver.history import HISTORY_CHANGES, Change, History
 from mooring.apiserver.resources import RESOURCES, Resource
 from mooring.apiserver.stored import Object, Stored, head_of, key_of, tail_of
@@ -144,6 +145,8 @@ class Collection:
     def _write(self, key: str, found: Object, tail: bytes, old: Stored | None) -> Stored:
         version = self._versions.next()
         new = Stored(self._head, key, version, tail, found["metadata"].get("labels"))
+        if self._has_nodes:
+            new.fields = pod_fields(found)  # somebody will ask, and would have to decode it again
         self._index(key, found)
         self._objects[key] = new
         if old is None:

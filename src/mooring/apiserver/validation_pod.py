@@ -7,7 +7,10 @@ ValidatePodStatusUpdate, ValidatePodSpec).
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from mooring.apiserver import texts
 from mooring.apiserver.status import (
@@ -48,11 +51,29 @@ CHANGEABLE = (
     "`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+#: Specs that are remembered as good, none of them larger than this: 16 MiB at most.
+KEPT_SPECS_MAX = 1024
+KEPT_SPEC_BYTES_MAX = 16 << 10
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def validate_pod(pod: Object) -> list[FieldFault]:
-    """What is wrong with a new pod, apart from its metadata."""
+    """What is wrong with a new pod, apart from its metadata.
+
+    Most pods are made from few templates, so specs that were found good are remembered.
+    """
+    encoded = msgspec.json.encode(pod["spec"])
+    if len(encoded) <= KEPT_SPEC_BYTES_MAX and _is_good(encoded):
+        return []
+    return _faults_of(pod)
+
+
+@lru_cache(maxsize=KEPT_SPECS_MAX)
+def _is_good(encoded_spec: bytes) -> bool:
+    return not _faults_of({"spec": msgspec.json.decode(encoded_spec)})
+
+
+def _faults_of(pod: Object) -> list[FieldFault]:
     faults = validate_pod_spec(pod)
     spec = pod["spec"]
     if spec.get("ephemeralContainers"):

@@ -46,7 +46,7 @@ def is_view(resource: Resource) -> bool:
 
 def to_core(event: Object) -> Object:
     """An events.k8s.io/v1 event as a core/v1 one."""
-    found = {_CORE_NAMES.get(name, name): value for name, value in event.items()}
+    found = _renamed(event, _CORE_NAMES)
     found["apiVersion"] = "v1"
     found.setdefault("involvedObject", {})
     for name in _ALWAYS_IN_CORE:
@@ -56,11 +56,19 @@ def to_core(event: Object) -> Object:
 
 def to_view(event: Object) -> Object:
     """A core/v1 event as an events.k8s.io/v1 one."""
-    found = {_VIEW_NAMES.get(name, name): value for name, value in event.items()}
+    found = _renamed(event, _VIEW_NAMES)
     if "apiVersion" in found:
         found["apiVersion"] = "events.k8s.io/v1"
     for name in _EMPTY_IN_VIEW:
         if not found.get(name):
             found.pop(name, None)
     found.setdefault("regarding", {})
+    return found
+
+
+def _renamed(event: Object, names: Mapping[str, str]) -> Object:
+    found = dict(event)
+    for old, new in names.items():
+        if old in found:
+            found[new] = found.pop(old)
     return found

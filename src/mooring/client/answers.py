@@ -131,6 +131,8 @@ def retry_after_s(response: Response) -> float | None:
     A date counts from the server's own Date header, so that its clock alone matters.
     """
     text = response.headers.get("retry-after", "").strip()
+    if not text:
+        return None
     if text.isascii() and text.isdigit():
         return min(float(text), RETRY_AFTER_S_MAX)
     try:

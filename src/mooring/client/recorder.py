@@ -309,7 +309,7 @@ class Recorder:
 
     def _now(self) -> str:
         moment = datetime.fromtimestamp(self._clock.wall_s(), UTC)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 class _Again(Exception):

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.framework.interface import MAX_SCORE, MIN_SCORE
-from mooring.framework.refusals import NOT_VISITED, Refusals
+from mooring.framework.node_info import NodeInfo
+from mooring.framework.refusals import FEW_ROWS, NOT_VISITED, Refusals
 from mooring.framework.verdict import Status, Verdicts
 from mooring.framework.view import NodeView
 from mooring.state.changes import Change
@@ -45,34 +46,28 @@ class Reader(NamedTuple):
 
 
 class AskFilter(Protocol):
-    """Calls filter plugin ``number``: about a view, or about one row."""
+    """Calls filter plugin ``number``: about a view, or about some nodes one by one."""
 
     def many(self, number: int, view: NodeView) -> Verdicts:
         """Verdicts for a view."""
         ...
 
-    def one(self, number: int, row: int) -> Status | None:
-        """The status of one row."""
+    def each(self, number: int, nodes: list[NodeInfo]) -> list[Status | None]:
+        """The status of each node."""
         ...
 
 
 class AskScore(Protocol):
-    """Calls score plugin ``number``: about a view, or about one row."""
+    """Calls score plugin ``number``: about a view, or about some nodes one by one."""
 
     def many(self, number: int, view: NodeView) -> npt.NDArray[np.int64]:
         """Raw scores for a view."""
         ...
 
-    def one(self, number: int, row: int) -> int:
-        """The raw score of one row."""
+    def each(self, number: int, nodes: list[NodeInfo]) -> list[int]:
+        """The raw score of each node."""
         ...
 
-
-#: Up to this many changed rows are asked about one by one where the plugin can do that.
-FEW_ROWS = 4
-
-#: From so many changed rows on, numpy sorts them out faster.
-MANY_ROWS = 128
 
 _EXISTENCE = int(Change.EXISTENCE)
 _ALL = int(Change.ALL)
@@ -122,6 +117,7 @@ class Answers:
         if self._filter_generation == snapshot.generation:
             return
         rows, kinds = self._changed(snapshot, self._filter_generation)
+        few = _infos(snapshot, rows)
         combine_all = rows is None
         for reader in readers:
             number = reader.number
@@ -132,9 +128,9 @@ class Answers:
                 combine_all = True
             elif not len(rows) or not kinds & (reader.reads | _EXISTENCE):
                 continue
-            elif reader.has_one_node_form and len(rows) <= FEW_ROWS:
-                for row in rows.tolist():
-                    self.refusals.write_one(number, row, ask.one(number, row))
+            elif reader.has_one_node_form and few is not None:
+                for row, status in zip(rows.tolist(), ask.each(number, few), strict=True):
+                    self.refusals.write_one(number, row, status)
             else:
                 self.refusals.write(number, rows, ask.many(number, NodeView(snapshot, rows)))
         self._combine(snapshot, None if combine_all else rows, kinds)
@@ -150,6 +146,7 @@ class Answers:
         if self._score_generation == snapshot.generation:
             return
         rows, kinds = self._changed(snapshot, self._score_generation)
+        few = _infos(snapshot, rows)
         is_everywhere = rows is None
         for reader in readers:
             number, raw = reader.number, self.raw[reader.number]
@@ -160,10 +157,11 @@ class Answers:
                 self.in_range[number] = reader.is_final and _are_scores(scores)
             elif not len(rows) or not kinds & (reader.reads | _EXISTENCE):
                 continue
-            elif reader.has_one_node_form and len(rows) <= FEW_ROWS:
-                for row in rows.tolist():
-                    raw[row] = score = ask.one(number, row)
-                    self.in_range[number] &= MIN_SCORE <= score <= MAX_SCORE
+            elif reader.has_one_node_form and few is not None:
+                for row, score in zip(rows.tolist(), ask.each(number, few), strict=True):
+                    raw[row] = score
+                    if not MIN_SCORE <= score <= MAX_SCORE:
+                        self.in_range[number] = False
             else:
                 raw[rows] = scores = ask.many(number, NodeView(snapshot, rows))
                 self.in_range[number] &= _are_scores(scores)
@@ -179,9 +177,9 @@ class Answers:
         if rows is None or numbers != self.finals:
             self.finals, rows = numbers, np.arange(self.capacity)
         if len(rows) <= FEW_ROWS:
+            weighted = [(self.raw[each.number], each.weight) for each in finals]
             for row in rows.tolist():
-                scores = [int(self.raw[each.number][row]) * each.weight for each in finals]
-                self.final_total[row] = sum(scores)
+                self.final_total[row] = sum([raw.item(row) * weight for raw, weight in weighted])
             return
         total = np.zeros(len(rows), dtype=np.int64)
         for reader in finals:
@@ -216,19 +214,28 @@ class Answers:
             return live, int(kinds[0])
         if len(rows) > nodes.size // 2:
             return None, _ALL
-        distinct = _distinct(rows)
-        return distinct[nodes.alive[distinct]], int(np.bitwise_or.reduce(kinds))
+        return _distinct(rows, nodes.alive), int(np.bitwise_or.reduce(kinds))
+
+
+def _infos(snapshot: Snapshot, rows: Rows | None) -> list[NodeInfo] | None:
+    """The nodes to be asked about one by one; None = too many for that."""
+    if rows is None or len(rows) > FEW_ROWS:
+        return None
+    return [NodeInfo(snapshot, row) for row in rows.tolist()]
 
 
 def _are_scores(scores: npt.NDArray[np.int64]) -> bool:
     return not len(scores) or (int(scores.min()) >= MIN_SCORE and int(scores.max()) <= MAX_SCORE)
 
 
-def _distinct(rows: npt.NDArray[np.int32]) -> Rows:
-    """Each row once, in order; numpy's way costs more than Python's where there are few."""
-    if len(rows) > MANY_ROWS:
-        return np.unique(rows).astype(np.intp)
-    return np.array(sorted(set(rows.tolist())), dtype=np.intp)
+def _distinct(rows: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_]) -> Rows:
+    """The live ones of ``rows``, each once, in order."""
+    if len(rows) > FEW_ROWS:
+        found = np.zeros(len(alive), dtype=np.bool_)
+        found[rows] = True
+        return np.flatnonzero(found & alive)
+    live = [row for row in sorted(set(rows.tolist())) if alive.item(row)]
+    return np.array(live, dtype=np.intp)
 
 
 class AnswerCache:

@@ -262,14 +262,14 @@ class _Ask:
         plugin = self._framework.filters[number]
         return filter_one(self._framework, self._cycle, plugin, view)
 
-    def one(self, number: int, row: int) -> Status | None:
-        """The status of one row."""
-        plugin = self._framework.filters[number]
-        node = NodeInfo(self._cycle.snapshot, row)
-        status = self._framework.call(plugin, "Filter", plugin.filter_node, self._cycle, node)
-        if status is not None and not isinstance(status, Status):
-            raise PluginError(plugin.name, "Filter", f"filter_node returned {status!r}")
-        return status
+    def each(self, number: int, nodes: list[NodeInfo]) -> list[Status | None]:
+        """The status of each node."""
+        framework, plugin = self._framework, self._framework.filters[number]
+        statuses = framework.call_each(plugin, "Filter", plugin.filter_node, self._cycle, nodes)
+        for status in statuses:
+            if status is not None and not isinstance(status, Status):
+                raise PluginError(plugin.name, "Filter", f"filter_node returned {status!r}")
+        return statuses
 
 
 def _run_live(framework: Framework, cycle: Cycle, sheet: Refusals, number: int) -> None:

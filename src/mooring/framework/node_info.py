@@ -19,7 +19,7 @@ class NodeInfo:
     lazy: a plugin pays for what it looks at.
     """
 
-    __slots__ = ("_added", "_pods", "_removed", "_row", "_snapshot", "node")
+    __slots__ = ("_added", "_nodes", "_pods", "_removed", "_row", "_snapshot", "node")
 
     def __init__(
         self,
@@ -30,6 +30,7 @@ class NodeInfo:
     ) -> None:
         #: The Node object.
         self.node: Node = snapshot.nodes.node(row)
+        self._nodes: NodeTable = snapshot.nodes
         self._snapshot = snapshot
         self._row = row
         self._added = added
@@ -67,7 +68,7 @@ class NodeInfo:
     @property
     def allowed_pods(self) -> int:
         """How many pods the node takes."""
-        return int(self._nodes.allowed_pods[self._row])
+        return self._nodes.allowed_pods.item(self._row)
 
     @property
     def pods(self) -> tuple[PodInfo, ...]:
@@ -82,18 +83,20 @@ class NodeInfo:
     @property
     def pod_count(self) -> int:
         """How many pods are on the node."""
-        count = int(self._nodes.pod_count[self._row])
+        count = self._nodes.pod_count.item(self._row)
         return count + len(self._added) - len(self._removed)
 
     def allocatable(self, resource: str) -> int:
         """The node's whole amount of ``resource`` for pods; 0 if it has none."""
         index = self._nodes.resource_id(resource)
-        return int(self._nodes.allocatable[index, self._row]) if index >= 0 else 0
+        return self._nodes.allocatable.item(index, self._row) if index >= 0 else 0
 
     def requested(self, resource: str) -> int:
         """What the pods on the node ask of ``resource``."""
         index = self._nodes.resource_id(resource)
-        amount = int(self._nodes.requested[index, self._row]) if index >= 0 else 0
+        amount = self._nodes.requested.item(index, self._row) if index >= 0 else 0
+        if not self._added and not self._removed:
+            return amount
         amount += sum(pod.usage.get(resource, 0) for pod in self._added)
         return wrap_int64(amount - sum(pod.usage.get(resource, 0) for pod in self._removed))
 
@@ -103,8 +106,10 @@ class NodeInfo:
 
     def nonzero_requested(self) -> tuple[int, int]:
         """(cpu millicores, memory bytes) asked for, with defaults for pods that ask for none."""
-        cpu_milli = int(self._nodes.nonzero_requested[0, self._row])
-        memory_bytes = int(self._nodes.nonzero_requested[1, self._row])
+        cpu_milli = self._nodes.nonzero_requested.item(0, self._row)
+        memory_bytes = self._nodes.nonzero_requested.item(1, self._row)
+        if not self._added and not self._removed:
+            return cpu_milli, memory_bytes
         for sign, pods in ((1, self._added), (-1, self._removed)):
             cpu_milli += sign * sum(pod.nonzero_usage[0] for pod in pods)
             memory_bytes += sign * sum(pod.nonzero_usage[1] for pod in pods)
@@ -127,7 +132,3 @@ class NodeInfo:
     def node_count(self) -> int:
         """How many nodes the cluster has."""
         return len(self._nodes)
-
-    @property
-    def _nodes(self) -> NodeTable:
-        return self._snapshot.nodes

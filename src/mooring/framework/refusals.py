@@ -14,6 +14,9 @@ from mooring.framework.verdict import Code, Status, Verdicts
 #: ``refused_by`` of a row that is not looked at: no node, or left out by PreFilter or sampling.
 NOT_VISITED = 255
 
+#: Up to this many rows are looked at one by one: numpy needs longer to begin.
+FEW_ROWS = 8
+
 #: A refusal is stored as the number of its plugin in one byte, beside 0 and NOT_VISITED.
 MAX_FILTERS = 254
 
@@ -72,17 +75,19 @@ class Refusals:
         """Find the first refusal of each of ``rows`` (None = rows 0 to ``size``) anew."""
         if rows is None:
             first = np.zeros(size, dtype=np.uint8)
-            for plugin in reversed(range(len(self.plugins))):
+            for plugin in reversed(self._refusing()):
                 first[self.codes[plugin][:size] != 0] = plugin + 1
             self.refused_by[:size] = first
             np.equal(self.refused_by, 0, out=self.feasible)
             self.count = int(np.count_nonzero(self.feasible))
-        elif len(rows) <= 4:
+        elif len(rows) <= FEW_ROWS:
+            refusing = [(plugin + 1, self.codes[plugin]) for plugin in self._refusing()]
             for row in rows.tolist():
-                self.set_first(row, self._first(row))
+                said = (number for number, codes in refusing if codes.item(row))
+                self.set_first(row, next(said, 0))
         else:
             first = np.zeros(len(rows), dtype=np.uint8)
-            for plugin in reversed(range(len(self.plugins))):
+            for plugin in reversed(self._refusing()):
                 first[self.codes[plugin][rows] != 0] = plugin + 1
             self.set_many(rows, first)
 
@@ -118,11 +123,9 @@ class Refusals:
             self.tables[plugin].append(status.named(self.plugins[plugin]))
         return number
 
-    def _first(self, row: int) -> int:
-        for plugin, codes in enumerate(self.codes):
-            if codes[row]:
-                return plugin + 1
-        return 0
+    def _refusing(self) -> list[int]:
+        """The plugins that have ever refused a row: mostly two or three."""
+        return [plugin for plugin, table in enumerate(self.tables) if table]
 
     # -- reading ----------------------------------------------------------------------------------
 

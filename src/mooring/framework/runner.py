@@ -25,6 +25,7 @@ from mooring.framework.cycle import Cycle
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.extender import EXTENDER, Extender
 from mooring.framework.interface import EXTENSION_POINTS
+from mooring.framework.node_info import NodeInfo
 from mooring.framework.refusals import MAX_FILTERS
 from mooring.framework.timing import Timings
 from mooring.framework.verdict import Status
@@ -284,6 +285,18 @@ class Framework:
             if self._is_timed:
                 self.timings.add(plugin.name, point, self._clock.monotonic_s() - started_s)
 
+    def call_each(
+        self,
+        plugin: Any,
+        point: str,
+        method: Callable[[Cycle, NodeInfo], Any],
+        cycle: Cycle,
+        nodes: Sequence[NodeInfo],
+    ) -> list[Any]:
+        """Call a plugin about each of some nodes; as ``call``, once for all of them."""
+        answers: list[Any] = self.call(plugin, point, _each, method, cycle, nodes)
+        return answers
+
     def status_of(self, plugin: Any, point: str, answer: Any) -> Status:
         """A plugin's refusal, signed with its name.
 
@@ -305,6 +318,12 @@ class _RefusedByExtenders:
 
 
 _REFUSED_BY_EXTENDERS = _RefusedByExtenders()
+
+
+def _each(
+    method: Callable[[Cycle, NodeInfo], Any], cycle: Cycle, nodes: Sequence[NodeInfo]
+) -> list[Any]:
+    return [method(cycle, node) for node in nodes]
 
 
 def _distinct(plugins: Mapping[str, Sequence[Any]]) -> list[Any]:

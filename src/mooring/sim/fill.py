@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from mooring.objects.meta import KubernetesObject, key
 from mooring.objects.node import Node
-from mooring.objects.pod import Pod, PodSpec
+from mooring.objects.pod import Pod
 from mooring.objects.requests import allocatable_units, pod_requests, scheduler_units
 
 CPU: Final = "cpu"
@@ -31,6 +33,7 @@ KIND_LABELS: Final = (
 _KEPT_SPECS: Final = 10_000
 
 Amounts = dict[str, int]
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class NodeFill:
@@ -71,7 +74,7 @@ class Fill:
         self.allocatable: Amounts = {}
         self.requested: Amounts = {}
         self._where: dict[str, tuple[str, Amounts]] = {}
-        self._by_spec: dict[int, tuple[PodSpec, Amounts]] = {}
+        self._by_spec: dict[bytes, Amounts] = {}
         pods = []
         for obj in objects:
             if isinstance(obj, Node):
@@ -83,13 +86,15 @@ class Fill:
 
     def requests(self, pod: Pod) -> Amounts:
         """What the pod asks for, the place among the node's pods included; do not change it."""
-        known = self._by_spec.get(id(pod.spec))
-        if known is not None and known[0] is pod.spec:
-            return known[1]
+        spec = pod.spec
+        asked = _encode((spec.containers, spec.init_containers, spec.overhead, spec.resources))
+        known = self._by_spec.get(asked)
+        if known is not None:
+            return known
         amounts = {**scheduler_units(pod_requests(pod)), PODS: 1}
         amounts = {resource: amount for resource, amount in amounts.items() if amount}
         if len(self._by_spec) < _KEPT_SPECS:
-            self._by_spec[id(pod.spec)] = (pod.spec, amounts)
+            self._by_spec[asked] = amounts
         return amounts
 
     def add(self, pod: Pod, node_name: str) -> None:

@@ -241,6 +241,10 @@ class Cache:
         self._place(info, info.node_name)
         self.nominator.remove(info.uid)
 
+    def pending_info(self, pod: Pod) -> PodInfo:
+        """The PodInfo of a pod that waits for a node; the cache does not keep it."""
+        return self._parts.pending_info(pod)
+
     def remove_pod(self, uid: str) -> None:
         """The pod is deleted or finished. Unknown pods are fine: deletions may be told twice."""
         self.nominator.remove(uid)

@@ -55,6 +55,19 @@ class SharedParts:
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
 
+    def pending_info(self, pod: Pod) -> PodInfo:
+        """The PodInfo of a pod that waits: of this very object, with what an equal one asks for."""
+        info = PodInfo(pod)
+        if not any(getattr(pod.status, name) for name in _STATUS_OF_AMOUNTS):
+            asked = [getattr(pod.spec, name) for name in _SPEC_OF_AMOUNTS]
+            key = ("pending", self._encode(asked))
+            known = self._find(key)
+            if known is None:
+                self._keep(key, info.computed())
+            else:
+                info.take_computed(known)
+        return info
+
     def pod_info(self, pod: Pod) -> PodInfo:
         """The PodInfo of a pod on a node, made of shared parts.
 
