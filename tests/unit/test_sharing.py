@@ -198,8 +198,9 @@ def test_a_pod_that_waits_is_kept_as_it_is_and_asks_for_what_it_would_by_itself(
 
 def test_two_pods_that_wait_and_ask_for_the_same_share_it() -> None:
     parts = SharedParts()
-    one, two = make_pod("one", cpu="250m"), make_pod("two", cpu="250m")
-    other = make_pod("other", cpu="300m")
+    asked = {"cpu": "250m"}
+    one, two = make_pod("one", requests=asked), make_pod("two", requests=asked)
+    other = make_pod("other", requests={"cpu": "300m"})
 
     assert parts.pending_info(one).requests is parts.pending_info(two).requests
     assert parts.pending_info(other).requests["cpu"] == 300
