@@ -72,7 +72,7 @@ def test_f2_watches_that_break_at_any_byte_lose_and_double_nothing() -> None:
             lab.network.calm()
             await settled(lab, *names)
 
-            assert lab.network.fired["cut"] >= 10
+            assert lab.network.fired["cut"] >= 5
             assert lab.checker.binds == 40
             # Taken up where they broke: nothing was listed anew.
             assert lab.service.informers["Pod"].statistics().lists == 1
@@ -171,16 +171,18 @@ def test_f4_a_pod_that_is_gone_is_dropped() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node())
         async with lab.running():
-            lab.network.plan("server_error", "/binding", times=4)
+            # While it is asked to wait, and holds the room, the pod goes.
+            lab.network.plan("too_many", "/binding")
             await lab.add(small_pod("p"))
             await lab.wait_until(lab.service.cache.assumed_count)
             await lab.user.delete("Pod", "p", "default", grace_period_s=0)
-            await settled(lab)
+            await settled(lab, within_s=200)
 
             assert len(lab.service.cache.pods) == 0
             assert not any(lab.service.queue.counts().values())
 
-    in_lab(work, seed=6)
+    for seed in range(6):
+        in_lab(work, seed=seed)
 
 
 # -- F5: 429 ---------------------------------------------------------------------------------------
@@ -368,8 +370,10 @@ def test_a_status_that_is_asked_to_wait_waits_and_holds_up_no_binding() -> None:
             lab.network.plan("unreachable", "/binding")
             lab.network.plan("too_many", "/status", times=2)
             await lab.add(small_pod("p"))
-            await settled(lab, "p", within_s=10)
+            await lab.wait_until(lambda: lab.node_of("p"), within_s=10)
 
+            await settled(lab, "p", within_s=300)
             assert lab.network.early == []
 
-    in_lab(work, seed=2)
+    for seed in range(6):
+        in_lab(work, seed=seed)

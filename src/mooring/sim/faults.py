@@ -88,6 +88,9 @@ class Faults:
 #: What happens to every event of a watch must stay rare, or none would ever come through.
 _RATE_MAX: Final = {"silent": 0.03, "gone": 0.2, "cut": 0.3, "restarts": 2.0, "too_many": 0.3}
 
+#: Times are sums of floats: a request that comes so much too early comes in time.
+TIMER_S: Final = 1e-6
+
 
 class Fired(NamedTuple):
     """A fault that occurred: when (virtual seconds), which, and to what."""
@@ -198,7 +201,7 @@ class FaultyNetwork:
     def note_arrival(self, request: Request) -> None:
         """A request is sent; it had better not be too early."""
         due_s = self._not_before_s.pop(_identity(request), 0.0)
-        if now_s() < due_s:
+        if now_s() < due_s - TIMER_S:
             told = f"{request.method} {request.path} came {due_s - now_s():.1f} s before it should"
             self.early.append(told)
 
