@@ -110,28 +110,28 @@ def typed(
         Refused: 400.
     """
     _check_kind(raw, expected)
-    lead = f"{expected.kind} in version {quoted(_version(expected))} cannot be handled as a"
     reader = reader_of(expected.type_name)
     try:
         found = reader.read(raw)
     except WrongType:
         problem, _ = find_faults(expected.type_name, raw)
-        raise bad_request(f"{lead} {expected.kind}: {problem}") from None
+        raise bad_request(f"{_unhandled(expected)}: {problem}") from None
     problems = [f"duplicate field {quoted(field)}" for field in duplicates or ()]
     if reader.has_unknown_fields and validation != "Ignore":
         _, unknown = find_faults(expected.type_name, raw)
         problems += [f"unknown field {quoted(field)}" for field in unknown]
     if problems and validation == "Strict":
         said = "strict decoding error: " + ", ".join(problems)
-        raise bad_request(f"{lead} {expected.kind}: {said}")
+        raise bad_request(f"{_unhandled(expected)}: {said}")
     if validation == "Warn":
         warnings.extend(problems[:WARNINGS_MAX])
     found["kind"], found["apiVersion"] = expected.kind, expected.api_version
     return found
 
 
-def _version(expected: Expected) -> str:
-    return expected.api_version.rpartition("/")[2]
+def _unhandled(expected: Expected) -> str:
+    version = quoted(expected.api_version.rpartition("/")[2])
+    return f"{expected.kind} in version {version} cannot be handled as a {expected.kind}"
 
 
 def _check_kind(raw: Any, expected: Expected) -> None:
@@ -160,22 +160,25 @@ def _check_kind(raw: Any, expected: Expected) -> None:
 
 
 def _decoded(body: bytes, media_type: str, expected: Expected) -> Any:
-    lead = f"the object provided is unrecognized (must be of type {expected.kind}): "
-    lead += "couldn't get version/kind; json parse error: "
-    summary = f" ({_summary(body)})"
     try:
         raw = decode_yaml(body) if media_type == YAML else decode_json(body)
     except ValueError as why:
-        raise bad_request(f"{lead}{why}{summary}") from why
+        raise _unrecognized(body, expected, str(why)) from why
     raw = {} if raw is None else raw
     if not isinstance(raw, dict):
         problem = f"json: cannot unmarshal {json_kind(raw)} into Go value of type {TYPE_META}"
-        raise bad_request(f"{lead}{problem}{summary}")
+        raise _unrecognized(body, expected, problem)
     for name in ("apiVersion", "kind"):
         if not isinstance(raw.get(name) or "", str):
             problem = f"json: cannot unmarshal {json_kind(raw[name])} into Go struct field .{name}"
-            raise bad_request(f"{lead}{problem} of type string{summary}")
+            raise _unrecognized(body, expected, f"{problem} of type string")
     return raw
+
+
+def _unrecognized(body: bytes, expected: Expected, problem: str) -> Refused:
+    lead = f"the object provided is unrecognized (must be of type {expected.kind}): "
+    lead += "couldn't get version/kind; json parse error: "
+    return bad_request(f"{lead}{problem} ({_summary(body)})")
 
 
 def _summary(body: bytes) -> str:

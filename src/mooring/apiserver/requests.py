@@ -78,6 +78,8 @@ def wanted_shape(headers: Mapping[str, str]) -> tuple[str, str, str] | None:
         Refused: 406.
     """
     header = headers.get("accept", "")
+    if header == JSON:
+        return None
     clauses = accept.clauses(header)
     if clauses and not any(clause.is_json for clause in clauses):
         text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(ACCEPTED)}"

@@ -34,6 +34,7 @@ from mooring.apiserver.texts import path_segment
 from mooring.apiserver.times import timestamp
 from mooring.apiserver.typed import empty
 from mooring.apiserver.validation_meta import validate_metadata, validate_metadata_update
+from mooring.apiserver.views import is_view
 
 if TYPE_CHECKING:
     from mooring.apiserver.resources import Resource
@@ -165,7 +166,12 @@ class Registry:
         if dry_run:
             found["metadata"].pop("resourceVersion", None)
             return found
-        return collection.create(key, found)
+        stored = collection.create(key, found)
+        if not is_view(resource):
+            return stored
+        # It is shown as another kind: so it need not be decoded for that.
+        found["metadata"]["resourceVersion"] = str(stored.version)
+        return found
 
     def _prepare_create(self, resource: Resource, strategy: Strategy, found: Object) -> None:
         if strategy.empties_status and "status" in found:
