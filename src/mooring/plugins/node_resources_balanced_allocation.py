@@ -30,16 +30,19 @@ class NodeResourcesBalancedAllocation:
 
     def sign(self, pod: PodInfo) -> Hashable:
         """What the pod asks of the balanced resources."""
-        return resource_scores.wanted(pod, self._resources, exact=True)
+        return self._wanted(pod)
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:  # noqa: ARG002
         """Skip a pod that asks for none of the balanced resources: it balances nothing."""
-        wanted = resource_scores.wanted(cycle.pod, self._resources, exact=True)
-        return None if any(wanted) else SKIP
+        wanted = self._wanted(cycle.pod)
+        if not any(wanted):
+            return SKIP
+        cycle[self] = wanted
+        return None
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
         """50 = the worst for the node's balance, 75 = no difference, 100 = the best."""
-        wanted = resource_scores.wanted(cycle.pod, self._resources, exact=True)
+        wanted = self._wanted_of(cycle)
         shares = resource_scores.shares(nodes, self._resources, wanted, exact=True)
         if not shares:
             return np.full(len(nodes), 75, dtype=np.int64)
@@ -47,5 +50,15 @@ class NodeResourcesBalancedAllocation:
 
     def score_node(self, cycle: Cycle, node: NodeInfo) -> int:
         """As ``score``, of one node."""
-        wanted = resource_scores.wanted(cycle.pod, self._resources, exact=True)
+        wanted = self._wanted_of(cycle)
         return of_node.balance(of_node.shares_of_node(node, self._resources, wanted, exact=True))
+
+    def _wanted(self, pod: PodInfo) -> tuple[int, ...]:
+        return resource_scores.wanted(pod, self._resources, exact=True)
+
+    def _wanted_of(self, cycle: Cycle) -> tuple[int, ...]:
+        """As noted by ``pre_score``, which a profile may leave out."""
+        if self not in cycle:
+            return self._wanted(cycle.pod)
+        noted: tuple[int, ...] = cycle[self]
+        return noted

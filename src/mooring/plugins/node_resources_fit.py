@@ -43,9 +43,14 @@ DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 @dataclass(frozen=True, slots=True)
 class FitState:
-    """What has to fit, as (resource, amount) with amounts over 0, in the order of the reasons."""
+    """What the plugin reads of the pod.
+
+    ``requests`` has to fit: (resource, amount) with amounts over 0, in the order of the reasons.
+    ``scored`` is what the pod asks of each scored resource.
+    """
 
     requests: tuple[tuple[str, int], ...]
+    scored: tuple[int, ...]
 
 
 class NodeResourcesFit:
@@ -72,12 +77,11 @@ class NodeResourcesFit:
 
     def sign(self, pod: PodInfo) -> Hashable:
         """What the pod asks for, to fit and to score."""
-        wanted = resource_scores.wanted(pod, self._resources, exact=False)
-        return tuple(pod.requests.items()), wanted
+        return tuple(pod.requests.items()), self._scored(pod)
 
     def pre_filter(self, cycle: Cycle) -> None:
         """Note what has to fit."""
-        cycle[self] = FitState(self._to_fit(cycle.pod))
+        cycle[self] = FitState(self._to_fit(cycle.pod), self._scored(cycle.pod))
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
         """Refuse nodes with too many pods or too little of something, with every such reason."""
@@ -110,13 +114,13 @@ class NodeResourcesFit:
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
         """The strategy's score for each node."""
-        wanted = resource_scores.wanted(cycle.pod, self._resources, exact=False)
+        wanted = self._scored_of(cycle)
         shares = resource_scores.shares(nodes, self._resources, wanted, exact=False)
         return self._score(len(nodes), shares)
 
     def score_node(self, cycle: Cycle, node: NodeInfo) -> int:
         """As ``score``, of one node."""
-        wanted = resource_scores.wanted(cycle.pod, self._resources, exact=False)
+        wanted = self._scored_of(cycle)
         shares = of_node.shares_of_node(node, self._resources, wanted, exact=False)
         return self._score_node(shares)
 
@@ -162,6 +166,16 @@ class NodeResourcesFit:
             for name in (*first, *scalars)
             if requests[name] > 0 and not self._is_ignored(name)
         )
+
+    def _scored(self, pod: PodInfo) -> tuple[int, ...]:
+        return resource_scores.wanted(pod, self._resources, exact=False)
+
+    def _scored_of(self, cycle: Cycle) -> tuple[int, ...]:
+        """As noted by ``pre_filter``, which a profile may leave out."""
+        if self not in cycle:
+            return self._scored(cycle.pod)
+        state: FitState = cycle[self]
+        return state.scored
 
     def _is_ignored(self, resource: str) -> bool:
         if not is_extended_resource_name(resource):
