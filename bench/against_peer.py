@@ -9,6 +9,7 @@ looking at all nodes as mooring does; then pods/s with two cores. Go is needed t
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -25,7 +26,7 @@ import msgspec
 from bench.ladder import WORKLOADS, Workload, measure, scene_of
 from bench.machine import machine
 from mooring.objects.node import Node
-from mooring.testing.controlplane.recipe import ENVIRONMENT, FLAGS, cache_folder
+from mooring.testing.controlplane.recipe import ENVIRONMENT, FLAGS, cache_folder, only_builder
 from mooring.testing.controlplane.toolchain import find_go
 
 PODS = 1_000
@@ -52,19 +53,31 @@ MODES = (
 
 
 def build_peer() -> Path:
-    """The Go program, built if it is not there or older than its source."""
+    """The Go program, named by what it is made from; built if nobody did yet."""
     source = Path(__file__).parent / "peer"
+    digest = hashlib.sha256(repr(FLAGS).encode())
+    for path in sorted(source.iterdir()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     cache = cache_folder()
-    program = cache / "peer"
-    newest = max(path.stat().st_mtime for path in source.iterdir())
-    if program.exists() and program.stat().st_mtime >= newest:
-        return program
-    go = find_go(source, cache, report=lambda text: print(text, file=sys.stderr))
-    with tempfile.TemporaryDirectory() as folder:
-        copy = shutil.copytree(source, Path(folder, "peer"))
-        command = [str(go.path), "build", *FLAGS, "-o", str(program), "."]
-        subprocess.run(command, cwd=copy, env={**os.environ, **ENVIRONMENT}, check=True)
+    program = cache / f"peer-{digest.hexdigest()[:16]}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with only_builder(cache / "peer.lock", _report):
+        if not program.exists():
+            _build(source, program)
     return program
+
+
+def _build(source: Path, program: Path) -> None:
+    go = find_go(source, program.parent, report=_report)
+    with tempfile.TemporaryDirectory(dir=program.parent) as folder:
+        copy, made = shutil.copytree(source, Path(folder, "peer")), Path(folder, "made")
+        command = [str(go.path), "build", *FLAGS, "-o", str(made), "."]
+        subprocess.run(command, cwd=copy, env={**os.environ, **ENVIRONMENT}, check=True)
+        made.replace(program)
+
+
+def _report(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def lines(

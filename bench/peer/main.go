@@ -9,6 +9,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -21,10 +22,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes/fake"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -36,11 +39,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-const configuration = `{
-  "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
-  "profiles": [{"plugins": {
-    "bind": {"enabled": [{"name": "NoBind"}], "disabled": [{"name": "DefaultBinder"}]},
-    "preBind": {"disabled": [{"name": "*"}]}}}]}`
+const configuration = `{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}`
 
 type line struct {
 	Role   string          `json:"role"`
@@ -52,6 +51,7 @@ type cluster struct {
 	running []*v1.Pod
 	objects []kruntime.Object
 	pods    []*v1.Pod
+	config  []byte
 }
 
 // noBind ends a binding: what it costs to tell an API server is not measured.
@@ -74,6 +74,10 @@ func read() (cluster, error) {
 		if err := json.Unmarshal(lines.Bytes(), &each); err != nil {
 			return found, err
 		}
+		if each.Role == "config" {
+			found.config = each.Object
+			continue
+		}
 		object, _, err := decoder.Decode(each.Object, nil, nil)
 		if err != nil {
 			return found, err
@@ -92,12 +96,22 @@ func read() (cluster, error) {
 	return found, lines.Err()
 }
 
-func profiles() []config.KubeSchedulerProfile {
-	object, _, err := configscheme.Codecs.UniversalDecoder().Decode([]byte(configuration), nil, nil)
+// profiles are those of a configuration, but nobody is told of a binding.
+func profiles(text []byte) []config.KubeSchedulerProfile {
+	if text == nil {
+		text = []byte(configuration)
+	}
+	object, _, err := configscheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
 	if err != nil {
 		panic(err)
 	}
-	return object.(*config.KubeSchedulerConfiguration).Profiles
+	found := object.(*config.KubeSchedulerConfiguration).Profiles
+	for _, profile := range found {
+		profile.Plugins.Bind.Enabled = []config.Plugin{{Name: "NoBind"}}
+		profile.Plugins.Bind.Disabled = []config.Plugin{{Name: "*"}}
+		profile.Plugins.PreBind.Disabled = []config.Plugin{{Name: "*"}}
+	}
+	return found
 }
 
 func cpuSeconds() float64 {
@@ -114,9 +128,14 @@ type peer struct {
 	ended   sync.WaitGroup
 	byKey   map[string]*v1.Pod
 	victims []string
-	placed  int
-	refused int
-	made    int
+	// cleared are pods whose nomination a preemptor took away.
+	cleared []string
+	client  *fake.Clientset
+	// podLister is what the plugins know of pods.
+	podLister corelisters.PodLister
+	placed    int
+	refused   int
+	made      int
 	// foundOnly leaves the cluster as it is when room was found.
 	foundOnly bool
 }
@@ -125,7 +144,11 @@ func newPeer(ctx context.Context, all cluster, parallelism int, percentage int) 
 	made := &peer{byKey: map[string]*v1.Pod{}}
 	known := append([]kruntime.Object{}, all.objects...)
 	for _, pod := range all.pods {
-		known = append(known, pod) // preemption looks a preemptor up
+		// Preemption looks a preemptor up. One that is tried again is there once.
+		if _, twice := made.byKey[pod.Namespace+"/"+pod.Name]; !twice {
+			made.byKey[pod.Namespace+"/"+pod.Name] = pod
+			known = append(known, pod)
+		}
 	}
 	client := fake.NewSimpleClientset(known...)
 	client.PrependReactor("delete", "pods", func(action clienttesting.Action) (bool, kruntime.Object, error) {
@@ -133,19 +156,25 @@ func newPeer(ctx context.Context, all cluster, parallelism int, percentage int) 
 		made.victims = append(made.victims, gone.GetNamespace()+"/"+gone.GetName())
 		return true, nil, nil
 	})
-	client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, kruntime.Object, error) {
+	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, kruntime.Object, error) {
+		patch := action.(clienttesting.PatchAction)
+		if bytes.Contains(patch.GetPatch(), []byte(`"nominatedNodeName":null`)) {
+			made.cleared = append(made.cleared, patch.GetNamespace()+"/"+patch.GetName())
+		}
 		return true, &v1.Pod{}, nil
 	})
+	made.client = client
 	registry := frameworkruntime.Registry{
 		"NoBind": func(context.Context, kruntime.Object, fwk.Handle) (fwk.Plugin, error) {
 			return noBind{&made.ended}, nil
 		},
 	}
 	informers := scheduler.NewInformerFactory(client, 0)
+	made.podLister = informers.Core().V1().Pods().Lister()
 	limit := int32(percentage)
 	sched, err := scheduler.New(ctx, client, informers, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
-		scheduler.WithProfiles(profiles()...),
+		scheduler.WithProfiles(profiles(all.config)...),
 		scheduler.WithParallelism(int32(parallelism)),
 		scheduler.WithPercentageOfNodesToScore(&limit),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry))
@@ -206,6 +235,23 @@ func (p *peer) failed(
 	p.made++
 }
 
+// remember makes the informers know a pod in its newest version.
+func (p *peer) remember(pod *v1.Pod) {
+	pods := p.client.CoreV1().Pods(pod.Namespace)
+	if _, err := pods.UpdateStatus(context.Background(), pod, metav1.UpdateOptions{}); err != nil {
+		panic(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		known, err := p.podLister.Pods(pod.Namespace).Get(pod.Name)
+		if err == nil && known.Status.NominatedNodeName == pod.Status.NominatedNodeName {
+			return
+		}
+		if time.Now().After(deadline) {
+			panic("the informer does not learn of " + pod.Name)
+		}
+	}
+}
+
 func (p *peer) run(ctx context.Context, pods []*v1.Pod) {
 	next := 0
 	p.NextPod = func(klog.Logger) (*framework.QueuedPodInfo, error) {
@@ -226,6 +272,7 @@ func main() {
 	parallelism := flag.Int("parallelism", 1, "kube-scheduler's parallelism")
 	percentage := flag.Int("percentage", 0, "percentageOfNodesToScore; 0: its adaptive default")
 	cores := flag.Int("cores", 1, "how many cores Go may use")
+	records := flag.Bool("record", false, "write down every decision instead of how long all took")
 	foundOnly := flag.Bool("found-only", false, "find room by preemption, but do not make it")
 	flag.Parse()
 	klog.LogToStderr(false)
@@ -237,7 +284,11 @@ func main() {
 		os.Exit(2)
 	}
 	// Victims are deleted before the attempt ends, not beside it: only then they can be waited for.
-	if err := utilfeature.DefaultMutableFeatureGate.Set("SchedulerAsyncPreemption=false"); err != nil {
+	gates := "SchedulerAsyncPreemption=false"
+	if *records {
+		gates += ",OpportunisticBatching=false" // a pod like the one before gets a node without a look
+	}
+	if err := utilfeature.DefaultMutableFeatureGate.Set(gates); err != nil {
 		panic(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -248,6 +299,12 @@ func main() {
 		os.Exit(2)
 	}
 	peer.foundOnly = *foundOnly
+	if *records {
+		if err := record(ctx, peer, all.pods); err != nil {
+			panic(err)
+		}
+		return
+	}
 	runtime.GC()
 	beganCPU, began := cpuSeconds(), time.Now()
 	peer.run(ctx, all.pods)

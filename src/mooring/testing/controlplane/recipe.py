@@ -30,6 +30,7 @@ __all__ = [
     "built",
     "cache_folder",
     "kubernetes_version",
+    "only_builder",
 ]
 
 #: The environment variable that says where the programs are kept.
@@ -82,7 +83,7 @@ def build(
         raise ControlPlaneUnavailable(f"the control plane needs Linux, this is {sys.platform}")
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with _lock(cache / f"{folder.name}.lock", report):
+        with only_builder(cache / f"{folder.name}.lock", report):
             if not _is_complete(folder):
                 go = find_go(module, cache, report=report, environment=environment)
                 _build(go, module, folder, environment, report)
@@ -155,13 +156,13 @@ def _is_complete(folder: Path) -> bool:
 
 
 @contextmanager
-def _lock(path: Path, report: Report) -> Iterator[None]:
-    """One builder at a time; the kernel gives the lock back however its holder ends."""
+def only_builder(path: Path, report: Report) -> Iterator[None]:
+    """One builder at a time; the kernel gives the lock ``path`` back however its holder ends."""
     with path.open("a", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            report("waiting for another process that builds the control plane")
+            report("waiting for another process that builds the same")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
