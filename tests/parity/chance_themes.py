@@ -1,0 +1,127 @@
+"""What chance adds to pods: terms about other pods, spread constraints, volumes, odd containers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mooring.clock import Rng
+
+Document = dict[str, Any]
+
+NAMESPACES = ("default", "shop", "lab")
+APPS = ("web", "db", "cache")
+KEYS = ("topology.kubernetes.io/zone", "kubernetes.io/hostname", "rack", "nowhere")
+
+#: Adds something to a pod.
+Theme = Callable[[Rng, Document], None]
+
+
+def _selector(rng: Rng) -> Document | None:
+    roll = rng.random()
+    if roll < 0.05:
+        return None
+    if roll < 0.12:
+        return {}
+    if roll < 0.6:
+        return {"matchLabels": {"app": rng.choice(APPS)}}
+    operator = rng.choice(("In", "NotIn", "Exists", "DoesNotExist"))
+    values = rng.sample(APPS, 2) if operator in ("In", "NotIn") else None
+    key = rng.choice(("app", "app", "tier"))
+    expression: Document = {"key": key, "operator": operator}
+    return {"matchExpressions": [expression | ({"values": values} if values else {})]}
+
+
+def _term(rng: Rng) -> Document:
+    found: Document = {"topologyKey": rng.choice(KEYS)}
+    selector = _selector(rng)
+    if selector is not None:
+        found["labelSelector"] = selector
+    if rng.random() < 0.25:
+        found["namespaces"] = rng.sample(NAMESPACES, 1 + rng.randrange(2))
+    if rng.random() < 0.25:
+        choices: tuple[Document, ...] = ({}, {"matchLabels": {"team": rng.choice(("a", "b"))}})
+        found["namespaceSelector"] = rng.choice(choices)
+    return found
+
+
+def affinity(rng: Rng, pod: Document) -> None:
+    """Terms about other pods, of all four kinds."""
+    made = pod["spec"].setdefault("affinity", {})
+    for kind in ("podAffinity", "podAntiAffinity"):
+        if rng.random() < 0.5:
+            terms = made.setdefault(kind, {})
+            if rng.random() < 0.5:
+                terms["requiredDuringSchedulingIgnoredDuringExecution"] = [
+                    _term(rng) for _ in range(rng.choice((1, 1, 2)))
+                ]
+            if rng.random() < 0.6:
+                terms["preferredDuringSchedulingIgnoredDuringExecution"] = [
+                    {"weight": rng.choice((1, 10, 100)), "podAffinityTerm": _term(rng)}
+                    for _ in range(rng.choice((1, 1, 2)))
+                ]
+
+
+def spread(rng: Rng, pod: Document) -> None:
+    """Constraints of its own; no two alike."""
+    found = {}
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        constraint: Document = {
+            "maxSkew": rng.choice((1, 1, 2, 5)),
+            "topologyKey": rng.choice(KEYS),
+            "whenUnsatisfiable": rng.choice(("DoNotSchedule", "ScheduleAnyway")),
+        }
+        selector = _selector(rng)
+        if selector is not None:
+            constraint["labelSelector"] = selector
+        if constraint["whenUnsatisfiable"] == "DoNotSchedule" and rng.random() < 0.3:
+            constraint["minDomains"] = rng.choice((1, 2, 4))
+        for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            if rng.random() < 0.4:
+                constraint[policy] = rng.choice(("Honor", "Ignore"))
+        found[constraint["topologyKey"], constraint["whenUnsatisfiable"]] = constraint
+    pod["spec"]["topologySpreadConstraints"] = list(found.values())
+
+
+def volumes(rng: Rng, pod: Document) -> None:
+    """One or two claims of its namespace."""
+    pod["spec"]["volumes"] = [
+        {"name": f"v{number}", "persistentVolumeClaim": {"claimName": name}}
+        for number, name in enumerate(
+            rng.sample([f"c-{each}" for each in range(6)], rng.choice((1, 1, 2)))
+        )
+    ]
+
+
+def containers(rng: Rng, pod: Document) -> None:
+    """Init containers, sidecars, overhead, requests of the pod as a whole."""
+    spec = pod["spec"]
+    if rng.random() < 0.6:
+        init: Document = {
+            "name": "first",
+            "image": "web:1",
+            "resources": {"requests": {"cpu": rng.choice(("1", "1500m", "10m")), "memory": "1Mi"}},
+        }
+        if rng.random() < 0.4:
+            init["restartPolicy"] = "Always"
+        spec["initContainers"] = [init]
+    if rng.random() < 0.3:
+        spec["resources"] = {"requests": {"cpu": rng.choice(("2", "3500m")), "memory": "600Mi"}}
+    if rng.random() < 0.2:
+        spec["containers"][0].setdefault("resources", {}).setdefault("requests", {})[
+            "hugepages-2Mi"
+        ] = "4Mi"
+
+
+def plain(rng: Rng, pod: Document) -> None:
+    """Nothing more than every pod has."""
+    del rng, pod
+
+
+THEMES: dict[str, Theme] = {
+    "affinity": affinity,
+    "spread": spread,
+    "volumes": volumes,
+    "containers": containers,
+    "plain": plain,
+}
