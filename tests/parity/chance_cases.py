@@ -11,14 +11,6 @@ from mooring.objects.decode import encode
 from mooring.testing.random_cluster import random_node, random_pod
 from tests.parity.chance_themes import APPS, KEYS, NAMESPACES, THEMES, Document, Theme
 
-NAMESPACES = ("default", "shop", "lab")
-APPS = ("web", "db", "cache")
-KEYS = ("topology.kubernetes.io/zone", "kubernetes.io/hostname", "rack", "nowhere")
-
-
-#: Adds something to a pod.
-Theme = Callable[[Rng, Document], None]
-
 
 class Case(NamedTuple):
     """A cluster, and pods to be scheduled one after another; some of them twice."""
