@@ -300,7 +300,7 @@ func main() {
 	}
 	peer.foundOnly = *foundOnly
 	if *records {
-		if err := record(ctx, peer, all.pods); err != nil {
+		if err := record(ctx, peer, all.pods, *percentage != 100); err != nil {
 			panic(err)
 		}
 		return

@@ -82,11 +82,13 @@ type recorder struct {
 	nominated map[string]string
 	attempts  map[string]int
 	nodes     []string
+	// samples says that not all nodes are looked at.
+	samples bool
 }
 
-func record(ctx context.Context, peer *peer, pods []*v1.Pod) error {
+func record(ctx context.Context, peer *peer, pods []*v1.Pod, samples bool) error {
 	r := &recorder{
-		peer: peer, nominated: map[string]string{}, attempts: map[string]int{},
+		peer: peer, samples: samples, nominated: map[string]string{}, attempts: map[string]int{},
 		now: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
 	}
 	decide := peer.SchedulePod
@@ -307,7 +309,9 @@ func (r *recorder) score(
 	}
 	walked := 0
 	var passed []fwk.NodeInfo
-	for _, info := range infos {
+	for number := range infos {
+		// A profile that looks at some nodes only ends with the one that would be too many.
+		info := infos[(int(r.step.StartIndex)+number)%len(infos)]
 		name := info.Node().Name
 		if !narrowed.AllNodes() && !narrowed.NodeNames.Has(name) {
 			plugins := sorted(by.UnsortedList())
@@ -316,10 +320,12 @@ func (r *recorder) score(
 			continue
 		}
 		walked++
-		if status := f.RunFilterPluginsWithNominatedPods(ctx, state, pod, info); status.IsSuccess() {
-			passed = append(passed, info)
-		} else {
+		if status := f.RunFilterPluginsWithNominatedPods(ctx, state, pod, info); !status.IsSuccess() {
 			d.Rejected[name] = rejectionOf(status)
+		} else if r.samples && len(passed) == result.FeasibleNodes {
+			break
+		} else {
+			passed = append(passed, info)
 		}
 	}
 	d.Tied = []string{result.SuggestedHost}

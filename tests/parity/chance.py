@@ -43,7 +43,7 @@ def decided_by_peer(program: Path, case: Case) -> tuple[list[str], list[Step]]:
     lines += [("pod", pod) for pod in case.pods]
     text = "".join(json.dumps({"role": role, "object": obj}) + "\n" for role, obj in lines)
     done = subprocess.run(
-        [program, "-percentage=100", "-record"],
+        [program, f"-percentage={case.percentage}", "-record"],
         input=text.encode(),
         capture_output=True,
         check=False,
@@ -79,6 +79,10 @@ def compared(case: Case, node_order: list[str], steps: list[Step]) -> list[str]:
         decided = driver.attempt(pod, start_index=step.start_index, explain=True).decision()
         found += _differences(number, step, decided)
         found += audit(driver.cache)
+        following = steps[number + 1 : number + 2]
+        if following and following[0].start_index != driver.next_start_index:
+            then, now = following[0].start_index, driver.next_start_index
+            found.append(f"step {number}: the next walk began at {then}, ours would at {now}")
         follower.apply(step)
     return found
 

@@ -11,6 +11,11 @@ from mooring.objects.decode import encode
 from mooring.testing.random_cluster import random_node, random_pod
 from tests.parity.chance_themes import APPS, KEYS, NAMESPACES, THEMES, Document, Theme
 
+KIND: Document = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+}
+
 
 class Case(NamedTuple):
     """A cluster, and pods to be scheduled one after another; some of them twice."""
@@ -19,6 +24,8 @@ class Case(NamedTuple):
     config: Document | None
     objects: list[Document]
     pods: list[Document]
+    #: percentageOfNodesToScore: 100 = all nodes are looked at, 0 = as many as the default is.
+    percentage: int = 100
 
     def waiting(self) -> list[Document]:
         """The pods to be scheduled, each once: they are there from the start."""
@@ -37,12 +44,15 @@ class _Maker:
         self.rng = rng
         self.themes = themes
         self.room = room
+        self.starts = 12 * 3600
 
     def case(self, name: str) -> Case:
         rng = self.rng
-        nodes = [
-            self.node(f"node-{number:02}") for number in range(rng.choice((1, 2, 5, 9, 16, 30)))
-        ]
+        percentage = rng.choice((0, 5, 40, 90)) if rng.random() < 0.1 else 100
+        size = (
+            rng.choice((1, 2, 5, 9, 16, 30)) if percentage == 100 else rng.choice((101, 160, 300))
+        )
+        nodes = [self.node(f"node-{number:02}") for number in range(size)]
         namespaces = [self.namespace(each) for each in NAMESPACES]
         volumes = self.volumes([node["metadata"]["name"] for node in nodes])
         running = [
@@ -54,7 +64,11 @@ class _Maker:
         again = [pod for pod in pods if rng.random() < 0.4]
         others = [*self.owners(), *self.budgets()]
         objects = [*namespaces, *nodes, *volumes, *others, *running]
-        return Case(name, self.config(), objects, [*pods, *again])
+        config = self.config()
+        if percentage != 100:
+            name = f"{name}, {percentage} %"
+            config = {**(config or KIND), "percentageOfNodesToScore": percentage}
+        return Case(name, config, objects, [*pods, *again], percentage)
 
     def node(self, name: str) -> Document:
         rng = self.rng
@@ -108,8 +122,11 @@ class _Maker:
             if rng.random() < 0.6:
                 theme(rng, pod)
         if node:
-            minute = rng.randrange(60)
-            pod["status"] = {"phase": "Running", "startTime": f"2026-01-01T00:{minute:02}:00Z"}
+            # No two start at once: kube-scheduler sorts those of equal importance in any order.
+            self.starts -= 1 + rng.randrange(60)
+            minute, second = divmod(self.starts, 60)
+            started = f"2026-01-01T{minute // 60:02}:{minute % 60:02}:{second:02}Z"
+            pod["status"] = {"phase": "Running", "startTime": started}
             if rng.random() < 0.08:
                 metadata["deletionTimestamp"] = "2026-01-02T00:00:00Z"
         else:
@@ -226,8 +243,7 @@ class _Maker:
             "plugins": plugins,
             "pluginConfig": [{"name": name, "args": given} for name, given in args],
         }
-        kind = {"apiVersion": "kubescheduler.config.k8s.io/v1"}
-        return {**kind, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+        return {**KIND, "profiles": [profile]}
 
 
 def _keep_ports_apart(running: list[Document]) -> None:
