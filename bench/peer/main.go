@@ -4,7 +4,8 @@
 // It reads lines {"role", "object"} from standard input: "node" and "running" go into the
 // scheduler's cache, "object" to its informers, "pod" is scheduled. Every pod that finds a node is
 // assumed there at once; a preemptor's victims go at once, and it takes their place, unless -found-only
-// says that room is only to be found. PreBind and Bind do nothing. One line of JSON on standard output says what it took.
+// says that room is only to be found. PreBind and Bind do nothing. One line of JSON on standard output says what it took;
+// with -record, a line for every attempt says what was decided (record.go).
 package main
 
 import (

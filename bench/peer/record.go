@@ -224,14 +224,16 @@ func (r *recorder) observe(
 		d.Result = "unschedulable"
 		d.UnschedulablePlugins = sorted(unfit.Diagnosis.UnschedulablePlugins.UnsortedList())
 		d.PendingPlugins = sorted(unfit.Diagnosis.PendingPlugins.UnsortedList())
-		r.refusals(infos, unfit.Diagnosis)
+		r.refusals(ctx, f, pod, infos, unfit.Diagnosis)
 		r.candidates(ctx, f, state, pod, unfit.Diagnosis)
 	default:
 		d.Result = "error"
 	}
 }
 
-func (r *recorder) refusals(infos []fwk.NodeInfo, diagnosis framework.Diagnosis) {
+func (r *recorder) refusals(
+	ctx context.Context, f framework.Framework, pod *v1.Pod, infos []fwk.NodeInfo, diagnosis framework.Diagnosis,
+) {
 	d := &r.step.Decision
 	if diagnosis.PreFilterMsg != "" {
 		found := rejectionOf(diagnosis.NodeToStatus.AbsentNodesStatus())
@@ -241,8 +243,22 @@ func (r *recorder) refusals(infos []fwk.NodeInfo, diagnosis framework.Diagnosis)
 		d.Prefilter = &found
 		return
 	}
+	narrowed, _, _ := f.RunPreFilterPlugins(ctx, framework.NewCycleState(), pod)
+	walked := 0
 	for _, info := range infos {
-		d.Rejected[info.Node().Name] = rejectionOf(diagnosis.NodeToStatus.Get(info.Node().Name))
+		name := info.Node().Name
+		d.Rejected[name] = rejectionOf(diagnosis.NodeToStatus.Get(name))
+		if !narrowed.AllNodes() && narrowed.NodeNames.Has(name) {
+			walked++
+		}
+	}
+	r.noteOrder(narrowed, walked)
+}
+
+// noteOrder says that the nodes which PreFilter left were walked in random order.
+func (r *recorder) noteOrder(narrowed *fwk.PreFilterResult, walked int) {
+	if !narrowed.AllNodes() && walked > 1 {
+		r.step.Decision.Choice = "unordered"
 	}
 }
 
@@ -328,14 +344,12 @@ func (r *recorder) score(
 			passed = append(passed, info)
 		}
 	}
+	r.noteOrder(narrowed, walked)
 	d.Tied = []string{result.SuggestedHost}
 	wasFirst := pod.Status.NominatedNodeName == result.SuggestedHost && result.EvaluatedNodes == 1
 	if wasFirst && walked > 1 {
 		d.Choice, d.Rejected = "nominated", map[string]rejection{}
 	} else if len(passed) > 1 {
-		if !narrowed.AllNodes() {
-			d.Choice = "unordered"
-		}
 		r.scores(ctx, f, state, pod, passed)
 	}
 }

@@ -113,6 +113,22 @@ def containers(rng: Rng, pod: Document) -> None:
         ] = "4Mi"
 
 
+def named(rng: Rng, pod: Document) -> None:
+    """Only some nodes will do, by name: PreFilter leaves out the others."""
+    terms = []
+    for _ in range(rng.choice((1, 1, 2))):
+        operator = rng.choice(("In", "In", "In", "NotIn"))
+        name = f"node-{rng.randrange(12):02}"
+        fields = [{"key": "metadata.name", "operator": operator, "values": [name]}]
+        term: Document = {"matchFields": fields}
+        if rng.random() < 0.3:
+            term["matchExpressions"] = [{"key": "rack", "operator": "Exists"}]
+        terms.append(term)
+    kind = "requiredDuringSchedulingIgnoredDuringExecution"
+    made = pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    made[kind] = {"nodeSelectorTerms": terms}
+
+
 def plain(rng: Rng, pod: Document) -> None:
     """Nothing more than every pod has."""
     del rng, pod
@@ -123,5 +139,6 @@ THEMES: dict[str, Theme] = {
     "spread": spread,
     "volumes": volumes,
     "containers": containers,
+    "named": named,
     "plain": plain,
 }
