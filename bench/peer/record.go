@@ -323,7 +323,7 @@ func (r *recorder) score(
 	if !status.IsSuccess() {
 		panic(status.AsError())
 	}
-	walked := 0
+	walked, leftOut := 0, map[string]rejection{}
 	var passed []fwk.NodeInfo
 	for number := range infos {
 		// A profile that looks at some nodes only ends with the one that would be too many.
@@ -332,7 +332,8 @@ func (r *recorder) score(
 		if !narrowed.AllNodes() && !narrowed.NodeNames.Has(name) {
 			plugins := sorted(by.UnsortedList())
 			text := "node(s) didn't satisfy plugin(s) [" + strings.Join(plugins, " ") + "]"
-			d.Rejected[name] = rejection{strings.Join(plugins, ","), "UnschedulableAndUnresolvable", []string{text}}
+			leftOut[name] = rejection{strings.Join(plugins, ","), "UnschedulableAndUnresolvable", []string{text}}
+			d.Rejected[name] = leftOut[name]
 			continue
 		}
 		walked++
@@ -348,7 +349,7 @@ func (r *recorder) score(
 	d.Tied = []string{result.SuggestedHost}
 	wasFirst := pod.Status.NominatedNodeName == result.SuggestedHost && result.EvaluatedNodes == 1
 	if wasFirst && walked > 1 {
-		d.Choice, d.Rejected = "nominated", map[string]rejection{}
+		d.Choice, d.Rejected = "nominated", leftOut
 	} else if len(passed) > 1 {
 		r.scores(ctx, f, state, pod, passed)
 	}

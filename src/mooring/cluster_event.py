@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 
@@ -100,11 +101,14 @@ class ClusterEvent:
     @property
     def label(self) -> str:
         """kube-scheduler's name for it in metrics and logs: "NodeAdd", "AssignedPodDelete"."""
-        if self.custom_label:
-            return self.custom_label
-        action = ActionType.UPDATE if self.action is ActionType.UPDATE_OTHER else self.action
-        words = (action.name or "").replace("|", "_").split("_")
-        return self.resource.value + "".join(word.capitalize() for word in words)
+        return self.custom_label or _label(self.resource, self.action)
+
+
+@cache
+def _label(resource: EventResource, action: ActionType) -> str:
+    shown = ActionType.UPDATE if action is ActionType.UPDATE_OTHER else action
+    words = (shown.name or "").replace("|", "_").split("_")
+    return resource.value + "".join(word.capitalize() for word in words)
 
 
 #: A pod has waited for too long, and is tried whatever happened or not.

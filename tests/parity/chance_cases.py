@@ -67,7 +67,9 @@ class _Maker:
         config = self.config()
         if percentage != 100:
             name = f"{name}, {percentage} %"
-            config = {**(config or KIND), "percentageOfNodesToScore": percentage}
+            # Of a profile: for the whole file mooring takes 0 as "all".
+            config = config or {**KIND, "profiles": [{"schedulerName": "default-scheduler"}]}
+            config["profiles"][0]["percentageOfNodesToScore"] = percentage
         return Case(name, config, objects, [*pods, *again], percentage)
 
     def node(self, name: str) -> Document:
