@@ -250,14 +250,17 @@ class _Maker:
 
 def _keep_ports_apart(running: list[Document]) -> None:
     """No two pods of a node hold one port: kube-scheduler forgets it when the first one leaves."""
-    held = set()
+    held: set[tuple[str, int, str]] = set()
     for pod in running:
         for container in pod["spec"]["containers"]:
-            for port in container.pop("ports", ()):
-                at = pod["spec"]["nodeName"], port["hostPort"], port["protocol"]
-                if at not in held:
-                    held.add(at)
-                    container.setdefault("ports", []).append(port)
+            ports = {
+                (pod["spec"]["nodeName"], port["hostPort"], port["protocol"]): port
+                for port in container.pop("ports", ())
+            }
+            kept = [port for at, port in ports.items() if at not in held]
+            held |= set(ports)
+            if kept:
+                container["ports"] = kept
 
 
 def _strategy(rng: Rng) -> Document:

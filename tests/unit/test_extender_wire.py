@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from mooring.errors import ExtenderError
 from mooring.extender import wire
-from mooring.framework.extender import Kept, Victims
+from mooring.framework.extender import Kept, Scored, Victims
 from mooring.objects.meta import ObjectMeta
 from mooring.serving import extender_wire as other_side
 
+ASKED = wire.names_of(["a", "b"])
 POD = b'{"metadata":{"name":"web","uid":"u"},"spec":{"containers":[]}}'
 
 
@@ -27,9 +28,10 @@ def body(value: Any) -> bytes:
 
 
 def test_a_question_by_name() -> None:
-    asked = json.loads(wire.names_args(POD, ["a", 'b"']))
+    asked = json.loads(wire.names_args(POD, wire.names_of(["a", 'b"'])))
     assert asked == {"Pod": json.loads(POD), "Nodes": None, "NodeNames": ["a", 'b"']}
-    assert other_side.read_filtering(wire.names_args(POD, ["a", "b"])).names == ("a", "b")
+    told = wire.names_args(POD, wire.names_of(["a", "b"]))
+    assert other_side.read_filtering(told).names == ("a", "b")
 
 
 def test_a_question_with_whole_objects() -> None:
@@ -76,22 +78,26 @@ def test_an_order_to_bind() -> None:
         ({"failedAndUnresolvableNodes": {"b": ""}, "Error": ""}, True, Kept((), {}, {"b": ""})),
         ({"NodeNames": []}, True, Kept([], {}, {})),
         (None, True, Kept((), {}, {})),
+        ({"NodeNames": ["a"], "FailedNodes": {"b": None}}, True, Kept(["a"], {"b": ""}, {})),
+        ({"NodeNames": [], "FailedAndUnresolvableNodes": {"c": None}}, True,
+         Kept([], {}, {"c": ""})),
+        ({"NodeNames": ["a", "b"], "FailedNodes": {}}, True, Kept(["a", "b"], {}, {})),
         ({"Nodes": {"items": None}, "more": {"deep": [{}]}}, False, Kept([], {}, {})),
     ],
 )  # fmt: skip
 def test_answers_to_filter(answer: Any, by_name: bool, expected: Kept) -> None:
-    found = wire.read_filter(body(answer), by_name=by_name)
+    found = wire.read_filter(body(answer), ASKED if by_name else None)
     assert (list(found.names), found.failed, found.hopeless) == (list(expected[0]), *expected[1:])
 
 
 def test_names_win_over_objects_for_those_that_were_asked_by_name() -> None:
     answer = body({"NodeNames": ["a"], "Nodes": {"items": [{"metadata": {"name": "b"}}]}})
-    assert list(wire.read_filter(answer, by_name=True).names) == ["a"]
-    assert list(wire.read_filter(answer, by_name=False).names) == ["b"]
+    assert list(wire.read_filter(answer, ASKED).names) == ["a"]
+    assert list(wire.read_filter(answer, None).names) == ["b"]
 
 
 def test_an_error_is_raised_as_it_was_said() -> None:
-    for read in (wire.read_bind, lambda said: wire.read_filter(said, by_name=True)):
+    for read in (wire.read_bind, lambda said: wire.read_filter(said, ASKED)):
         with pytest.raises(ExtenderError, match=r"^out of order$"):
             read(body({"error": "out of order", "NodeNames": ["a"]}))
     wire.read_bind(b"{}")
@@ -100,13 +106,10 @@ def test_an_error_is_raised_as_it_was_said() -> None:
 
 def test_priorities_are_read_in_order_and_in_any_case() -> None:
     answer = [{"Host": "a", "Score": 3}, {"host": "b", "SCORE": 10}, {"Host": "c"}, {"Host": "a"}]
-    found = [("a", 3), ("b", 10), ("c", 0), ("a", 0)]
-    assert wire.read_priorities(body(answer)) == found
-    assert wire.read_priorities(b"null") == []
-    assert wire.read_priorities(other_side.priorities({"a": 100.0, "b": 45.0})) == [
-        ("a", 10),
-        ("b", 5),
-    ]
+    assert wire.read_priorities(body(answer)) == Scored(["a", "b", "c", "a"], [3, 10, 0, 0])
+    assert wire.read_priorities(b"null") == Scored([], [])
+    said = other_side.priorities({"a": 100.0, "b": 45.0})
+    assert wire.read_priorities(said) == Scored(["a", "b"], [10, 5])
 
 
 @pytest.mark.parametrize(
@@ -144,7 +147,7 @@ DEEP = b'{"Nodes":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 )
 def test_what_cannot_be_read_is_an_error_of_the_extender(answer: bytes) -> None:
     with pytest.raises(ExtenderError, match=r"^its answer cannot be read: "):
-        wire.read_filter(answer, by_name=True)
+        wire.read_filter(answer, ASKED)
 
 
 KEYS = st.sampled_from(
@@ -161,8 +164,8 @@ JSON = st.recursive(
 @given(JSON.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=60))
 def test_no_answer_whatever_does_more_than_raise(answer: bytes) -> None:
     for read in (
-        lambda said: wire.read_filter(said, by_name=True),
-        lambda said: wire.read_filter(said, by_name=False),
+        lambda said: wire.read_filter(said, ASKED),
+        lambda said: wire.read_filter(said, None),
         wire.read_priorities,
         wire.read_preempt,
         wire.read_bind,

@@ -9,7 +9,7 @@ import pytest
 
 from mooring.errors import ExtenderError, InvariantViolation
 from mooring.framework import Attempt, Cycle, Diagnosis, Narrow, Placement, Reject, Verdicts
-from mooring.framework.extender import Extender, Kept, Questions, Victims
+from mooring.framework.extender import Extender, Kept, Questions, Scored, Victims
 from mooring.framework.extending import decide, fits_still
 from mooring.framework.post_filter import asking
 from mooring.framework.verdict import PostFilterResult, Room
@@ -37,7 +37,7 @@ class Says:
     async def filter(self, pod: PodInfo, names: Sequence[str]) -> Kept:
         raise AssertionError("the driver answers")
 
-    async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> Sequence[tuple[str, int]]:
+    async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> Scored:
         raise AssertionError("the driver answers")
 
     async def preempt(self, pod: PodInfo, rooms: Sequence[Room]) -> Mapping[str, Victims]:
@@ -83,6 +83,10 @@ def driven(questions: Questions[Any], *answers: Any) -> tuple[Any, list[list[Any
         return done.value, asked
 
 
+def scored(*pairs: tuple[str, int]) -> Scored:
+    return Scored([name for name, _ in pairs], [score for _, score in pairs])
+
+
 def test_without_nodes_nobody_is_asked() -> None:
     found, asked = driven(decide(*opened([Says("x", "filter")])))
     assert isinstance(found, Diagnosis)
@@ -95,7 +99,7 @@ def test_questions_and_answers_of_a_whole_decision() -> None:
     found, asked = driven(
         decide(framework, cycle, attempt),
         [Kept(["c", "b"], {"a": "no"}, {})],
-        [[("c", 4), ("b", 1)], [("b", 5), ("elsewhere", 10)]],
+        [scored(("c", 4), ("b", 1)), scored(("b", 5), ("elsewhere", 10))],
     )
     assert asked == [[["a", "b", "c"]], [["c", "b"], ["c", "b"]]]
     assert isinstance(found, Placement)
@@ -110,7 +114,7 @@ def test_questions_and_answers_of_a_whole_decision() -> None:
 @pytest.mark.parametrize(("draw", "node"), [(0.0, "a"), (0.4, "b"), (0.99, "c")])
 def test_ties_are_drawn_among_those_that_were_scored(draw: float, node: str) -> None:
     framework, cycle, attempt = opened([Says("x", "prioritize")], *"abcd", draw=draw)
-    scores = [[("a", 0), ("b", 0), ("c", 0)]]  # d has no score of an extender
+    scores = [scored(("a", 0), ("b", 0), ("c", 0))]  # d has no score of an extender
     found, _ = driven(decide(framework, cycle, attempt), scores)
     assert found.node_name == node
 
@@ -131,12 +135,40 @@ def test_one_that_only_filters_makes_ties_a_matter_of_chance() -> None:
 
 def test_weights_go_round_as_64_bits_do() -> None:
     framework, cycle, attempt = opened([Says("x", "prioritize", weight=2**62)], "a", "b")
-    found, _ = driven(decide(framework, cycle, attempt), [[("a", 10), ("b", 1)]])
+    found, _ = driven(decide(framework, cycle, attempt), [scored(("a", 10), ("b", 1))])
     expected = {name: (score * 2**62 * 10 + 2**63) % 2**64 - 2**63 for name, score in
                 (("a", 10), ("b", 1))}  # fmt: skip
     decision = attempt.decision("scheduled", node=found.node_name, diagnosis=None)
     assert decision.total == expected
     assert found.node_name == max(expected, key=lambda name: expected[name])
+
+
+@pytest.mark.parametrize("order", ["abc", "cba", "bac"])
+def test_scores_may_come_in_any_order(order: str) -> None:
+    framework, cycle, attempt = opened([Says("x", "prioritize")], *"abc")
+    said = scored(*((name, {"a": 3, "b": 9, "c": 1}[name]) for name in order))
+    found, _ = driven(decide(framework, cycle, attempt), [said])
+    assert found.node_name == "b"
+    decision = attempt.decision("scheduled", node=found.node_name, diagnosis=None)
+    assert decision.total == {"a": 30, "b": 90, "c": 10}
+    assert attempt.calls["x"].scores == {"a": 3, "b": 9, "c": 1}
+
+
+def test_scores_of_a_node_are_added_up() -> None:
+    framework, cycle, attempt = opened([Says("x", "prioritize")], "a", "b")
+    said = scored(("a", 4), ("b", 7), ("a", 4))
+    found, _ = driven(decide(framework, cycle, attempt), [said])
+    assert found.node_name == "a"
+    assert attempt.calls["x"].scores == {"a": 8, "b": 7}
+
+
+@pytest.mark.parametrize("score", [-1, 11, 2**70, -(2**70)])
+def test_a_score_out_of_range_names_its_node(score: int) -> None:
+    framework, cycle, attempt = opened([Says("http://x", "prioritize")], "a", "b")
+    found, _ = driven(decide(framework, cycle, attempt), [scored(("a", 5), ("b", score))])
+    assert found.node_name == "a"
+    told = f'extender "http://x" gives node "b" the score {score}, '
+    assert attempt.calls["http://x"].error.startswith(told)
 
 
 def test_a_node_may_be_kept_only_once() -> None:
@@ -156,6 +188,22 @@ def test_if_there_is_somebody_to_judge_nodes_all_are_looked_at() -> None:
     assert not framework.compares
     framework, _, _ = opened([Says("x", "filter")], "a")
     assert framework.compares
+
+
+@pytest.mark.parametrize(("percentage", "count"), [(None, 300), (0, 144), (50, 150), (1, 100)])
+def test_an_extender_is_asked_about_the_sample(percentage: int | None, count: int) -> None:
+    names = [f"node-{number}" for number in range(300)]
+    harness = Harness(
+        [make_node(name) for name in names],
+        plugins=[NoScore()],
+        percentage_of_nodes_to_score=percentage,
+    )
+    harness.framework.extend([Says("x", "filter")], lambda: 0.0)
+    cycle = cycle_of(harness, make_pod("web"))
+    questions = decide(harness.framework, cycle, Attempt(cycle.snapshot))
+    asks: Any = next(questions)
+    assert asks[0].args[1] == names[:count]
+    questions.close()
 
 
 def test_those_that_may_be_ignored_come_last_in_their_order() -> None:

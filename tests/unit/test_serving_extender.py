@@ -200,6 +200,14 @@ def test_what_cannot_be_read_is_told(body: bytes, told: str) -> None:
         asyncio.run(extender().answer("prioritize", body))
 
 
+@pytest.mark.parametrize("metadata", [5, "x", [5], True])
+def test_a_victim_without_metadata_is_told(metadata: Any) -> None:
+    victims = {"a": {"Pods": [{"metadata": metadata}]}}
+    body = msgspec.json.encode({"Pod": POD, "NodeNameToVictims": victims})
+    with pytest.raises(ConfigError, match="metadata: must be an object"):
+        asyncio.run(extender().answer("preempt", body))
+
+
 def test_a_plugin_that_fails_is_named() -> None:
     found = ask(extender(Breaks()), "filter", Pod=POD, NodeNames=["a"])
     assert found["Error"] == 'running Filter plugin "Breaks": RuntimeError: oh'

@@ -13,8 +13,13 @@ import click
 from mooring.clock import SystemClock, VirtualClock, seeded_random
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from mooring.client import Client
+    from mooring.clock import Clock, Rng
+    from mooring.framework.interface import Handle
     from mooring.serving.extender_http import ServeOptions
+    from mooring.state import Cache
 
 LEVELS = ("debug", "info", "warning", "error")
 PORT = 8888
@@ -101,38 +106,71 @@ async def _serve(
     from mooring.framework.registry import load_plugin
     from mooring.serving.extender import Extender
     from mooring.serving.extender_http import serve as serving
-    from mooring.serving.following import Following
-    from mooring.sim.offline import OfflineHandle
     from mooring.state import Cache
 
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    clock, rng = SystemClock(), seeded_random(seed)
+    clock, rng, cache = SystemClock(), seeded_random(seed), Cache()
     async with AsyncExitStack() as stack:
         client = await _connected(stack, kubeconfig) if kubeconfig else None
-        handle = OfflineHandle(Cache(), VirtualClock(), rng)
+        handle = _handle(cache, client, clock, rng)
         plugins = [load_plugin(spec, handle) for spec in specs]
-        following = None
-        if client is not None:
-            kinds = [kind for plugin in plugins for kind in getattr(plugin, "needs", ())]
-            following = Following(client, kinds, clock=clock, rng=rng)
-            tasks = await stack.enter_async_context(asyncio.TaskGroup())
-            work = tasks.create_task(following.run())
-            stack.callback(work.cancel)
+        works, is_ready = _beside(plugins, client, cache, clock, rng)
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        for work in works:
+            stack.callback(tasks.create_task(work).cancel)
         extender = Extender(
             plugins,
             clock=clock,
-            cluster=following.cache if following is not None else None,
+            cluster=cache if client is not None else None,
             bind=client.bind if client is not None else None,
         )
-        ready = (lambda: following.has_synced) if following is not None else (lambda: True)
         url = await stack.enter_async_context(
-            serving(extender, options, clock=clock, is_ready=ready)
+            serving(extender, options, clock=clock, is_ready=is_ready)
         )
         names = ", ".join(plugin.name for plugin in plugins)
         click.echo(f"mooring extender: {names} on {url}", err=True)
         await stopped.wait()
+
+
+def _beside(
+    plugins: list[Any], client: Client | None, cache: Cache, clock: Clock, rng: Rng
+) -> tuple[list[Coroutine[Any, Any, None]], Callable[[], bool]]:
+    """What goes on beside the answers, and whether enough is known to answer."""
+    from mooring.live.background import run_background
+    from mooring.serving.following import Following
+
+    works = [
+        run_background(plugin, asyncio.sleep) for plugin in plugins if hasattr(plugin, "background")
+    ]
+    if client is None:
+        return works, lambda: True
+    kinds = [kind for plugin in plugins for kind in getattr(plugin, "needs", ())]
+    following = Following(client, kinds, clock=clock, rng=rng, cache=cache)
+    return [following.run(), *works], lambda: following.has_synced
+
+
+def _handle(cache: Cache, client: Client | None, clock: Clock, rng: Rng) -> Handle:
+    """What plugins get of the world: that of a scheduler, or no cluster but the time as it is."""
+    from mooring.live.handle import LiveHandle
+    from mooring.sim.offline import OfflineHandle
+
+    if client is not None:
+        return LiveHandle(cache, client, clock=clock, rng=rng)
+    return OfflineHandle(cache, _RealTime(), rng)
+
+
+class _RealTime(VirtualClock):
+    """The time as it is, for whoever wants a clock that can be set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._real = SystemClock()
+
+    def monotonic_s(self) -> float:
+        """Seconds, as the system counts them."""
+        return self._real.monotonic_s()
 
 
 async def _connected(stack: AsyncExitStack, kubeconfig: str) -> Client:

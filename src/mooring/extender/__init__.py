@@ -12,11 +12,12 @@ from mooring.client import Client, Informer
 from mooring.clock import Clock, Rng
 from mooring.config.types import Extender
 from mooring.extender.asked import AskedExtender
+from mooring.extender.metrics import ExtenderMetrics
 from mooring.extender.post import HttpPost, Post
-from mooring.extender.trust import tls_context
+from mooring.extender.trust import client_pair, tls_context
 from mooring.extender.whole import WholeObjects
 
-__all__ = ["AskedExtender", "Extenders", "HttpPost", "Post", "WholeObjects"]
+__all__ = ["AskedExtender", "ExtenderMetrics", "Extenders", "HttpPost", "Post", "WholeObjects"]
 
 
 class Extenders:
@@ -59,8 +60,11 @@ class Extenders:
         whole = WholeObjects(client, clock=clock, rng=rng, sleep=sleep, with_nodes=wants_nodes)
         #: To be run as long as anybody asks; none without extenders.
         self.informers: list[Informer] = whole.informers if configs else []
+        #: How the calls fare.
+        self.metrics = ExtenderMetrics()
+        more: Any = {"client": client, "clock": clock, "sleep": sleep, "metrics": self.metrics}
         self.asked = [
-            AskedExtender(config, post, whole, client=client, clock=clock, sleep=sleep)
+            AskedExtender(config, post, whole, **more)
             for config, post in zip(configs, self._posts, strict=True)
         ]
 
@@ -72,9 +76,11 @@ class Extenders:
 
 def _post(config: Extender, number: int) -> HttpPost:
     tls = config.tls_config
+    context = tls_context(config, f"extenders[{number}]")
     return HttpPost(
         config.url_prefix,
         timeout_s=config.http_timeout_s,
-        tls=tls_context(config, f"extenders[{number}]"),
+        tls=context,
         server_name=tls.server_name if tls is not None else "",
+        pair=client_pair(config, context),
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
 from mooring.client import Client
@@ -11,10 +13,11 @@ from mooring.clock import Clock
 from mooring.config.types import Extender
 from mooring.errors import ExtenderError, NotFound, SchedulerError
 from mooring.extender import wire
+from mooring.extender.metrics import ExtenderMetrics
 from mooring.extender.post import TIMEOUT_S, NoAnswer, Post
 from mooring.extender.trust import without_password
 from mooring.extender.whole import WholeObjects
-from mooring.framework.extender import Kept, Victims
+from mooring.framework.extender import Kept, Scored, Victims
 from mooring.framework.verdict import Room
 from mooring.state import PodInfo
 
@@ -38,6 +41,7 @@ class AskedExtender:
         client: Asked what became of a binding; its fence lets bindings pass.
         clock: Monotonic seconds.
         sleep: Waits.
+        metrics: Count its calls; nobody sees them by default.
     """
 
     def __init__(
@@ -49,8 +53,11 @@ class AskedExtender:
         client: Client,
         clock: Clock,
         sleep: Sleep = asyncio.sleep,
+        metrics: ExtenderMetrics | None = None,
     ) -> None:
         self._config = config
+        #: Its URL prefix, as written, but for a password.
+        self.name = without_password(config.url_prefix)
         self._post = post
         self._whole = whole
         self._client = client
@@ -58,12 +65,18 @@ class AskedExtender:
         self._sleep = sleep
         self._managed = frozenset(resource.name for resource in config.managed_resources)
         self._is_capable = config.node_cache_capable
+        self._timeout_s = config.http_timeout_s if config.http_timeout_s > 0 else TIMEOUT_S
+        self._metrics = metrics or ExtenderMetrics()
+        for verb, has in (
+            ("filter", self.has_filter),
+            ("prioritize", self.has_prioritize),
+            ("preempt", self.has_preempt),
+            ("bind", self.has_bind),
+        ):
+            if has:
+                self._metrics.watch(self.name, verb)
+        self._names = wire.names_of(())
         self._bytes_max = NAMES_BYTES_MAX if self._is_capable else OBJECTS_BYTES_MAX
-
-    @property
-    def name(self) -> str:
-        """Its URL prefix, as written, but for a password."""
-        return without_password(self._config.url_prefix)
 
     @property
     def is_ignorable(self) -> bool:
@@ -109,14 +122,16 @@ class AskedExtender:
     async def filter(self, pod: PodInfo, names: Sequence[str]) -> Kept:
         """Which of these nodes can take the pod."""
         body = await self._nodes_args(pod, names)
-        answer = await self._asked(self._config.filter_verb, body, self._bytes_max)
-        return wire.read_filter(answer, by_name=self._is_capable)
+        with self._calls("filter"):
+            answer = await self._asked(self._config.filter_verb, body, self._bytes_max)
+            return wire.read_filter(answer, self._named(names) if self._is_capable else None)
 
-    async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> Sequence[tuple[str, int]]:
+    async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> Scored:
         """Nodes and their scores."""
         body = await self._nodes_args(pod, names)
-        answer = await self._asked(self._config.prioritize_verb, body, NAMES_BYTES_MAX)
-        return wire.read_priorities(answer)
+        with self._calls("prioritize"):
+            answer = await self._asked(self._config.prioritize_verb, body, NAMES_BYTES_MAX)
+            return wire.read_priorities(answer)
 
     async def preempt(self, pod: PodInfo, rooms: Sequence[Room]) -> Mapping[str, Victims]:
         """Node -> who has to leave it."""
@@ -137,8 +152,9 @@ class AskedExtender:
                 for room in rooms
             }
             body = wire.victims_args(itself, objects)
-        answer = await self._asked(self._config.preempt_verb, body, NAMES_BYTES_MAX)
-        return wire.read_preempt(answer)
+        with self._calls("preempt"):
+            answer = await self._asked(self._config.preempt_verb, body, NAMES_BYTES_MAX)
+            return wire.read_preempt(answer)
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
         """Have it bind the pod; if it is not clear whether it did, the API server says so.
@@ -147,16 +163,31 @@ class AskedExtender:
             ExtenderError: it did not, as far as anybody knows.
             LeaseLost: nothing may be written any more.
         """
-        self._client.pass_fence()
+        # Like every write it must not outlive the lease under which it was begun.
+        limit_s = min(self._client.pass_fence(), self._timeout_s)
         body = wire.binding_args(pod.metadata, node_name)
+        with self._calls("bind"):
+            try:
+                wire.read_bind(await self._post_within(limit_s, self._config.bind_verb, body))
+            except NoAnswer as error:
+                if not error.is_sent or not await self._is_bound_soon(pod, node_name, limit_s):
+                    raise
+            except ExtenderError:
+                if not await self._is_bound(pod, node_name):
+                    raise
+
+    async def _post_within(self, limit_s: float, verb: str, body: bytes) -> bytes:
+        # The way there keeps the usual limit, and knows better whether anything was sent.
         try:
-            wire.read_bind(await self._post(self._config.bind_verb, body, NAMES_BYTES_MAX))
-        except NoAnswer as error:
-            if not error.is_sent or not await self._is_bound_soon(pod, node_name):
-                raise
-        except ExtenderError:
-            if not await self._is_bound(pod, node_name):
-                raise
+            async with asyncio.timeout(limit_s if limit_s < self._timeout_s else None):
+                return await self._post(verb, body, NAMES_BYTES_MAX)
+        except TimeoutError as error:
+            told = f"extender {json.dumps(self.name)}: no answer to {verb} in {limit_s:g} s"
+            raise NoAnswer(told) from error
+
+    def _calls(self, verb: str) -> AbstractContextManager[None]:
+        """Counts what the block does as one call."""
+        return self._metrics.call(self.name, verb, self._clock)
 
     async def _asked(self, verb: str, body: bytes, bytes_max: int) -> bytes:
         """The answer to a question that changes nothing: it may be asked again.
@@ -170,10 +201,9 @@ class AskedExtender:
                 raise
         return await self._post(verb, body, bytes_max)
 
-    async def _is_bound_soon(self, pod: PodInfo, node_name: str) -> bool:
+    async def _is_bound_soon(self, pod: PodInfo, node_name: str, limit_s: float) -> bool:
         """Whether the pod is on the node, if it gets there in the time that a request has."""
-        timeout_s = self._config.http_timeout_s
-        ends_s = self._clock.monotonic_s() + (timeout_s if timeout_s > 0 else TIMEOUT_S)
+        ends_s = self._clock.monotonic_s() + limit_s
         while not await self._is_bound(pod, node_name):
             if self._clock.monotonic_s() >= ends_s:
                 return False
@@ -198,6 +228,12 @@ class AskedExtender:
     async def _nodes_args(self, pod: PodInfo, names: Sequence[str]) -> bytes:
         itself = await self._whole.pod(pod)
         if self._is_capable:
-            return wire.names_args(itself, names)
+            return wire.names_args(itself, self._named(names))
         nodes = await self._whole.nodes(names)
         return wire.objects_args(itself, nodes.values())
+
+    def _named(self, names: Sequence[str]) -> wire.Names:
+        """Ready to be sent; within an attempt the same list is, again and again."""
+        if self._names.names is not names:
+            self._names = wire.names_of(names)
+        return self._names

@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from mooring.client.transport import AnswerTooLong, Request, Response
+from mooring.client.transport import AnswerTooLong, Request
 from mooring.client.wire import WIRE_FAILURES, Wire
 from mooring.errors import ExtenderError
-from mooring.extender.trust import is_forbidden, without_password
+from mooring.extender.trust import ClientPair, is_forbidden, without_password
 
 #: kube-scheduler's timeout, if the configuration gives none.
 TIMEOUT_S: Final = 5.0
@@ -54,15 +54,24 @@ class HttpPost:
         timeout_s: For a whole question.
         tls: For https.
         server_name: The name in its certificate, if it is not that of the URL.
+        pair: Our certificate, if its files are to be read anew for every connection.
     """
 
     def __init__(
-        self, url: str, *, timeout_s: float, tls: ssl.SSLContext, server_name: str = ""
+        self,
+        url: str,
+        *,
+        timeout_s: float,
+        tls: ssl.SSLContext,
+        server_name: str = "",
+        pair: ClientPair | None = None,
     ) -> None:
         self._prefix = url.rstrip("/")
+        self._shown = without_password(self._prefix)
         self._timeout_s = timeout_s if timeout_s > 0 else TIMEOUT_S
         self._tls = tls
         self._server_name = server_name
+        self._pair = pair
         self._wire: Wire | None = None
         self._headers = {"content-type": "application/json"}
 
@@ -72,7 +81,6 @@ class HttpPost:
         Raises:
             NoAnswer: there is none that says something.
         """
-        url = without_password(f"{self._prefix}/{verb}")
         is_sent = False
 
         def note() -> None:
@@ -80,20 +88,32 @@ class HttpPost:
             is_sent = True
 
         request = Request("POST", f"/{verb}", self._timeout_s, body=body, bytes_max=bytes_max)
-        what = f"Post {json.dumps(url)}"
         try:
             async with asyncio.timeout(self._timeout_s):
                 answer = await self._open().ask(request, self._headers, note)
         except TimeoutError as error:
-            told = f"{what}: no answer in {self._timeout_s:g} s"
+            told = f"{self._what(verb)}: no answer in {self._timeout_s:g} s"
             raise NoAnswer(told, is_sent=is_sent) from error
         except AnswerTooLong as error:
-            raise NoAnswer(f"{what}: its answer is longer than {bytes_max} bytes") from error
+            told = f"{self._what(verb)}: its answer is longer than {bytes_max} bytes"
+            raise NoAnswer(told) from error
         except (*WIRE_FAILURES, ValueError) as error:
-            told = f"{what}: {str(error) or type(error).__name__}"
+            told = f"{self._what(verb)}: {str(error) or type(error).__name__}"
             is_cut_off = is_sent and isinstance(error, ConnectionError)
             raise NoAnswer(told, is_sent=is_sent, is_cut_off=is_cut_off) from error
-        return _checked(answer, verb, url)
+        if answer.status != _OK:
+            url = f"{self._shown}/{verb}"
+            told = f"failed {verb} with extender at URL {url}, code {answer.status}"
+            raise NoAnswer(told)
+        coding = answer.headers.get("content-encoding", "identity")
+        if coding != "identity":
+            told = f"{self._what(verb)}: its answer is encoded as {json.dumps(coding)}"
+            raise NoAnswer(told)
+        return answer.body
+
+    def _what(self, verb: str) -> str:
+        """What was tried, in the words of Go's HTTP client."""
+        return f"Post {json.dumps(f'{self._shown}/{verb}')}"
 
     async def close(self) -> None:
         """Give back the connections."""
@@ -122,21 +142,18 @@ class HttpPost:
                 server_name=self._server_name or None,
                 limit=CONNECTIONS_MAX,
                 user_agent="mooring",
-                look_up=_look_up,
+                look_up=self._look_up,
             )
         return self._wire
 
-
-def _checked(answer: Response, verb: str, url: str) -> bytes:
-    if answer.status != _OK:
-        raise NoAnswer(f"failed {verb} with extender at URL {url}, code {answer.status}")
-    coding = answer.headers.get("content-encoding", "identity")
-    if coding != "identity":
-        raise NoAnswer(f"Post {json.dumps(url)}: its answer is encoded as {json.dumps(coding)}")
-    return answer.body
+    async def _look_up(self, host: str, port: int) -> Sequence[str]:
+        """What is done before a connection is opened."""
+        if self._pair is not None:
+            self._pair.refresh()
+        return await _addresses(host, port)
 
 
-async def _look_up(host: str, port: int) -> Sequence[str]:
+async def _addresses(host: str, port: int) -> Sequence[str]:
     """The addresses of a name, if no extender is where it must not be."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)

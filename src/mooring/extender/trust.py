@@ -96,6 +96,51 @@ def tls_context(extender: Extender, path: str) -> ssl.SSLContext:
     return context
 
 
+class ClientPair:
+    """Our certificate and key, read from their files anew for every connection that is opened.
+
+    So they may be replaced while we run, as those who issue them for a few hours do. Connections
+    that are open stay as they are. The extender's CA is read once, as kube-scheduler does.
+
+    Args:
+        context: Shows them.
+        certificate: Its file.
+        key: Its file.
+
+    Source: client-go transport/transport.go (cachingCertificateLoader). *Differs:* upstream looks
+    once a second at most.
+    """
+
+    def __init__(self, context: ssl.SSLContext, certificate: str, key: str) -> None:
+        self._context = context
+        self._files = Path(certificate), Path(key)
+        self._loaded: tuple[bytes, bytes] | None = None
+
+    def refresh(self) -> None:
+        """Show what stands in the files now.
+
+        Raises:
+            OSError: they cannot be read, or used; perhaps one is new and the other one not yet.
+        """
+        certificate, key = (file.read_bytes() for file in self._files)
+        if (certificate, key) == self._loaded:
+            return
+        self._loaded = None
+        try:
+            load_pair(self._context, certificate, key)
+        except ConfigError as error:
+            raise OSError(f"client certificate {self._files[0]}: {error.problem}") from error
+        self._loaded = certificate, key
+
+
+def client_pair(extender: Extender, context: ssl.SSLContext) -> ClientPair | None:
+    """What has to be read anew: a certificate and a key that are both files."""
+    tls = extender.tls_config
+    if tls is None or tls.cert_data or tls.key_data or not (tls.cert_file and tls.key_file):
+        return None
+    return ClientPair(context, tls.cert_file, tls.key_file)
+
+
 def _trust(context: ssl.SSLContext, authority: bytes, where: str, name: str) -> None:
     try:
         context.load_verify_locations(cadata=authority.decode("ascii"))

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.client import Client, Informer
+from mooring.client import Change, Client, Informer
 from mooring.client.paths import path_of
+from mooring.client.replica import number_of
 from mooring.client.transport import Request
 from mooring.clock import Clock, Rng
 from mooring.errors import ExtenderError, NotFound, SchedulerError
@@ -28,6 +29,8 @@ from mooring.state import PodInfo
 
 #: An object that has to be fetched must come so soon.
 FETCH_S: Final = 5.0
+#: One watch may be so much later than another; then a pod is fetched.
+LAG_S: Final = 0.1
 #: Victims are fetched so many at a time.
 FETCHES_MAX: Final = 16
 
@@ -43,10 +46,18 @@ class Whole(msgspec.Struct, rename="camel", dict=True):
     spec: msgspec.Raw = _EMPTY
     status: msgspec.Raw = _EMPTY
 
+    def __post_init__(self) -> None:
+        """Look at the name now: whoever decodes it counts it as malformed then, and goes on."""
+        if not self.metadata.name:
+            raise ValueError("metadata.name: must not be empty")
+
     @cached_property
     def metadata(self) -> ObjectMeta:
         """Who it is."""
-        return msgspec.json.decode(self.metadata_json, type=ObjectMeta)
+        try:
+            return msgspec.json.decode(self.metadata_json, type=ObjectMeta)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"metadata: {error}") from error
 
     @cached_property
     def json(self) -> bytes:
@@ -63,7 +74,6 @@ class Whole(msgspec.Struct, rename="camel", dict=True):
             }
         )
         # From now on only this is needed: the parts would be there twice, and hold a whole list.
-        assert self.metadata.name
         self.metadata_json = self.spec = self.status = _EMPTY
         return whole
 
@@ -108,7 +118,8 @@ class WholeObjects:
     ) -> None:
         self._client = client
         more = {"clock": clock, "rng": rng, "sleep": sleep}
-        self._pods = Informer(client, PODS, _ignore, field_selector=PENDING, **more)
+        self._pods = Informer(client, PODS, self._wake, field_selector=PENDING, **more)
+        self._news = asyncio.Event()
         self._nodes = Informer(client, NODES, _ignore, **more) if with_nodes else None
 
     @property
@@ -117,15 +128,38 @@ class WholeObjects:
         return [self._pods] if self._nodes is None else [self._nodes, self._pods]
 
     async def pod(self, pod: PodInfo) -> bytes:
-        """A pod in its newest version.
+        """A pod in its newest version, which is none before the given one.
 
         Raises:
             ExtenderError: it is gone, or the API server does not answer.
         """
-        known = self._pods.objects.get(pod.key)
-        if known is not None and known.metadata.uid == pod.uid:
-            return known.json  # type: ignore[no-any-return]
-        return await self._fetched_pod(pod)
+        known = self._known(pod)
+        if known is None and self._pods.has_synced:
+            known = await self._soon_known(pod)
+        return known.json if known is not None else await self._fetched_pod(pod)
+
+    def _known(self, pod: PodInfo) -> Whole | None:
+        found: Whole | None = self._pods.objects.get(pod.key)
+        if found is None or found.metadata.uid != pod.uid:
+            return None
+        ours = number_of(found.metadata.resource_version)
+        wanted = number_of(pod.metadata.resource_version)
+        is_older = ours is not None and wanted is not None and ours < wanted
+        return None if is_older else found
+
+    async def _soon_known(self, pod: PodInfo) -> Whole | None:
+        """Wait for news that are under way: whoever asks had them from a watch of its own."""
+        try:
+            async with asyncio.timeout(LAG_S):
+                while (found := self._known(pod)) is None:
+                    await self._news.wait()
+        except TimeoutError:
+            return None
+        return found
+
+    def _wake(self, _: Change) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
 
     async def pods(self, pods: Sequence[PodInfo]) -> dict[str, bytes]:
         """Pods on nodes, by UID; those that are gone are left out.

@@ -9,12 +9,12 @@ Source: k8s.io/kube-scheduler extender/v1/types.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from mooring.errors import ExtenderError
-from mooring.framework.extender import Kept, Victims
+from mooring.framework.extender import Kept, Scored, Victims
 from mooring.objects.meta import ObjectMeta
 
 T = TypeVar("T")
@@ -25,9 +25,21 @@ _NULL: Final = b"null"
 # ---------------------------------------------------------------- requests
 
 
-def names_args(pod: bytes, names: Sequence[str]) -> bytes:
+class Names(NamedTuple):
+    """Nodes by name, and as they are sent."""
+
+    names: Sequence[str]
+    json: bytes
+
+
+def names_of(names: Sequence[str]) -> Names:
+    """Names, made ready to be sent."""
+    return Names(names, msgspec.json.encode(names))
+
+
+def names_args(pod: bytes, names: Names) -> bytes:
     """The question about nodes by name."""
-    return b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, msgspec.json.encode(list(names)))
+    return b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, names.json)
 
 
 def objects_args(pod: bytes, nodes: Iterable[bytes]) -> bytes:
@@ -75,7 +87,7 @@ def _text(value: str) -> bytes:
 # ---------------------------------------------------------------- answers
 
 
-class _Priority(msgspec.Struct, forbid_unknown_fields=True):
+class _Priority(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     Host: str
     Score: int
 
@@ -91,38 +103,49 @@ class _Node(msgspec.Struct, frozen=True):
 _PRIORITIES: Final = msgspec.json.Decoder(list[_Priority])
 
 
-def read_filter(body: bytes, *, by_name: bool) -> Kept:
-    """Which nodes are left; names count only if the question was about names (``by_name``).
+def read_filter(body: bytes, asked: Names | None) -> Kept:
+    """Which nodes are left.
+
+    Args:
+        body: The answer.
+        asked: The names that the question was about; None = whole objects. Only in the first case
+            names count.
 
     Raises:
         ExtenderError: the answer cannot be read, or is an error.
     """
     fields = _fields(body)
     _raise_error(fields)
-    names: Sequence[str] = ()
-    found = _part(fields, "nodenames", list[str]) if by_name else None
-    if found is None:
-        listed = _fields(fields["nodes"]) if "nodes" in fields else {}
-        nodes = _part(listed, "items", list[_Node]) or ()
-        names = [node.metadata.name for node in nodes]
-    else:
-        names = found
-    failed = _part(fields, "failednodes", dict[str, str]) or {}
-    hopeless = _part(fields, "failedandunresolvablenodes", dict[str, str]) or {}
-    return Kept(names, failed, hopeless)
+    failed = _messages(fields, "failednodes")
+    hopeless = _messages(fields, "failedandunresolvablenodes")
+    if asked is not None and "nodenames" in fields:
+        told = fields["nodenames"]
+        if memoryview(told) == asked.json:  # all of them, as they were sent: nothing to decode
+            return Kept(asked.names, failed, hopeless)
+        return Kept(_decode(told, list[str]), failed, hopeless)
+    listed = _fields(fields["nodes"]) if "nodes" in fields else {}
+    nodes = _part(listed, "items", list[_Node]) or ()
+    return Kept([node.metadata.name for node in nodes], failed, hopeless)
 
 
-def read_priorities(body: bytes) -> list[tuple[str, int]]:
+def _messages(fields: Mapping[str, msgspec.Raw], name: str) -> dict[str, str]:
+    found = _part(fields, name, dict[str, str | None]) or {}
+    return {node: message or "" for node, message in found.items()}
+
+
+def read_priorities(body: bytes) -> Scored:
     """Nodes and their scores, in the order of the answer.
 
     Raises:
         ExtenderError: the answer cannot be read, or a score is no whole number.
     """
     try:  # as almost all write it
-        return [(each.Host, each.Score) for each in _PRIORITIES.decode(body)]
+        listed = _PRIORITIES.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         entries = _decode(body, list[dict[str, Any]] | None) or []
-    found = []
+    else:
+        return Scored([each.Host for each in listed], [each.Score for each in listed])
+    hosts, scores = [], []
     for number, entry in enumerate(entries):
         fields = {name.lower(): value for name, value in entry.items()}
         host, score = fields.get("host") or "", fields.get("score") or 0
@@ -130,8 +153,9 @@ def read_priorities(body: bytes) -> list[tuple[str, int]]:
             raise ExtenderError(f"[{number}].Host: must be text")
         if isinstance(score, bool) or not isinstance(score, int):
             raise ExtenderError(f"[{number}].Score: must be a whole number")
-        found.append((host, score))
-    return found
+        hosts.append(host)
+        scores.append(score)
+    return Scored(hosts, scores)
 
 
 def read_preempt(body: bytes) -> dict[str, Victims]:

@@ -160,8 +160,7 @@ class Answers:
             elif reader.has_one_node_form and few is not None:
                 for row, score in zip(rows.tolist(), ask.each(number, few), strict=True):
                     raw[row] = score
-                    if not MIN_SCORE <= score <= MAX_SCORE:
-                        self.in_range[number] = False
+                    self.in_range[number] &= MIN_SCORE <= score <= MAX_SCORE
             else:
                 raw[rows] = scores = ask.many(number, NodeView(snapshot, rows))
                 self.in_range[number] &= _are_scores(scores)

@@ -42,6 +42,16 @@ class Kept(NamedTuple):
     hopeless: Mapping[str, str]
 
 
+class Scored(NamedTuple):
+    """The answer to ``prioritize``: a score, 0 to 10, for the name at the same place.
+
+    Of any nodes, some perhaps several times, and not of all that were asked about.
+    """
+
+    names: Sequence[str]
+    scores: Sequence[int]
+
+
 class Extender(Protocol):
     """Asked besides the plugins. All methods that wait raise ExtenderError for any failure."""
 
@@ -88,8 +98,8 @@ class Extender(Protocol):
         """Which of these nodes can take the pod."""
         ...
 
-    async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> Sequence[tuple[str, int]]:
-        """Nodes and their scores, 0 to 10; of any nodes, and not of all that were asked about."""
+    async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> Scored:
+        """How good these nodes are."""
         ...
 
     async def preempt(self, pod: PodInfo, rooms: Sequence[Room]) -> Mapping[str, Victims]:

@@ -34,7 +34,15 @@ from mooring.framework import filtering
 from mooring.framework.attempt import Attempt
 from mooring.framework.cycle import Cycle
 from mooring.framework.diagnosis import Diagnosis
-from mooring.framework.extender import EXTENDER, SCALE, SCORE_MAX, Extender, Kept, Questions
+from mooring.framework.extender import (
+    EXTENDER,
+    SCALE,
+    SCORE_MAX,
+    Extender,
+    Kept,
+    Questions,
+    Scored,
+)
 from mooring.framework.filtering import Feasible, Rows
 from mooring.framework.runner import Framework, Placement
 from mooring.framework.scoring import total_scores
@@ -184,7 +192,7 @@ def _checked(extender: Extender, answer: Any, names: Sequence[str]) -> Kept:
     if isinstance(answer, ExtenderError):
         raise answer
     kept: Kept = answer
-    if kept.names == names:
+    if kept.names is names or kept.names == names:
         return kept
     sent = set(names)
     for name in kept.names:
@@ -247,40 +255,58 @@ def _ask_scores(
     answers = yield [partial(extender.prioritize, cycle.pod, names) for extender in asked]
     for extender, answer in zip(asked, answers, strict=True):
         try:
-            scores = _scores(extender, answer)
+            said = _rated(extender, answer)
         except ExtenderError as error:
             _note(attempt, extender, error=str(error))
             _ignored(extender, error)
             continue
-        found = list(map(scores.get, names))
-        is_drawn |= np.array([score is not None for score in found])
-        values = np.array([score or 0 for score in found], dtype=np.int64)
+        values, is_rated = _by_place(said, names)
+        is_drawn |= is_rated
         extra += values * np.int64(SCALE) * np.int64(extender.weight)
-        _note(attempt, extender, scores=scores)
+        _note(attempt, extender, scores=_sums(said))
     return extra, is_drawn
 
 
-def _scores(extender: Extender, answer: Any) -> dict[str, int]:
-    """Node -> score; those of a node that is there several times are added up, as upstream does.
+def _rated(extender: Extender, answer: Any) -> Scored:
+    """The answer, if all its scores are good.
 
     Raises:
         ExtenderError: there is no answer, or a score is out of range.
     """
     if isinstance(answer, ExtenderError):
         raise answer
-    found = dict(answer)
-    values = found.values()
-    if len(found) == len(answer) and (not found or (min(values) >= 0 and max(values) <= SCORE_MAX)):
-        return found
-    found = {}
-    for name, score in answer:
-        if not 0 <= score <= SCORE_MAX:
-            raise ExtenderError(
-                f"extender {json.dumps(extender.name)} gives node {json.dumps(name)} the score"
-                f" {score}, it should be in the range of [0, {SCORE_MAX}]"
-            )
-        found[name] = found.get(name, 0) + score
-    return found
+    said: Scored = answer
+    if not said.scores or (min(said.scores) >= 0 and max(said.scores) <= SCORE_MAX):
+        return said
+    name, score = next(
+        (name, score)
+        for name, score in zip(said.names, said.scores, strict=True)
+        if not 0 <= score <= SCORE_MAX
+    )
+    raise ExtenderError(
+        f"extender {json.dumps(extender.name)} gives node {json.dumps(name)} the score"
+        f" {score}, it should be in the range of [0, {SCORE_MAX}]"
+    )
+
+
+def _by_place(said: Scored, names: Sequence[str]) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """The scores in the order of ``names``, 0 where there is none, and where there is one."""
+    if said.names == names:
+        return np.array(said.scores, dtype=np.int64), np.ones(len(names), dtype=np.bool_)
+    found = list(map(_sums(said).get, names))
+    is_rated = np.array([score is not None for score in found])
+    return np.array([score or 0 for score in found], dtype=np.int64), is_rated
+
+
+def _sums(said: Scored) -> dict[str, int]:
+    """Node -> score; those of a node that is there several times are added up, as upstream does."""
+    sums = dict(zip(said.names, said.scores, strict=True))
+    if len(sums) == len(said.names):
+        return sums
+    sums = dict.fromkeys(sums, 0)
+    for name, score in zip(said.names, said.scores, strict=True):
+        sums[name] += score
+    return sums
 
 
 # ---------------------------------------------------------------- telling

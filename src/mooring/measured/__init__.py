@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from mooring.measured.arguments import measured_load
 from mooring.measured.keeper import Keeper, Source
+from mooring.measured.metrics import MeasurementMetrics, keepers_of
 from mooring.measured.sources import MetricFile, MetricsApi, Prometheus
 from mooring.plugins.node_ready import NodeReady
 
 __all__ = [
     "Keeper",
+    "MeasurementMetrics",
     "MetricFile",
     "MetricsApi",
     "NodeReady",
     "Prometheus",
     "Source",
+    "keepers_of",
     "measured_load",
 ]

@@ -17,10 +17,12 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from mooring.errors import ConfigError
+from mooring.extender.trust import without_password
 from mooring.framework.interface import Handle
 from mooring.measured.keeper import REFRESH_S, STALE_S, TIMEOUT_S, Keeper, Source
 from mooring.measured.sources import MetricFile, MetricsApi, Prometheus
@@ -101,12 +103,23 @@ def _checked(args: Any) -> Arguments:
     return read
 
 
+def _check_url(url: str) -> None:
+    at = f"{_PATH}.prometheus.url"
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError("must begin with http:// or https://", path=at, value=url)
+    try:
+        parts = urlsplit(url)
+        is_good = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # not shown: nobody knows where in it a password is
+        raise ConfigError("is no URL", path=at) from None
+    if not is_good:
+        raise ConfigError("names no host", path=at, value=without_password(url))
+
+
 def _source(read: Arguments, handle: Handle) -> Source:
     if read.prometheus is not None:
         asked = read.prometheus
-        if not asked.url.startswith(("http://", "https://")):
-            at = f"{_PATH}.prometheus.url"
-            raise ConfigError("must begin with http:// or https://", path=at, value=asked.url)
+        _check_url(asked.url)
         return Prometheus(
             asked.url, asked.query, node_label=asked.node_label, timeout_s=read.timeout_seconds
         )

@@ -78,9 +78,18 @@ class Keeper:
         self._taken_s = -math.inf
         self._is_failing = False
 
+    @property
+    def source_name(self) -> str:
+        """Where the numbers come from, as it may be shown to anybody."""
+        return self._source.name
+
+    def age_s(self, now_s: float) -> float:
+        """How long ago they were fetched; infinite before the first time."""
+        return now_s - self._taken_s
+
     def current(self, now_s: float) -> Mapping[str, float]:
         """Node -> number; empty if there are none that can be believed."""
-        return self._numbers if now_s - self._taken_s <= self._stale_s else {}
+        return self._numbers if self.age_s(now_s) <= self._stale_s else {}
 
     async def follow(self, handle: Handle) -> None:
         """Fetch, wait, and again, until cancelled. What fails is logged, and tried again."""

@@ -8,19 +8,55 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import aiohttp
 import msgspec
 
 from mooring.errors import SchedulerError
+from mooring.extender.trust import without_password
 from mooring.framework.interface import Handle
-from mooring.objects.quantity import Quantity
+from mooring.objects.quantity import Quantity, QuantityError
 
 #: An answer with a number for each of 15 000 nodes takes 3 MB.
 ANSWER_BYTES_MAX: Final = 16 << 20
 
 NODE_METRICS_PATH: Final = "/apis/metrics.k8s.io/v1beta1/nodes"
+
+T = TypeVar("T")
+
+
+class _Sample(msgspec.Struct):
+    """One element of a vector; its value is [time, text] unless something is wrong with it."""
+
+    metric: dict[str, str] | None = None
+    value: Any = None
+
+
+class _Data(msgspec.Struct, rename="camel"):
+    result_type: str = ""
+    result: msgspec.Raw = msgspec.Raw(b"null")  # only a vector is a list of samples
+
+
+class _Answer(msgspec.Struct):
+    """What Prometheus says to a query."""
+
+    status: str = ""
+    error: str = "no reason given"
+    data: _Data | None = None
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+
+
+class _NodeMetrics(msgspec.Struct):
+    metadata: _Meta | None = None
+    usage: dict[str, Any] | None = None
+
+
+class _NodeMetricsList(msgspec.Struct):
+    items: list[_NodeMetrics] | None = None
 
 
 class MeasuringError(SchedulerError):
@@ -48,7 +84,8 @@ class Prometheus:
         timeout_s: float = 5.0,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self.name = url
+        self.name = without_password(url)
+        self._url = f"{url.rstrip('/')}/api/v1/query"
         self._query = query
         self._node_label = node_label
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
@@ -62,16 +99,18 @@ class Prometheus:
             MeasuringError: no answer, or one that is no vector.
         """
         answer = await self._ask()
-        data = answer.get("data")
-        if answer.get("status") != "success" or not isinstance(data, dict):
-            raise MeasuringError(f"the query failed: {answer.get('error', 'no reason given')}")
-        if data.get("resultType") != "vector":
-            raise MeasuringError(f"the query gives a {data.get('resultType')}, not a vector")
-        found = {}
-        for sample in data.get("result") or ():
-            label = sample.get("metric", {}).get(self._node_label, "")
+        data = answer.data
+        if answer.status != "success" or data is None:
+            raise MeasuringError(f"the query failed: {answer.error}")
+        if data.result_type != "vector":
+            raise MeasuringError(f"the query gives a {data.result_type}, not a vector")
+        found: dict[str, float] = {}
+        if bytes(data.result) == b"null":  # as Go writes an empty list now and then
+            return found
+        for sample in _document(data.result, "the vector", list[_Sample]):
+            label = (sample.metric or {}).get(self._node_label, "")
             if label:
-                found[label.partition(":")[0]] = _number(sample.get("value"))
+                found[label.partition(":")[0]] = _number(sample.value)
         return found
 
     async def close(self) -> None:
@@ -80,18 +119,18 @@ class Prometheus:
             await self._session.close()
             self._session = None
 
-    async def _ask(self) -> dict[str, Any]:
+    async def _ask(self) -> _Answer:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=self._timeout, headers=self._headers)
-        url = f"{self.name.rstrip('/')}/api/v1/query"
         try:
-            asked = self._session.post(url, data={"query": self._query}, allow_redirects=False)
+            query = {"query": self._query}
+            asked = self._session.post(self._url, data=query, allow_redirects=False)
             async with asked as response:
                 body = await _bounded(response)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            told = str(error) or type(error).__name__
+        except (aiohttp.ClientError, TimeoutError, OSError, UnicodeError) as error:
+            told = without_password(str(error)) or type(error).__name__
             raise MeasuringError(f"no answer: {told}") from error
-        return _document(body, f"status {response.status}")
+        return _document(body, f"status {response.status}", _Answer)
 
 
 class MetricsApi:
@@ -113,11 +152,11 @@ class MetricsApi:
         Raises:
             SchedulerError: the API is not there, or must not be read.
         """
-        document = _document(await self._handle.read(NODE_METRICS_PATH), "the metrics API")
+        body = await self._handle.read(NODE_METRICS_PATH)
         found = {}
-        for item in document.get("items") or ():
-            name = item.get("metadata", {}).get("name", "")
-            amount = item.get("usage", {}).get(self._resource)
+        for item in _document(body, "the metrics API", _NodeMetricsList).items or ():
+            name = item.metadata.name if item.metadata is not None else ""
+            amount = (item.usage or {}).get(self._resource)
             whole = self._allocatable(name)
             if amount is not None and whole > 0:
                 found[name] = self._units(amount) / whole
@@ -126,9 +165,12 @@ class MetricsApi:
     async def close(self) -> None:
         """The connections are somebody else's."""
 
-    def _units(self, amount: str) -> int:
-        """Millicores or bytes, as the columns of nodes have them."""
-        quantity = Quantity.from_wire(amount)
+    def _units(self, amount: Any) -> float:
+        """Millicores or bytes, as the columns of nodes have them; NaN if it is no amount."""
+        try:
+            quantity = Quantity.from_wire(amount)
+        except (QuantityError, TypeError):
+            return math.nan
         return quantity.milli() if self._resource == "cpu" else quantity.value()
 
     def _allocatable(self, node: str) -> int:
@@ -153,10 +195,10 @@ class MetricFile:
             text = _content(self.name)
         except OSError as error:
             raise MeasuringError(error.strerror or str(error)) from error
-        document = _document(text, self.name)
+        document = _document(text, self.name, dict[str, Any])
         try:
             return {name: float(value) for name, value in document.items()}
-        except (TypeError, ValueError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             raise MeasuringError(f"holds something that is no number: {error}") from error
 
     async def close(self) -> None:
@@ -178,14 +220,13 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
     raise MeasuringError(f"the answer is longer than {ANSWER_BYTES_MAX} bytes")
 
 
-def _document(body: bytes, where: str) -> dict[str, Any]:
+def _document(body: bytes | msgspec.Raw, where: str, shape: type[T]) -> T:
     try:
-        found = msgspec.json.decode(body)
+        return msgspec.json.decode(body, type=shape)
+    except msgspec.ValidationError as error:
+        raise MeasuringError(f"{where}: no JSON object of that kind: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MeasuringError(f"{where}: no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise MeasuringError(f"{where}: no JSON object")
-    return found
 
 
 def _number(value: Any) -> float:

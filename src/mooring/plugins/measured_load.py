@@ -76,6 +76,11 @@ class MeasuredLoad:
         self._order: npt.NDArray[np.intp] | None = None
         self._column: Floats = np.zeros(0)
 
+    @property
+    def measurements(self) -> Measurements:
+        """The numbers that it goes by."""
+        return self._measurements
+
     async def background(self) -> None:
         """Fetch the numbers, beside the decisions."""
         await self._measurements.follow(self._handle)

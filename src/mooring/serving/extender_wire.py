@@ -199,10 +199,12 @@ def _victims(document: Any, node: str) -> Victims:
     found = _fields(_object(document, node))
     uids = []
     for i, pod in enumerate(_list(found.get("pods") or [], f"{node}.Pods")):
-        fields = _fields(_object(pod, f"{node}.Pods[{i}]"))
-        uid = fields.get("uid") or _fields(fields.get("metadata") or {}).get("uid")
+        path = f"{node}.Pods[{i}]"
+        fields = _fields(_object(pod, path))
+        metadata = _fields(_object(fields.get("metadata") or {}, f"{path}.metadata"))
+        uid = fields.get("uid") or metadata.get("uid")
         if not isinstance(uid, str):
-            raise ConfigError("has no UID", path=f"{node}.Pods[{i}]")
+            raise ConfigError("has no UID", path=path)
         uids.append(uid)
     violations = found.get("numpdbviolations") or 0
     if not isinstance(violations, int):

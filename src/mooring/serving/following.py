@@ -20,12 +20,19 @@ class Following:
         kinds: What is needed besides nodes and pods.
         clock: For everything.
         rng: For everything.
+        cache: To be filled; a new one by default.
     """
 
     def __init__(
-        self, client: Client, kinds: Iterable[str] = (), *, clock: Clock, rng: Rng
+        self,
+        client: Client,
+        kinds: Iterable[str] = (),
+        *,
+        clock: Clock,
+        rng: Rng,
+        cache: Cache | None = None,
     ) -> None:
-        self.cache = Cache()
+        self.cache = Cache() if cache is None else cache
         wanted = [kind for kind in dict.fromkeys(kinds) if kind not in ("Node", "Pod")]
         self._informers = [
             Informer(
