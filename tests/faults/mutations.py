@@ -300,11 +300,11 @@ def evict_equals(patch: Patch) -> None:
     """Pods of the same priority make room for each other."""
     line_up = dry_run._line_up
 
-    def with_equals(cycle: Any, rows: Any) -> Any:
+    def with_equals(cycle: Any, rows: Any, counts: Any) -> Any:
         pod = cycle.pod.pod
         higher = replace(pod, spec=replace(pod.spec, priority=(pod.spec.priority or 0) + 1))
         twin = Cycle(PodInfo(higher), cycle.snapshot, cycle.profile, cycle.framework)
-        return line_up(twin, rows)
+        return line_up(twin, rows, counts)
 
     patch.setattr(dry_run, "_line_up", with_equals)
 

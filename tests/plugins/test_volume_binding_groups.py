@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from mooring.plugins import volume_binding_nodes as nodes
 from mooring.plugins.volume_binding_claims import PodClaims
 from mooring.plugins.volume_binding_found import Found
+from mooring.plugins.volume_binding_rooms import Rooms
 from mooring.state import Cache
-from mooring.state.free_volumes import NONE
+from mooring.state.free_volume_choices import NONE
+from mooring.state.free_volume_groups import Places
 from mooring.testing import Harness, make_node
 from tests.plugins import volume_clusters as clusters
 from tests.unit.volume_objects import HOSTNAME, ZONE, claim, put, storage_class, volume
@@ -24,22 +26,35 @@ def found(cache: Cache, claims: list[Any], *, many: int) -> Found:
     nodes._MANY_CLAIMS = many  # type: ignore[misc]
     try:
         rows = np.sort(cache.nodes.order.array())
-        return nodes.find(PodClaims((), tuple(claims), ()), cache.snapshot(), rows)
+        return nodes.find(PodClaims((), tuple(claims), ()), cache.snapshot(), rows, Rooms())
     finally:
         nodes._MANY_CLAIMS = before  # type: ignore[misc]
 
 
 def told(result: Found) -> Any:
-    """All that a caller can see of it."""
+    """All that a caller can see of it, row by row."""
+
+    def by_row(places: Places | None) -> list[int]:
+        if places is None:
+            return [NONE] * len(result.rows)
+        found: list[int] = (places if result.group_of is None else places[result.group_of]).tolist()
+        return found
+
     return (
         result.bits.tolist(),
         result.error_at.tolist(),
         result.errors,
         [
-            (each.claim.metadata.name, each.named_at.tolist(), each.free_at.tolist())
+            (each.claim.metadata.name, by_row(each.named_at), by_row(each.free_at))
             for each in result.matches
         ],
-        [(each.claim.metadata.name, each.is_needed.tolist()) for each in result.provisions],
+        [
+            (
+                each.claim.metadata.name,
+                True if each.is_needed is None else each.is_needed.tolist(),
+            )
+            for each in result.provisions
+        ],
     )
 
 
@@ -68,7 +83,7 @@ def test_many_claims_share_what_there_is_row_by_row() -> None:
 
     result = found(cache, claims, many=8)
 
-    places = np.array([match.free_at for match in result.matches])
+    assert result.group_of is not None
+    places = np.array([each.free_at[result.group_of] for each in result.matches])  # type: ignore[index]
     assert np.count_nonzero(places != NONE, axis=0).tolist() == [5, 9, 5, 0, 5, 0]
-    of_host = [int(match.free_at[1]) for match in result.matches]
-    assert len(set(of_host)) == 9
+    assert len(set(places[:, 1].tolist())) == 9

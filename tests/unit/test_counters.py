@@ -11,7 +11,7 @@ from mooring.objects.pod import Pod
 from mooring.objects.selectors import NOTHING, Selector, requirement, selector_of
 from mooring.state import Cache, PodInfo, audit
 from mooring.state import counters as module
-from mooring.state.counters import CHANGES_KEPT, COUNTERS_MIN, CounterKey, PodCounters
+from mooring.state.counters import COUNTERS_MIN, CounterKey, PodCounters
 from mooring.testing import cluster, make_node, make_pod
 
 DELETED = "2026-01-01T00:00:00Z"
@@ -117,31 +117,6 @@ def test_columns_grow_with_the_nodes() -> None:
 
     assert counts(cache) == {"a": 2, "b": 1, "n-199": 1}
     assert audit(cache) == []
-
-
-def test_who_adds_up_can_follow_the_changes() -> None:
-    cache = some()
-    counter = cache.counters.counter(key())
-    before = counter.version
-
-    cache.put_pod(pod("new", "b"))
-    cache.remove_pod("pod-default-a-1")
-    cache.put_pod(pod("stranger", "b", "db"))
-
-    a, b = cache.nodes.row("a"), cache.nodes.row("b")
-    assert counter.since(before) == [b + 1, -(a + 1)]
-    assert counter.since(counter.version) == []
-
-
-def test_changes_long_past_are_forgotten() -> None:
-    cache = some()
-    counter = cache.counters.counter(key())
-    for number in range(2 * CHANGES_KEPT + 1):
-        cache.put_pod(pod(f"new-{number}", "a"))
-
-    assert counter.since(0) is None
-    late = counter.version - CHANGES_KEPT
-    assert counter.since(late) == [cache.nodes.row("a") + 1] * CHANGES_KEPT
 
 
 def test_the_face_of_a_counter_cannot_be_written() -> None:

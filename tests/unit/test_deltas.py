@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.clock import Rng, seeded_random
 from mooring.framework import NodeView
+from mooring.framework import deltas as module
 from mooring.framework.deltas import Leaving, Lineup
-from mooring.objects.selectors import EVERYTHING, selector_of_labels
+from mooring.objects.selectors import selector_of_labels
 from mooring.state import Cache, PodInfo
-from mooring.state.counters import CounterKey
+from mooring.state.counters import CounterKey, CounterKeys
 from mooring.testing import make_node, make_pod
 from mooring.testing.harness import cluster
 
-APPS = CounterKey(frozenset({"default"}), selector_of_labels({"app": "db"}), with_terminating=True)
+DATABASE = selector_of_labels({"app": "db"})
+APPS = CounterKey(frozenset({"default"}), DATABASE, with_terminating=True)
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "example.com/gpu", "nothing")
 
 
@@ -106,7 +109,7 @@ def test_what_left_reads_like_a_sequence() -> None:
     assert (len(leaving), leaving[1], leaving[1:]) == (2, leaving[0], [leaving[0]])
 
 
-def test_a_pod_is_asked_about_once_and_one_of_a_kind_for_a_counter() -> None:
+def test_a_pod_is_asked_about_once() -> None:
     pods = [make_pod(f"p{n}", node="a", labels={"app": "db"}) for n in range(5)]
     cache = cluster(make_node("a"), *pods)
     slots = np.array([[placed.slot for placed in cache.pods.on_row(0)]], dtype=np.intp)
@@ -119,10 +122,42 @@ def test_a_pod_is_asked_about_once_and_one_of_a_kind_for_a_counter() -> None:
     assert lineup.sums(amount, "mine").tolist() == [10]
     assert lineup.sums(amount, "mine").tolist() == [10]
     assert len(asked) == 5
-    asked.clear()
-    key = CounterKey(None, EVERYTHING, with_terminating=True)
-    assert lineup.sums(amount, key).tolist() == [10]
-    assert len(asked) == 1
+
+
+def test_amounts_of_a_column_are_summed_by_slot_and_there_are_none_beyond_its_end() -> None:
+    pods = [make_pod(f"p{n}", node="a") for n in range(5)]
+    cache = cluster(make_node("a"), *pods)
+    slots = np.array([[placed.slot for placed in cache.pods.on_row(0)] + [-1]], dtype=np.intp)
+    lineup = Lineup(cache.snapshot(), slots)
+
+    assert lineup.sums_of_column(np.array([1, 1, 0, 1]), "some").tolist() == [3]
+    lineup.put_back(np.array([0], dtype=np.intp), 0)
+    assert lineup.sums_of_column(np.array([]), "some").tolist() == [2]  # the first ones are kept
+
+
+def test_kinds_are_judged_once_for_all_line_ups_of_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    apps = ["db", "web", "db", "db", "web", "new"]
+    pods = [make_pod(f"p{n}", node="a", labels={"app": app}) for n, app in enumerate(apps)]
+    snapshot = cluster(make_node("a"), *pods).snapshot()
+    slots = np.array([placed.slot for placed in snapshot.pods.on_row(0)], dtype=np.intp)
+    judged = list[str]()
+    counts = module._counts
+
+    def noted(kinds: Any, keys: Any) -> Any:
+        judged.extend(dict(kind.labels)["app"] for kind in kinds)
+        return counts(kinds, keys)
+
+    monkeypatch.setattr(module, "_counts", noted)
+    known, key = module.KindCounts(snapshot), CounterKey(None, DATABASE, with_terminating=True)
+    of_all = [1, 0, 1, 1, 0, 0]
+    for some in ([0, 1, 2], [3, 4], [4, 5, 0], []):
+        assert known.of(slots[some], key).tolist() == [of_all[at] for at in some]
+    twice = CounterKeys((key, key))
+    assert known.of(slots, twice).tolist() == [2 * each for each in of_all]
+
+    assert sorted(judged) == ["db", "db", "new", "new", "web", "web"]
 
 
 def held(lineup: Lineup) -> bool:

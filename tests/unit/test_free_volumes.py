@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,8 +14,10 @@ from mooring.objects.selectors import requirement, selector_of
 from mooring.objects.storage import PersistentVolume
 from mooring.objects.volume_claims import amount
 from mooring.state import Cache
+from mooring.state import free_volume_choices as module
+from mooring.state.free_volume_choices import NONE, Wanted
 from mooring.state.free_volume_groups import Places
-from mooring.state.free_volumes import INSERTIONS_MAX, NONE, FreeVolumes, Wanted
+from mooring.state.free_volumes import INSERTIONS_MAX, FreeVolumes
 from mooring.state.reach import Reaches, reach_of_affinity
 from mooring.testing import cluster, make_node
 from tests.plugins import volume_clusters as clusters
@@ -20,6 +25,14 @@ from tests.unit.volume_objects import HOSTNAME, ZONE, volume
 
 GIGABYTE = 1 << 30
 TIER = selector_of([requirement("tier", "In", ("gold",))])
+
+
+@pytest.fixture(params=[0, 16], autouse=True, scope="module")
+def few_rows(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Everything is tried twice: with columns for any number of rows, and with plain lists."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FEW_ROWS", request.param)
+        yield
 
 
 def free(cache: Cache, *volumes: PersistentVolume) -> FreeVolumes:
@@ -131,9 +144,11 @@ def test_answers_follow_volumes_that_are_taken_and_given_back(seed: int) -> None
                 volumes.remove(name)
         if rng.random() < 0.2:
             cache.put_node(clusters.node(rng, rng.choice((*clusters.NODES, "new"))))
-        claim = rng.choice(claims)
+        claim, more = rng.choice(claims), rng.choice((0, 0, 2))
 
-        assert chosen(cache, volumes, claim) == walked(cache, list(there.values()), claim, 0)
+        assert chosen(cache, volumes, claim, more) == walked(
+            cache, list(there.values()), claim, more
+        )
 
 
 def test_the_smallest_that_is_large_enough_is_taken() -> None:
@@ -218,7 +233,7 @@ def test_places_of_volumes_that_are_gone_are_given_up() -> None:
         volumes.remove(f"v-{number}")
 
     assert len(volumes) == 0
-    assert len(volumes._placed) <= 3 * INSERTIONS_MAX
+    assert len(volumes._shelf.placed) <= 3 * INSERTIONS_MAX
 
 
 def test_a_new_value_of_a_label_is_seen() -> None:
@@ -231,3 +246,32 @@ def test_a_new_value_of_a_label_is_seen() -> None:
     cache.remove_node("b")
     cache.put_node(make_node("c"))
     assert chosen(cache, volumes, wanted()) == [[""], [""]]
+
+
+def test_what_is_kept_by_row_follows_nodes_that_move_to_another_zone() -> None:
+    cache = cluster(make_node("a", zone="1"), make_node("b", zone="2"))
+    volumes = free(cache, volume("one", near={ZONE: "1"}), volume("two", near={ZONE: "2"}))
+    assert chosen(cache, volumes, wanted(), 1) == [["one", ""], ["two", ""]]
+
+    cache.put_node(make_node("a", zone="2"))
+    assert chosen(cache, volumes, wanted(), 1) == [["two", ""], ["two", ""]]
+    volumes.remove("two")
+    assert chosen(cache, volumes, wanted(), 1) == [["", ""], ["", ""]]
+    cache.put_node(make_node("b", zone="1"))
+    assert sorted(chosen(cache, volumes, wanted(), 1)) == [["", ""], ["one", ""]]
+
+
+def test_what_is_kept_by_row_outlives_the_numbers_of_a_labels_values() -> None:
+    nodes = [make_node(f"n-{n}", labels={f"key-{n}": "x"}, zone=f"{n % 2}") for n in range(300)]
+    cache = cluster(*nodes)
+    volumes = free(cache, volume("one", near={ZONE: "1"}), volume("two", near={ZONE: "1"}))
+    cache.nodes.label(ZONE)
+    cache.put_node(make_node("n-0", zone="1"))  # made anew, the column will count from zone 1
+    before = chosen(cache, volumes, wanted(), 2)
+    for number in range(1, 300):
+        cache.nodes.label(f"key-{number}")
+
+    assert chosen(cache, volumes, wanted(), 2) == before
+    volumes.remove("one")
+    found = [["two", "", ""]] * 151 + [["", "", ""]] * 149
+    assert sorted(chosen(cache, volumes, wanted(), 2)) == sorted(found)

@@ -231,13 +231,13 @@ def test_the_audit_tells_what_is_wrong() -> None:
     put(cache, csi_node("a", disk_csi_test=3), volume("v", csi=csi(), storage_class="made"))
     put(cache, attachment("x", node="a", volume="v"))
     attached = cache.storage.use.attached
-    attached.column("disk.csi.test")
+    attached.left_by_row("disk.csi.test")
     assert audit(cache) == []
 
-    attached._columns._columns["disk.csi.test"][0] = 7
+    attached._left._columns["disk.csi.test"][0] = 7
     cache.storage.known.volumes["w"] = volume("w")
 
     assert audit(cache) == [
-        "node a: 7 volumes of disk.csi.test are in use",
+        "node a: 7 volumes of disk.csi.test are left",
         "free volumes of class local: is None, should be ['w']",
     ]

@@ -34,11 +34,19 @@ def known(*objects: Any) -> KnownStorage:
 
 def count(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
     """Volumes of the driver on the node, by the column and by the node's name alike."""
-    attached = cache.storage.use.attached
-    by_column = int(attached.column(driver)[cache.nodes.row(node)])
-    assert by_column == attached.count(driver, node)
+    found = cache.storage.use.attached.count(driver, node)
+    assert limit(cache, node, driver) - left(cache, node, driver) == found
     assert audit(cache) == []
-    return by_column
+    return found
+
+
+def left(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
+    """How many more the node can hold, by the column."""
+    return int(cache.storage.use.attached.left_by_row(driver)[cache.nodes.row(node)])
+
+
+def limit(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
+    return cache.storage.csi_nodes.limit(driver, node)
 
 
 # ---------------------------------------------------------------- what counts
@@ -312,12 +320,12 @@ def test_what_is_known_of_a_node_waits_for_the_node() -> None:
     put(cache, attachment("x", node="late", volume="v"))
     limits = cache.storage.csi_nodes
     count(cache)
-    assert limits.limits(DRIVER)[cache.nodes.row("a")] == NO_LIMIT
+    assert left(cache) == NO_LIMIT
 
     cache.put_node(make_node("late"))
 
     row = cache.nodes.row("late")
-    assert (count(cache, "late"), limits.limits(DRIVER)[row]) == (1, 2)
+    assert (count(cache, "late"), left(cache, "late")) == (1, 1)
     assert limits.are_there()[row] == limits.has_limits()[row] == 1
 
 
@@ -326,9 +334,8 @@ def test_a_row_that_gets_another_node_has_the_numbers_of_that_one() -> None:
     put(cache, csi_node("a", disk_csi_test=2), volume("v", csi=csi()))
     put(cache, attachment("x", node="a", volume="v"))
     assert count(cache) == 1
-    limits = cache.storage.csi_nodes.limits(DRIVER)
     row = cache.nodes.row("a")
-    assert limits[row] == 2
+    assert left(cache) == 1
 
     cache.remove_node("a")
     cache.put_pod(make_pod("ghost", node="b"))
@@ -337,7 +344,7 @@ def test_a_row_that_gets_another_node_has_the_numbers_of_that_one() -> None:
 
     assert cache.nodes.row("b") == row
     assert count(cache, "b") == 0
-    assert cache.storage.csi_nodes.limits(DRIVER)[row] == NO_LIMIT
+    assert left(cache, "b") == NO_LIMIT
 
 
 def test_csi_nodes_say_limits_and_what_they_have_taken_over() -> None:
@@ -350,8 +357,8 @@ def test_csi_nodes_say_limits_and_what_they_have_taken_over() -> None:
     found = cache.storage.csi_nodes
     rows = [cache.nodes.row("a"), cache.nodes.row("b")]
 
-    assert found.limits(DRIVER)[rows].tolist() == [NO_LIMIT, NO_LIMIT]
-    assert found.limits("other")[rows].tolist() == [0, NO_LIMIT]
+    assert [left(cache, name) for name in "ab"] == [NO_LIMIT, NO_LIMIT]
+    assert [left(cache, name, "other") for name in "ab"] == [0, NO_LIMIT]
     assert found.has_limits()[rows].tolist() == [1, 0]
     assert found.have_migrated("kubernetes.io/aws-ebs")[rows].tolist() == [1, 0]
     assert found.has_migrated("x", "a")
@@ -360,17 +367,17 @@ def test_csi_nodes_say_limits_and_what_they_have_taken_over() -> None:
     cache.remove_object("CSINode", "a")
     assert found.are_there()[rows].tolist() == [0, 1]
     assert found.have_migrated("kubernetes.io/aws-ebs")[rows].tolist() == [0, 0]
-    assert found.limits("other")[rows].tolist() == [NO_LIMIT, NO_LIMIT]
+    assert [left(cache, name, "other") for name in "ab"] == [NO_LIMIT, NO_LIMIT]
 
 
 def test_columns_are_bounded_and_grow_with_the_nodes() -> None:
     cache = cluster(make_node("a"))
     for number in range(200):
-        cache.storage.use.attached.column(f"driver-{number}")
+        cache.storage.use.attached.left_by_row(f"driver-{number}")
     assert len(cache.storage.use.attached.columns()) <= 64
 
     for number in range(100):
         cache.put_node(make_node(f"n-{number}"))
-    column = cache.storage.use.attached.column("driver-199")
+    column = cache.storage.use.attached.left_by_row("driver-199")
     assert len(column) == cache.nodes.capacity
     assert not column.flags.writeable

@@ -8,14 +8,14 @@ that have left (a resource, a number of pods, how many match a selector) is read
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import overload
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, Final, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from mooring.objects.quantity import wrap_int64
-from mooring.state.counters import CounterKey, CounterKeys
+from mooring.state.counters import CounterKey, CounterKeys, PodKind
 from mooring.state.kind_columns import KindColumns
 from mooring.state.pods import FIXED_RESOURCES, PodInfo
 from mooring.state.ports import HostPort
@@ -42,7 +42,10 @@ class Lineup:
     ``gone``, bool of the same shape, says who has left.
     """
 
-    def __init__(self, snapshot: Snapshot, slots: Rows) -> None:
+    def __init__(
+        self, snapshot: Snapshot, slots: Rows, kind_counts: KindCounts | None = None
+    ) -> None:
+        """``kind_counts`` may be shared by all line-ups of a search."""
         self.slots = slots
         self.is_pod: Bools = slots >= 0
         self.gone = self.is_pod.copy()
@@ -50,7 +53,7 @@ class Lineup:
         self._pods = snapshot.pods
         self._sums: dict[Hashable, tuple[Ints, Ints]] = {}
         self._ports: dict[tuple[HostPort, ...], _PortsHeld] = {}
-        self._known_kinds: tuple[list[PodInfo], Rows] | None = None
+        self._kind_counts = kind_counts if kind_counts is not None else KindCounts(snapshot)
 
     def put_back(self, worlds: Rows, rank: int) -> None:
         """The pods at place ``rank`` of these worlds have come back."""
@@ -72,9 +75,17 @@ class Lineup:
         """
         known = self._sums.get(key)
         if known is None:
-            amounts = self._amounts(amount, key)
-            totals: Ints = (amounts * self.gone).sum(axis=1)
-            known = self._sums[key] = amounts, totals
+            known = self._sums[key] = self._with_totals(self._amounts(amount, key))
+        return known[1]
+
+    def sums_of_column(self, column: npt.NDArray[Any], key: Hashable) -> Ints:
+        """As ``sums``, of amounts that are in a column by slot; 0 beyond its end."""
+        known = self._sums.get(key)
+        if known is None:
+            amounts = np.zeros(self.slots.shape, dtype=np.int64)
+            is_there = self.is_pod & (self.slots < len(column))
+            amounts[is_there] = column[self.slots[is_there]]
+            known = self._sums[key] = self._with_totals(amounts)
         return known[1]
 
     def has_port_conflict(self, wanted: tuple[HostPort, ...], worlds: Rows, rows: Rows) -> Bools:
@@ -95,27 +106,18 @@ class Lineup:
             column = self._pods.usage[FIXED_RESOURCES.index(key[1])]
             return np.where(self.is_pod, column[self.slots], 0)
         found = np.zeros(self.slots.shape, dtype=np.int64)
-        at, slots = self._pods.at, self.slots[self.is_pod]
+        slots = self.slots[self.is_pod]
         if isinstance(key, CounterKey | CounterKeys):
-            # Pods of one kind are counted alike: one of each is asked about.
-            one_of_each, kind_of = self._kinds()
-            if isinstance(key, CounterKeys):
-                found[self.is_pod] = _counts(one_of_each, key)[kind_of]
-            else:
-                of_kind = list(map(amount, one_of_each))
-                found[self.is_pod] = np.array(of_kind, dtype=np.int64)[kind_of]
+            found[self.is_pod] = self._kind_counts.of(slots, key)
         else:
+            at = self._pods.at
             found[self.is_pod] = [wrap_int64(amount(at(slot))) for slot in slots.tolist()]
         return found
 
-    def _kinds(self) -> tuple[list[PodInfo], Rows]:
-        """A pod of each kind that occurs, and which kind each pod is of."""
-        if self._known_kinds is None:
-            slots = self.slots[self.is_pod]
-            kinds = self.snapshot.counters.kinds_at(slots)
-            _, first, kind_of = np.unique(kinds, return_index=True, return_inverse=True)
-            self._known_kinds = [self._pods.at(slot) for slot in slots[first].tolist()], kind_of
-        return self._known_kinds
+    def _with_totals(self, amounts: Ints) -> tuple[Ints, Ints]:
+        """Amounts, and their sums over those that have left."""
+        totals: Ints = (amounts * self.gone).sum(axis=1)
+        return amounts, totals
 
     def _move(self, worlds: Rows, rank: int, *, gone: bool) -> None:
         self.gone[worlds, rank] = gone
@@ -128,20 +130,50 @@ class Lineup:
             ports.move(worlds, rank, gone=gone)
 
 
-def _counts(pods: Sequence[PodInfo], counted: CounterKeys) -> Ints:
-    """How often each of these pods is counted, in columns: keys may be very many."""
-    keys = Counter(counted.keys)
-    labels = [pod.metadata.labels.items() for pod in pods]
-    columns = KindColumns(labels, (key.selector for key in keys))
-    is_leaving = np.array([pod.metadata.deletion_timestamp is not None for pod in pods])
-    is_in: dict[frozenset[str] | None, Bools] = {None: np.ones(len(pods), dtype=np.bool_)}
-    found = np.zeros(len(pods), dtype=np.int64)
-    for key, times in keys.items():
+class KindCounts:
+    """How often pods are counted by keys of counters: each kind of pods is judged once.
+
+    Good for one attempt, as long as no pod comes or goes.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._counters = snapshot.counters
+        #: By key: the count by id of the kind, or _UNKNOWN.
+        self._known: dict[CounterKey | CounterKeys, Ints] = {}
+
+    def of(self, slots: Rows, key: CounterKey | CounterKeys) -> Ints:
+        """How often the pods in these slots of the pod table are counted, int64 shape (n,)."""
+        kinds = self._counters.kinds_at(slots)
+        length = int(kinds.max(initial=-1)) + 1
+        known = self._known.get(key)
+        if known is None or len(known) < length:
+            longer = np.full(length, _UNKNOWN, dtype=np.int64)
+            longer[: 0 if known is None else len(known)] = () if known is None else known
+            known = self._known[key] = longer
+        new = np.unique(kinds[known[kinds] == _UNKNOWN])
+        if len(new):
+            keys = key.keys if isinstance(key, CounterKeys) else (key,)
+            known[new] = _counts([self._counters.kind(index) for index in new.tolist()], keys)
+        return known[kinds]
+
+
+#: No count at all.
+_UNKNOWN: Final = -1
+
+
+def _counts(kinds: Sequence[PodKind], keys: Iterable[CounterKey]) -> Ints:
+    """How often pods of these kinds are counted, in columns: keys may be very many."""
+    times = Counter(keys)
+    columns = KindColumns([kind.labels for kind in kinds], (key.selector for key in times))
+    is_leaving = np.array([kind.is_terminating for kind in kinds])
+    is_in: dict[frozenset[str] | None, Bools] = {None: np.ones(len(kinds), dtype=np.bool_)}
+    found = np.zeros(len(kinds), dtype=np.int64)
+    for key, count in times.items():
         names = key.namespaces
         if names is not None and names not in is_in:
-            is_in[names] = np.array([pod.metadata.namespace in names for pod in pods])
+            is_in[names] = np.array([kind.namespace in names for kind in kinds])
         matching = columns.matching(key.selector) & is_in[names]
-        found += times * (matching if key.with_terminating else matching & ~is_leaving)
+        found += count * (matching if key.with_terminating else matching & ~is_leaving)
     return found
 
 
@@ -235,6 +267,10 @@ class Leaving(Sequence[tuple[PodInfo, ...]]):
     def sums(self, amount: Amount, key: Hashable) -> Ints:
         """See ``Lineup.sums``; shape (m,)."""
         return self._lineup.sums(amount, key)[self._worlds]
+
+    def sums_of_column(self, column: npt.NDArray[Any], key: Hashable) -> Ints:
+        """See ``Lineup.sums_of_column``; shape (m,)."""
+        return self._lineup.sums_of_column(column, key)[self._worlds]
 
 
 def pick(pods: PodsPerWorld | None, positions: Rows) -> PodsPerWorld | None:

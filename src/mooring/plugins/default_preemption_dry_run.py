@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from mooring.errors import PluginError
 from mooring.framework import Code, Cycle, NodeError, NodeView, Reject, Status, Verdicts
-from mooring.framework.deltas import Leaving, Lineup
+from mooring.framework.deltas import KindCounts, Leaving, Lineup
 from mooring.framework.worlds import Rivals, filter_with_rivals, filters_that_see_pods, rivals_of
 from mooring.state import PodInfo, Snapshot
 
@@ -93,9 +93,10 @@ def search(cycle: Cycle, rows: Rows, wanted: int) -> Tried:
     victim of the fullest node, over ``wanted`` nodes the first time, then twice as many ...
     """
     tried, size, sound = Tried(), wanted, None
+    counts = KindCounts(cycle.snapshot)
     while tried.count < len(rows):
         seen = len(tried.candidates)
-        _try(cycle, rows[tried.count : tried.count + size], tried)
+        _try(cycle, rows[tried.count : tried.count + size], tried, counts)
         tried.count += size
         size *= 2
         if sound is None:
@@ -121,9 +122,9 @@ def _without_surplus(candidates: list[Candidate], wanted: int) -> list[Candidate
     return kept
 
 
-def _try(cycle: Cycle, rows: Rows, tried: Tried) -> None:
+def _try(cycle: Cycle, rows: Rows, tried: Tried, counts: KindCounts) -> None:
     """Find the victims on each of these nodes."""
-    lineup, is_protected = _line_up(cycle, rows)
+    lineup, is_protected = _line_up(cycle, rows, counts)
     there = np.flatnonzero(lineup.is_pod.any(axis=1))
     if len(there) < len(rows):
         tried.note(NO_VICTIMS, len(rows) - len(there))
@@ -136,11 +137,11 @@ def _try(cycle: Cycle, rows: Rows, tried: Tried) -> None:
             tried.note(verdicts.table[number - 1], count)
     worlds = there[verdicts.codes == 0]
     _put_back(cycle, rows, lineup, worlds, rivals)
-    counts = lineup.gone[worlds].sum(axis=1)
-    for row in rows[worlds[counts == 0]].tolist():
+    victims = lineup.gone[worlds].sum(axis=1)
+    for row in rows[worlds[victims == 0]].tolist():
         name = cycle.snapshot.nodes.names[row]
         tried.note(NodeError(f'expected at least one victim pod on node "{name}"'), 1)
-    worlds = worlds[counts > 0]
+    worlds = worlds[victims > 0]
     ranks = _ranks(cycle.snapshot, lineup, is_protected, worlds)
     tried.candidates += [
         Candidate(row, rank, lineup, world)
@@ -195,12 +196,12 @@ def _refused(
 # ---------------------------------------------------------------- the order of the victims
 
 
-def _line_up(cycle: Cycle, rows: Rows) -> tuple[Lineup, Bools]:
+def _line_up(cycle: Cycle, rows: Rows, counts: KindCounts) -> tuple[Lineup, Bools]:
     """The pods that may leave, in the order in which they are put back; and who is protected."""
     snapshot = cycle.snapshot
     pods = snapshot.pods
-    slots, counts = pods.slots_on(rows)
-    world = np.repeat(np.arange(len(rows)), counts)
+    slots, sizes = pods.slots_on(rows)
+    world = np.repeat(np.arange(len(rows)), sizes)
     lower = pods.priority[slots] < cycle.pod.priority
     slots, world = slots[lower], world[lower]
     order = np.lexsort((pods.start_s[slots], -pods.priority[slots].astype(np.int64), world))
@@ -209,12 +210,12 @@ def _line_up(cycle: Cycle, rows: Rows) -> tuple[Lineup, Bools]:
     if protected.any():
         order = np.lexsort((~protected, world))
         slots, world, protected = slots[order], world[order], protected[order]
-    counts = np.bincount(world, minlength=len(rows))
-    place = np.arange(len(slots)) - (np.cumsum(counts) - counts)[world]
-    shape = len(rows), int(counts.max(initial=0))
+    sizes = np.bincount(world, minlength=len(rows))
+    place = np.arange(len(slots)) - (np.cumsum(sizes) - sizes)[world]
+    shape = len(rows), int(sizes.max(initial=0))
     matrix, marks = np.full(shape, -1, dtype=np.intp), np.zeros(shape, dtype=np.bool_)
     matrix[world, place], marks[world, place] = slots, protected
-    return Lineup(snapshot, matrix), marks
+    return Lineup(snapshot, matrix, counts), marks
 
 
 def _protected(snapshot: Snapshot, slots: Rows, world: Rows) -> Bools:

@@ -11,8 +11,9 @@ value of a topology key in ``inter_pod_affinity_domains``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -26,23 +27,31 @@ from mooring.plugins.inter_pod_affinity_domains import (
     Domains,
     KeyColumns,
     Wanted,
+    held_sums,
     near_of,
 )
 from mooring.plugins.inter_pod_affinity_hints import Hints
-from mooring.plugins.inter_pod_affinity_scores import held_sums, raw_scores
+from mooring.plugins.inter_pod_affinity_scores import raw_scores, weighed_near
 from mooring.plugins.inter_pod_affinity_terms import (
     is_meant,
+    meaning,
     meant_by,
     meant_by_all,
     topology_keys,
 )
 from mooring.plugins.inter_pod_affinity_worlds import Asked, Worlds
 from mooring.state import PodInfo, Snapshot
-from mooring.state.pod_terms import PodTerms, terms_of
+from mooring.state.pod_terms import NO_TERMS, PodTerms, terms_of
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+_REFUSALS: Final[list[Status]] = [
+    Reject(REASON_AFFINITY, resolvable=False),
+    Reject(REASON_ANTI_AFFINITY),
+    Reject(REASON_EXISTING),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +79,11 @@ class Required:
 
 @dataclass(frozen=True, slots=True)
 class AffinityState:
-    """The pod's terms; what filter needs, None = nothing; the scores, int64 by row."""
+    """The pod's terms; what filter needs, None = nothing; what is near, weighed, for scores."""
 
     terms: PodTerms
     required: Required | None = None
-    raw: Scores | None = None
+    near: tuple[Domains, ...] = ()
 
 
 class InterPodAffinity:
@@ -113,32 +122,29 @@ class InterPodAffinity:
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:
         """Count who is near; skip a pod without required terms that no anti-affinity means."""
         pod, snapshot = cycle.pod, cycle.snapshot
-        terms = terms_of(pod)
+        terms = snapshot.terms.compiled(pod)
         if terms.problems:
             return Reject(f"parsing pod: {_joined(terms.problems)}", resolvable=False)
         existing = self._existing(snapshot, pod)
-        if not (terms.affinity or terms.anti_affinity or existing):
+        if terms.affinity or terms.anti_affinity or existing:
+            required = self._required(snapshot, pod, terms, existing)
+            cycle[self] = AffinityState(terms, required)
+            return None
+        if terms is not NO_TERMS:
             cycle[self] = AffinityState(terms)
-            return SKIP
-        cycle[self] = AffinityState(terms, self._required(snapshot, pod, terms, existing))
-        return None
+        return SKIP
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
         """Affinity first, then the pod's own anti-affinity, then that of pods on nodes."""
         required = cycle[self].required
         codes = np.zeros(len(nodes), dtype=np.uint16)
         for domains in required.existing.values():
-            np.putmask(codes, domains.are_near(nodes), 3)
+            codes[domains.are_near(nodes)] = 3
         for domains in required.anti_affinity.values():
-            np.putmask(codes, domains.are_near(nodes), 2)
+            codes[domains.are_near(nodes)] = 2
         if required.affinity:
-            np.putmask(codes, ~_is_near_all(required, nodes), 1)
-        table: list[Status] = [
-            Reject(REASON_AFFINITY, resolvable=False),
-            Reject(REASON_ANTI_AFFINITY),
-            Reject(REASON_EXISTING),
-        ]
-        return Verdicts(codes, table)
+            codes[~_is_near_all(required, nodes)] = 1
+        return Verdicts(codes, _REFUSALS)
 
     def shift(self, cycle: Cycle, state: AffinityState, nodes: NodeView) -> AffinityState:
         """The counts near each world's node, with the pods that differ there."""
@@ -151,14 +157,14 @@ class InterPodAffinity:
         for key, domains in required.affinity.items():
             if domains is not None:
                 affinity[key] = replace(domains, change=change)
-                total_change += change * domains.column.rows_have_it(nodes)
+                total_change += change * domains.column.are_there(nodes)
         anti_affinity = {
             key: replace(domains, change=worlds.anti_affinity(key))
             for key, domains in required.anti_affinity.items()
         }
         new_keys = [key for key in worlds.added_keys() if key not in required.existing]
         columns = self._columns.of(cycle.snapshot, new_keys)
-        existing = required.existing | {key: column.empty() for key, column in columns.items()}
+        existing = required.existing | {key: column.nobody() for key, column in columns.items()}
         now = replace(
             required,
             affinity=affinity,
@@ -174,23 +180,22 @@ class InterPodAffinity:
     # -- score ------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:  # noqa: ARG002
-        """Score every row; skip a pod for which no term says anything of any node."""
-        state = cycle[self] if self in cycle else AffinityState(terms_of(cycle.pod))
-        terms = state.terms
+        """Weigh who is near; skip a pod for which no term says anything of any node."""
+        known: AffinityState | None = cycle.state_of(self.name)
+        terms = cycle.snapshot.terms.compiled(cycle.pod) if known is None else known.terms
         has_preferences = terms.preferred or terms.preferred_anti
         if self._args.ignore_preferred_terms_of_existing_pods and not has_preferences:
             return SKIP
         weight = self._args.hard_pod_affinity_weight
-        raw = raw_scores(cycle.snapshot, self._columns, cycle.pod, terms, hard_weight=weight)
-        if raw is None:
+        near = weighed_near(cycle.snapshot, self._columns, cycle.pod, terms, hard_weight=weight)
+        if near is None:
             return SKIP
-        cycle[self] = replace(state, raw=raw)
+        cycle[self] = AffinityState(terms, known.required if known is not None else None, near)
         return None
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
         """The sum of the weights of what is near the node, for and against it."""
-        raw: Scores = cycle[self].raw
-        return nodes.take(raw).copy()
+        return raw_scores(cycle[self].near, nodes)
 
     def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:  # noqa: ARG002
         """From the lowest, which becomes 0, to the highest, which becomes 100.
@@ -216,13 +221,12 @@ class InterPodAffinity:
 
     def _existing(self, snapshot: Snapshot, pod: PodInfo) -> dict[str, Domains]:
         """Per topology key, the pods near by whose anti-affinity means the pod."""
-        namespace = pod.metadata.namespace
-        namespace_labels = snapshot.namespaces.labels(namespace)
-        index = snapshot.terms.anti_affinity
-        found = index.matching(namespace, namespace_labels, pod.metadata.labels)
-        sums = held_sums(snapshot, ((held, 1) for held in found))
-        columns = self._columns.of(snapshot, sums)
-        near = {key: column.near(sums[key]) for key, column in columns.items()}
+        found = meaning(snapshot.terms.anti_affinity, snapshot, pod)
+        if not found:
+            return {}
+        columns = self._columns.of(snapshot, topology_keys(held.term for held in found))
+        sums = held_sums(columns, ((held, 1) for held in found))
+        near = {key: Domains(columns[key], counts) for key, counts in sums.items()}
         return {key: domains for key, domains in near.items() if domains.counts.any()}
 
     def _required(
@@ -233,15 +237,15 @@ class InterPodAffinity:
         affinity: dict[str, Domains | None] = {}
         total = 0
         if terms.affinity:
-            counts = snapshot.counters.counter(together).counts
+            counter = snapshot.counters.counter(together)
             keys = topology_keys(terms.affinity)
             columns = self._columns.of(snapshot, keys)
-            near = {key: column.near(counts) for key, column in columns.items()}
+            near = {key: Domains(column, column.sums(counter)) for key, column in columns.items()}
             affinity = {key: near.get(key) for key in keys}
-            total = sum(column.sum(counts) for column in columns.values())
+            total = sum(int(domains.counts.sum()) for domains in near.values())
         wanted = [Wanted(t.topology_key, meant_by(t, namespaces), 1) for t in terms.anti_affinity]
         return Required(
-            asked=Asked(together, tuple(wanted)),
+            asked=Asked.by(together, wanted),
             affinity=affinity,
             anti_affinity=near_of(snapshot, self._columns, wanted),
             existing=existing,
@@ -259,17 +263,24 @@ def _is_near_all(required: Required, nodes: NodeView) -> Bools:
 
     Or there is no such pod at all, the new one would be the first, and the node has all keys.
     """
-    has_keys = np.ones(len(nodes), dtype=np.bool_)
-    are_near = np.ones(len(nodes), dtype=np.bool_)
-    for domains in required.affinity.values():
-        if domains is None:
-            return np.zeros(len(nodes), dtype=np.bool_)
-        are_near &= domains.are_near(nodes)
-        if required.is_first:
-            has_keys &= domains.column.rows_have_it(nodes)
+    found = [domains for domains in required.affinity.values() if domains is not None]
+    if len(found) < len(required.affinity):
+        return np.zeros(len(nodes), dtype=np.bool_)
+    if required.total_change is None:
+        if required.is_first and not required.total:
+            return _all(domains.column.are_there(nodes) for domains in found)
+        return _all(domains.are_near(nodes) for domains in found)
+    are_near = _all(domains.are_near(nodes) for domains in found)
     if not required.is_first:
         return are_near
-    if required.total_change is None:
-        return has_keys if not required.total else are_near
+    has_keys = _all(domains.column.are_there(nodes) for domains in found)
     has_nobody: Bools = required.total + required.total_change == 0
     return are_near | (has_keys & has_nobody)
+
+
+def _all(masks: Iterable[Bools]) -> Bools:
+    """Where all of the masks hold, of which there is at least one."""
+    found, *others = masks
+    for mask in others:
+        found = found & mask
+    return found

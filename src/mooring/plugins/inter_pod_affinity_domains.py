@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +13,14 @@ import numpy.typing as npt
 from mooring.framework import NodeView
 from mooring.state import Change, NodeTable, Snapshot
 from mooring.state.counters import CounterKey, PodKind
+from mooring.state.grouped import Counts, GroupedCounts, Sums
 from mooring.state.kind_columns import KindColumns
 from mooring.state.labels import MISSING
+from mooring.state.nodes import Scalar
+from mooring.state.terms import HeldTerm
 
 Bools = npt.NDArray[np.bool_]
 Ids = npt.NDArray[np.intp]
-Sums = npt.NDArray[np.int64]
-#: Counters count in int32, sums of several are int64.
-Counts = npt.NDArray[np.integer[Any]]
 
 #: Sums of floats are exact below this.
 EXACT_MAX: Final = 2**53
@@ -38,15 +38,16 @@ COUNTERS_MAX: Final = 48
 _READS: Final = int(Change.EXISTENCE | Change.LABELS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class KeyColumn:
-    """The values of a topology key by row; nothing in it ever changes.
+    """The values of a topology key by row, as groups of rows; nothing in it ever changes.
 
     Attributes:
         of_row: The number of each row's value, intp shape (rows,), rows in use or not.
         missing: The number that stands for "does not have the key"; the highest one.
         has_key: As a mask, shape (rows,); None = every node has it.
-        is_alone: Whether no two nodes have the same value, as of kubernetes.io/hostname.
+        is_alone: Whether no two nodes have the same value, as of kubernetes.io/hostname. Then rows
+            stand for their values: what is said of values has shape (rows,).
     """
 
     of_row: Ids
@@ -54,31 +55,46 @@ class KeyColumn:
     has_key: Bools | None
     is_alone: bool
 
-    def near(self, counts: Counts) -> Domains:
-        """Pods per row, shape (capacity,), as pods near each row."""
-        counts = self._with_key(counts)
-        if self.is_alone:
-            return Domains(self, counts.copy() if self.has_key is None else counts)
-        if counts.dtype == np.int32 or _are_exact(counts):
-            of_value = np.bincount(self.of_row, counts, self.missing + 1).astype(np.int64)
-        else:
-            of_value = np.zeros(self.missing + 1, dtype=np.int64)
-            np.add.at(of_value, self.of_row, counts)  # wraps, as upstream's int64 does
-        return Domains(self, of_value.take(self.of_row))
-
-    def sum(self, counts: Counts) -> int:
-        """How many of these pods, counted per row, are on nodes with the key."""
-        return int(self._with_key(counts).sum())
-
-    def _with_key(self, counts: Counts) -> Counts:
+    def add_up(self, counts: Counts) -> Sums:
+        """Pods per row as pods per value, the caller's own; nobody is where the key is missing."""
         counts = counts[: len(self.of_row)]
-        return counts if self.has_key is None else counts * self.has_key
+        if self.is_alone:
+            has_key = True if self.has_key is None else self.has_key
+            return np.multiply(counts, has_key, dtype=np.int64)
+        if counts.dtype == np.int32 or _are_exact(counts):
+            sums = np.bincount(self.of_row, counts, self.missing + 1).astype(np.int64)
+        else:
+            sums = np.zeros(self.missing + 1, dtype=np.int64)
+            np.add.at(sums, self.of_row, counts)  # wraps, as upstream's int64 does
+        sums[self.missing] = 0
+        return sums
 
-    def empty(self) -> Domains:
+    def add(self, sums: Sums, row: int, by: int) -> None:
+        """Change pods per value as ``by`` more on ``row`` change them; see ``Groups``."""
+        if row >= len(self.of_row):
+            return  # a row that came later: whoever asks for it asks another column
+        value = row if self.is_alone else int(self.of_row[row])
+        if self.has_key is None or self.has_key[row]:
+            sums[value] += by
+
+    def sums(self, counted: GroupedCounts) -> Sums:
+        """Pods per value, the caller's own."""
+        if self.is_alone:  # nothing to add up, so nothing to keep
+            return self.add_up(counted.column())
+        return counted.sums_over(self).copy()
+
+    def nobody(self) -> Domains:
         """No pods anywhere."""
-        return Domains(self, np.zeros(len(self.of_row), dtype=np.int64))
+        length = len(self.of_row) if self.is_alone else self.missing + 1
+        return Domains(self, np.zeros(length, dtype=np.int64))
 
-    def rows_have_it(self, nodes: NodeView) -> Bools:
+    def at(self, by_value: npt.NDArray[Scalar], nodes: NodeView) -> npt.NDArray[Scalar]:
+        """What is said of the values, of the value that each node has; shape (m,)."""
+        if self.is_alone:
+            return nodes.take(by_value)
+        return by_value.take(nodes.take(self.of_row))
+
+    def are_there(self, nodes: NodeView) -> Bools:
         """Which nodes have the key, bool shape (m,)."""
         if self.has_key is None:
             return np.ones(len(nodes), dtype=np.bool_)
@@ -91,19 +107,19 @@ class Domains:
 
     Attributes:
         column: The values of the key.
-        counts: Pods near each row, shape (rows,); 0 for nodes without the key.
+        counts: Pods with each value, int64 by value; 0 for nodes without the key.
         change: What is added in each of m worlds near the world's own node, int64 shape (m,).
     """
 
     column: KeyColumn
-    counts: Counts
+    counts: Sums
     change: Sums | None = None
 
     def are_near(self, nodes: NodeView) -> Bools:
         """Near which nodes there is a pod, bool shape (m,)."""
-        near = nodes.take(self.counts)
-        if self.change is not None:
-            near = (near + self.change) * self.column.rows_have_it(nodes)
+        if self.change is None:
+            return self.column.at(self.counts > 0, nodes)
+        near = (self.column.at(self.counts, nodes) + self.change) * self.column.are_there(nodes)
         found: Bools = near > 0
         return found
 
@@ -209,29 +225,54 @@ class Wanted(NamedTuple):
 def near_of(snapshot: Snapshot, columns: KeyColumns, wanted: list[Wanted]) -> dict[str, Domains]:
     """Per topology key the pods near each node; keys that no node has are left out.
 
-    Complexity: O(nodes x terms), and for very many terms O(kinds of pods x terms that mean them +
+    Complexity: O(values x terms), and for very many terms O(kinds of pods x terms that mean them +
     pods).
     """
     found = columns.of(snapshot, dict.fromkeys(each.topology_key for each in wanted))
-    sums = sums_of(snapshot, [each for each in wanted if each.topology_key in found])
-    return {key: found[key].near(counts) for key, counts in sums.items()}
+    sums = sums_of(snapshot, found, wanted)
+    return {key: Domains(found[key], counts) for key, counts in sums.items()}
 
 
-def sums_of(snapshot: Snapshot, wanted: list[Wanted]) -> dict[str, Counts]:
-    """Per topology key what the pods on each row come to, shape (capacity,); do not write."""
+def sums_of(
+    snapshot: Snapshot, columns: dict[str, KeyColumn], wanted: list[Wanted]
+) -> dict[str, Sums]:
+    """Per topology key with a column what the pods with each of its values come to."""
+    wanted = [each for each in wanted if each.topology_key in columns]
     if len(wanted) > COUNTERS_MAX:
-        return _sums_over_kinds(snapshot, wanted)
-    sums: dict[str, Counts] = {}
+        return _sums_over_kinds(snapshot, columns, wanted)
+    sums: dict[str, Sums] = {}
     for key, pods, weight in wanted:
-        counts: Counts = snapshot.counters.counter(pods).counts
+        counts = columns[key].sums(snapshot.counters.counter(pods))
         if weight != 1:
-            counts = counts * np.int64(weight)
-        before = sums.get(key)
-        sums[key] = counts if before is None else before.astype(np.int64) + counts
+            counts *= np.int64(weight)
+        sums[key] = sums[key] + counts if key in sums else counts
     return sums
 
 
-def _sums_over_kinds(snapshot: Snapshot, wanted: list[Wanted]) -> dict[str, Counts]:
+def held_sums(
+    columns: dict[str, KeyColumn], held: Iterable[tuple[HeldTerm, int]]
+) -> dict[str, Sums]:
+    """Per topology key with a column, the pods with these terms, times the weights, by value."""
+    sums: dict[str, Sums] = {}
+    of_rows: dict[str, Sums] = {}
+    for each, weight in held:
+        key = each.term.topology_key
+        column = columns.get(key)
+        if column is None:
+            continue
+        if column.is_alone:
+            if key not in of_rows:
+                of_rows[key] = np.zeros(each.rows.capacity, dtype=np.int64)
+            each.rows.add_to(of_rows[key], weight)
+        else:
+            counts = column.sums(each.rows) * np.int64(weight)
+            sums[key] = sums[key] + counts if key in sums else counts
+    return sums | {key: columns[key].add_up(counts) for key, counts in of_rows.items()}
+
+
+def _sums_over_kinds(
+    snapshot: Snapshot, found: dict[str, KeyColumn], wanted: list[Wanted]
+) -> dict[str, Sums]:
     """Judge every kind of pods by every term, in columns.
 
     So no counter is made for terms that nobody else has.
@@ -251,12 +292,12 @@ def _sums_over_kinds(snapshot: Snapshot, wanted: list[Wanted]) -> dict[str, Coun
         of_key = weights.setdefault(key, np.zeros(len(kinds), dtype=np.int64))
         of_key += matching[pods] * np.int64(weight)
     known: dict[bytes, Counts] = {}
-    sums: dict[str, Counts] = {}
+    sums: dict[str, Sums] = {}
     for key, of_kind in weights.items():
         same = of_kind.tobytes()
         if same not in known:
             known[same] = snapshot.counters.weighed(dict(zip(numbers, of_kind, strict=True)))
-        sums[key] = known[same]
+        sums[key] = found[key].add_up(known[same])
     return sums
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mooring.objects.selectors import NOTHING, selector_of
+from mooring.state import PodInfo, Snapshot
 from mooring.state.counters import CounterKey
 from mooring.state.namespaces import Namespaces
 from mooring.state.pod_terms import Term
+from mooring.state.terms import HeldTerm, TermIndex
 
 #: No key of a counter at all: a pod without terms means nobody.
 NOBODY = CounterKey(frozenset(), NOTHING, with_terminating=True)
@@ -54,6 +56,15 @@ def is_meant(key: CounterKey, namespace: str, labels: Mapping[str, str]) -> bool
     if key.namespaces is not None and namespace not in key.namespaces:
         return False
     return key.selector.matches(labels)
+
+
+def meaning(index: TermIndex, snapshot: Snapshot, pod: PodInfo) -> list[HeldTerm]:
+    """The terms of pods on nodes, out of ``index``, that mean the pod."""
+    if not len(index):
+        return []  # nobody has such terms: most clusters
+    metadata = pod.metadata
+    namespace_labels = snapshot.namespaces.labels(metadata.namespace)
+    return index.matching(metadata.namespace, namespace_labels, metadata.labels)
 
 
 def topology_keys(terms: Iterable[Term]) -> list[str]:

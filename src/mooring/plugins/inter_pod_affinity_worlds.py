@@ -5,7 +5,7 @@ Source: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go (updateWit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,16 @@ class Asked(NamedTuple):
     """Which pods count for the new pod: for its affinity, and for each anti-affinity term."""
 
     together: CounterKey
-    anti_affinity: tuple[Wanted, ...]
+    #: By topology key.
+    anti_affinity: dict[str, CounterKeys]
+
+    @classmethod
+    def by(cls, together: CounterKey, anti_affinity: Iterable[Wanted]) -> Asked:
+        """The same, of terms."""
+        by_key: dict[str, list[CounterKey]] = {}
+        for topology_key, pods, _ in anti_affinity:
+            by_key.setdefault(topology_key, []).append(pods)
+        return cls(together, {key: CounterKeys(tuple(pods)) for key, pods in by_key.items()})
 
 
 class Worlds:
@@ -43,8 +52,7 @@ class Worlds:
 
     def anti_affinity(self, topology_key: str) -> Sums:
         """Pods that its anti-affinity terms with this key mean, once for each term."""
-        keys = (pods for key, pods, _ in self._asked.anti_affinity if key == topology_key)
-        return self._nodes.change_of(CounterKeys(tuple(keys)))
+        return self._nodes.change_of(self._asked.anti_affinity[topology_key])
 
     def existing(self, topology_key: str) -> Sums:
         """Pods with anti-affinity terms with this key that mean the new pod, once for each."""

@@ -10,13 +10,14 @@ import numpy.typing as npt
 
 from mooring.cluster_event import ClusterEventWithHint
 from mooring.framework import SKIP, Cycle, NodeView, Reject, Status, Verdicts
-from mooring.framework.deltas import Amount, Leaving, PodsPerWorld, sums
+from mooring.framework.deltas import Leaving, PodsPerWorld
 from mooring.framework.verdict import NodeError, Skip
 from mooring.plugins.node_volume_limits_hints import events, fragment
 from mooring.state import PodInfo, Snapshot
 from mooring.state.counted_volumes import Counted, Problem, counted_volumes, counts
 from mooring.state.csi_nodes import NO_LIMIT
 from mooring.state.storage import Storage
+from mooring.state.volume_use import VolumeUse
 
 REASON = "node(s) exceed max volume count"
 
@@ -24,7 +25,9 @@ Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.uint16]
 Ints = npt.NDArray[np.int64]
 
-#: The code of REASON; problems of the pod and of single nodes come after it.
+_OVER = Reject(REASON)
+
+#: The code of _OVER; problems of single nodes come after it.
 _EXCEEDED = 1
 
 
@@ -67,10 +70,10 @@ class NodeVolumeLimits:
         pod, volumes = cycle.pod.pod, cycle.pod.spec.volumes
         if not any(map(counts, volumes)):
             return SKIP
-        known = cycle.snapshot.storage.known
-        counted, problem = counted_volumes(pod, known), None
+        storage, problem = cycle.snapshot.storage, None
+        counted = storage.use.if_placed(pod)
         if counted.problem is not None:
-            problem = counted_volumes(pod, known, has_csi_node=False).problem
+            problem = counted_volumes(pod, storage.known, has_csi_node=False).problem
         cycle[self] = LimitsState(counted, problem)
         return None
 
@@ -78,24 +81,37 @@ class NodeVolumeLimits:
         """A claim that cannot be found out about comes before the limits."""
         state: LimitsState = cycle[self]
         counted, snapshot = state.counted, nodes.snapshot
-        codes = np.zeros(len(nodes), dtype=np.uint16)
-        table: list[Status] = [Reject(REASON)]
         if counted.problem is not None:
-            has_csi_node = nodes.take(snapshot.storage.csi_nodes.are_there()) > 0
-            _tell(state.problem_without, ~has_csi_node, codes, table)
-            _tell(counted.problem, has_csi_node, codes, table)
-        elif counted.volumes:
-            is_over = _exceeds(counted.volumes, nodes)
-            if is_over is not None:
-                codes[is_over] = _EXCEEDED
-            _note_uncountable(codes, table, snapshot, nodes)
-            if nodes.has_deltas:
-                _judge_worlds(codes, table, counted.volumes, nodes)
-        return Verdicts(codes, table) if codes.any() else Verdicts.feasible(len(nodes))
+            return _unknown(state, nodes)
+        if not counted.volumes:
+            return Verdicts.feasible(len(nodes))
+        is_over = _exceeds(counted.volumes, nodes)
+        if not snapshot.storage.use.problems and not nodes.has_deltas:
+            # Most of the time: nothing else can be against any node.
+            none = Verdicts.feasible(len(nodes))
+            return none if is_over is None else Verdicts.refuse(is_over, _OVER)
+        codes = np.zeros(len(nodes), dtype=np.uint16)
+        table: list[Status] = [_OVER]
+        if is_over is not None:
+            codes[is_over] = _EXCEEDED
+        _note_uncountable(codes, table, snapshot, nodes)
+        if nodes.has_deltas:
+            _judge_worlds(codes, table, counted.volumes, nodes)
+        return Verdicts(codes, table)
 
     def events(self) -> list[ClusterEventWithHint]:
         """More room for a driver, a pod or an attachment that goes, a claim of the pod."""
         return events()
+
+
+def _unknown(state: LimitsState, nodes: NodeView) -> Verdicts:
+    """What is wrong with the pod's claims, where there is a CSINode and where there is none."""
+    codes = np.zeros(len(nodes), dtype=np.uint16)
+    table: list[Status] = []
+    has_csi_node = nodes.take(nodes.snapshot.storage.csi_nodes.are_there()) > 0
+    _tell(state.problem_without, ~has_csi_node, codes, table)
+    _tell(state.counted.problem, has_csi_node, codes, table)
+    return Verdicts(codes, table)
 
 
 def _tell(problem: Problem | None, where: Bools, codes: Codes, table: list[Status]) -> None:
@@ -116,13 +132,11 @@ def _exceeds(volumes: dict[str, str], nodes: NodeView) -> Bools | None:
     is_over: Bools | None = None
     for driver in dict.fromkeys(volumes.values()):
         own = [volume for volume, of in volumes.items() if of == driver]
-        limit = storage.csi_nodes.limits(driver)
-        held = storage.use.attached.column(driver)
-        over = held + len(own) > limit
-        if not over.any():
+        left = storage.use.attached.left_by_row(driver)
+        if int(left.min()) >= len(own):
             continue
         added = len(own) - _used_by_pods(own, nodes.snapshot)
-        over &= (added > 0) & (held + added > limit)
+        over = (added > 0) & (added > left)
         is_over = over if is_over is None else is_over | over
     return None if is_over is None else nodes.take(is_over)
 
@@ -141,8 +155,6 @@ def _note_uncountable(
 ) -> None:
     """An Error where the volumes of a pod on a node with limits cannot be counted."""
     problems = snapshot.storage.use.problems
-    if not problems:
-        return
     errors = np.zeros(snapshot.nodes.capacity, dtype=np.uint16)
     for name, of_node in problems.items():
         row = snapshot.nodes.row(name)
@@ -163,15 +175,7 @@ def _judge_worlds(
     """Judge again, one by one, the worlds where pods with volumes are more or fewer."""
     snapshot = nodes.snapshot
     use, has_limits = snapshot.storage.use, snapshot.storage.csi_nodes.has_limits()
-
-    def is_concerned(pod: PodInfo) -> int:
-        if not pod.spec.volumes:
-            return 0
-        counted = use.of_pod(pod)
-        return int(bool(counted.volumes) or counted.problem is not None)
-
-    touched = _touched(nodes.added, is_concerned, len(nodes))
-    touched |= _touched(nodes.removed, is_concerned, len(nodes))
+    touched = _touched(nodes.added, use) | _touched(nodes.removed, use)
     touched &= nodes.take(has_limits) > 0
     rows = nodes.rows
     for at in np.flatnonzero(touched).tolist():
@@ -184,11 +188,12 @@ def _judge_worlds(
             codes[at] = _EXCEEDED if world.exceeds(volumes) else 0
 
 
-def _touched(pods: PodsPerWorld, is_concerned: Amount, length: int) -> Bools:
-    if not isinstance(pods, Leaving) and not any(pods):
-        return np.zeros(length, dtype=np.bool_)
-    found: Bools = sums(pods, is_concerned, "counted volumes", length) > 0
-    return found
+def _touched(pods: PodsPerWorld, use: VolumeUse) -> Bools:
+    """In which worlds one of these pods says anything of limits."""
+    if isinstance(pods, Leaving):
+        return pods.sums_of_column(use.counting(), "counted volumes") > 0
+    found = [any(use.of_pod(pod).concerns_limits for pod in of_world) for of_world in pods]
+    return np.array(found, dtype=np.bool_)
 
 
 class _World:

@@ -75,7 +75,6 @@ class Hard:
         counts: Matching pods per domain, int64 shape (domains.missing + 1,).
         smallest: Those of the emptiest domain; 0 if there are fewer domains than there must be.
         self_match: 1 if the pod itself matches, else 0.
-        world: If the view differs from what is there.
     """
 
     constraint: Constraint
@@ -83,7 +82,6 @@ class Hard:
     counts: Counts
     smallest: int
     self_match: int
-    world: World | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +97,14 @@ class Soft:
 
 @dataclass(frozen=True, slots=True)
 class SpreadState:
-    """What filter and score need; ``soft`` None = not scored."""
+    """What filter and score need; ``soft`` None = not scored.
+
+    ``is_shifted``: it is about worlds that may differ from what is there.
+    """
 
     hard: tuple[Hard, ...] = ()
     soft: Soft | None = None
+    is_shifted: bool = False
 
 
 class PodTopologySpread:
@@ -176,8 +178,10 @@ class PodTopologySpread:
         """
         state: SpreadState = cycle[self]
         codes = np.zeros(len(nodes), dtype=np.uint16)
+        own = frozenset((cycle.pod.metadata.namespace,))
         for hard in state.hard:
-            found = _verdicts(hard, nodes)
+            world = _world(hard, nodes, own) if state.is_shifted else None
+            found = _verdicts(hard, world, nodes)
             if found is not None:
                 codes = np.where(codes == 0, found, codes) if codes.any() else found
                 if codes.all():
@@ -185,16 +189,14 @@ class PodTopologySpread:
         table: list[Status] = [Reject(REASON_NO_KEY, resolvable=False), Reject(REASON)]
         return Verdicts(codes, table)
 
-    def shift(self, cycle: Cycle, state: SpreadState, nodes: NodeView) -> SpreadState:
-        """The counts of each world's own domain and of the emptiest one, with the pods that differ.
+    def shift(self, cycle: Cycle, state: SpreadState, nodes: NodeView) -> SpreadState:  # noqa: ARG002
+        """Look at the counts with the pods that differ; ``filter`` does, as far as it has to.
 
         As upstream: pods that are being deleted do not count, but in a world without such a pod
         the count is lower by one all the same; and where an empty selector counts nobody, pods
         added or removed do count.
         """
-        own = frozenset((cycle.pod.metadata.namespace,))
-        shifted = [replace(hard, world=_world(hard, nodes, own)) for hard in state.hard]
-        return replace(state, hard=tuple(shifted))
+        return replace(state, is_shifted=True)
 
     # -- score ------------------------------------------------------------------------------------
 
@@ -297,14 +299,14 @@ def _smallest(constraint: Constraint, domains: Domains, counts: Counts) -> int:
     return domains.smallest(counts)
 
 
-def _verdicts(hard: Hard, nodes: NodeView) -> npt.NDArray[np.uint16] | None:
+def _verdicts(hard: Hard, world: World | None, nodes: NodeView) -> npt.NDArray[np.uint16] | None:
     """1 = the node has no such key, 2 = its domain is too far ahead; uint16 shape (m,).
 
     None = nothing against any node.
     """
     domains, limit = hard.domains, hard.constraint.max_skew - hard.self_match
-    if hard.world is not None:
-        is_ahead = hard.world.counts - hard.world.smallest > limit
+    if world is not None:
+        is_ahead = world.counts - world.smallest > limit
         has_no_key = nodes.take(domains.of_row) == domains.missing
         return np.where(has_no_key, 1, is_ahead * 2).astype(np.uint16)
     verdicts = (hard.counts > limit + hard.smallest) * np.uint16(2)
@@ -313,9 +315,10 @@ def _verdicts(hard: Hard, nodes: NodeView) -> npt.NDArray[np.uint16] | None:
 
 
 def _world(hard: Hard, nodes: NodeView, namespaces: frozenset[str]) -> World:
-    """One constraint's counts in each world. A world's changes are all on its one node.
+    """The counts of each world's own domain and of the emptiest one, with the pods that differ.
 
-    So they concern one domain, and the emptiest of the others is as before.
+    A world's changes are all on its one node. So they concern one domain, and the emptiest of the
+    others is as before.
     """
     domains, counts = hard.domains, hard.counts
     if not len(domains.eligible):  # no pod counts, in no world

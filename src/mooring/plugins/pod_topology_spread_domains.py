@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from mooring.objects.tolerations import first_untolerated
 from mooring.plugins.node_affinity import matches_required
 from mooring.plugins.pod_topology_spread_constraints import Constraint
 from mooring.state import Change, NodeTable, Snapshot
-from mooring.state.counters import CounterKey, PodCounter
+from mooring.state.counters import PodCounter
 from mooring.state.labels import MISSING
 
 Bools = npt.NDArray[np.bool_]
@@ -31,12 +31,6 @@ Counts = npt.NDArray[np.int64]
 #: Kept per plugin: 64 templates with three constraints each take 25 MB at 5 000 nodes.
 LAYOUTS_MAX: Final = 64
 
-#: Kept per layout: so many Deployments share one without adding up anew. 40 KB each at most.
-TALLIES_MAX: Final = 256
-
-#: After more changes than this, adding up anew is as quick.
-CHANGES_MAX: Final = 100
-
 #: The smallest count of no domains at all, as upstream starts its search for it.
 NO_DOMAIN: Final = 2**31 - 1
 
@@ -44,9 +38,9 @@ NO_DOMAIN: Final = 2**31 - 1
 _READS: Final = int(Change.EXISTENCE | Change.LABELS | Change.TAINTS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Domains:
-    """The domains of one constraint.
+    """The domains of one constraint, as groups of rows; nothing in it ever changes.
 
     Attributes:
         of_row: Shape (capacity,): the number of the row's domain.
@@ -70,7 +64,7 @@ class Domains:
     node_count: int
     node_domains: int
 
-    def add_up(self, counts: npt.NDArray[np.int32]) -> Counts:
+    def add_up(self, counts: npt.NDArray[np.integer[Any]]) -> Counts:
         """How many pods the eligible rows of each domain have, shape (missing + 1,).
 
         ``counts`` are pods per row, shape (capacity,).
@@ -82,6 +76,15 @@ class Domains:
             found[self.empty] += found[self.missing]
         return found.astype(np.int64)  # sums of ints below 2**53: exact
 
+    def add(self, sums: Counts, row: int, by: int) -> None:
+        """Change the counts of domains as ``by`` more on ``row`` change them; see ``Groups``."""
+        if row >= len(self.of_row) or not self.eligible_of_row[row]:
+            return
+        domain = int(self.of_row[row])
+        sums[domain] += by
+        if domain == self.missing != self.empty:
+            sums[self.empty] += by
+
     def smallest(self, counts: Counts) -> int:
         """The count of the emptiest known domain; ``NO_DOMAIN`` if there is none."""
         of_known = counts[: self.missing] if self.is_complete else counts[self.known]
@@ -90,38 +93,6 @@ class Domains:
     def count_distinct(self, rows: Ids) -> int:
         """How many domains ``rows`` are in; no key and the value "" are one and the same."""
         return _distinct(self.of_row[rows], self.missing, self.empty)
-
-
-class Tally:
-    """How many pods are in each domain, kept up to date by what changes in a counter."""
-
-    __slots__ = ("_counter", "_counts", "_domains", "_version")
-
-    def __init__(self, domains: Domains, counter: PodCounter) -> None:
-        self._domains = domains
-        self._counter = counter
-        self._version = counter.version
-        self._counts = domains.add_up(counter.counts)
-
-    def counts(self, counter: PodCounter) -> Counts:
-        """Shape (missing + 1,), the caller's own."""
-        changes = counter.since(self._version) if counter is self._counter else None
-        if changes is None or len(changes) > CHANGES_MAX:
-            self._counter, self._version = counter, counter.version
-            self._counts = self._domains.add_up(counter.counts)
-            return self._counts.copy()
-        of_row, is_eligible = self._domains.of_row, self._domains.eligible_of_row
-        for change in changes:
-            row = abs(change) - 1
-            if is_eligible[row]:
-                self._add(int(of_row[row]), 1 if change > 0 else -1)
-        self._version = counter.version
-        return self._counts.copy()
-
-    def _add(self, domain: int, sign: int) -> None:
-        self._counts[domain] += sign
-        if domain == self._domains.missing != self._domains.empty:
-            self._counts[self._domains.empty] += sign
 
 
 class Layout:
@@ -133,7 +104,7 @@ class Layout:
         is_everywhere: Whether all nodes have all of them.
     """
 
-    __slots__ = ("_tallies", "domains", "has_all_keys", "is_everywhere")
+    __slots__ = ("domains", "has_all_keys", "is_everywhere")
 
     def __init__(
         self, domains: tuple[Domains, ...], has_all_keys: Bools, *, is_everywhere: bool
@@ -141,19 +112,10 @@ class Layout:
         self.domains = domains
         self.has_all_keys = has_all_keys
         self.is_everywhere = is_everywhere
-        self._tallies: OrderedDict[tuple[int, CounterKey], Tally] = OrderedDict()
 
     def counts(self, number: int, counter: PodCounter) -> Counts:
         """Matching pods in each domain of constraint ``number``, the caller's own array."""
-        at = number, counter.key
-        tally = self._tallies.get(at)
-        if tally is None:
-            tally = self._tallies[at] = Tally(self.domains[number], counter)
-            if len(self._tallies) > TALLIES_MAX:
-                self._tallies.popitem(last=False)
-        else:
-            self._tallies.move_to_end(at)
-        return tally.counts(counter)
+        return counter.sums_over(self.domains[number]).copy()
 
 
 class Question(NamedTuple):

@@ -23,9 +23,10 @@ from mooring.framework.interface import Handle, Scores
 from mooring.framework.verdict import NodeError, Skip
 from mooring.objects.volume_claims import claim_uses
 from mooring.plugins.volume_binding_claims import ModeError, PodClaims, claims_of, problem_with
-from mooring.plugins.volume_binding_found import Found, chosen
+from mooring.plugins.volume_binding_found import REASONS, Found, chosen
 from mooring.plugins.volume_binding_hints import events, fragment
-from mooring.plugins.volume_binding_nodes import REASONS, find
+from mooring.plugins.volume_binding_nodes import find
+from mooring.plugins.volume_binding_rooms import Rooms
 from mooring.plugins.volume_binding_writes import PodVolumes, Writes, assume
 from mooring.state import PodInfo
 
@@ -34,7 +35,7 @@ REASON_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 #: How long volumes may take to be bound, where no arguments say so.
 BIND_TIMEOUT_S: Final = 600.0
 
-#: What is against a node, by the bits of ``volume_binding_nodes``; the first has none.
+#: What is against a node, by the bits of ``volume_binding_found``; the first has none.
 _REFUSALS: Final = [
     Reject(*(reason for bit, reason in REASONS.items() if bits & bit), resolvable=False)
     for bits in range(1, 16)
@@ -81,6 +82,7 @@ class VolumeBinding:
     def __init__(self, args: VolumeBindingArgs | None = None, handle: Handle | None = None) -> None:
         """``handle`` is the way to the API server; without one nothing can be bound."""
         timeout_s = float(args.bind_timeout_seconds) if args is not None else BIND_TIMEOUT_S
+        self._rooms = Rooms()
         self._writes = Writes(self.name, handle, timeout_s)
 
     def sign(self, pod: PodInfo) -> Hashable:
@@ -96,13 +98,14 @@ class VolumeBinding:
             PluginError: if a claim's class does not say when its volumes are bound.
         """
         pod, storage = cycle.pod.pod, cycle.snapshot.storage
-        if not pod.spec.volumes or not claim_uses(pod):
+        uses = claim_uses(pod) if pod.spec.volumes else []
+        if not uses:
             return SKIP
-        problem = problem_with(pod, storage)
+        problem = problem_with(pod, uses, storage)
         if problem:
             return Reject(problem, resolvable=False)
         try:
-            claims = claims_of(pod, storage)
+            claims = claims_of(pod, uses, storage)
         except ModeError as error:
             raise PluginError(self.name, "PreFilter", str(error)) from error
         if claims.immediate:
@@ -116,7 +119,7 @@ class VolumeBinding:
         found = state.found
         # A preemption asks about the same nodes with other pods on them: that changes nothing.
         if found is None or not found.is_about(nodes.snapshot, nodes.rows):
-            found = state.found = find(state.claims, nodes.snapshot, nodes.rows)
+            found = state.found = find(state.claims, nodes.snapshot, nodes.rows, self._rooms)
         bits = found.bits
         combined = int(np.bitwise_or.reduce(bits)) if len(bits) else 0
         if not found.errors and not combined:
@@ -152,7 +155,7 @@ class VolumeBinding:
         snapshot = cycle.snapshot
         row = snapshot.nodes.live_row(node_name)
         if not found.is_of(snapshot, row):
-            found = find(state.claims, snapshot, np.array([row], dtype=np.intp))
+            found = find(state.claims, snapshot, np.array([row], dtype=np.intp), self._rooms)
         state.volumes = assume(chosen(found, snapshot, row), snapshot.storage, node_name)
         return None
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mooring.objects.pod import Pod
 from mooring.objects.storage import PersistentVolumeClaim
 from mooring.objects.volume_claims import (
     WAIT_FOR_FIRST_CONSUMER,
+    ClaimUse,
     claim_class,
-    claim_uses,
     is_fully_bound,
     ownership_problem,
 )
@@ -34,9 +35,9 @@ class PodClaims(NamedTuple):
     immediate: tuple[PersistentVolumeClaim, ...]
 
 
-def problem_with(pod: Pod, storage: Storage) -> str:
-    """Why the pod cannot have one of its claims, or has to wait for it; "" = it can."""
-    for use in claim_uses(pod):
+def problem_with(pod: Pod, uses: Sequence[ClaimUse], storage: Storage) -> str:
+    """Why the pod cannot have one of these claims of it, or has to wait for it; "" = it can."""
+    for use in uses:
         claim = storage.claim(f"{pod.metadata.namespace}/{use.name}")
         if claim is None and use.is_ephemeral:
             return (
@@ -60,14 +61,14 @@ def problem_with(pod: Pod, storage: Storage) -> str:
     return ""
 
 
-def claims_of(pod: Pod, storage: Storage) -> PodClaims:
-    """The claims of a pod that has no problem with them, with what is assumed of them.
+def claims_of(pod: Pod, uses: Sequence[ClaimUse], storage: Storage) -> PodClaims:
+    """These claims of a pod that has no problem with them, with what is assumed of them.
 
     Raises:
         ModeError: if a claim's class does not say when its volumes are bound.
     """
     bound, unbound, immediate = [], [], []
-    for use in claim_uses(pod):
+    for use in uses:
         claim = storage.current_claim(f"{pod.metadata.namespace}/{use.name}")
         assert claim is not None
         if is_fully_bound(claim):

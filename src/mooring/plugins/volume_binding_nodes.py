@@ -19,48 +19,42 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from mooring.objects.csi_migration import TranslationError, in_tree, translated_affinity
-from mooring.objects.quantity import Quantity
 from mooring.objects.selectors import SelectorError, compile_label_selector
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.objects.volume_claims import (
-    NO_PROVISIONER,
     SELECTED_NODE,
-    STORAGE,
     amount,
     claim_class,
     is_bound_to,
 )
 from mooring.plugins.volume_binding_claims import PodClaims
-from mooring.plugins.volume_binding_found import Found, Match, Provision
+from mooring.plugins.volume_binding_found import (
+    NOTHING_TO_BIND,
+    OUT_OF_REACH,
+    VOLUME_GONE,
+    Bools,
+    Found,
+    Match,
+    Provision,
+    Rows,
+)
+from mooring.plugins.volume_binding_rooms import Rooms
 from mooring.state import Snapshot
+from mooring.state.free_volume_choices import NONE, Wanted
 from mooring.state.free_volume_groups import Places
-from mooring.state.free_volumes import NONE, Wanted
-from mooring.state.reach import reach_of_affinity, reach_of_topologies
-
-Bools = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.intp]
-
-#: What can be against a node, as bits, in the order in which kube-scheduler tells it.
-OUT_OF_REACH, NOTHING_TO_BIND, NO_ROOM, VOLUME_GONE = 1, 2, 4, 8
-REASONS: Final = {
-    OUT_OF_REACH: "node(s) didn't match PersistentVolume's node affinity",
-    NOTHING_TO_BIND: "node(s) didn't find available persistent volumes to bind",
-    NO_ROOM: "node(s) did not have enough free storage",
-    VOLUME_GONE: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-}
-
+from mooring.state.reach import Reach, reach_of_affinity
 
 #: Later than any place.
 _BEYOND: Final = 2**31
 
 
-def find(claims: PodClaims, snapshot: Snapshot, rows: Rows) -> Found:
-    """What there is for the claims on these rows."""
-    search = _Search(snapshot, rows)
-    search.look_at_bound(claims.bound)
+def find(claims: PodClaims, snapshot: Snapshot, rows: Rows, rooms: Rooms) -> Found:
+    """What there is for the claims on these rows; ``rooms`` may be kept for the next pod."""
+    search = _Search(snapshot, rows, rooms)
+    if claims.bound:
+        search.look_at_bound(claims.bound)
     if claims.unbound:
         search.look_for_unbound(claims.unbound)
     return search.found
@@ -84,21 +78,21 @@ _WAYS_MAX: Final = 16
 class _Search:
     """One search over m rows."""
 
-    def __init__(self, snapshot: Snapshot, rows: Rows) -> None:
+    def __init__(self, snapshot: Snapshot, rows: Rows, rooms: Rooms) -> None:
         m = len(rows)
+        self._snapshot = snapshot
         self._nodes = snapshot.nodes
         self._storage = snapshot.storage
         self._rows = rows
+        self._rooms = rooms
         self.found = Found(
             rows,
             self._storage.version,
             np.zeros(m, dtype=np.uint8),
             np.zeros(m, dtype=np.uint16),
         )
-        #: The rows on which free volumes are looked for, and of each row the place among them.
+        #: One row of each group: on them free volumes are looked for.
         self._few = rows
-        self._group_of: Places | None = None
-        self._nothing = np.full(m, NONE, dtype=np.intp)
         #: Class -> what claims wish besides the size -> what those have got.
         self._given: dict[str, dict[tuple[Any, ...], _Given]] = {}
         #: The rows about which all is said.
@@ -109,37 +103,43 @@ class _Search:
     def look_at_bound(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
         """The first volume that is gone or out of reach is told."""
         is_pending = np.ones(len(self._rows), dtype=np.bool_)
+        #: Volumes that are reached alike are looked at once.
+        seen: set[Reach] = set()
         for claim in claims:
             volume = self._storage.current_volume(claim.spec.volume_name)
             if volume is None:
                 self._note(is_pending, VOLUME_GONE)
                 return
-            is_reached = self._reached(volume, is_pending)
+            reach, is_migrated = _reach_of(volume), _is_migrated(volume)
+            if reach in seen and not is_migrated:
+                continue
+            seen.add(reach)
+            is_reached = self._storage.reaches.reached(reach, self._rows)
+            if is_migrated:
+                is_reached = self._reached_by_driver(volume, is_reached, is_pending)
             is_pending &= ~self._is_done
             self._note(is_pending & ~is_reached, OUT_OF_REACH)
             is_pending &= is_reached
 
-    def _reached(self, volume: PersistentVolume, is_pending: Bools) -> Bools:
-        """From which rows a bound volume can be reached.
+    def _reached_by_driver(
+        self, volume: PersistentVolume, is_reached: Bools, is_pending: Bools
+    ) -> Bools:
+        """From which rows an in-tree volume is reached that CSI drivers may have taken over.
 
-        Where a CSI driver took an in-tree volume over, the driver's labels count.
+        Where one has, the driver's labels count; elsewhere it is as ``is_reached`` says.
         """
-        affinity = volume.spec.node_affinity
-        required = affinity.required if affinity is not None else None
-        reaches = self._storage.reaches
-        found = reaches.reached(reach_of_affinity(required), self._rows)
         kind = in_tree(volume.spec)
-        if kind is None or not kind.is_migrated:
-            return found
+        assert kind is not None
         is_migrated = self._storage.csi_nodes.have_migrated(kind.plugin)[self._rows] > 0
         if not is_migrated.any():
-            return found
+            return is_reached
         try:
             translated = reach_of_affinity(translated_affinity(volume, kind))
         except TranslationError as error:
             self._fail(is_pending & is_migrated, f"could not translate pv: {error}")
-            return found
-        return np.where(is_migrated, reaches.reached(translated, self._rows), found)
+            return is_reached
+        by_driver = self._storage.reaches.reached(translated, self._rows)
+        return np.where(is_migrated, by_driver, is_reached)
 
     def _fail(self, where: Bools, text: str) -> None:
         self.found.errors.append(text)
@@ -162,20 +162,24 @@ class _Search:
             except SelectorError as error:
                 self._fail(~self._is_done, f"{_SELECTOR_PROBLEM}: {_called(claim)}: {error}")
                 return
-            self._give_away(claim_class(claim), match)
-            if self._group_of is not None:
-                match = match._replace(
-                    named_at=self._nothing, free_at=match.free_at[self._group_of]
-                )
+            if len(others) > 1:
+                self._give_away(claim_class(claim), match)
             self.found.matches.append(match)
         for claim in placed:
-            self._provision(claim, np.ones(len(self._rows), dtype=np.bool_))
+            self._provision(claim, None)
         for match in self.found.matches:
-            is_missing = match.free_at == NONE
-            if match.named:
-                is_missing &= match.named_at == NONE
-            if is_missing.any():
-                self._provision(match.claim, is_missing)
+            self._provision_where_missing(match)
+
+    def _provision_where_missing(self, match: Match) -> None:
+        """Have a volume made where none was found."""
+        found = [places != NONE for places in (match.named_at, match.free_at) if places is not None]
+        if not found:
+            self._provision(match.claim, None)
+            return
+        is_missing = ~np.logical_or.reduce(found) if len(found) > 1 else ~found[0]
+        if is_missing.any():
+            group_of = self.found.group_of
+            self._provision(match.claim, is_missing if group_of is None else is_missing[group_of])
 
     def _group_rows(self, claims: list[PersistentVolumeClaim]) -> None:
         """With many claims, look at one of all rows that reach the same free volumes."""
@@ -192,7 +196,7 @@ class _Search:
                 group = np.unique(group * len(kinds) + part, return_inverse=True)[1]
         if any(self._storage.volumes_naming(_called(each), claim_class(each)) for each in claims):
             return
-        _, first, self._group_of = np.unique(group, return_index=True, return_inverse=True)
+        _, first, self.found.group_of = np.unique(group, return_index=True, return_inverse=True)
         self._few = self._rows[first]
 
     def _keep_to(self, node_name: str) -> None:
@@ -203,7 +207,7 @@ class _Search:
 
     def _match(self, claim: PersistentVolumeClaim) -> Match:
         """The smallest volume that will do; one that names the claim comes before all others."""
-        class_name, m = claim_class(claim), len(self._few)
+        class_name = claim_class(claim)
         wanted = _wanted(claim)
         named = [
             volume
@@ -211,15 +215,15 @@ class _Search:
             if is_bound_to(volume.spec.claim_ref, claim) and _will_do(volume, wanted)
         ]
         free = self._storage.free_volumes(class_name)
-        if free is None:
-            free_at = np.full(m, NONE, dtype=np.intp)
-        else:
+        free_at = None
+        if free is not None:
             after, taken = self._given_away(class_name, wanted)
             free_at = free.choose(wanted, self._few, after=after, taken=taken)
         if not named:
-            return Match(claim, wanted, named, np.full(m, NONE, dtype=np.intp), free_at)
+            return Match(claim, wanted, named, None, free_at)
         named_at, is_open = self._match_named(claim, named)
-        free_at[~is_open] = NONE
+        if free_at is not None:
+            free_at[~is_open] = NONE
         return Match(claim, wanted, named, named_at, free_at)
 
     def _given_away(self, class_name: str, wanted: Wanted) -> tuple[Places | None, list[Places]]:
@@ -239,6 +243,8 @@ class _Search:
 
     def _give_away(self, class_name: str, match: Match) -> None:
         """Remember what a claim has got."""
+        if match.free_at is None:
+            return
         of_class = self._given.setdefault(class_name, {})
         alike = of_class.setdefault(match.wanted[1:], _Given([], has_named=False))
         alike.places.append(match.free_at)
@@ -254,60 +260,51 @@ class _Search:
         named_at = np.full(len(self._rows), NONE, dtype=np.intp)
         is_open = np.ones(len(self._rows), dtype=np.bool_)
         own = _called(claim)
-        before = [m.named_at for m in self.found.matches if m.named and _called(m.claim) == own]
+        before = [
+            match.named_at
+            for match in self.found.matches
+            if match.named_at is not None and _called(match.claim) == own
+        ]
         for index, volume in enumerate(named):
             is_due = is_open.copy()
             for taken in before:
                 is_due &= taken != index
-            affinity = volume.spec.node_affinity
-            reach = reach_of_affinity(affinity.required if affinity is not None else None)
-            named_at[is_due & self._storage.reaches.reached(reach, self._rows)] = index
+            is_reached = self._storage.reaches.reached(_reach_of(volume), self._rows)
+            named_at[is_due & is_reached] = index
             is_open &= ~is_due
         return named_at, is_open
 
-    def _provision(self, claim: PersistentVolumeClaim, where: Bools) -> None:
-        """A volume has to be made for the claim: can it be, on these rows?"""
-        is_needed = where & ~self._is_done
+    def _provision(self, claim: PersistentVolumeClaim, where: Bools | None) -> None:
+        """A volume has to be made for the claim: can it be, on these rows (None = all)?"""
         self.found.provisions.append(Provision(claim, where))
+        is_needed = ~self._is_done if where is None else where & ~self._is_done
         if not is_needed.any():
             return
-        name = claim_class(claim)
-        found = self._storage.storage_class(name)
-        if found is None:
+        against = self._rooms.against(self._snapshot, claim)
+        if against is None:
+            name = claim_class(claim)
             self._fail(is_needed, f'failed to find storage class "{name}"')
             return
-        if found.provisioner in ("", NO_PROVISIONER):
-            self._refuse(is_needed, NOTHING_TO_BIND)
-            return
-        reach = reach_of_topologies(found.allowed_topologies)
-        is_allowed = self._storage.reaches.reached(reach, self._rows)
-        self._refuse(is_needed & ~is_allowed, NOTHING_TO_BIND)
-        has_room = self._has_room(claim, name, found.provisioner)
-        if has_room is not None:
-            self._refuse(is_needed & is_allowed & ~has_room, NO_ROOM)
-
-    def _has_room(
-        self, claim: PersistentVolumeClaim, class_name: str, provisioner: str
-    ) -> Bools | None:
-        """Where the driver has room for the claim; None = it does not say, so everywhere."""
-        size = claim.spec.resources.requests.get(STORAGE)
-        driver = self._storage.driver(provisioner)
-        if size is None or driver is None or not driver.spec.storage_capacity:
-            return None
-        capacities = self._storage.capacities(class_name)
-        if capacities is None:
-            return np.zeros(len(self._rows), dtype=np.bool_)
-        return capacities.can_hold(Quantity.from_wire(size).value(), self._rows)
-
-    def _refuse(self, where: Bools, reason: int) -> None:
-        self._note(where, reason)
-        self._is_done |= where
+        bits = against.take(self._rows) * is_needed
+        self.found.bits |= bits
+        self._is_done |= bits != 0
 
     def _note(self, where: Bools, reason: int) -> None:
         self.found.bits |= where.view(np.uint8) * np.uint8(reason)
 
 
 _SELECTOR_PROBLEM: Final = "error creating internal label selector for claim"
+
+
+def _reach_of(volume: PersistentVolume) -> Reach:
+    affinity = volume.spec.node_affinity
+    return reach_of_affinity(affinity.required if affinity is not None else None)
+
+
+def _is_migrated(volume: PersistentVolume) -> bool:
+    """Whether it is of a kind that CSI drivers take over."""
+    kind = in_tree(volume.spec)
+    return kind is not None and kind.is_migrated
 
 
 def _called(claim: PersistentVolumeClaim) -> str:

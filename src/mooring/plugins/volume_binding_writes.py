@@ -34,7 +34,7 @@ from mooring.objects.volume_claims import (
     reference_to,
 )
 from mooring.plugins.volume_binding_found import Chosen
-from mooring.state import PodInfo
+from mooring.state import PodInfo, Snapshot
 from mooring.state.reach import reach_of_affinity
 from mooring.state.storage import Storage
 
@@ -246,18 +246,18 @@ class _Look:
         if snapshot.pods.get(self._pod.uid) is None:
             name = self._pod.metadata.name
             raise _CameToNothing(f'pod does not exist any more: pod "{name}" not found')
-        storage: Storage = snapshot.storage
         for binding in self._volumes.bindings:
-            awaited = self._look_at_binding(storage, binding)
+            awaited = self._look_at_binding(snapshot, binding)
             if awaited is not None:
                 return awaited
         for provision in self._volumes.provisions:
-            awaited = self._look_at_provision(storage, provision)
+            awaited = self._look_at_provision(snapshot, provision)
             if awaited is not None:
                 return awaited
         return None
 
-    def _look_at_binding(self, storage: Storage, binding: _Binding) -> _Awaited | None:
+    def _look_at_binding(self, snapshot: Snapshot, binding: _Binding) -> _Awaited | None:
+        storage = snapshot.storage
         name, claim_key = binding.volume.metadata.name, key(binding.claim)
         volume, claim = storage.volume(name), storage.claim(claim_key)
         if volume is None:
@@ -268,12 +268,13 @@ class _Look:
             raise _CameToNothing(f"failed to check binding: {problem}")
         if _is_older(volume.metadata, binding.volume.metadata):
             return _Awaited(VOLUME, name)
-        self._check_reach(storage, volume, "failed to translate pv to csi: ")
+        self._check_reach(snapshot, volume, "failed to translate pv to csi: ")
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
             raise _CameToNothing(f'ClaimRef got reset for pv "{name}"')
         return None if is_fully_bound(claim) else _Awaited(CLAIM, claim_key)
 
-    def _look_at_provision(self, storage: Storage, provision: _Provision) -> _Awaited | None:
+    def _look_at_provision(self, snapshot: Snapshot, provision: _Provision) -> _Awaited | None:
+        storage = snapshot.storage
         claim_key = key(provision.claim)
         claim = storage.claim(claim_key)
         if claim is None:
@@ -290,10 +291,10 @@ class _Look:
             volume = storage.volume(claim.spec.volume_name)
             if volume is None:
                 return _Awaited(VOLUME, claim.spec.volume_name)
-            self._check_reach(storage, volume, "")
+            self._check_reach(snapshot, volume, "")
         return None if is_fully_bound(claim) else _Awaited(CLAIM, claim_key)
 
-    def _check_reach(self, storage: Storage, volume: PersistentVolume, where: str) -> None:
+    def _check_reach(self, snapshot: Snapshot, volume: PersistentVolume, where: str) -> None:
         """See that the node can reach the volume: its labels may be others by now."""
         affinity = volume.spec.node_affinity
         required = affinity.required if affinity is not None else None
@@ -301,13 +302,13 @@ class _Look:
         if (
             kind is not None
             and kind.is_migrated
-            and storage.csi_nodes.has_migrated(kind.plugin, self._node_name)
+            and snapshot.storage.csi_nodes.has_migrated(kind.plugin, self._node_name)
         ):
             try:
                 required = translated_affinity(volume, kind)
             except TranslationError as error:
                 raise _CameToNothing(f"{where}could not translate pv: {error}") from error
-        nodes = self._handle.snapshot.nodes
+        nodes = snapshot.nodes
         labels = nodes.node(nodes.live_row(self._node_name)).metadata.labels
         if not reach_of_affinity(required).matches(labels):
             raise _CameToNothing(

@@ -72,8 +72,12 @@ class VolumeRestrictions:
         if not volumes:
             return SKIP
         namespace, storage = pod.metadata.namespace, cycle.snapshot.storage
-        alone = []
-        for name in _claim_names(pod):
+        alone, has_disks = [], False
+        for volume in volumes:
+            has_disks = has_disks or describes_disk(volume)
+            if volume.persistent_volume_claim is None:
+                continue
+            name = volume.persistent_volume_claim.claim_name
             claim = storage.claim(f"{namespace}/{name}")
             if claim is None:
                 return Reject(f'persistentvolumeclaim "{name}" not found', resolvable=False)
@@ -81,7 +85,7 @@ class VolumeRestrictions:
                 alone.append(name)
         claims = frozenset(alone)
         in_use = sum(storage.use.is_claim_used(f"{namespace}/{name}") for name in claims)
-        if not in_use and not any(describes_disk(volume) for volume in volumes):
+        if not in_use and not has_disks:
             return SKIP
         cycle[self] = RestrictionsState(disks_of(pod), claims, in_use)
         return None
@@ -104,6 +108,8 @@ class VolumeRestrictions:
         As upstream: each volume of such a pod counts that has the name of such a claim, in
         whatever namespace.
         """
+        if not state.claims:
+            return state
 
         def uses(pod: PodInfo) -> int:
             return sum(name in state.claims for name in _claim_names(pod.pod))
@@ -124,8 +130,10 @@ class VolumeRestrictions:
 
 def _has_conflict(disks: tuple[Disk, ...], nodes: NodeView) -> Bools:
     """In which worlds a pod holds one of the disks in a way that does not go together."""
-    count = np.zeros(nodes.snapshot.nodes.capacity, dtype=np.int64)
     found = nodes.snapshot.storage.use.disks.conflicts(disks)
+    if not found and not any(nodes.added):
+        return np.zeros(len(nodes), dtype=np.bool_)  # whoever left had none of them, either
+    count = np.zeros(nodes.snapshot.nodes.capacity, dtype=np.int64)
     count[list(found)] = list(found.values())
     held = nodes.take(count)
     if not nodes.has_deltas:
@@ -139,6 +147,8 @@ def _has_conflict(disks: tuple[Disk, ...], nodes: NodeView) -> Bools:
 
 def _claim_names(pod: Pod) -> tuple[str, ...]:
     """The claims that the pod uses by name, as often as it does."""
+    if not pod.spec.volumes:
+        return ()
     claims = (volume.persistent_volume_claim for volume in pod.spec.volumes)
     return tuple(claim.claim_name for claim in claims if claim is not None)
 

@@ -8,6 +8,7 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go.
 
 from __future__ import annotations
 
+from mooring.state.csi_nodes import CSINodes
 from mooring.state.node_columns import Ints, NodeColumns
 from mooring.state.nodes import NodeTable
 
@@ -24,16 +25,19 @@ class _Users:
 
 
 class AttachedVolumes:
-    """Volume -> node -> its users, and how many volumes of a driver each node has.
+    """Volume -> node -> its users, and how many volumes of a driver each node has, or could have.
 
     Complexity: O(1) for each change.
     """
 
-    def __init__(self, nodes: NodeTable) -> None:
+    def __init__(self, nodes: NodeTable, csi_nodes: CSINodes) -> None:
+        """``csi_nodes`` tell how many volumes of a driver a node can hold."""
         self._users: dict[str, dict[str, _Users]] = {}
         #: Node name -> driver -> volumes.
         self._counts: dict[str, dict[str, int]] = {}
-        self._columns = NodeColumns(nodes, self.count)
+        self._limit = csi_nodes.limit
+        self._left = NodeColumns(nodes, self.left)
+        csi_nodes.renew_also(self._left)
 
     def __len__(self) -> int:
         """How many volumes are in use."""
@@ -45,13 +49,17 @@ class AttachedVolumes:
         """How many volumes of the driver the node has."""
         return self._counts.get(node_name, {}).get(driver, 0)
 
-    def column(self, driver: str) -> Ints:
-        """The same by row, shape (capacity,)."""
-        return self._columns.column(driver)
+    def left(self, driver: str, node_name: str) -> int:
+        """How many more the node can hold; below zero if it has too many."""
+        return self._limit(driver, node_name) - self.count(driver, node_name)
+
+    def left_by_row(self, driver: str) -> Ints:
+        """``left`` by row, shape (capacity,)."""
+        return self._left.column(driver)
 
     def columns(self) -> list[tuple[str, Ints]]:
-        """The columns that exist, for the audit."""
-        return self._columns.items()
+        """The columns of what is left that exist, for the audit."""
+        return self._left.items()
 
     def nodes_of(self, volume: str) -> list[str]:
         """The nodes where pods use the volume."""
@@ -94,10 +102,6 @@ class AttachedVolumes:
         users.attachments += sign
         self._settle(node_name, volume, users)
 
-    def renew_row(self, node_name: str) -> None:
-        """A row has got the node of this name."""
-        self._columns.renew(node_name)
-
     # -- inside -----------------------------------------------------------------------------------
 
     def _at(self, node_name: str, volume: str, driver: str) -> _Users:
@@ -124,4 +128,4 @@ class AttachedVolumes:
             del counts[driver]
             if not counts:
                 del self._counts[node_name]
-        self._columns.renew(node_name, driver)
+        self._left.renew(node_name, driver)

@@ -51,6 +51,7 @@ def _audit_pods(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str]
     found = {use.placed.info.uid: use for use in storage.use.uses()}
     noted = {uid: (use.node_name, use.counted, use.disks) for uid, use in found.items()}
     expected, problems = {}, dict[str, dict[str, str]]()
+    counting: dict[int, bool] = {}
     users: dict[str, dict[str, None]] = {}
     dependents: dict[str, dict[str, None]] = {}
     for placed, counted in _counted(storage, pods):
@@ -64,10 +65,14 @@ def _audit_pods(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str]
                 users.setdefault(at, {})[uid] = None
         for kind, at in counted.dependencies:
             dependents.setdefault(f"{kind} {at}", {})[uid] = None
+        if counted.concerns_limits:
+            counting[placed.slot] = True
         if counted.problem is not None:
             problems.setdefault(name, {})[uid] = counted.problem.text
     known_users, known_dependents, _ = storage.use.indexes()
+    slots = dict.fromkeys(storage.use.counting().nonzero()[0].tolist(), True)
     return [
+        *_differences("counting slot", slots, counting),
         *_differences("volumes of pod", noted, expected),
         *_differences("users of claim", known_users, users),
         *_differences("pods that depend on", known_dependents, dependents),
@@ -108,7 +113,7 @@ def _audit_users(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str
 
 
 def _audit_columns(storage: Storage, nodes: NodeTable) -> list[str]:
-    """The columns of limits and counts, on rows that have a node."""
+    """The columns of what is left for drivers, on rows that have a node."""
     attached, csi_nodes = storage.use.attached, storage.csi_nodes
     in_use: Counter[tuple[str, str]] = Counter()
     for volume, name in attached.items():
@@ -117,11 +122,9 @@ def _audit_columns(storage: Storage, nodes: NodeTable) -> list[str]:
     for row in nodes.order.rows():
         name = nodes.names[row]
         for driver, column in attached.columns():
-            if len(column) == nodes.capacity and column[row] != in_use[driver, name]:
-                problems.append(f"node {name}: {column[row]} volumes of {driver} are in use")
-        for driver, column in csi_nodes.columns():
-            if len(column) == nodes.capacity and column[row] != csi_nodes.limit(driver, name):
-                problems.append(f"node {name}: the limit of {driver} is {column[row]}")
+            left = csi_nodes.limit(driver, name) - in_use[driver, name]
+            if len(column) == nodes.capacity and column[row] != left:
+                problems.append(f"node {name}: {column[row]} volumes of {driver} are left")
     return problems
 
 

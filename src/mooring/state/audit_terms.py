@@ -1,10 +1,11 @@
-"""Recompute the table of terms and the selections of namespaces from the objects alone."""
+"""Recompute the table of terms, the selections of namespaces and kept sums from the objects."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from mooring.state.cache import Cache
+from mooring.state.grouped import GroupedCounts
 from mooring.state.pod_terms import NO_TERMS, PodTerms, Term, terms_of
 from mooring.state.terms import TermIndex
 
@@ -36,7 +37,7 @@ def audit_terms(cache: Cache) -> list[str]:
         problems += _audit_index(sort, index, expected.get(sort, {}))
     if cache.terms.set_count != len(sets):
         problems.append(f"{cache.terms.set_count} sets of terms, should be {len(sets)}")
-    return problems + _audit_namespaces(cache)
+    return problems + _audit_sums(cache) + _audit_namespaces(cache)
 
 
 def _audit_index(
@@ -52,6 +53,22 @@ def _audit_index(
             )
         if len(held.rows) != len(rows):
             problems.append(f"{sort} term {key}: {len(held.rows)} rows, should be {len(rows)}")
+    return problems
+
+
+def _audit_sums(cache: Cache) -> list[str]:
+    """The sums over groups of rows that are kept beside counters and terms."""
+    counts: dict[str, GroupedCounts] = {
+        f"counter {counter.key}": counter for counter in cache.counters.all()
+    }
+    for sort, index in cache.terms.indexes():
+        counts |= {f"{sort} term {held.term}": held.rows for held in index}
+    problems = []
+    for name, of_name in counts.items():
+        for groups, sums in of_name.kept():
+            expected = groups.add_up(of_name.column()).tolist()
+            if sums.tolist() != expected:
+                problems.append(f"{name}: sums are {sums.tolist()}, should be {expected}")
     return problems
 
 

@@ -60,6 +60,11 @@ class Counted(NamedTuple):
     problem: Problem | None
     dependencies: tuple[Dependency, ...]
 
+    @property
+    def concerns_limits(self) -> bool:
+        """Whether the pod says anything of the limits of its node."""
+        return bool(self.volumes) or self.problem is not None
+
 
 NOTHING_COUNTED: Final = Counted({}, None, ())
 

@@ -19,10 +19,12 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from mooring.objects.selectors import IN, Selector
+from mooring.state.grouped import GroupedCounts
 from mooring.state.interner import Interner
 from mooring.state.kind_columns import KindColumns
 from mooring.state.nodes import read_only
@@ -38,9 +40,6 @@ COUNTERS_MIN: Final = 64
 
 #: With more conditions than this, all kinds are judged at once.
 FEW_CONDITIONS: Final = 16
-
-#: Changes that a counter remembers: who is further behind adds up anew, which costs as much.
-CHANGES_KEPT: Final = 128
 
 
 class CounterKey(NamedTuple):
@@ -66,8 +65,8 @@ class CounterKey(NamedTuple):
         return self.selector.matches(metadata.labels)
 
 
-class CounterKeys(NamedTuple):
-    """Pods are counted once for each of these keys that counts them."""
+class CounterKeys(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """Pods are counted once for each of these keys that counts them; there may be thousands."""
 
     keys: tuple[CounterKey, ...]
 
@@ -84,49 +83,34 @@ class PodKind(NamedTuple):
     is_terminating: bool
 
 
-class PodCounter:
-    """One key's counts, and what changed in them lately.
+class PodCounter(GroupedCounts):
+    """One key's counts, and sums of them over groups of rows.
 
-    ``counts``, int32 shape (capacity,), are by row, and change in place. Who has added them up
-    somehow asks ``since`` which changes to follow.
+    ``counts``, int32 shape (capacity,), are by row, and change in place.
     """
 
-    __slots__ = ("_changes", "_counts", "_first_version", "counts", "key", "kinds")
+    __slots__ = ("_counts", "counts", "key", "kinds")
 
     def __init__(self, key: CounterKey, capacity: int) -> None:
+        super().__init__()
         self.key = key
         #: The ids of the kinds of pods that it counts.
         self.kinds: dict[int, None] = {}
-        #: Rows that got a pod, as row + 1, or lost one, as -(row + 1); oldest first.
-        self._changes: list[int] = []
-        self._first_version = 0
         self.set_all(np.zeros(capacity, dtype=np.int32))
 
-    @property
-    def version(self) -> int:
-        """How many changes there have been."""
-        return self._first_version + len(self._changes)
-
-    def since(self, version: int) -> list[int] | None:
-        """The changes from ``version`` on: row + 1 got a pod, -(row + 1) lost one.
-
-        None if they are forgotten.
-        """
-        start = version - self._first_version
-        return self._changes[start:] if start >= 0 else None
+    def column(self) -> Counts:
+        """The same as ``counts``."""
+        return self.counts
 
     def set_all(self, counts: Counts) -> None:
-        """Take these counts; they are this counter's from now on."""
+        """Take these counts for the same ones in a longer column, or as the first ones."""
         self._counts = counts
         self.counts = read_only(counts)
 
     def change(self, row: int, sign: int) -> None:
         """A pod more (+1) or less (-1) on ``row``."""
         self._counts[row] += sign
-        self._changes.append(sign * (row + 1))
-        if len(self._changes) > 2 * CHANGES_KEPT:
-            del self._changes[:CHANGES_KEPT]
-            self._first_version += CHANGES_KEPT
+        self._changed(row, sign)
 
     def matches(self, kind: PodKind, labels: Mapping[str, str]) -> bool:
         """Whether pods of the kind, which have these labels, are counted."""
@@ -192,6 +176,10 @@ class PodCounters:
     def items(self) -> list[tuple[CounterKey, Counts]]:
         """The counters that exist, for the audit."""
         return [(key, counter.counts) for key, counter in self._counters.items()]
+
+    def all(self) -> list[PodCounter]:
+        """The counters themselves, for the audit."""
+        return list(self._counters.values())
 
     def kinds_at(self, slots: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
         """The ids of the kinds of the pods in these slots of the pod table, int32 of their shape.

@@ -24,10 +24,9 @@ class CSINodes:
         self._known: dict[str, CSINode] = {}
         self._limits: dict[str, dict[str, int]] = {}
         self._migrated: dict[str, frozenset[str]] = {}
-        self._limit_columns = NodeColumns(nodes, self.limit)
         self._migrated_columns = NodeColumns(nodes, self._has_migrated)
         self._traits = NodeColumns(nodes, self._trait)
-        self._all = (self._limit_columns, self._migrated_columns, self._traits)
+        self._all = [self._migrated_columns, self._traits]
 
     def get(self, name: str) -> CSINode | None:
         """The CSINode of a node."""
@@ -44,10 +43,6 @@ class CSINodes:
         """
         return self._limits.get(node_name, {}).get(driver, NO_LIMIT)
 
-    def limits(self, driver: str) -> Ints:
-        """``limit`` by row, shape (capacity,)."""
-        return self._limit_columns.column(driver)
-
     def has_limits(self) -> Ints:
         """1 where the node has a limit for any driver, by row."""
         return self._traits.column("limits")
@@ -59,10 +54,6 @@ class CSINodes:
     def have_migrated(self, plugin: str) -> Ints:
         """1 where the node's driver has taken over the in-tree ``plugin``, by row."""
         return self._migrated_columns.column(plugin)
-
-    def columns(self) -> list[tuple[str, Ints]]:
-        """The columns of limits that exist, for the audit."""
-        return self._limit_columns.items()
 
     def put(self, obj: CSINode) -> None:
         """A CSINode is new or changed."""
@@ -91,6 +82,10 @@ class CSINodes:
         """A row has got the node of this name, or what is said of it has changed."""
         for columns in self._all:
             columns.renew(node_name)
+
+    def renew_also(self, columns: NodeColumns) -> None:
+        """These columns of somebody else rest on limits: they are renewed along with ours."""
+        self._all.append(columns)
 
     def _forget(self, name: str) -> None:
         self._limits.pop(name, None)

@@ -86,17 +86,48 @@ class ByCode(NamedTuple):
         good = will_do[places]
         return int(places[good.argmax()]) if good.any() else none
 
-    def next(self, codes: Codes, after: Places, will_do: Bools, none: int) -> Places:
-        """For each of ``codes`` its first place after ``after`` that will do; else ``none``."""
+    def left(self, will_do: Bools, none: int) -> Left:
+        """Those that will do; ``none`` stands for no place, and comes after all."""
         good = will_do[self.places]
         places = np.append(self.places[good], none)
-        of_place = np.repeat(self.codes, self.counts)[good]
-        # By code first, then by place: one number that is sorted as the places are.
-        numbers = of_place * (none + 1) + places[:-1]
+        codes = np.append(np.repeat(self.codes, self.counts)[good], MISSING)
+        return Left(places, codes, codes[:-1] * (none + 1) + places[:-1])
+
+
+class Left(NamedTuple):
+    """The places of a group that will do, and one that stands for none at the end.
+
+    Attributes:
+        places: Sorted; by the code of the label first, if that is how they are reached.
+        codes: The code of each; None = they are reached in another way.
+        numbers: Rises as the places do: the code, then the place; None likewise.
+    """
+
+    places: Places
+    codes: npt.NDArray[np.intp] | None = None
+    numbers: npt.NDArray[np.intp] | None = None
+
+    def next(self, after: Places) -> Places:
+        """The first place after each of these, however it is reached."""
+        return self.places[np.searchsorted(self.places[:-1], after, side="right")]
+
+    def of_code(self, code: int) -> list[int]:
+        """The places that are reached by a code; none by MISSING."""
+        if code == MISSING or self.codes is None:
+            return []
+        found: list[int] = self.places[self.codes == code].tolist()
+        return found
+
+    def next_of(self, codes: Codes, after: Places) -> Places:
+        """The first place after each of these that is reached by the code beside it."""
+        assert self.codes is not None
+        assert self.numbers is not None
+        none = self.places[-1]
         wanted = codes.astype(np.int64) * (none + 1) + after
-        at = np.searchsorted(numbers, wanted, side="right")
-        is_there = np.append(of_place, MISSING)[at] == codes
-        return np.where(is_there & (codes != MISSING), places[at], none)
+        at = np.searchsorted(self.numbers, wanted, side="right")
+        is_there = (self.codes[at] == codes) & (codes != MISSING)
+        found: Places = np.where(is_there, self.places[at], none)
+        return found
 
 
 class Group:
@@ -150,18 +181,40 @@ class Answer:
         will_do: Those of them that are free.
         firsts: Label -> the places by code, and the first of each code that will do; one more at
             the end, for nodes without the label.
+        left: By label or reach, the places of its group that will do; beside it those by code,
+            if it is a label.
+        of_row: Row -> the places there that will do, for rows that were looked at alone.
+        best: The first place by row, shape (capacity,); None = not known.
+        layout: The version of ``Reaches`` for which what is said of rows is right.
         seen: How many changes of free places are in it.
     """
 
-    __slots__ = ("firsts", "meets", "seen", "will_do")
+    __slots__ = ("best", "firsts", "layout", "left", "meets", "of_row", "seen", "will_do")
 
     def __init__(self, meets: Bools, is_free: Bools, seen: int) -> None:
         self.meets = meets
         self.firsts: dict[str, tuple[ByCode, Places]] = {}
+        self.left: dict[str | Reach, tuple[ByCode | None, Left]] = {}
+        self.of_row: dict[int, list[int]] = {}
+        self.best: Places | None = None
+        self.layout = -1
         self.start_over(is_free, seen)
+
+    def keep_to(self, layout: int) -> None:
+        """Forget what follows from labels of nodes if these are others now."""
+        if layout != self.layout:
+            self.best, self.layout = None, layout
+            self.of_row.clear()
 
     def start_over(self, is_free: Bools, seen: int) -> None:
         """Forget what follows from which places are free."""
         self.will_do = self.meets & is_free
         self.firsts.clear()
+        self.forget_left()
+        self.best = None
         self.seen = seen
+
+    def forget_left(self) -> None:
+        """A place is free now, or is not."""
+        self.left.clear()
+        self.of_row.clear()

@@ -58,7 +58,7 @@ class KindColumns:
             has_it: Bools = codes != MISSING
             return ~has_it if is_inverse else has_it
         is_among = np.zeros(len(values) + 1, dtype=np.bool_)  # the last: no such label
-        is_among[[values.get(value, MISSING) for value in condition.values]] = True
-        is_among[MISSING] = False
+        # Of thousands of values that are asked for, kinds have but a few.
+        is_among[[values[value] for value in values.keys() & condition.values]] = True
         among: Bools = is_among[codes]
         return ~among if is_inverse else among

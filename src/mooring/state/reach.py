@@ -132,10 +132,17 @@ class Reaches:
         self._masks: OrderedDict[Reach, Bools] = OrderedDict()
         self._capacity = 0
         self._generation = -1
+        self._version = 0
 
     def __len__(self) -> int:
         """How many masks are kept."""
         return len(self._masks)
+
+    @property
+    def version(self) -> int:
+        """Rises when nodes come, go or change their labels: what else is kept of rows is old."""
+        self._catch_up()
+        return self._version
 
     def mask(self, reach: Reach) -> Bools:
         """Which rows are reached, bool shape (capacity,); of rows with a node. Read only."""
@@ -176,6 +183,7 @@ class Reaches:
         changes = nodes.log.since(self._generation) if is_known else None
         if changes is None or int(np.bitwise_or.reduce(changes[1])) & _READS:
             self._masks.clear()
+            self._version += 1
         self._capacity, self._generation = nodes.capacity, generation
 
 

@@ -51,6 +51,10 @@ STORAGE_KINDS: Final = (
 )
 
 
+#: Those that say where new volumes can be made.
+ROOM_KINDS: Final = ("StorageClass", "CSIDriver", "CSIStorageCapacity")
+
+
 class Storage:
     """What volume plugins read. The Cache is the one owner; Reserve alone assumes and restores."""
 
@@ -58,9 +62,11 @@ class Storage:
         self.reaches = Reaches(nodes)
         self.csi_nodes = CSINodes(nodes)
         self.known = KnownStorage()
-        self.use = VolumeUse(nodes, self.known)
+        self.use = VolumeUse(nodes, self.known, self.csi_nodes)
         #: Rises with every change but those of pods and nodes.
         self.version = 0
+        #: Rises with every change of what says where new volumes can be made.
+        self.room_version = 0
         self._nodes = nodes
         self._drivers: dict[str, CSIDriver] = {}
         self._assumed_volumes: dict[str, PersistentVolume] = {}
@@ -94,18 +100,20 @@ class Storage:
 
     def put(self, obj: Any) -> None:
         """An object is new or changed."""
+        kind = type(obj).__name__
         self.version += 1
-        self._put[type(obj).__name__](obj)
+        self.room_version += kind in ROOM_KINDS
+        self._put[kind](obj)
 
     def remove(self, kind: str, object_key: str) -> None:
         """The object is gone. Unknown ones are fine."""
         self.version += 1
+        self.room_version += kind in ROOM_KINDS
         self._remove[kind](object_key)
 
     def renew_row(self, node_name: str) -> None:
         """A row of the node table has got the node of this name."""
         self.csi_nodes.renew_row(node_name)
-        self.use.attached.renew_row(node_name)
 
     # -- questions, as the API server sees it -----------------------------------------------------
 
@@ -146,6 +154,8 @@ class Storage:
     def volumes_naming(self, claim_key: str, class_name: str) -> list[PersistentVolume]:
         """The volumes of the class that name this claim, by its namespace and name."""
         names = sorted(self._named.get(claim_key, ()))
+        if not names:
+            return []
         found = [(name, self.current_volume(name)) for name in names]
         return [
             volume

@@ -22,10 +22,9 @@ import numpy.typing as npt
 
 from mooring.objects.pod import Affinity
 from mooring.objects.selectors import EXISTS, IN, Requirement
+from mooring.state.grouped import Counts, GroupedCounts, Sums
 from mooring.state.pod_terms import NO_TERMS, PodTerms, Term, compile_terms
 from mooring.state.pods import PlacedPod, PodInfo
-
-Sums = npt.NDArray[np.int64]
 
 #: A row in a dict takes about as much room as 32 cells of a column.
 CELLS_PER_ENTRY: Final = 32
@@ -36,17 +35,20 @@ ENTRIES_MIN: Final = 16
 #: A term with more namespaces, or a condition with more values, than this is kept in one place.
 PLACES_MAX: Final = 8
 
-#: Templates whose compiled terms are remembered.
+#: Templates whose compiled terms are remembered, unless they have very many.
 TEMPLATES_KEPT: Final = 4_096
+TERMS_MAX: Final = 64
 
 
-class RowCounts:
+class RowCounts(GroupedCounts):
     """A count per row: a dict while few rows have one, a column when many do."""
 
-    __slots__ = ("_capacity", "_column", "_few", "_used")
+    __slots__ = ("_column", "_few", "_used", "capacity")
 
     def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
+        super().__init__()
+        #: The length of a column: rows of the node table, used or not.
+        self.capacity = capacity
         self._few: dict[int, int] = {}
         self._column: npt.NDArray[np.int32] | None = None
         #: Rows of the column with a count.
@@ -63,6 +65,7 @@ class RowCounts:
 
     def change(self, row: int, by: int) -> None:
         """Add ``by`` to the count of ``row``."""
+        self._changed(row, by)
         if self._column is None:
             count = self._few.get(row, 0) + by
             if count:
@@ -77,6 +80,10 @@ class RowCounts:
         self._used += (before + by != 0) - (before != 0)
         if self._used < self._limit // 4:
             self._few, self._column = dict(self.items()), None
+
+    def column(self) -> Counts:
+        """The counts by row, int32 shape (capacity,); read only."""
+        return self._as_column() if self._column is None else self._column
 
     def add_to(self, sums: Sums, factor: int) -> None:
         """Add every count, times ``factor``, to ``sums``, int64 shape (capacity,)."""
@@ -95,7 +102,7 @@ class RowCounts:
 
     def grow(self, capacity: int) -> None:
         """Make room for ``capacity`` rows."""
-        self._capacity = capacity
+        self.capacity = capacity
         if self._column is not None:
             column = np.zeros(capacity, dtype=np.int32)
             column[: len(self._column)] = self._column
@@ -103,11 +110,15 @@ class RowCounts:
 
     @property
     def _limit(self) -> int:
-        return max(ENTRIES_MIN, self._capacity // CELLS_PER_ENTRY)
+        return max(ENTRIES_MIN, self.capacity // CELLS_PER_ENTRY)
+
+    def _as_column(self) -> npt.NDArray[np.int32]:
+        column = np.zeros(self.capacity, dtype=np.int32)
+        column[list(self._few)] = list(self._few.values())
+        return column
 
     def _to_column(self) -> None:
-        self._column = np.zeros(self._capacity, dtype=np.int32)
-        self._column[list(self._few)] = list(self._few.values())
+        self._column = self._as_column()
         self._used = len(self._few)
         self._few = {}
 
@@ -275,6 +286,25 @@ class PodTermTable:
         of_set = self._set_of_slot[placed.slot]
         return NO_TERMS if of_set is None else of_set.terms
 
+    def compiled(self, info: PodInfo) -> PodTerms:
+        """The terms of any pod, on a node or not; compiled once for pods that share them."""
+        affinity = info.spec.affinity
+        if affinity is None:
+            return NO_TERMS
+        if affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
+            return NO_TERMS
+        key = (info.metadata.namespace, id(affinity))
+        known = self._compiled.get(key)
+        if known is not None:
+            self._compiled.move_to_end(key)
+            return known[1]
+        terms = compile_terms(info.metadata.namespace, affinity)
+        if sum(map(len, terms)) <= TERMS_MAX:
+            self._compiled[key] = affinity, terms
+            if len(self._compiled) > TEMPLATES_KEPT:
+                self._compiled.popitem(last=False)
+        return terms
+
     @property
     def set_count(self) -> int:
         """How many different sets of terms pods have."""
@@ -286,8 +316,12 @@ class PodTermTable:
         """A pod was put into the pod table."""
         while len(self._set_of_slot) <= placed.slot:
             self._set_of_slot.append(None)
-        terms = self._compile(placed.info)
-        if terms is NO_TERMS or terms == NO_TERMS:
+        terms = self.compiled(placed.info)
+        if terms is NO_TERMS:
+            return
+        if terms.problems:  # the pod itself was refused for them, or never asked
+            terms = terms._replace(problems=())
+        if terms == NO_TERMS:
             return
         of_set = self._sets.get(terms)
         if of_set is None:
@@ -331,24 +365,6 @@ class PodTermTable:
                 held.rows.grow(capacity)
 
     # -- inside -----------------------------------------------------------------------------------
-
-    def _compile(self, info: PodInfo) -> PodTerms:
-        affinity = info.spec.affinity
-        if affinity is None:
-            return NO_TERMS
-        if affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
-            return NO_TERMS
-        key = (info.metadata.namespace, id(affinity))
-        known = self._compiled.get(key)
-        if known is not None:
-            self._compiled.move_to_end(key)
-            return known[1]
-        terms = compile_terms(info.metadata.namespace, affinity)
-        terms = terms._replace(problems=())  # the pod itself was refused for them, or never asked
-        self._compiled[key] = affinity, terms
-        if len(self._compiled) > TEMPLATES_KEPT:
-            self._compiled.popitem(last=False)
-        return terms
 
     def _hold(self, terms: PodTerms) -> list[tuple[TermIndex, HeldTerm, int]]:
         sorts: list[tuple[TermIndex, Counter[Any]]] = [

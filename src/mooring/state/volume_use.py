@@ -15,6 +15,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from mooring.objects.pod import Pod
 from mooring.objects.storage import VolumeAttachment
 from mooring.objects.volume_claims import claim_use
@@ -26,6 +29,7 @@ from mooring.state.counted_volumes import (
     counted_volumes,
     counts,
 )
+from mooring.state.csi_nodes import CSINodes
 from mooring.state.disks import Disk, Disks, describes_disk, disks_of
 from mooring.state.nodes import NodeTable
 from mooring.state.pods import PlacedPod, PodInfo
@@ -65,9 +69,10 @@ class VolumeUse:
     use it).
     """
 
-    def __init__(self, nodes: NodeTable, known: KnownStorage) -> None:
+    def __init__(self, nodes: NodeTable, known: KnownStorage, csi_nodes: CSINodes) -> None:
+        """``csi_nodes`` tell how many volumes of a driver a node can hold."""
         self.disks = Disks()
-        self.attached = AttachedVolumes(nodes)
+        self.attached = AttachedVolumes(nodes, csi_nodes)
         #: Node name -> pod UID -> why the pod's volumes cannot be counted.
         self.problems: dict[str, dict[str, str]] = {}
         self._nodes = nodes
@@ -77,6 +82,10 @@ class VolumeUse:
         self._dependents: dict[Dependency, dict[str, None]] = {}
         self._attachments: dict[str, tuple[VolumeAttachment, _Attachment]] = {}
         self._attachments_of: Index = {}
+        #: The pod that was asked about last, and what it counts for: it may be placed next.
+        self._last: tuple[Pod, Counted] | None = None
+        #: By slot of the pod table: whether the pod there counts; grows with the table.
+        self._counting: npt.NDArray[np.bool_] = np.zeros(64, dtype=np.bool_)
 
     # -- questions --------------------------------------------------------------------------------
 
@@ -91,6 +100,22 @@ class VolumeUse:
         if use is not None:
             return use.counted
         return counted_volumes(info.pod, self._known, is_placed=True)
+
+    def if_placed(self, pod: Pod) -> Counted:
+        """The volumes that a pod would count for on a node with a CSINode.
+
+        Remembered until it is placed, or an object changes.
+        """
+        counted = counted_volumes(pod, self._known)
+        self._last = pod, counted
+        return counted
+
+    def counting(self) -> npt.NDArray[np.bool_]:
+        """Which slots of the pod table have a pod whose volumes count, or cannot be counted.
+
+        Bool shape (slots,), read only; slots beyond its end have none.
+        """
+        return self._counting
 
     def uses(self) -> list[PodUse]:
         """What is noted of each pod, for the audit."""
@@ -113,7 +138,9 @@ class VolumeUse:
             return
         info, row = placed.info, placed.row
         name = self._nodes.names[row]
-        counted = counted_volumes(info.pod, self._known, is_placed=True)
+        counted = self._remembered(info.pod)
+        if counted is None:
+            counted = counted_volumes(info.pod, self._known, is_placed=True)
         use = PodUse(placed, name, _claims_by_name(info.pod), disks_of(info.pod), counted)
         self._uses[info.uid] = use
         for claim_key in use.claims:
@@ -149,6 +176,7 @@ class VolumeUse:
 
     def changed(self, kind: str, object_key: str) -> None:
         """A claim, a volume or a class is new, changed or gone."""
+        self._last = None
         for uid in list(self._dependents.get((kind, object_key), ())):
             use = self._uses[uid]
             counted = counted_volumes(use.placed.info.pod, self._known, is_placed=True)
@@ -188,6 +216,18 @@ class VolumeUse:
 
     # -- inside -----------------------------------------------------------------------------------
 
+    def _remembered(self, pod: Pod) -> Counted | None:
+        """What was said of the pod before it had a node; None = that was about another one.
+
+        A problem may be none for a pod that is placed.
+        """
+        last, self._last = self._last, None
+        if last is None or last[1].problem is not None:
+            return None
+        asked = last[0]
+        is_same = asked.metadata is pod.metadata and asked.spec.volumes is pod.spec.volumes
+        return last[1] if is_same else None
+
     def _attachment(self, obj: VolumeAttachment) -> _Attachment:
         spec = obj.spec
         volume = self._known.volumes.get(spec.source.persistent_volume_name or "")
@@ -201,7 +241,12 @@ class VolumeUse:
 
     def _count(self, uid: str, use: PodUse, sign: int) -> None:
         """Add what the pod's volumes count for, or take it away."""
-        counted = use.counted
+        counted, slot = use.counted, use.placed.slot
+        if slot >= len(self._counting):
+            longer = np.zeros(max(slot + 1, 2 * len(self._counting)), dtype=np.bool_)
+            longer[: len(self._counting)] = self._counting
+            self._counting = longer
+        self._counting[slot] = sign > 0 and counted.concerns_limits
         self.attached.use(use.node_name, counted.volumes, sign)
         for dependency in counted.dependencies:
             if sign > 0:

@@ -1,0 +1,109 @@
+"""Where a volume can be made is remembered, until anything that it follows from changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mooring.plugins import volume_binding_rooms as module
+from mooring.plugins.volume_binding_found import NO_ROOM, NOTHING_TO_BIND
+from mooring.plugins.volume_binding_rooms import Rooms
+from mooring.state import Cache
+from mooring.testing import cluster, make_node
+from tests.unit.volume_objects import (
+    DRIVER,
+    ZONE,
+    capacity,
+    claim,
+    csi_driver,
+    put,
+    storage_class,
+)
+
+IN_A = {"matchLabels": {ZONE: "a"}}
+ONLY_B = [{"matchLabelExpressions": [{"key": ZONE, "values": ["b"]}]}]
+
+
+def made(**more: Any) -> Any:
+    return storage_class("made", provisioner=DRIVER, **more)
+
+
+def some() -> Cache:
+    """Two zones; in one of them there is room for volumes of up to 5Gi."""
+    cache = cluster(make_node("a", zone="a"), make_node("b", zone="b"))
+    room = capacity(near=IN_A, capacity="5Gi")
+    return put(cache, made(), csi_driver(), room)
+
+
+def told(rooms: Rooms, cache: Cache, size: str = "1Gi") -> dict[str, int] | None:
+    """Node -> bits."""
+    wanted = claim(size=size, storage_class="made", is_bound=False)
+    bits = rooms.against(cache.snapshot(), wanted)
+    nodes = cache.nodes
+    return None if bits is None else {nodes.names[r]: int(bits[r]) for r in nodes.order.rows()}
+
+
+def test_a_claim_like_one_before_is_answered_from_memory() -> None:
+    cache, rooms = some(), Rooms()
+    wanted = claim(size="1Gi", storage_class="made", is_bound=False)
+    first = rooms.against(cache.snapshot(), wanted)
+    put(cache, claim("other"))  # a claim more says nothing of room
+
+    assert rooms.against(cache.snapshot(), wanted) is first
+    assert told(rooms, cache) == {"a": 0, "b": NO_ROOM}
+    assert told(rooms, cache, "9Gi") == {"a": NO_ROOM, "b": NO_ROOM}
+
+
+@pytest.mark.parametrize(
+    ("happens", "after"),
+    [
+        (lambda cache: put(cache, capacity(near=IN_A, capacity="1Mi")), {"a": NO_ROOM}),
+        (lambda cache: put(cache, capacity("more", near={}, capacity="1Ti")), {"b": 0}),
+        (
+            lambda cache: cache.remove_object("CSIStorageCapacity", "default/capacity"),
+            {"a": NO_ROOM},
+        ),
+        (lambda cache: put(cache, csi_driver(has_capacity=False)), {"b": 0}),
+        (lambda cache: cache.remove_object("CSIDriver", DRIVER), {"b": 0}),
+        (
+            lambda cache: put(cache, made(topologies=ONLY_B)),
+            {"a": NOTHING_TO_BIND, "b": NO_ROOM},
+        ),
+        (lambda cache: put(cache, storage_class("made")), dict.fromkeys("ab", NOTHING_TO_BIND)),
+        (lambda cache: cache.put_node(make_node("a", zone="b")), {"a": NO_ROOM}),
+        (lambda cache: cache.put_node(make_node("c", zone="a")), {"c": 0}),
+    ],
+)
+def test_it_is_forgotten_when_something_else_is_true(
+    happens: Callable[[Cache], Any], after: dict[str, int]
+) -> None:
+    cache, rooms = some(), Rooms()
+    before = told(rooms, cache)
+    assert before == {"a": 0, "b": NO_ROOM}
+
+    happens(cache)
+
+    assert told(rooms, cache) == before | after == told(Rooms(), cache)
+
+
+def test_without_the_class_there_is_no_answer() -> None:
+    cache, rooms = some(), Rooms()
+    told(rooms, cache)
+
+    cache.remove_object("StorageClass", "made")
+
+    assert told(rooms, cache) is None
+
+
+def test_so_many_kinds_of_claims_are_remembered_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "KINDS_KEPT", 2)
+    cache, rooms = some(), Rooms()
+
+    for number in range(5):
+        told(rooms, cache, f"{number + 1}Gi")
+
+    assert len(rooms._kept) == 2
