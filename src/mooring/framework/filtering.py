@@ -274,14 +274,19 @@ class _Ask:
 
 def _run_live(framework: Framework, cycle: Cycle, sheet: Refusals, number: int) -> None:
     """One filter whose answers are not shared, on the rows that no earlier filter refused."""
-    first = sheet.refused_by
-    rows = np.flatnonzero((first == 0) | ((first > number + 1) & (first != NOT_VISITED)))
-    if not len(rows):
+    nodes = cycle.snapshot.nodes
+    if sheet.count == nodes.size:  # nobody is refused yet, so no column needs to be picked from
+        view = NodeView(cycle.snapshot)
+    else:
+        first = sheet.refused_by
+        rows = np.flatnonzero((first == 0) | ((first > number + 1) & (first != NOT_VISITED)))
+        view = NodeView(cycle.snapshot, rows)
+    if not len(view):
         return
-    view = NodeView(cycle.snapshot, rows)
     verdicts = filter_one(framework, cycle, framework.filters[number], view)
-    if not verdicts.codes.any():
+    if not np.count_nonzero(verdicts.codes):
         return  # nothing of this plugin is on the sheet yet
+    rows = view.rows
     sheet.write(number, rows, verdicts)
     refused = rows[verdicts.codes != 0]
     sheet.set_many(refused, number + 1)

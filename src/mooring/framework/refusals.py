@@ -31,7 +31,16 @@ class Refusals:
     ``feasible`` is ``refused_by == 0``, and ``count`` how many rows that are.
     """
 
-    __slots__ = ("_known", "codes", "count", "feasible", "plugins", "refused_by", "tables")
+    __slots__ = (
+        "_borrowed",
+        "_known",
+        "codes",
+        "count",
+        "feasible",
+        "plugins",
+        "refused_by",
+        "tables",
+    )
 
     def __init__(self, plugins: tuple[str, ...], capacity: int) -> None:
         self.plugins = plugins
@@ -41,15 +50,21 @@ class Refusals:
         self.codes = [np.zeros(capacity, dtype=np.uint16) for _ in plugins]
         self.tables: list[list[Status]] = [[] for _ in plugins]
         self._known: list[dict[Status, int]] = [{} for _ in plugins]
+        #: The plugins whose codes are those of the sheet that this is a copy of.
+        self._borrowed: set[int] = set()
 
     def copy(self) -> Refusals:
-        """An independent copy; the tables, which only grow, are shared."""
+        """A copy that can be written to as long as this sheet stays as it is.
+
+        The tables, which only grow, are shared; codes are copied where they are written.
+        """
         twin = Refusals((), 0)
         twin.plugins = self.plugins
         twin.refused_by = self.refused_by.copy()
         twin.feasible = self.feasible.copy()
         twin.count = self.count
-        twin.codes = [codes.copy() for codes in self.codes]
+        twin.codes = list(self.codes)
+        twin._borrowed = set(range(len(self.codes)))
         twin.tables = self.tables
         twin._known = self._known
         return twin
@@ -61,15 +76,15 @@ class Refusals:
 
         Call ``combine`` when all plugins have written.
         """
-        codes = self._translate(plugin, verdicts)
+        codes, mine = self._translate(plugin, verdicts), self._own(plugin)
         if rows is None:
-            self.codes[plugin][: len(codes)] = codes
+            mine[: len(codes)] = codes
         else:
-            self.codes[plugin][rows] = codes
+            mine[rows] = codes
 
     def write_one(self, plugin: int, row: int, status: Status | None) -> None:
         """As ``write``, of one row."""
-        self.codes[plugin][row] = 0 if status is None else self._number(plugin, status)
+        self._own(plugin)[row] = 0 if status is None else self._number(plugin, status)
 
     def combine(self, rows: Rows | None, size: int) -> None:
         """Find the first refusal of each of ``rows`` (None = rows 0 to ``size``) anew."""
@@ -105,6 +120,13 @@ class Refusals:
         is_feasible = self.refused_by[rows] == 0
         self.feasible[rows] = is_feasible
         self.count += int(np.count_nonzero(is_feasible))
+
+    def _own(self, plugin: int) -> npt.NDArray[np.uint16]:
+        """The plugin's codes, to be written to."""
+        if plugin in self._borrowed:
+            self._borrowed.remove(plugin)
+            self.codes[plugin] = self.codes[plugin].copy()
+        return self.codes[plugin]
 
     def _translate(self, plugin: int, verdicts: Verdicts) -> npt.NDArray[np.uint16]:
         """The verdicts' codes in terms of this sheet's table."""
