@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mooring.framework.selection import (
     feasible_nodes_to_find,
     first_in_heap,
+    first_in_order,
     ranks_of,
     visiting_order,
 )
@@ -46,6 +47,32 @@ def test_the_winner_is_the_root_of_upstreams_heap(scores: list[int]) -> None:
     tied = np.array([i for i, score in enumerate(scores) if score == best], dtype=np.int64)
 
     assert first_in_heap(tied) == root_after_heap_init(scores)
+
+
+@given(
+    st.integers(1, 400),
+    st.sampled_from([0.0, 0.1, 0.6, 1.0]),
+    st.sampled_from([1, 2, 5, 30]),
+    st.integers(0, 2**32),
+)
+def test_the_winner_in_visiting_order_is_that_root_too(
+    length: int, refused: float, scores: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    listed = rng.permutation(length).astype(np.intp)
+    places = np.empty(length, dtype=np.int64)
+    places[listed] = np.arange(length)
+    mask = rng.random(length) >= refused
+    mask[rng.integers(length)] = True
+    total = np.where(mask, rng.integers(scores, size=length), -1)
+    tied = np.flatnonzero(total == total.max())
+    passed = [int(row) for row in listed if mask[row]]
+
+    wanted = passed[root_after_heap_init([int(total[row]) for row in passed])]
+
+    assert first_in_order(listed, places, tied, mask) == wanted
+    if mask.all():
+        assert first_in_order(listed, places, tied, None) == wanted
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 1000, 4097])

@@ -19,7 +19,7 @@ from mooring.framework.filtering import Feasible
 from mooring.framework.interface import MAX_SCORE, MIN_SCORE
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.runner import Framework, Placement
-from mooring.framework.selection import first_in_heap, ranks_of, visiting_order
+from mooring.framework.selection import first_in_heap, first_in_order, ranks_of, visiting_order
 from mooring.framework.verdict import Skip
 from mooring.framework.view import NodeView
 from mooring.state.nodes import read_only
@@ -51,14 +51,13 @@ def _break_tie(cycle: Cycle, attempt: Attempt, feasible: Feasible, tied: Rows) -
     """The winner among nodes with equal totals: the root of upstream's heap."""
     if len(tied) == 1:
         return int(tied[0])
-    order = cycle.snapshot.nodes.order
-    if feasible.order is None and feasible.count == len(cycle.snapshot.nodes):
-        ranks = order.places()[tied]
-    elif feasible.order is None and not attempt.start_index:
-        ranks = feasible.mask[order.array()].cumsum()[order.places()[tied]] - 1
-    else:
-        listed = order.array() if feasible.order is None else feasible.order
-        ranks = ranks_of(tied, feasible.mask, visiting_order(listed, attempt.start_index))
+    nodes = cycle.snapshot.nodes
+    is_everybody = feasible.order is None and feasible.count == len(nodes)
+    if is_everybody or (feasible.order is None and not attempt.start_index):
+        passed = None if is_everybody else feasible.mask
+        return first_in_order(nodes.order.array(), nodes.order.places(), tied, passed)
+    listed = nodes.order.array() if feasible.order is None else feasible.order
+    ranks = ranks_of(tied, feasible.mask, visiting_order(listed, attempt.start_index))
     return int(tied[int((ranks == first_in_heap(ranks)).argmax())])
 
 

@@ -16,6 +16,12 @@ MIN_FEASIBLE_NODES = 100
 #: The adaptive percentage never falls below this.
 MIN_PERCENTAGE = 5
 
+#: Places on the left edge of a binary heap, from the root down: each beats all that comes after it,
+#: and every place that is not on the edge.
+LEFT_EDGE = 2 ** np.arange(40) - 1
+#: So few tied nodes are ranked at once.
+FEW_TIED = 32
+
 
 def feasible_nodes_to_find(percentage: int | None, node_count: int) -> int:
     """How many feasible nodes are enough.
@@ -54,6 +60,31 @@ def first_in_heap(positions: npt.NDArray[np.int64]) -> int:
     depth = int(lengths.max())
     paths = numbers << (depth - lengths)  # as if every path went down to the deepest level
     return int(positions[np.argmin(paths * 64 + lengths)])  # of equal paths the shorter is above
+
+
+def first_in_order(
+    listed: Rows,
+    places: npt.NDArray[np.int64],
+    tied: Rows,
+    mask: npt.NDArray[np.bool_] | None,
+) -> int:
+    """Which of the ``tied`` rows wins, if the walk began at the first node.
+
+    ``listed`` the rows in visiting order, ``places`` the place of each row in it, ``tied`` rising;
+    ``mask`` bool over rows, which nodes are feasible, None = all. Complexity: O(nodes).
+    """
+    passed = None if mask is None else mask[listed]
+    if len(tied) > FEW_TIED:
+        # Of many, one is mostly on the heap's left edge, and so before all that are not.
+        rows = listed if passed is None else listed[passed]
+        edge = rows[LEFT_EDGE[: int(LEFT_EDGE.searchsorted(len(rows)))]]
+        at = tied.searchsorted(edge)
+        at[at == len(tied)] = 0
+        on_edge = (tied[at] == edge).nonzero()[0]
+        if len(on_edge):
+            return int(edge[on_edge[0]])
+    ranks = places[tied] if passed is None else passed.cumsum()[places[tied]] - 1
+    return int(tied[int((ranks == first_in_heap(ranks)).argmax())])
 
 
 def ranks_of(wanted: Rows, mask: npt.NDArray[np.bool_], walk: Rows) -> npt.NDArray[np.int64]:
