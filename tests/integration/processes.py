@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +22,11 @@ def free_port() -> int:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
     return port
+
+
+def heed_interrupts() -> None:
+    """To be done in a new process: who runs tests in the background may ignore interrupts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Program:

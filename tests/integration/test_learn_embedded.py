@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from tests.integration.processes import heed_interrupts
+
 COMMAND = [sys.executable, "-m", "mooring", "learn"]
 DEADLINE_S = 60.0
 
@@ -52,6 +54,7 @@ def test_an_interruption_ends_a_lesson_at_once() -> None:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        preexec_fn=heed_interrupts,
     )
     with process:
         assert process.stdout is not None

@@ -28,6 +28,7 @@ from mooring.learn.scenarios import SCENARIOS, VARIANTS
 from mooring.sim.loop import LoopClock
 from mooring.testing.controlplane import Access, ControlPlane
 from mooring.testing.controlplane.kubeconfig import write_kubeconfig
+from tests.integration.processes import heed_interrupts
 
 SPEED = 5.0
 DEADLINE_S = 200.0
@@ -126,6 +127,7 @@ def test_who_is_interrupted_leaves_nothing_behind(own_plane: Access) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heed_interrupts,
     )
     with process:
         assert process.stdout is not None
