@@ -6,7 +6,7 @@ pkg/registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +19,33 @@ if TYPE_CHECKING:
 
 Name = tuple[str, str]
 
-_POD = (
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "spec.hostNetwork",
-    "status.phase",
-    "status.podIP",
-    "status.podIPs",
-    "status.nominatedNodeName",
-)
+
+def pod_fields(pod: Object) -> dict[str, str]:
+    """The selectable fields of a pod: every scheduler and every kubelet watches pods by them."""
+    spec, status = pod.get("spec", {}), pod.get("status", {})
+    return {
+        **_names_of(pod),
+        "spec.nodeName": spec.get("nodeName", ""),
+        "spec.restartPolicy": spec.get("restartPolicy", ""),
+        "spec.schedulerName": spec.get("schedulerName", ""),
+        "spec.serviceAccountName": spec.get("serviceAccountName", ""),
+        "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
+        "status.phase": status.get("phase", ""),
+        "status.podIP": status.get("podIP", ""),
+        "status.podIPs": ",".join(each["ip"] for each in status.get("podIPs", ())),
+        "status.nominatedNodeName": status.get("nominatedNodeName", ""),
+    }
+
+
+def _names_of(found: Object) -> dict[str, str]:
+    metadata = found["metadata"]
+    return {
+        "metadata.name": metadata["name"],
+        "metadata.namespace": metadata.get("namespace", ""),
+    }
+
+
+_POD = frozenset(pod_fields({"metadata": {"name": ""}}))
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _EVENT = (
     *(f"involvedObject.{name}" for name in _INVOLVED),
@@ -39,7 +55,7 @@ _EVENT = (
     "type",
 )
 #: Fields that can be asked for, besides metadata.name and metadata.namespace.
-_FIELDS: Mapping[Name, tuple[str, ...]] = MappingProxyType(
+_FIELDS: Mapping[Name, Collection[str]] = MappingProxyType(
     {
         ("", "pods"): _POD,
         ("", "nodes"): ("spec.unschedulable",),
@@ -117,31 +133,6 @@ def fields_of(resource: Resource, stored: Stored) -> Mapping[str, str]:
         else:
             stored.fields = {**_names_of(found), **_values(resource, found)}
     return stored.fields
-
-
-def pod_fields(pod: Object) -> dict[str, str]:
-    """The selectable fields of a pod: every scheduler and every kubelet watches pods by them."""
-    spec, status = pod.get("spec", {}), pod.get("status", {})
-    return {
-        **_names_of(pod),
-        "spec.nodeName": spec.get("nodeName", ""),
-        "spec.restartPolicy": spec.get("restartPolicy", ""),
-        "spec.schedulerName": spec.get("schedulerName", ""),
-        "spec.serviceAccountName": spec.get("serviceAccountName", ""),
-        "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
-        "status.phase": status.get("phase", ""),
-        "status.podIP": status.get("podIP", ""),
-        "status.podIPs": ",".join(each["ip"] for each in status.get("podIPs", ())),
-        "status.nominatedNodeName": status.get("nominatedNodeName", ""),
-    }
-
-
-def _names_of(found: Object) -> dict[str, str]:
-    metadata = found["metadata"]
-    return {
-        "metadata.name": metadata["name"],
-        "metadata.namespace": metadata.get("namespace", ""),
-    }
 
 
 def _values(resource: Resource, found: Object) -> dict[str, str]:

@@ -32,8 +32,6 @@ DELAY_S_MIN: Final = 0.001
 DELAY_S_MAX: Final = 120.0
 #: F5: what a server may ask a client to wait.
 RETRY_AFTER_S_MAX: Final = 120.0
-#: F1: how long a server may be away.
-OUTAGE_S_MAX: Final = 60.0
 #: Lines of a watch that may come a second time.
 REPEATABLE: Final = 30
 
