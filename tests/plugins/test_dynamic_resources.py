@@ -124,11 +124,12 @@ def test_what_was_shared_with_an_equal_pod_does_not_outlive_a_new_class() -> Non
     assert there.decide(wanting(GPU)).node == "a"
 
 
-def test_only_pods_that_cannot_ask_for_devices_are_alike() -> None:
+def test_pods_are_alike_by_what_may_be_devices() -> None:
     sign = DynamicResources().sign
 
     assert sign(PodInfo(make_pod("a"))) == sign(PodInfo(wanting("cpu"))) == ()
-    assert sign(PodInfo(wanting(GPU))) is None
+    assert sign(PodInfo(wanting(GPU, "0"))) == ()
+    assert sign(PodInfo(wanting(GPU, "1"))) == sign(PodInfo(wanting(GPU, "2"))) == (GPU,)
     assert sign(PodInfo(CLAIMING)) is None
 
 

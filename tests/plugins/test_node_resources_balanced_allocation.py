@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,14 +164,16 @@ def test_a_resize_counts_on_both_sides() -> None:
 # ---------------------------------------------------------------- floats
 
 
+def arrays_of(shares: list[tuple[int, int, int]]) -> list[npt.NDArray[np.int64]]:
+    """Allocatable, allocated and requested of one node, each of shape (resources, 1)."""
+    return [np.array(each, dtype=np.int64).reshape(-1, 1) for each in zip(*shares, strict=True)]
+
+
 def balance_of(percents: list[int], of: int) -> tuple[int, int]:
     """Columns and one-node form of the balance after ``percents`` come to an empty node."""
-    arrays = [
-        columns.Share(1, *(np.array([value], dtype=np.int64) for value in (of, 0, used)))
-        for used in percents
-    ]
     single = [one.NodeShare(1, of, 0, used) for used in percents]
-    return int(columns.balance(arrays)[0]), one.balance(single)
+    arrays = arrays_of([(of, 0, used) for used in percents])
+    return columns.balance(*arrays).item(), one.balance(single)
 
 
 @pytest.mark.parametrize(
@@ -207,12 +210,9 @@ def test_requests_that_leave_an_int64_wrap_around_on_both_ways() -> None:
 )
 def test_both_forms_agree_on_any_numbers(found: list[tuple[int, int, int]]) -> None:
     single = [one.NodeShare(1, has, before, after) for before, after, has in found]
-    arrays = [
-        columns.Share(1, *(np.array([value], dtype=np.int64) for value in (has, before, after)))
-        for before, after, has in found
-    ]
-    if arrays:
-        assert columns.balance(arrays).tolist() == [one.balance(single)]
+    arrays = arrays_of([(has, before, after) for before, after, has in found])
+    if found:
+        assert columns.balance(*arrays).tolist() == [one.balance(single)]
     else:
         assert one.balance(single) == 75
 

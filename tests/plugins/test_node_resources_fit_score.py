@@ -255,12 +255,12 @@ def test_the_one_node_form_of_a_share_equals_the_columns(
     requested: int, allocatable: int, allocated: int
 ) -> None:
     share = one.NodeShare(1, allocatable, allocated, requested)
-    arrays = [np.array([value], dtype=np.int64) for value in (allocatable, allocated, requested)]
-    column = columns.Share(1, *arrays)
-    assert columns.least_allocated(column).tolist() == [one.least_allocated(share)]
-    assert columns.most_allocated(column).tolist() == [one.most_allocated(share)]
+    arrays = [np.array([[value]], dtype=np.int64) for value in (allocatable, requested)]
+    column = columns.Shares(np.array([1]), *arrays)
+    assert columns.least_allocated(column).tolist() == [[one.least_allocated(share)]]
+    assert columns.most_allocated(column).tolist() == [[one.most_allocated(share)]]
     points = tuple(UtilizationShapePoint(utilization=at, score=value) for at, value in FALLING)
-    assert columns.capacity_ratio(points)(column).tolist() == [one.capacity_ratio(points)(share)]
+    assert columns.capacity_ratio(points)(column).tolist() == [[one.capacity_ratio(points)(share)]]
 
 
 @pytest.mark.parametrize("args", [MOST, args_of("RequestedToCapacityRatio", shape=FALLING)])

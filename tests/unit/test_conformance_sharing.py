@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mooring.framework import Cycle, NodeView, Reject, Verdicts
+from mooring.framework import Cycle, NodeView, Reject, Verdicts, default_normalize
 from mooring.state import PodInfo
 from mooring.state.changes import Change
 from mooring.testing import check_conformance
@@ -108,7 +108,25 @@ class StaleNotes(Shares):
         return Verdicts.refuse(np.full(len(nodes), cycle[self] % 2 == 0), Reject("is even"))
 
 
-@pytest.mark.parametrize("plugin", [Shares(), SharesNothing()])
+class Reversed(Shares):
+    """Normalizes, and says what zeros become."""
+
+    name = "Reversed"
+    zeros_become = 100
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Any:
+        return np.zeros(len(nodes), dtype=np.int64)
+
+    def normalize(self, cycle: Cycle, scores: Any, nodes: NodeView) -> Any:
+        return default_normalize(scores, reverse=True)
+
+
+class ReversedAndWrong(Reversed):
+    name = "ReversedAndWrong"
+    zeros_become = 0
+
+
+@pytest.mark.parametrize("plugin", [Shares(), SharesNothing(), Reversed()])
 def test_sharing_that_keeps_its_promises_passes(plugin: Any) -> None:
     check_conformance(plugin)
 
@@ -122,6 +140,7 @@ def test_sharing_that_keeps_its_promises_passes(plugin: Any) -> None:
         (Coarse(), "sign is the same for a pod with another spec.priority, but (status, score)"),
         (ReadsTooLittle(), "but reads has no <Change.LABELS: 2>"),
         (ScoresByRank(), "alone, {'node-"),
+        (ReversedAndWrong(), "zeros_become is 0, but normalize makes [100"),
         (StaleNotes(), "pre_filter and pre_score may depend on sign(pod) only"),
     ],
 )

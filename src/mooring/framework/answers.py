@@ -41,6 +41,8 @@ class Reader(NamedTuple):
     has_one_node_form: bool
     #: A score plugin whose raw scores are final: nothing normalizes them.
     is_final: bool = False
+    #: What its ``normalize`` makes of nothing but zeros; None = it has to be called.
+    zeros_become: int | None = None
     #: What its scores count in the total.
     weight: int = 1
 
@@ -81,9 +83,11 @@ class Answers:
         "_last_changes",
         "_score_generation",
         "capacity",
+        "constants",
         "final_total",
         "finals",
         "in_range",
+        "is_zero",
         "pre_filtered",
         "pre_scored",
         "raw",
@@ -99,8 +103,13 @@ class Answers:
         self.pre_scored: dict[str, tuple[Any, Any]] = {}
         #: By score plugin: whether its scores are final, and surely 0..100 on every row.
         self.in_range = [False] * n_scores
-        #: The score plugins whose scores are final, and the weighted sum of these by row.
+        #: By score plugin: whether its raw scores are 0 on every row.
+        self.is_zero = [False] * n_scores
+        #: The score plugins that need not be asked: scores final, or the same for any nodes.
         self.finals: tuple[int, ...] = ()
+        #: Of the latter, the score.
+        self.constants: dict[int, int] = {}
+        #: The weighted sum of all these by row.
         self.final_total = np.zeros(capacity, dtype=np.int64)
         self._filter_generation = -1
         self._score_generation = -1
@@ -164,23 +173,30 @@ class Answers:
             else:
                 raw[rows] = scores = ask.many(number, NodeView(snapshot, rows))
                 self.in_range[number] &= _are_scores(scores)
-        self._add_up(
-            None if is_everywhere else rows,
-            [each for each in readers if self.in_range[each.number]],
-        )
+            if reader.zeros_become is not None:
+                self.is_zero[number] = not np.count_nonzero(raw)
+        self._add_up(None if is_everywhere else rows, readers)
         self._score_generation = snapshot.generation
 
-    def _add_up(self, rows: Rows | None, finals: list[Reader]) -> None:
+    def _add_up(self, rows: Rows | None, readers: list[Reader]) -> None:
         """The sum of the final scores, anew on ``rows``; None = on all of them."""
-        numbers = tuple(reader.number for reader in finals)
+        finals = [each for each in readers if self.in_range[each.number]]
+        constants = {
+            each.number: each.zeros_become
+            for each in readers
+            if each.zeros_become is not None and self.is_zero[each.number]
+        }
+        constant = sum(each.weight * constants.get(each.number, 0) for each in readers)
+        numbers = (*[each.number for each in finals], *constants)
         if rows is None or numbers != self.finals:
-            self.finals, rows = numbers, np.arange(self.capacity)
+            self.finals, self.constants, rows = numbers, constants, np.arange(self.capacity)
         if len(rows) <= FEW_ROWS:
             weighted = [(self.raw[each.number], each.weight) for each in finals]
             for row in rows.tolist():
-                self.final_total[row] = sum([raw.item(row) * weight for raw, weight in weighted])
+                scores = [raw.item(row) * weight for raw, weight in weighted]
+                self.final_total[row] = constant + sum(scores)
             return
-        total = np.zeros(len(rows), dtype=np.int64)
+        total = np.full(len(rows), constant, dtype=np.int64)
         for reader in finals:
             total += self.raw[reader.number][rows] * reader.weight
         self.final_total[rows] = total

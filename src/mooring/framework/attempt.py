@@ -28,8 +28,9 @@ class Attempt:
     """The arrays of one attempt, filled in as it goes.
 
     ``rows`` are the feasible rows that were scored, intp shape (f,); ``raw`` and ``scores`` hold
-    per plugin name int64 shape (f,), ``total`` the same shape. ``final`` holds the scores of the
-    plugins that nothing normalizes, by row, shape (capacity,).
+    per plugin name int64 shape (f,), ``total`` the same shape. ``final`` holds the raw scores of
+    plugins that need no normalizing, by row, shape (capacity,); these are their scores too, but for
+    those that have the same ``constant`` everywhere.
     """
 
     snapshot: Snapshot
@@ -51,6 +52,7 @@ class Attempt:
     raw: dict[str, Ints] = field(default_factory=dict)
     scores: dict[str, Ints] = field(default_factory=dict)
     final: dict[str, Ints] = field(default_factory=dict)
+    constant: dict[str, int] = field(default_factory=dict)
     total: Ints | None = None
     tied_rows: Rows | None = None
     choice: str | None = None
@@ -106,6 +108,7 @@ class Attempt:
             raise InvariantViolation("a decision was asked for after the state had moved on")
         scored = self.total is not None
         final = {plugin: column[self.rows] for plugin, column in self.final.items()}
+        same = {plugin: np.full_like(final[plugin], each) for plugin, each in self.constant.items()}
         return Decision(
             result=outcome,
             node=node,
@@ -116,7 +119,7 @@ class Attempt:
             choice=self.choice,
             prefilter=None if self.pre_filter is None else rejection(self.pre_filter),
             raw=self._by_node(self.raw | final) if scored else None,
-            scores=self._by_node(self.scores | final) if scored else None,
+            scores=self._by_node(self.scores | final | same) if scored else None,
             total=self._named(self.total) if self.total is not None else None,
             reason=diagnosis.reason if diagnosis is not None else None,
             message=diagnosis.message if diagnosis is not None else None,

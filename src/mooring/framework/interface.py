@@ -27,6 +27,8 @@ cannot be shared), and ``reads``, the columns of a node that its answer for that
 Then ``pre_filter``, ``filter``, ``pre_score`` and ``score`` must follow from ``sign(pod)`` and from
 those columns of that one node, and the framework asks again only about nodes that changed.
 ``reads_everywhere`` names columns of *other* nodes that matter too (how far an image has spread).
+A plugin whose ``normalize`` makes the same of nothing but zeros for any pod and nodes says what, in
+``zeros_become``, and is not asked to then.
 A plugin without ``sign`` and ``reads`` is asked for every pod about every node still feasible.
 With ``sign`` alone it is too, but its queueing hints, if they are ``pure``, are asked once for all
 waiting pods that it treats alike.

@@ -100,6 +100,16 @@ class NodeInfo:
         amount += sum(pod.usage.get(resource, 0) for pod in self._added)
         return wrap_int64(amount - sum(pod.usage.get(resource, 0) for pod in self._removed))
 
+    def amounts(self, resource: str) -> tuple[int, int]:
+        """``allocatable`` and ``requested`` of one resource."""
+        if self._added or self._removed:
+            return self.allocatable(resource), self.requested(resource)
+        nodes, row = self._nodes, self._row
+        index = nodes.resource_id(resource)
+        if index < 0:
+            return 0, 0
+        return nodes.allocatable.item(index, row), nodes.requested.item(index, row)
+
     def free(self, resource: str) -> int:
         """``allocatable`` minus ``requested``; negative on an overcommitted node."""
         return wrap_int64(self.allocatable(resource) - self.requested(resource))

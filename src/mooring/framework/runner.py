@@ -106,6 +106,8 @@ class Framework:
         if len(names) > MAX_FILTERS:
             raise ConfigError(f"a profile runs at most {MAX_FILTERS} filters", value=len(names))
         self._answers = AnswerCache(names, len(self.scorers))
+        #: The device classes that the answers rest on.
+        self._classes_version = 0
         sharers = {plugin.name for plugin in self._sharers}
         self._filter_readers = _readers(self.filters, sharers, "filter_node", {})
         self._score_readers = _readers(self.scorers, sharers, "score_node", profile.weights)
@@ -232,6 +234,10 @@ class Framework:
     def answers(self, cycle: Cycle) -> tuple[Answers | None, frozenset[str]]:
         """The shared answers for the cycle's pod, and the names of the plugins they speak for."""
         if cycle.shared is None:
+            version = cycle.snapshot.device_classes.version
+            if version != self._classes_version:
+                self._classes_version = version
+                self.forget_answers()
             signature, sharing = self._signature(cycle.pod)
             answers = None
             if sharing:
@@ -351,6 +357,7 @@ def _readers(
                 int(getattr(plugin, "reads_everywhere", 0)),
                 hasattr(plugin, one_node_method),
                 is_final=not hasattr(plugin, "normalize"),
+                zeros_become=getattr(plugin, "zeros_become", None),
                 weight=weights.get(plugin.name, 1),
             ),
         )

@@ -36,7 +36,7 @@ def run(framework: Framework, cycle: Cycle, attempt: Attempt, feasible: Feasible
     rows = None if is_everything else np.flatnonzero(feasible.mask)
     view = NodeView(cycle.snapshot, rows)
     total = total_scores(framework, cycle, attempt, view, rows)
-    best = (total == total.max()).nonzero()[0]
+    best = (total == total.item(total.argmax())).nonzero()[0]
     tied = best if rows is None else rows[best]
     attempt.rows, attempt.total, attempt.tied_rows = view.rows, total, tied
     return _placed(cycle, feasible, _break_tie(cycle, attempt, feasible, tied))
@@ -76,16 +76,19 @@ def total_scores(
         readers = framework.score_readers(sharing - skipped)
         answers.refresh_scores(cycle.snapshot, readers, _Ask(framework, cycle))
     finals: tuple[int, ...] = ()
-    total = np.zeros(len(view), dtype=np.int64)
     if answers is not None and answers.finals:
         # Most scores are shared and final, so they are added up already.
         finals, column = answers.finals, answers.final_total
         total = column[: len(view)].copy() if rows is None else column[rows]
+    else:
+        total = np.zeros(len(view), dtype=np.int64)
     for number, plugin in enumerate(framework.scorers):
         if plugin.name in skipped:
             continue
         if answers is not None and number in finals:
             attempt.final[plugin.name] = answers.raw[number]
+            if number in answers.constants:
+                attempt.constant[plugin.name] = answers.constants[number]
             continue
         if answers is not None and plugin.name in sharing:
             column = answers.raw[number]

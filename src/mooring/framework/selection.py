@@ -6,6 +6,8 @@ sortedNodeScores), with parallelism 1.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,12 +17,6 @@ Rows = npt.NDArray[np.intp]
 MIN_FEASIBLE_NODES = 100
 #: The adaptive percentage never falls below this.
 MIN_PERCENTAGE = 5
-
-#: Places on the left edge of a binary heap, from the root down: each beats all that comes after it,
-#: and every place that is not on the edge.
-LEFT_EDGE = 2 ** np.arange(40) - 1
-#: So few tied nodes are ranked at once.
-FEW_TIED = 32
 
 
 def feasible_nodes_to_find(percentage: int | None, node_count: int) -> int:
@@ -55,11 +51,19 @@ def first_in_heap(positions: npt.NDArray[np.int64]) -> int:
         >>> first_in_heap(np.array([1, 3]))
         1
     """
-    numbers = positions + 1  # the heap's nodes numbered from 1: the bits after the first = path
+    order = heap_order((int(positions.max()) + 1).bit_length())
+    return positions.item(order.take(positions).argmin())
+
+
+@cache
+def heap_order(depth: int) -> npt.NDArray[np.int64]:
+    """Rises with the pre-order of a complete binary tree, by position, shape (2**depth - 1,)."""
+    numbers = np.arange(1, 1 << depth)  # in binary: a 1, then the path from the root
     _, lengths = np.frexp(numbers.astype(np.float64))
-    depth = int(lengths.max())
     paths = numbers << (depth - lengths)  # as if every path went down to the deepest level
-    return int(positions[np.argmin(paths * 64 + lengths)])  # of equal paths the shorter is above
+    order: npt.NDArray[np.int64] = paths * 64 + lengths  # of equal paths the shorter is above
+    order.flags.writeable = False
+    return order
 
 
 def first_in_order(
@@ -70,21 +74,13 @@ def first_in_order(
 ) -> int:
     """Which of the ``tied`` rows wins, if the walk began at the first node.
 
-    ``listed`` the rows in visiting order, ``places`` the place of each row in it, ``tied`` rising;
-    ``mask`` bool over rows, which nodes are feasible, None = all. Complexity: O(nodes).
+    ``listed`` the rows in visiting order, ``places`` the place of each row in it; ``mask`` bool
+    over rows, which nodes are feasible, None = all. Complexity: O(nodes).
     """
-    passed = None if mask is None else mask[listed]
-    if len(tied) > FEW_TIED:
-        # Of many, one is mostly on the heap's left edge, and so before all that are not.
-        rows = listed if passed is None else listed[passed]
-        edge = rows[LEFT_EDGE[: int(LEFT_EDGE.searchsorted(len(rows)))]]
-        at = tied.searchsorted(edge)
-        at[at == len(tied)] = 0
-        on_edge = (tied[at] == edge).nonzero()[0]
-        if len(on_edge):
-            return int(edge[on_edge[0]])
-    ranks = places[tied] if passed is None else passed.cumsum()[places[tied]] - 1
-    return int(tied[int((ranks == first_in_heap(ranks)).argmax())])
+    ranks = places.take(tied)
+    if mask is not None:
+        ranks = mask.take(listed).cumsum().take(ranks) - 1
+    return tied.item(heap_order(len(listed).bit_length()).take(ranks).argmin())
 
 
 def ranks_of(wanted: Rows, mask: npt.NDArray[np.bool_], walk: Rows) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ decides real placements, the second look at nominated nodes, and preemption's dr
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from mooring.state.snapshot import Snapshot
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
+
+#: The resources that count with defaults for containers that ask for none, in the table's order.
+NONZERO = ("cpu", "memory")
 
 
 class NodeView:
@@ -105,11 +108,32 @@ class NodeView:
 
     def nonzero_requested(self, resource: str) -> Ints:
         """As ``requested``, of cpu or memory, with defaults for containers that ask for none."""
-        index = ("cpu", "memory").index(resource)
+        index = NONZERO.index(resource)
         amounts = self.take(self._nodes.nonzero_requested[index])
         if not self.has_deltas:
             return amounts
         return amounts + self.change(lambda pod: pod.nonzero_usage[index], ("nonzero", index))
+
+    def allocatables(self, resources: Sequence[str]) -> Ints:
+        """As ``allocatable``, of several resources at once: shape (k, m)."""
+        return self._lines(self._nodes.allocatable, self._ids(resources))
+
+    def requesteds(self, resources: Sequence[str]) -> Ints:
+        """As ``requested``, of several resources at once: shape (k, m)."""
+        if self.has_deltas:
+            return self._stack([self.requested(each) for each in resources])
+        return self._lines(self._nodes.requested, self._ids(resources))
+
+    def nonzero_requesteds(self, resources: Sequence[str]) -> Ints:
+        """As ``nonzero_requested`` of cpu and memory, ``requested`` of all others: shape (k, m)."""
+        if not self.has_deltas and tuple(resources) == NONZERO:
+            return self._lines(self._nodes.nonzero_requested, [0, 1])
+        return self._stack(
+            [
+                self.nonzero_requested(each) if each in NONZERO else self.requested(each)
+                for each in resources
+            ]
+        )
 
     @property
     def pod_count(self) -> Ints:
@@ -228,7 +252,28 @@ class NodeView:
         """The entries of a column over rows, shape (capacity,), that belong to these worlds."""
         if self._rows is None:
             return read_only(column[: self._length])
-        return read_only(column[self._rows])
+        taken = column[self._rows]
+        taken.flags.writeable = False
+        return taken
+
+    def _stack(self, columns: list[Ints]) -> Ints:
+        return np.array(columns, dtype=np.int64).reshape(len(columns), self._length)
+
+    def _ids(self, resources: Sequence[str]) -> list[int]:
+        return [self._nodes.resource_id(each) for each in resources]
+
+    def _lines(self, table: Ints, ids: list[int]) -> Ints:
+        """The entries of some lines of ``table`` that belong to these worlds; 0 for a line -1."""
+        rows, length = self._rows, self._length
+        first = ids[0] if ids else 0
+        if first >= 0 and ids == list(range(first, first + len(ids))):
+            lines = table[first : first + len(ids)]
+            return lines[:, :length] if rows is None else lines.take(rows, 1)
+        found = np.zeros((len(ids), length), dtype=np.int64)
+        for line, index in enumerate(ids):
+            if index >= 0:
+                found[line] = table[index, :length] if rows is None else table[index][rows]
+        return found
 
     def _resource(self, columns: Ints, resource: str) -> Ints:
         index = self._nodes.resource_id(resource)

@@ -54,10 +54,12 @@ class DynamicResources:
     needs = ("DeviceClass",)
 
     def sign(self, pod: PodInfo) -> Hashable | None:
-        """Nothing: all pods are alike that cannot ask for devices."""
-        if pod.spec.resource_claims or any(map(_may_be_devices, pod.requests)):
+        """The resources that may stand for devices; pods with claims are not shared."""
+        if pod.spec.resource_claims:
             return None
-        return ()
+        return tuple(
+            [name for name, amount in pod.requests.items() if amount and _may_be_devices(name)]
+        )
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip:
         """Refuse a pod that asks for devices, and skip every other one."""

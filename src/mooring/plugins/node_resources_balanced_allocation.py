@@ -12,6 +12,7 @@ from mooring.framework.interface import Scores
 from mooring.framework.verdict import Skip
 from mooring.plugins import resource_scores
 from mooring.plugins import resource_scores_of_node as of_node
+from mooring.plugins.resource_scores import Asked
 from mooring.state import Change, PodInfo
 
 
@@ -37,28 +38,29 @@ class NodeResourcesBalancedAllocation:
         wanted = self._wanted(cycle.pod)
         if not any(wanted):
             return SKIP
-        cycle[self] = wanted
+        cycle[self] = resource_scores.asked(self._resources, wanted)
         return None
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
         """50 = the worst for the node's balance, 75 = no difference, 100 = the best."""
-        wanted = self._wanted_of(cycle)
-        shares = resource_scores.shares(nodes, self._resources, wanted, exact=True)
-        if not shares:
+        asked = self._asked(cycle)
+        if not asked.names:
             return np.full(len(nodes), 75, dtype=np.int64)
-        return resource_scores.balance(shares)
+        allocated = nodes.requesteds(asked.names)
+        return resource_scores.balance(
+            nodes.allocatables(asked.names), allocated, allocated + asked.amounts
+        )
 
     def score_node(self, cycle: Cycle, node: NodeInfo) -> int:
         """As ``score``, of one node."""
-        wanted = self._wanted_of(cycle)
-        return of_node.balance(of_node.shares_of_node(node, self._resources, wanted, exact=True))
+        return of_node.balance(of_node.shares_of_node(node, self._asked(cycle), exact=True))
 
     def _wanted(self, pod: PodInfo) -> tuple[int, ...]:
         return resource_scores.wanted(pod, self._resources, exact=True)
 
-    def _wanted_of(self, cycle: Cycle) -> tuple[int, ...]:
+    def _asked(self, cycle: Cycle) -> Asked:
         """As noted by ``pre_score``, which a profile may leave out."""
         if self not in cycle:
-            return self._wanted(cycle.pod)
-        noted: tuple[int, ...] = cycle[self]
+            return resource_scores.asked(self._resources, self._wanted(cycle.pod))
+        noted: Asked = cycle[self]
         return noted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
@@ -26,16 +27,17 @@ from mooring.objects.requests import is_extended_resource_name
 from mooring.objects.resource import DeviceClass
 from mooring.plugins import resource_scores
 from mooring.plugins import resource_scores_of_node as of_node
-from mooring.plugins.resource_scores import Share
+from mooring.plugins.resource_scores import Asked, Shares
 from mooring.plugins.resource_scores_of_node import NodeShare
 from mooring.state import Change, PodInfo
 from mooring.state.nodes import node_allocatable
 
-TOO_MANY_PODS = "Too many pods"
+Rows = npt.NDArray[np.intp]
 
-#: Reasons that fit into an int64 beside a bit for "hopeless" and the sign. A pod may ask for more
-#: kinds of resources than that.
-MAX_BITS = 62
+#: What a line of verdicts counts in a number of eight lines.
+BITS = 1 << np.arange(8, dtype=np.uint8)
+
+TOO_MANY_PODS = "Too many pods"
 
 #: With this before its name, every device class is an extended resource too.
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
@@ -45,12 +47,16 @@ DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 class FitState:
     """What the plugin reads of the pod.
 
-    ``requests`` has to fit: (resource, amount) with amounts over 0, in the order of the reasons.
-    ``scored`` is what the pod asks of each scored resource.
+    ``requests`` has to fit: (resource, amount) with amounts over 0, in the order of ``reasons``,
+    which begin with too many pods. ``names`` and ``amounts``, int64 shape (k, 1), are its two
+    halves. ``scored`` is what the pod asks of the scored resources.
     """
 
     requests: tuple[tuple[str, int], ...]
-    scored: tuple[int, ...]
+    reasons: tuple[str, ...]
+    names: tuple[str, ...]
+    amounts: npt.NDArray[np.int64]
+    scored: Asked
 
 
 class NodeResourcesFit:
@@ -77,28 +83,30 @@ class NodeResourcesFit:
 
     def sign(self, pod: PodInfo) -> Hashable:
         """What the pod asks for, to fit and to score."""
-        return tuple(pod.requests.items()), self._scored(pod)
+        return tuple(pod.requests.items()), self._wanted(pod)
 
     def pre_filter(self, cycle: Cycle) -> None:
         """Note what has to fit."""
-        cycle[self] = FitState(self._to_fit(cycle.pod), self._scored(cycle.pod))
+        requests = self._to_fit(cycle.pod)
+        names = tuple(name for name, _ in requests)
+        cycle[self] = FitState(
+            requests,
+            (TOO_MANY_PODS, *map(_insufficient, names)),
+            names,
+            resource_scores.upright([amount for _, amount in requests]),
+            self._scored(cycle.pod),
+        )
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
         """Refuse nodes with too many pods or too little of something, with every such reason."""
         state: FitState = cycle[self]
-        reasons = [TOO_MANY_PODS]
-        lacking = [nodes.pod_count >= nodes.allowed_pods]
-        hopeless = np.zeros(len(nodes), dtype=np.bool_)
-        for resource, amount in state.requests:
-            allocatable = nodes.allocatable(resource)
-            short = nodes.requested(resource) > allocatable - amount
-            if np.count_nonzero(short):  # any() takes three times as long
-                reasons.append(f"Insufficient {resource}")
-                lacking.append(short)
-                hopeless |= allocatable < amount
-        if len(lacking) == 1 and not np.count_nonzero(lacking[0]):
+        is_full = nodes.pod_count >= nodes.allowed_pods
+        allocatable = nodes.allocatables(state.names)
+        short = nodes.requesteds(state.names) > allocatable - state.amounts
+        if not np.count_nonzero(short) and not np.count_nonzero(is_full):
             return Verdicts.feasible(len(nodes))
-        return _combine(reasons, lacking, hopeless)
+        is_hopeless = np.logical_or.reduce(short & (allocatable < state.amounts))
+        return _combine(state.reasons, np.array([is_hopeless, is_full, *short]))
 
     def filter_node(self, cycle: Cycle, node: NodeInfo) -> Status | None:
         """As ``filter``, of one node."""
@@ -106,23 +114,19 @@ class NodeResourcesFit:
         reasons = [TOO_MANY_PODS] if node.pod_count >= node.allowed_pods else []
         is_hopeless = False
         for resource, amount in state.requests:
-            allocatable = node.allocatable(resource)
-            if amount > wrap_int64(allocatable - node.requested(resource)):
-                reasons.append(f"Insufficient {resource}")
+            allocatable, requested = node.amounts(resource)
+            if amount > wrap_int64(allocatable - requested):
+                reasons.append(_insufficient(resource))
                 is_hopeless = is_hopeless or amount > allocatable
         return Reject(*reasons, resolvable=not is_hopeless) if reasons else None
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
         """The strategy's score for each node."""
-        wanted = self._scored_of(cycle)
-        shares = resource_scores.shares(nodes, self._resources, wanted, exact=False)
-        return self._score(len(nodes), shares)
+        return self._score(resource_scores.shares(nodes, self._asked(cycle)))
 
     def score_node(self, cycle: Cycle, node: NodeInfo) -> int:
         """As ``score``, of one node."""
-        wanted = self._scored_of(cycle)
-        shares = of_node.shares_of_node(node, self._resources, wanted, exact=False)
-        return self._score_node(shares)
+        return self._score_node(of_node.shares_of_node(node, self._asked(cycle), exact=False))
 
     def events(self) -> list[ClusterEventWithHint]:
         """A pod leaves or shrinks, a node comes or grows, a device class stands for a resource."""
@@ -167,10 +171,13 @@ class NodeResourcesFit:
             if requests[name] > 0 and not self._is_ignored(name)
         )
 
-    def _scored(self, pod: PodInfo) -> tuple[int, ...]:
+    def _wanted(self, pod: PodInfo) -> tuple[int, ...]:
         return resource_scores.wanted(pod, self._resources, exact=False)
 
-    def _scored_of(self, cycle: Cycle) -> tuple[int, ...]:
+    def _scored(self, pod: PodInfo) -> Asked:
+        return resource_scores.asked(self._resources, self._wanted(pod))
+
+    def _asked(self, cycle: Cycle) -> Asked:
         """As noted by ``pre_filter``, which a profile may leave out."""
         if self not in cycle:
             return self._scored(cycle.pod)
@@ -215,47 +222,46 @@ def _after_device_class_change(
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
-def _combine(
-    reasons: list[str], lacking: list[npt.NDArray[np.bool_]], hopeless: npt.NDArray[np.bool_]
-) -> Verdicts:
-    """One status per combination of reasons that occurs."""
-    if len(reasons) > MAX_BITS:
-        return _combine_many(reasons, lacking, hopeless)
-    combination = hopeless.astype(np.int64)
-    for bit, short in enumerate(lacking, start=1):
-        combination |= short.astype(np.int64) << bit
-    combination[combination == 1] = 0  # hopeless for a reason that does not apply
-    codes = np.zeros(len(combination), dtype=np.uint16)
-    table: list[Status] = []
-    left = combination
-    while bits := int(left.max(initial=0)):  # combinations are few: peel them off one by one
-        found = [reason for bit, reason in enumerate(reasons, start=1) if bits >> bit & 1]
-        table.append(Reject(*found, resolvable=not bits & 1))
-        here = left == bits
-        codes[here] = len(table)
-        left[here] = 0
-    return Verdicts(codes, table)
+def _combine(reasons: tuple[str, ...], said: npt.NDArray[np.bool_]) -> Verdicts:
+    """One status per combination of reasons that occurs.
 
-
-def _combine_many(
-    reasons: list[str], lacking: list[npt.NDArray[np.bool_]], hopeless: npt.NDArray[np.bool_]
-) -> Verdicts:
-    """As ``_combine``, for more reasons than an int64 has bits."""
-    packed = np.packbits(np.array([hopeless, *lacking]), axis=0)
-    keys = np.ascontiguousarray(packed.T).view(np.dtype((np.void, len(packed)))).ravel()
-    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    ``said`` bool of shape (1 + k, m): is the node hopeless, and does each of ``reasons`` apply.
+    """
+    numbers, first = _numbered(said)
     table: list[Status] = []
     code_of = np.zeros(len(first), dtype=np.uint16)
-    for combination, at in enumerate(first.tolist()):
-        found = [reason for reason, short in zip(reasons, lacking, strict=True) if short[at]]
-        if found:
-            table.append(Reject(*found, resolvable=not hopeless[at]))
-            code_of[combination] = len(table)
-    return Verdicts(code_of[number], table)
+    for number, (is_hopeless, *applies) in enumerate(said.T[first].tolist()):
+        if any(applies):
+            table.append(Reject(*compress(reasons, applies), resolvable=not is_hopeless))
+            code_of[number] = len(table)
+    return Verdicts(code_of[numbers], table)
+
+
+def _numbered(said: npt.NDArray[np.bool_]) -> tuple[Rows, Rows]:
+    """Equal columns have equal numbers, from 0 on; and where each number is met first."""
+    numbers: Rows | None = None
+    for begin in range(0, len(said), len(BITS)):
+        lines = said[begin : begin + len(BITS)].view(np.uint8)
+        packed = BITS[: len(lines)] @ lines
+        if numbers is not None:
+            packed = numbers << 8 | packed
+        # Eight lines more would be too many numbers: only those that occur go on.
+        found = np.bincount(packed).nonzero()[0]
+        number_of = np.empty(int(found[-1]) + 1, dtype=np.intp)
+        number_of[found] = np.arange(len(found))
+        numbers = number_of[packed]
+    assert numbers is not None, "there is at least one line"
+    first = np.empty(len(found), dtype=np.intp)
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+    return numbers, first
+
+
+def _insufficient(resource: str) -> str:
+    return f"Insufficient {resource}"
 
 
 #: Turns the shares of m nodes into m scores, and those of one node into one.
-Scorers = tuple[Callable[[int, list[Share]], Scores], Callable[[list[NodeShare]], int]]
+Scorers = tuple[Callable[[Shares], Scores], Callable[[list[NodeShare]], int]]
 
 
 def _scorers(strategy: ScoringStrategy) -> Scorers:
@@ -274,13 +280,13 @@ def _scorers(strategy: ScoringStrategy) -> Scorers:
     columns = resource_scores.capacity_ratio(ratio.shape)
     one = of_node.capacity_ratio(ratio.shape)
     return (
-        lambda length, found: resource_scores.weighted_mean_of_positive(length, found, columns),
+        lambda shares: resource_scores.weighted_mean_of_positive(shares, columns),
         lambda found: of_node.weighted_mean_of_positive(found, one),
     )
 
 
-def _mean_of(columns: Callable[[Share], Scores], one: Callable[[NodeShare], int]) -> Scorers:
+def _mean_of(columns: Callable[[Shares], Scores], one: Callable[[NodeShare], int]) -> Scorers:
     return (
-        lambda length, found: resource_scores.weighted_mean(length, found, columns),
+        lambda shares: resource_scores.weighted_mean(shares, columns),
         lambda found: of_node.weighted_mean(found, one),
     )

@@ -12,12 +12,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from mooring.config.types import ResourceSpec, UtilizationShapePoint
+from mooring.config.types import UtilizationShapePoint
 from mooring.framework import NodeInfo
 from mooring.framework.interface import MAX_SCORE
+from mooring.framework.view import NONZERO
 from mooring.objects.quantity import wrap_int64
-from mooring.objects.requests import is_scalar_resource_name
-from mooring.plugins.resource_scores import curve_table
+from mooring.plugins.resource_scores import Asked, curve_table
 
 
 class NodeShare(NamedTuple):
@@ -29,25 +29,18 @@ class NodeShare(NamedTuple):
     requested: int
 
 
-def shares_of_node(
-    node: NodeInfo, resources: Sequence[ResourceSpec], amounts: Sequence[int], *, exact: bool
-) -> list[NodeShare]:
+def shares_of_node(node: NodeInfo, asked: Asked, *, exact: bool) -> list[NodeShare]:
     """The resources that count for this pod on this node."""
     nonzero = None if exact else node.nonzero_requested()
     found = []
-    for resource, amount in zip(resources, amounts, strict=True):
-        name = resource.name
-        if amount == 0 and is_scalar_resource_name(name):
-            continue
-        allocatable = node.allocatable(name)
+    for name, weight, amount in asked.each:
+        allocatable, allocated = node.amounts(name)
         if allocatable == 0:
             continue
-        if nonzero is not None and name in ("cpu", "memory"):
-            allocated = nonzero[0 if name == "cpu" else 1]
-        else:
-            allocated = node.requested(name)
+        if nonzero is not None and name in NONZERO:
+            allocated = nonzero[NONZERO.index(name)]
         requested = wrap_int64(allocated + amount)
-        found.append(NodeShare(resource.weight, allocatable, allocated, requested))
+        found.append(NodeShare(weight, allocatable, allocated, requested))
     return found
 
 

@@ -15,7 +15,7 @@ from mooring.cluster_event import (
     QueueingHint,
 )
 from mooring.framework import Cycle, NodeView, Reject, Verdicts, default_normalize
-from mooring.framework.interface import Scores
+from mooring.framework.interface import MAX_SCORE, Scores
 from mooring.objects.node import Node, Taint
 from mooring.objects.pod import Pod
 from mooring.objects.tolerations import PREFER_NO_SCHEDULE, first_untolerated, is_tolerated
@@ -35,6 +35,7 @@ class TaintToleration:
 
     name = "TaintToleration"
     reads = Change.TAINTS
+    zeros_become = MAX_SCORE
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The pod's tolerations."""

@@ -17,6 +17,8 @@ class DeviceClasses:
     """
 
     def __init__(self) -> None:
+        #: Rises with every change.
+        self.version = 0
         self._resource_of: dict[str, str] = {}
         self._classes_of: dict[str, dict[str, None]] = {}
 
@@ -28,6 +30,7 @@ class DeviceClasses:
         """A class is new or changed."""
         name = obj.metadata.name
         self.remove("DeviceClass", name)
+        self.version += 1
         self._resource_of[name] = obj.spec.extended_resource_name or ""
         for resource in self._resources(name):
             self._classes_of.setdefault(resource, {})[name] = None
@@ -36,6 +39,7 @@ class DeviceClasses:
         """The class is gone. Unknown ones are fine."""
         if name not in self._resource_of:
             return
+        self.version += 1
         for resource in self._resources(name):
             classes = self._classes_of[resource]
             del classes[name]

@@ -89,6 +89,7 @@ def _check_case(case: Case, twin: Any | None, rng: Rng) -> None:
         _check_worlds(case, harness, cycle, view, rng)
     if hasattr(plugin, "score") and len(view):
         _check_score(case, harness)
+        _check_zeros(case, harness, cycle, view)
     _check_one_node(case, harness, cycle, view, asks_filter=asks_filter)
     if hasattr(plugin, "sign"):
         check_sharing(case, rng)
@@ -262,6 +263,21 @@ def _check_score(case: Case, harness: Harness) -> None:
         first, again = (harness.scores(case.pod, case.plugin) for _ in range(2))
     case.expect(
         first == again, f"score answers differently when asked again: {first}, then {again}"
+    )
+
+
+def _check_zeros(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> None:
+    """What the plugin says of nothing but zeros is what normalize makes of them."""
+    told = getattr(case.plugin, "zeros_become", None)
+    if told is None:
+        return
+    zeros = np.zeros(len(view), dtype=np.int64)
+    with case.blaming():
+        call = harness.framework.call
+        scores = call(case.plugin, "NormalizeScore", case.plugin.normalize, cycle, zeros, view)
+    case.expect(
+        scores.tolist() == [told] * len(view),
+        f"zeros_become is {told!r}, but normalize makes {scores.tolist()} of zeros",
     )
 
 
