@@ -19,7 +19,6 @@ from mooring.framework import (
     NodeView,
     Reject,
     Verdicts,
-    default_normalize,
 )
 from mooring.framework import answers as answers_module
 from mooring.framework.answers import AnswerCache
@@ -72,40 +71,6 @@ class FitsOne(Fits):
 
     def score_node(self, cycle: Cycle, node: Any) -> int:
         return int(node.free("cpu") // 1000)
-
-
-class Debts(Fits):
-    """The more a node owes, by a taint's value, the worse; notes what it normalizes."""
-
-    name = "Debts"
-    reads = Change.TAINTS
-    zeros_become = 100
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.normalized: list[list[int]] = []
-
-    def sign(self, pod: Any) -> Any:
-        return ()
-
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        return Verdicts.feasible(len(nodes))
-
-    def score(self, cycle: Cycle, nodes: NodeView) -> Any:
-        owed = [sum(int(taint.value) for taint in node.taints) for node in nodes]
-        return np.array(owed, dtype=np.int64)
-
-    def normalize(self, cycle: Cycle, scores: Any, nodes: NodeView) -> Any:
-        self.normalized.append(scores.tolist())
-        return default_normalize(scores, reverse=True)
-
-
-def in_debt(name: str, owed: int) -> Any:
-    return make_node(
-        name,
-        allocatable={"cpu": "4"},
-        taints=[f"owes={owed}:PreferNoSchedule"] if owed else [],
-    )
 
 
 def nodes(count: int = 6) -> list[Any]:
@@ -284,26 +249,6 @@ def test_after_an_error_the_same_nodes_are_asked_about_again() -> None:
     plugin.fails = False
 
     assert list(harness.decide(pod("r")).decision.rejected) == ["n3"]
-
-
-def test_what_zeros_become_is_known_without_normalizing() -> None:
-    plugin = Debts()
-    shared = Harness(nodes(), [plugin, Fits()], weights={"Debts": 3})
-    afresh = Harness(nodes(), [Debts(), Fits()], weights={"Debts": 3}, share_answers=False)
-
-    def decide() -> Any:
-        mine, other = shared.decide(pod("q")).decision, afresh.decide(pod("q")).decision
-        assert encode_decision(mine) == encode_decision(other)
-        return mine
-
-    assert set(decide().scores["Debts"].values()) == {100}
-    assert plugin.normalized == []
-    for owed, expected in ((5, 0), (0, 100)):
-        for harness in (shared, afresh):
-            harness.cache.put_node(in_debt("n2", owed))
-        assert decide().scores["Debts"]["n2"] == expected
-        assert decide().total["n1"] == 300 + 4
-    assert {tuple(each) for each in plugin.normalized} == {(0, 0, 5, 0, 0, 0)}
 
 
 def test_skips_are_shared_too() -> None:

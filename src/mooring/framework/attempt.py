@@ -56,6 +56,8 @@ class Attempt:
     total: Ints | None = None
     tied_rows: Rows | None = None
     choice: str | None = None
+    #: Whether every node was looked at.
+    saw_all: bool = False
     #: How many nodes were looked at, if sampling ended the walk early.
     sampled: int | None = None
     durations_s: dict[str, float] = field(default_factory=dict)
@@ -78,6 +80,8 @@ class Attempt:
         node_count = len(self.snapshot.nodes)
         if self.refusals is None or not node_count:
             return otherwise
+        if self.saw_all and not self.extra:
+            return self.start_index % node_count
         return (self.start_index + self.refusals.count + self.refused_count()) % node_count
 
     def rejected(self) -> dict[str, Rejection]:

@@ -49,10 +49,20 @@ class PreFiltered:
     status: Status | None
     narrowed_by: list[str]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether every node is still to be looked at."""
+        return self.node_names is None and self.status is None
+
 
 def run(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasible | Diagnosis:
     """Which nodes can take the pod; a Diagnosis if none can."""
     before = pre_filter(framework, cycle)
+    if before.is_open and not cycle.pod.status.nominated_node_name:
+        feasible = walk(framework, cycle, attempt, before, cycle.snapshot.nodes.order.array())
+        return (
+            feasible if feasible.count else explain(cycle, attempt, begin(cycle, attempt, before))
+        )
     diagnosis = begin(cycle, attempt, before)
     if before.status is not None:
         return diagnosis
@@ -112,12 +122,22 @@ def explain(cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis) -> Diagnosis:
 def pre_filter(framework: Framework, cycle: Cycle) -> PreFiltered:
     """Run the PreFilter plugins, or put back what they noted for an equal pod."""
     answers, sharing = framework.answers(cycle)
+    known = answers.pre_filtered if answers is not None else {}
     names: frozenset[str] | None = None
     narrowed_by: list[str] = []
     refusal: Status | None = None
     for plugin in framework.plugins("pre_filter"):
-        shared = answers.pre_filtered if answers is not None and plugin.name in sharing else None
-        result = _pre_filter_one(framework, cycle, plugin, shared)
+        if plugin.name in known:
+            result, state = known[plugin.name]
+            cycle.restore(plugin.name, state)
+        else:
+            cycle.open_for(plugin.name)
+            result = framework.call(plugin, "PreFilter", plugin.pre_filter, cycle)
+            cycle.open_for(None)
+            if plugin.name in sharing:
+                known[plugin.name] = (result, cycle.state_of(plugin.name))
+        if result is None:
+            continue
         if result is Skip.SKIP:
             cycle.skipped.add(plugin.name)
         elif isinstance(result, Narrow):
@@ -125,26 +145,11 @@ def pre_filter(framework: Framework, cycle: Cycle) -> PreFiltered:
             names = result.node_names if names is None else names & result.node_names
             if not names:
                 return PreFiltered(names, _nobody_left(narrowed_by), narrowed_by)
-        elif result is not None:
+        else:
             refusal = framework.status_of(plugin, "PreFilter", result)
             if refusal.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return PreFiltered(None, refusal, [])
     return PreFiltered(names, refusal, narrowed_by)
-
-
-def _pre_filter_one(
-    framework: Framework, cycle: Cycle, plugin: Any, shared: dict[str, tuple[Any, Any]] | None
-) -> Any:
-    if shared is not None and plugin.name in shared:
-        result, state = shared[plugin.name]
-        cycle.restore(plugin.name, state)
-        return result
-    cycle.open_for(plugin.name)
-    result = framework.call(plugin, "PreFilter", plugin.pre_filter, cycle)
-    cycle.open_for(None)
-    if shared is not None:
-        shared[plugin.name] = (result, cycle.state_of(plugin.name))
-    return result
 
 
 def _nobody_left(narrowed_by: list[str]) -> Status:
@@ -207,12 +212,7 @@ def try_nominated(
 
 def refuse(framework: Framework, cycle: Cycle, rows: Rows | None) -> Refusals:
     """Run the filters on ``rows`` (None = every node). The result may be shared: do not write."""
-    sheet, is_shared = _shared_refusals(framework, cycle, rows)
-    live = [
-        number
-        for number, plugin in enumerate(framework.filters)
-        if plugin.name not in cycle.skipped and not is_shared[number]
-    ]
+    sheet, live = _shared_refusals(framework, cycle, rows)
     nominated = _nominated_rows(cycle, rows)
     if not live and not nominated and rows is None:
         return sheet
@@ -230,22 +230,18 @@ def refuse(framework: Framework, cycle: Cycle, rows: Rows | None) -> Refusals:
 
 def _shared_refusals(
     framework: Framework, cycle: Cycle, rows: Rows | None
-) -> tuple[Refusals, list[bool]]:
-    """The sheet with the shareable filters' answers, and which filters those are."""
+) -> tuple[Refusals, list[int]]:
+    """The sheet with the shareable filters' answers, and the numbers of the other filters."""
     answers, sharing = framework.answers(cycle)
     snapshot = cycle.snapshot
-    is_shared = [
-        plugin.name in sharing and plugin.name not in cycle.skipped for plugin in framework.filters
-    ]
-    if answers is None or not any(is_shared):
+    plan = framework.filter_plans.of(sharing, frozenset(cycle.skipped))
+    if answers is None or not plan.readers:
         names = tuple(plugin.name for plugin in framework.filters)
         sheet = Refusals(names, snapshot.nodes.capacity)
         sheet.set_many(snapshot.nodes.order.array() if rows is None else rows, 0)
-        return sheet, is_shared
-
-    readers = framework.filter_readers(sharing - cycle.skipped)
-    answers.refresh_filters(snapshot, readers, _Ask(framework, cycle))
-    return answers.refusals, is_shared
+        return sheet, plan.live
+    answers.refresh_filters(snapshot, plan.readers, _Ask(framework, cycle))
+    return answers.refusals, plan.live
 
 
 class _Ask:
@@ -279,7 +275,7 @@ def _run_live(framework: Framework, cycle: Cycle, sheet: Refusals, number: int) 
         view = NodeView(cycle.snapshot)
     else:
         first = sheet.refused_by
-        rows = np.flatnonzero((first == 0) | ((first > number + 1) & (first != NOT_VISITED)))
+        rows = ((first == 0) | ((first > number + 1) & (first != NOT_VISITED))).nonzero()[0]
         view = NodeView(cycle.snapshot, rows)
     if not len(view):
         return
@@ -325,10 +321,9 @@ def _visit(framework: Framework, attempt: Attempt, refusals: Refusals, order: Ro
         attempt.choice = attempt.choice or "first"
     has_errors = refusals.has_errors()
     if refusals.count <= enough and not has_errors:
-        is_everything = len(order) == len(attempt.snapshot.nodes) and not attempt.start_index
-        return Feasible(
-            refusals.feasible, refusals.count, None if is_everything else order, len(order)
-        )
+        attempt.saw_all = len(order) == len(attempt.snapshot.nodes)
+        is_listed = attempt.saw_all and not attempt.start_index
+        return Feasible(refusals.feasible, refusals.count, None if is_listed else order, len(order))
     walk = visiting_order(order, attempt.start_index)
     passed = refusals.feasible[walk]
     stop = _stop_index(passed, enough)

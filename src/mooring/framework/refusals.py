@@ -33,6 +33,7 @@ class Refusals:
 
     __slots__ = (
         "_borrowed",
+        "_errors",
         "_known",
         "codes",
         "count",
@@ -50,6 +51,8 @@ class Refusals:
         self.codes = [np.zeros(capacity, dtype=np.uint16) for _ in plugins]
         self.tables: list[list[Status]] = [[] for _ in plugins]
         self._known: list[dict[Status, int]] = [{} for _ in plugins]
+        #: The errors in the tables.
+        self._errors: list[Status] = []
         #: The plugins whose codes are those of the sheet that this is a copy of.
         self._borrowed: set[int] = set()
 
@@ -67,6 +70,7 @@ class Refusals:
         twin._borrowed = set(range(len(self.codes)))
         twin.tables = self.tables
         twin._known = self._known
+        twin._errors = self._errors
         return twin
 
     # -- writing ----------------------------------------------------------------------------------
@@ -115,11 +119,11 @@ class Refusals:
 
     def set_many(self, rows: Rows, first: npt.NDArray[np.uint8] | int) -> None:
         """As ``set_first``, of several rows."""
+        is_feasible = np.equal(first, 0)
         self.count -= int(np.count_nonzero(self.feasible[rows]))
         self.refused_by[rows] = first
-        is_feasible = self.refused_by[rows] == 0
         self.feasible[rows] = is_feasible
-        self.count += int(np.count_nonzero(is_feasible))
+        self.count += int(np.count_nonzero(self.feasible[rows]))
 
     def _own(self, plugin: int) -> npt.NDArray[np.uint16]:
         """The plugin's codes, to be written to."""
@@ -143,6 +147,8 @@ class Refusals:
         if number is None:
             number = known[status] = len(known) + 1
             self.tables[plugin].append(status.named(self.plugins[plugin]))
+            if status.code is Code.ERROR:
+                self._errors.append(status)
         return number
 
     def _refusing(self) -> list[int]:
@@ -196,4 +202,4 @@ class Refusals:
 
     def has_errors(self) -> bool:
         """Whether some filter may have failed (rather than refused) at some node."""
-        return any(status.code is Code.ERROR for table in self.tables for status in table)
+        return bool(self._errors)

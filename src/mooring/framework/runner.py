@@ -26,6 +26,7 @@ from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.extender import EXTENDER, Extender
 from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.node_info import NodeInfo
+from mooring.framework.plans import FilterPlans
 from mooring.framework.refusals import MAX_FILTERS
 from mooring.framework.timing import Timings
 from mooring.framework.verdict import Status
@@ -109,7 +110,8 @@ class Framework:
         #: The device classes that the answers rest on.
         self._classes_version = 0
         sharers = {plugin.name for plugin in self._sharers}
-        self._filter_readers = _readers(self.filters, sharers, "filter_node", {})
+        #: How the filters are asked, by who shares answers and who is skipped.
+        self.filter_plans = FilterPlans(names, _readers(self.filters, sharers, "filter_node", {}))
         self._score_readers = _readers(self.scorers, sharers, "score_node", profile.weights)
 
     def plugins(self, point: str) -> Sequence[Any]:
@@ -249,10 +251,6 @@ class Framework:
         """Drop the shared answers: something they rest on beside pods and nodes has changed."""
         self._answers.clear()
 
-    def filter_readers(self, sharing: frozenset[str]) -> list[Reader]:
-        """Number and columns read, for those filters that share their answers."""
-        return [reader for name, reader in self._filter_readers if name in sharing]
-
     def score_readers(self, sharing: frozenset[str]) -> list[Reader]:
         """Number and columns read, for those score plugins that share their answers."""
         return [reader for name, reader in self._score_readers if name in sharing]
@@ -280,16 +278,14 @@ class Framework:
         Raises:
             PluginError: whatever the plugin raised, with its name.
         """
-        started_s = self._clock.monotonic_s() if self._is_timed else 0.0
         try:
+            if self._is_timed:
+                return self.timings.timed(self._clock, plugin.name, point, method, *arguments)
             return method(*arguments)
         except (PluginError, InvariantViolation):
             raise
         except Exception as error:  # a plugin may raise anything; its pod alone fails
             raise PluginError(plugin.name, point, _told(error)) from error
-        finally:
-            if self._is_timed:
-                self.timings.add(plugin.name, point, self._clock.monotonic_s() - started_s)
 
     def call_each(
         self,

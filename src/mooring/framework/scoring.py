@@ -33,7 +33,7 @@ def run(framework: Framework, cycle: Cycle, attempt: Attempt, feasible: Feasible
     if feasible.count == 1:
         return _placed(cycle, feasible, int(np.argmax(feasible.mask)))
     is_everything = feasible.count == cycle.snapshot.nodes.size
-    rows = None if is_everything else np.flatnonzero(feasible.mask)
+    rows = None if is_everything else feasible.mask.nonzero()[0]
     view = NodeView(cycle.snapshot, rows)
     total = total_scores(framework, cycle, attempt, view, rows)
     best = (total == total.item(total.argmax())).nonzero()[0]
@@ -111,33 +111,23 @@ def pre_score(
     sharing: frozenset[str],
 ) -> frozenset[str]:
     """Run the PreScore plugins; the names of those that skip this pod."""
+    known = answers.pre_scored if answers is not None else {}
     skipped = []
     for plugin in framework.plugins("pre_score"):
-        shared = answers.pre_scored if answers is not None and plugin.name in sharing else None
-        if _pre_score_one(framework, cycle, plugin, view, shared) is Skip.SKIP:
+        if plugin.name in known:
+            result, state = known[plugin.name]
+            cycle.restore(plugin.name, state)
+        else:
+            cycle.open_for(plugin.name)
+            result = framework.call(plugin, "PreScore", plugin.pre_score, cycle, view)
+            cycle.open_for(None)
+            if result is not None and result is not Skip.SKIP:
+                raise PluginError(plugin.name, "PreScore", f"returned {result!r}, not None or SKIP")
+            if plugin.name in sharing:
+                known[plugin.name] = (result, cycle.state_of(plugin.name))
+        if result is Skip.SKIP:
             skipped.append(plugin.name)
     return frozenset(skipped)
-
-
-def _pre_score_one(
-    framework: Framework,
-    cycle: Cycle,
-    plugin: Any,
-    view: NodeView,
-    shared: dict[str, tuple[Any, Any]] | None,
-) -> Any:
-    if shared is not None and plugin.name in shared:
-        result, state = shared[plugin.name]
-        cycle.restore(plugin.name, state)
-        return result
-    cycle.open_for(plugin.name)
-    result = framework.call(plugin, "PreScore", plugin.pre_score, cycle, view)
-    cycle.open_for(None)
-    if result is not None and result is not Skip.SKIP:
-        raise PluginError(plugin.name, "PreScore", f"returned {result!r}, not None or SKIP")
-    if shared is not None:
-        shared[plugin.name] = (result, cycle.state_of(plugin.name))
-    return result
 
 
 class _Ask:

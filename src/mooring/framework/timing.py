@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+from mooring.clock import Clock
 
 
 @dataclass(slots=True)
@@ -28,6 +32,21 @@ class Timings:
             timing = self._table[plugin, point] = Timing()
         timing.calls += 1
         timing.seconds += seconds
+
+    def timed(
+        self,
+        clock: Clock,
+        plugin: str,
+        point: str,
+        method: Callable[..., Any],
+        *arguments: Any,
+    ) -> Any:
+        """What ``method`` returns; how long it took is noted, also if it raises."""
+        started_s = clock.monotonic_s()
+        try:
+            return method(*arguments)
+        finally:
+            self.add(plugin, point, clock.monotonic_s() - started_s)
 
     def statistics(self) -> dict[tuple[str, str], Timing]:
         """A copy of the table, in order of first call."""

@@ -6,7 +6,7 @@ There is no copy. Deciding never awaits, so nothing can change the columns betwe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mooring.state.budgets import Budgets
 from mooring.state.counters import PodCounters
@@ -20,8 +20,7 @@ from mooring.state.terms import PodTermTable
 from mooring.state.workloads import Workloads
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """The tables as they are at ``generation``. Read only: the Cache is their one owner.
 
     ``generation`` counts what changed in the nodes' columns; labels of pods and the
