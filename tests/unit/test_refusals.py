@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.framework import Diagnosis, Reject, Status, Verdicts
+from mooring.framework import Diagnosis, NodeError, Reject, Status, Verdicts
 from mooring.framework.refusals import NOT_VISITED, Refusals
 
 STATUSES: list[Status | None] = [
@@ -36,7 +36,7 @@ def test_the_first_refusal_in_plugin_order_counts_also_after_changes(
     names = tuple(f"p{plugin}" for plugin in range(len(answers)))
     sheet = Refusals(names, 6)
     for plugin, of_plugin in enumerate(answers):
-        sheet.write(plugin, None, Verdicts.of(of_plugin))
+        sheet.write(plugin, slice(None), Verdicts.of(of_plugin))
     sheet.combine(None, 6)
 
     rows = sorted(set(changed))
@@ -60,7 +60,7 @@ def test_the_first_refusal_in_plugin_order_counts_also_after_changes(
 
 def test_a_copy_does_not_change_with_the_original() -> None:
     sheet = Refusals(("p",), 3)
-    sheet.write(0, None, Verdicts.of([None, Reject("x"), None]))
+    sheet.write(0, slice(None), Verdicts.of([None, Reject("x"), None]))
     sheet.combine(None, 3)
     copy = sheet.copy()
 
@@ -70,6 +70,23 @@ def test_a_copy_does_not_change_with_the_original() -> None:
     assert copy.status(1) == Reject("x").named("p")
     assert sheet.count == 0
     assert sheet.status(1) is None
+
+
+def test_a_cleared_sheet_knows_nothing_and_its_copies_still_do() -> None:
+    sheet = Refusals(("p", "q"), 3)
+    sheet.write(0, slice(None), Verdicts.of([None, NodeError("broken"), None]))
+    sheet.combine(None, 3)
+    copy = sheet.copy()
+
+    sheet.clear()
+    sheet.write(1, slice(2), Verdicts.of([Reject("y"), None]))
+    sheet.combine(None, 2)
+
+    assert [sheet.status(row) for row in range(3)] == [Reject("y").named("q"), None, None]
+    assert (sheet.count, sheet.feasible.tolist()) == (1, [False, True, False])
+    assert not sheet.has_errors()
+    assert [copy.status(row) for row in range(3)] == [None, NodeError("broken").named("p"), None]
+    assert copy.has_errors()
 
 
 def test_one_row_may_be_written_alone() -> None:

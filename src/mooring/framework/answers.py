@@ -116,6 +116,18 @@ class Answers:
         #: What ``_changed`` said last, for which two generations.
         self._last_changes: tuple[tuple[int, int], tuple[Rows | None, int]] | None = None
 
+    def forget(self) -> None:
+        """Become the answers to another signature, to which nobody has answered anything yet."""
+        self.refusals.clear()
+        for column in self.raw:
+            column.fill(0)
+        self.pre_filtered, self.pre_scored = {}, {}
+        self.in_range = [False] * len(self.raw)
+        self.is_zero = [False] * len(self.raw)
+        self.finals, self.constants = (), {}
+        self._filter_generation = self._score_generation = -1
+        self._last_changes = None
+
     def refresh_filters(
         self,
         snapshot: Snapshot,
@@ -132,8 +144,7 @@ class Answers:
             number = reader.number
             if rows is None or kinds & reader.reads_everywhere:
                 view = NodeView.everything(snapshot)
-                at = None if len(view) == snapshot.nodes.size else view.rows
-                self.refusals.write(number, at, ask.many(number, view))
+                self.refusals.write(number, _place(view, snapshot), ask.many(number, view))
                 combine_all = True
             elif not len(rows) or not kinds & (reader.reads | _EXISTENCE):
                 continue
@@ -161,7 +172,8 @@ class Answers:
             number, raw = reader.number, self.raw[reader.number]
             if rows is None or kinds & reader.reads_everywhere:
                 view = NodeView.everything(snapshot)
-                raw[view.rows] = scores = ask.many(number, view)
+                scores = ask.many(number, view)
+                raw[_place(view, snapshot)] = scores
                 is_everywhere = True
                 self.in_range[number] = reader.is_final and _are_scores(scores)
             elif not len(rows) or not kinds & (reader.reads | _EXISTENCE):
@@ -188,18 +200,19 @@ class Answers:
         }
         constant = sum(each.weight * constants.get(each.number, 0) for each in readers)
         numbers = (*[each.number for each in finals], *constants)
-        if rows is None or numbers != self.finals:
-            self.finals, self.constants, rows = numbers, constants, np.arange(self.capacity)
-        if len(rows) <= FEW_ROWS:
+        if numbers != self.finals:
+            self.finals, self.constants, rows = numbers, constants, None
+        if rows is not None and len(rows) <= FEW_ROWS:
             weighted = [(self.raw[each.number], each.weight) for each in finals]
             for row in rows.tolist():
                 scores = [raw.item(row) * weight for raw, weight in weighted]
                 self.final_total[row] = constant + sum(scores)
             return
-        total = np.full(len(rows), constant, dtype=np.int64)
+        at = slice(None) if rows is None else rows
+        total = np.full(self.capacity if rows is None else len(rows), constant, dtype=np.int64)
         for reader in finals:
-            total += self.raw[reader.number][rows] * reader.weight
-        self.final_total[rows] = total
+            total += self.raw[reader.number][at] * reader.weight
+        self.final_total[at] = total
 
     def _combine(self, snapshot: Snapshot, rows: Rows | None, kinds: int) -> None:
         nodes = snapshot.nodes
@@ -239,6 +252,12 @@ def _infos(snapshot: Snapshot, rows: Rows | None) -> list[NodeInfo] | None:
     return [NodeInfo(snapshot, row) for row in rows.tolist()]
 
 
+def _place(view: NodeView, snapshot: Snapshot) -> slice | Rows:
+    """Where the answers about every node of ``view`` are to be written."""
+    size = snapshot.nodes.size
+    return slice(size) if len(view) == size else view.rows
+
+
 def _are_scores(scores: npt.NDArray[np.int64]) -> bool:
     return not len(scores) or (int(scores.min()) >= MIN_SCORE and int(scores.max()) <= MAX_SCORE)
 
@@ -276,11 +295,15 @@ class AnswerCache:
             self.hits += 1
             return answers
         self.misses += 1
-        answers = Answers(self._filters, self._n_scores, capacity)
+        self._answers.pop(signature, None)
+        answers = None
+        while len(self._answers) >= self._limit(capacity):
+            _, answers = self._answers.popitem(last=False)
+        if answers is not None and answers.capacity == capacity:
+            answers.forget()  # memory that is there already is far cheaper than new memory
+        else:
+            answers = Answers(self._filters, self._n_scores, capacity)
         self._answers[signature] = answers
-        self._answers.move_to_end(signature)
-        while len(self._answers) > self._limit(capacity):
-            self._answers.popitem(last=False)
         return answers
 
     def clear(self) -> None:

@@ -150,7 +150,9 @@ class KindCounts:
             longer = np.full(length, _UNKNOWN, dtype=np.int64)
             longer[: 0 if known is None else len(known)] = () if known is None else known
             known = self._known[key] = longer
-        new = np.unique(kinds[known[kinds] == _UNKNOWN])
+        is_new = np.zeros(len(known), dtype=np.bool_)
+        is_new[kinds] = known[kinds] == _UNKNOWN
+        new = np.flatnonzero(is_new)
         if len(new):
             keys = key.keys if isinstance(key, CounterKeys) else (key,)
             known[new] = _counts([self._counters.kind(index) for index in new.tolist()], keys)

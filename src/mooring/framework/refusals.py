@@ -73,18 +73,25 @@ class Refusals:
         twin._errors = self._errors
         return twin
 
+    def clear(self) -> None:
+        """Nobody has refused anything, and no row was looked at. Copies of the sheet stay right."""
+        self.refused_by.fill(NOT_VISITED)
+        self.feasible.fill(False)
+        self.count = 0
+        for plugin in self._refusing():
+            self.codes[plugin] = np.zeros_like(self.codes[plugin])
+        self.tables = [[] for _ in self.plugins]
+        self._known = [{} for _ in self.plugins]
+        self._errors = []
+
     # -- writing ----------------------------------------------------------------------------------
 
-    def write(self, plugin: int, rows: Rows | None, verdicts: Verdicts) -> None:
-        """Note what plugin number ``plugin`` says of ``rows`` (None = all from 0 on).
+    def write(self, plugin: int, rows: slice | Rows, verdicts: Verdicts) -> None:
+        """Note what plugin number ``plugin`` says of ``rows``.
 
         Call ``combine`` when all plugins have written.
         """
-        codes, mine = self._translate(plugin, verdicts), self._own(plugin)
-        if rows is None:
-            mine[: len(codes)] = codes
-        else:
-            mine[rows] = codes
+        self._own(plugin)[rows] = self._translate(plugin, verdicts)
 
     def write_one(self, plugin: int, row: int, status: Status | None) -> None:
         """As ``write``, of one row."""

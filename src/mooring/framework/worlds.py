@@ -101,10 +101,10 @@ def filter_with_rivals(
 
     Source: framework/runtime/framework.go (RunFilterPluginsWithNominatedPods).
     """
-    contested = np.isin(view.rows, list(rivals)) if rivals else None
-    if contested is None or not contested.any():
+    contested = [at for at, row in enumerate(view.rows.tolist()) if row in rivals] if rivals else []
+    if not contested:
         return _first_refusals(framework, cycle, view, only)
-    there = np.flatnonzero(contested)
+    there = np.array(contested, dtype=np.intp)
     part = view.where(there)
     more = part.plus([rivals[row] for row in part.rows.tolist()])
     first = _first_refusals(framework, cycle, more, only)
