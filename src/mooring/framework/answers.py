@@ -119,8 +119,6 @@ class Answers:
     def forget(self) -> None:
         """Become the answers to another signature, to which nobody has answered anything yet."""
         self.refusals.clear()
-        for column in self.raw:
-            column.fill(0)
         self.pre_filtered, self.pre_scored = {}, {}
         self.in_range = [False] * len(self.raw)
         self.is_zero = [False] * len(self.raw)
@@ -186,7 +184,7 @@ class Answers:
                 raw[rows] = scores = ask.many(number, NodeView(snapshot, rows))
                 self.in_range[number] &= _are_scores(scores)
             if reader.zeros_become is not None:
-                self.is_zero[number] = not np.count_nonzero(raw)
+                self.is_zero[number] = not np.count_nonzero(raw[: snapshot.nodes.size])
         self._add_up(None if is_everywhere else rows, readers)
         self._score_generation = snapshot.generation
 
@@ -259,7 +257,8 @@ def _place(view: NodeView, snapshot: Snapshot) -> slice | Rows:
 
 
 def _are_scores(scores: npt.NDArray[np.int64]) -> bool:
-    return not len(scores) or (int(scores.min()) >= MIN_SCORE and int(scores.max()) <= MAX_SCORE)
+    # Those below 0 are far above 100 if the sign is taken for a part of the number.
+    return not len(scores) or int(np.maximum.reduce(scores.view(np.uint64))) <= MAX_SCORE
 
 
 def _distinct(rows: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_]) -> Rows:

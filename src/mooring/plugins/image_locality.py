@@ -39,10 +39,11 @@ class ImageLocality:
         """0 at 23 MiB of images or less, 100 at 1000 MiB per container or more."""
         node_count = len(nodes.snapshot.nodes)
         total = np.zeros(len(nodes), dtype=np.int64)
-        for name in _images(cycle.pod):
-            size_bytes, spread, is_here = nodes.image(name)
-            if spread:
-                total += is_here * np.int64(int(float(size_bytes) * (spread / node_count)))
+        found = [image for name in _images(cycle.pod) if (image := nodes.image(name))[1]]
+        if not found:  # mostly: nothing is under every threshold
+            return total
+        for size_bytes, spread, is_here in found:
+            total += is_here * np.int64(int(float(size_bytes) * (spread / node_count)))
         highest = MAX_CONTAINER_THRESHOLD_BYTES * _container_count(cycle.pod)
         np.clip(total, MIN_THRESHOLD_BYTES, max(highest, MIN_THRESHOLD_BYTES), out=total)
         if highest <= MIN_THRESHOLD_BYTES:  # a pod without containers: the API server has none
