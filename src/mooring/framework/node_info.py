@@ -105,7 +105,7 @@ class NodeInfo:
         if self._added or self._removed:
             return self.allocatable(resource), self.requested(resource)
         nodes, row = self._nodes, self._row
-        index = nodes.resource_id(resource)
+        index = nodes.resources.find(resource)
         if index < 0:
             return 0, 0
         return nodes.allocatable.item(index, row), nodes.requested.item(index, row)

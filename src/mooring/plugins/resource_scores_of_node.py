@@ -90,15 +90,14 @@ def weighted_mean_of_positive(found: Sequence[NodeShare], score: Callable[[NodeS
 
 def balance(found: Sequence[NodeShare]) -> int:
     """50 + half of how much the pod evens out the use of the node's resources: 50..100."""
-    with_pod = _evenness([_fraction(share.requested, share.allocatable) for share in found])
-    without_pod = _evenness([_fraction(share.allocated, share.allocatable) for share in found])
+    without_pod, with_pod = [], []
+    for _, allocatable, allocated, requested in found:
+        # Made float first, as upstream does: dividing ints rounds only once.
+        whole = float(allocatable)
+        without_pod.append(min(float(allocated) / whole, 1.0))
+        with_pod.append(min(float(requested) / whole, 1.0))
     half = MAX_SCORE // 2
-    return half + math.trunc((half + with_pod - without_pod) / 2)
-
-
-def _fraction(used: int, allocatable: int) -> float:
-    """The used part, at most 1. Both are made float first: dividing ints rounds only once."""
-    return min(float(used) / float(allocatable), 1.0)
+    return half + math.trunc((half + _evenness(with_pod) - _evenness(without_pod)) / 2)
 
 
 def _evenness(fractions: list[float]) -> int:
