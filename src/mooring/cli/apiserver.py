@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mooring.cli.options import kubeconfig_out
 from mooring.clock import SystemClock, seeded_random
 from mooring.errors import ConfigError
 
@@ -31,15 +32,7 @@ SAVE_EVERY_S = 30.0
     show_default=True,
     help="On 127.0.0.1; 0 = any that is free.",
 )
-@click.option(
-    "--kubeconfig-out",
-    "kubeconfig",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=KUBECONFIG,
-    show_default=True,
-    metavar="FILE",
-    help="Where to write the administrator's kubeconfig; only you can read it.",
-)
+@kubeconfig_out(KUBECONFIG)
 @click.option(
     "--data",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 import click
 
+from mooring.cli.options import workload_options
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
@@ -34,11 +35,7 @@ from mooring.sim.workload import read_workload
     help="Explain a pod of this cluster: the mooring that runs there is asked, if one does.",
 )
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
-@click.option("--cluster", multiple=True, metavar="FILE", help="As for mooring simulate.")
-@click.option("--pods", multiple=True, metavar="FILE", help="As for mooring simulate.")
-@click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration.")
-@click.option("--plugin", "plugins", multiple=True, metavar="MODULE:ATTRIBUTE")
-@click.option("--seed", default=0, show_default=True, help="For whatever is left to chance.")
+@workload_options
 def command(
     pod: str,
     recording: str | None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mooring.cli.options import log_level
 from mooring.clock import SystemClock, VirtualClock, seeded_random
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from mooring.serving.extender_http import ServeOptions
     from mooring.state import Cache
 
-LEVELS = ("debug", "info", "warning", "error")
 PORT = 8888
 
 
@@ -62,13 +62,7 @@ def command() -> None:
     '"in-cluster" = the service account of the pod that this runs in.',
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="For plugins that play dice.")
-@click.option(
-    "--log-level",
-    type=click.Choice(LEVELS, case_sensitive=False),
-    default="info",
-    show_default=True,
-    help="What to write to stderr.",
-)
+@log_level
 def serve(
     plugins: tuple[str, ...],
     host: str,

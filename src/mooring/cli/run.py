@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mooring.cli.options import log_level
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import default_configuration, load
 
 if TYPE_CHECKING:
     from mooring.client.kubeconfig import Access
     from mooring.config import KubeSchedulerConfiguration
-
-LEVELS = ("debug", "info", "warning", "error")
 
 
 @click.command("run")
@@ -35,13 +34,7 @@ LEVELS = ("debug", "info", "warning", "error")
     metavar="MODULE:ATTRIBUTE",
     help="A further plugin for every profile; may be given several times.",
 )
-@click.option(
-    "--log-level",
-    type=click.Choice(LEVELS, case_sensitive=False),
-    default="info",
-    show_default=True,
-    help="What to write to stderr.",
-)
+@log_level
 def command(
     kubeconfig: str | None,
     context: str | None,

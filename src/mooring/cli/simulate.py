@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from mooring import __version__
+from mooring.cli.options import workload_options
 from mooring.clock import Clock, SystemClock
 from mooring.config import load, to_document
 from mooring.sim.fill import Fill
@@ -29,27 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command("simulate")
-@click.option(
-    "--cluster",
-    multiple=True,
-    metavar="FILE",
-    help="Nodes and all else: YAML, JSON, a folder, or openb:LIST. Default: openb:gpu.",
-)
-@click.option(
-    "--pods",
-    multiple=True,
-    metavar="FILE",
-    help="Pods to place, the same way. Default: the cluster's pending pods, or openb:default.",
-)
-@click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration.")
-@click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    metavar="MODULE:ATTRIBUTE",
-    help="A plugin of your own; the current folder is searched first.",
-)
-@click.option("--seed", default=0, show_default=True, help="For whatever is left to chance.")
+@workload_options
 @click.option("--save", metavar="RECORDING", help="Keep every decision; .gz is compressed.")
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import msgspec
 
+from mooring.cli.options import kubeconfig_out, workload_options
 from mooring.clock import Clock, SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
@@ -41,33 +42,11 @@ class Options(NamedTuple):
 
 
 @click.command("start")
-@click.option(
-    "--cluster",
-    multiple=True,
-    metavar="FILE",
-    help="Nodes and all else: YAML, JSON, a folder, or openb:LIST. Default: openb:gpu.",
-)
-@click.option(
-    "--pods",
-    multiple=True,
-    metavar="FILE",
-    help="Pods to place, the same way. Default: the cluster's pending pods, or openb:default.",
-)
-@click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration.")
-@click.option("--plugin", "plugins", multiple=True, metavar="MODULE:ATTRIBUTE")
-@click.option("--seed", default=0, show_default=True, help="For whatever is left to chance.")
+@workload_options
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="On 127.0.0.1; 0 = any that is free."
 )
-@click.option(
-    "--kubeconfig-out",
-    "kubeconfig",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=KUBECONFIG,
-    show_default=True,
-    metavar="FILE",
-    help="Where to write the administrator's kubeconfig; only you can read it.",
-)
+@kubeconfig_out(KUBECONFIG)
 @click.option("--kubelets", is_flag=True, help="Bound pods become Running.")
 @click.option("--once", is_flag=True, help="End when every pod is settled, and tell how it went.")
 @click.option(

@@ -1,0 +1,71 @@
+"""Options that mean the same in several commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+LEVELS = ("debug", "info", "warning", "error")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def workload_options(command: Command) -> Command:
+    """What is decided about, and by what: cluster, pods, configuration, plugins, seed."""
+    for option in reversed(
+        (
+            click.option(
+                "--cluster",
+                multiple=True,
+                metavar="FILE",
+                help="Nodes and all else: YAML, JSON, a folder, or openb:LIST. Default: openb:gpu.",
+            ),
+            click.option(
+                "--pods",
+                multiple=True,
+                metavar="FILE",
+                help="Pods to place, the same way. "
+                "Default: the cluster's pending pods, or openb:default.",
+            ),
+            click.option(
+                "--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration."
+            ),
+            click.option(
+                "--plugin",
+                "plugins",
+                multiple=True,
+                metavar="MODULE:ATTRIBUTE",
+                help="A plugin of your own; the current folder is searched first.",
+            ),
+            click.option(
+                "--seed", default=0, show_default=True, help="For whatever is left to chance."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def kubeconfig_out(default: str) -> Callable[[Command], Command]:
+    """Where the administrator of an embedded server finds out how to reach it."""
+    return click.option(
+        "--kubeconfig-out",
+        "kubeconfig",
+        type=click.Path(path_type=Path, dir_okay=False),
+        default=default,
+        show_default=True,
+        metavar="FILE",
+        help="Where to write the administrator's kubeconfig; only you can read it.",
+    )
+
+
+log_level = click.option(
+    "--log-level",
+    type=click.Choice(LEVELS, case_sensitive=False),
+    default="info",
+    show_default=True,
+    help="What to write to stderr.",
+)
