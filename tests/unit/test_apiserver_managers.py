@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import copy
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +17,18 @@ from mooring.apiserver.field_sets import (
     union,
     without_paths,
 )
-from mooring.apiserver.managers import UPDATERS_MAX, Author, after_update, note_create, note_update
+from mooring.apiserver.managers import (
+    UPDATERS_MAX,
+    Author,
+    after_update,
+    note_create,
+    note_update,
+    without_ownerless,
+)
 from mooring.apiserver.resources import resource_named
+from mooring.apiserver.typed import empty, reader_of
+from mooring.clock import seeded_random
+from mooring.testing.random_cluster import random_pod
 from tests.unit.api import APPLY, CONFIG_MAPS, MERGE, Api, config_map
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -149,6 +161,28 @@ def test_an_unnamed_manager_is_unknown() -> None:
     note_create(found, author(""))
     (entry,) = found["metadata"]["managedFields"]
     assert entry["manager"] == "unknown"
+
+
+@given(st.integers(0, 2**32))
+def test_the_creator_owns_all_that_was_not_there_before_but_status_and_identity(seed: int) -> None:
+    raw = msgspec.json.decode(msgspec.json.encode(random_pod(seeded_random(seed), "web")))
+    raw["metadata"] = {**raw["metadata"], "labels": {"a": "b"} if seed % 2 else {}, "uid": "u"}
+    found = reader_of("core.Pod").read({**raw, "status": {"phase": "Pending"}})
+    before = copy.deepcopy(found)
+
+    note_create(found, Author("me", PODS, "", NOW))
+
+    (entry,) = found["metadata"].pop("managedFields")
+    written = compare(empty("core.Pod"), before, "core.Pod").written
+    written.pop("f:status", None)
+    assert entry["fieldsV1"] == without_ownerless(written)
+    assert found == before
+
+
+def test_a_creator_who_says_nothing_owns_nothing() -> None:
+    found = {"metadata": {"name": "one", "namespace": "default", "uid": "u"}}
+    note_create(found, author("me"))
+    assert "managedFields" not in found["metadata"]
 
 
 def test_entries_stand_in_the_order_of_their_times() -> None:

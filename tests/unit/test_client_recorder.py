@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -284,6 +285,27 @@ def test_a_name_that_would_be_refused_is_replaced() -> None:
     case.write()
     for _, body in case.sent:
         assert body["metadata"]["name"].startswith("event.")
+
+
+@pytest.mark.parametrize(
+    "wall_s", [0.0, 1.9999994, 1.9999996, 1.7e9 + 0.000001, 1767225599.9999997]
+)
+def test_times_have_microseconds(wall_s: float) -> None:
+    case = Case(STORED)
+    case.clock.wall_s = lambda: wall_s  # type: ignore[method-assign]
+    case.record()
+    case.write()
+    [(_, body)] = case.sent
+    moment = datetime.fromtimestamp(wall_s, UTC)
+    assert body["eventTime"] == moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def test_an_answer_is_not_looked_at() -> None:
+    case = Case(answer(201, {"metadata": 7}))
+    case.record()
+    case.write()
+    assert case.counts == (1, 1, 0, 0)
+    assert len(case.sent) == 1
 
 
 def test_names_come_from_the_generator() -> None:

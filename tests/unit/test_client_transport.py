@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import AsyncIterator, Mapping
 
@@ -104,6 +105,49 @@ async def handle(
     if path == "/watch":
         content = chunks_of(said[:5], said[5:])
     return 200, {"content-type": "text/plain"}, content
+
+
+def test_a_pause_within_the_limit_breaks_nothing_whatever_limits_stand_inside_it() -> None:
+    """The chunks wait with a clock of their own, as those of a watch do."""
+    seen: list[bytes] = []
+
+    async def patient() -> AsyncIterator[bytes]:
+        yield b"at once\n"
+        for _ in range(3):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.001):
+                    await asyncio.Event().wait()
+        yield b"late\n"
+        await asyncio.Event().wait()
+
+    async def read() -> None:
+        async for batch in ChunkedStream(200, {}, patient(), idle_s=0.2).batches():
+            seen.extend(batch)
+
+    with pytest.raises(StreamBroken, match="nothing came"):
+        asyncio.run(read())
+    assert seen == [b"at once", b"late"]
+
+
+def test_who_is_cancelled_while_nothing_comes_cancels_what_makes_the_chunks() -> None:
+    ended: list[str] = []
+
+    async def chunks() -> AsyncIterator[bytes]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("chunks")
+        yield b""
+
+    async def read() -> None:
+        task = asyncio.create_task(lines_of(ChunkedStream(200, {}, chunks(), idle_s=10)))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(read())
+    assert ended == ["chunks"]
 
 
 def test_in_process_the_handler_gets_all_of_the_request() -> None:

@@ -69,6 +69,24 @@ def test_what_two_replicas_have_in_common_is_one_object() -> None:
     assert one.metadata.resource_version == "1001"
 
 
+def test_replicas_on_two_nodes_keep_their_own() -> None:
+    parts = SharedParts()
+    pods = []
+    for number, node in enumerate("ab"):
+        pod = replica(number)
+        metadata = replace(pod.metadata, creation_timestamp=f"2026-11-21T10:00:0{number}Z")
+        status = replace(pod.status, start_time=f"2026-11-21T10:00:0{number}Z")
+        spec = replace(pod.spec, node_name=node, volumes=())
+        status = replace(status, conditions=())
+        pods.append(replace(pod, metadata=metadata, spec=spec, status=status))
+
+    one, two = map(parts.pod_info, pods)
+
+    assert [to_builtins(one.pod), to_builtins(two.pod)] == [to_builtins(pod) for pod in pods]
+    assert one.spec.containers is two.spec.containers
+    assert one.usage is two.usage
+
+
 @given(st.integers(0, 2**32))
 def test_a_pod_made_of_shared_parts_is_the_same_pod(seed: int) -> None:
     rng = seeded_random(seed)

@@ -75,7 +75,7 @@ async def test_whoever_submits_is_told_of_each_pod() -> None:
     async with world(make_node("a")) as found:
         told: list[str] = []
         pods = seeds_of_objects([make_pod(f"p{number}") for number in range(60)])
-        await found.submit(pods, lambda stored: told.append(stored["metadata"]["name"]))
+        await found.submit(pods, lambda created: told.append(created.metadata.name))
         assert told == [f"p{number}" for number in range(60)]
         await found.settle()
         assert len(found.service.cache.pods) == 60

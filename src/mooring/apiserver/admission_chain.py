@@ -46,6 +46,7 @@ class Admission:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._priorities: dict[str, Object] = {}
+        self._default_priority: Object | None = None
         self._priorities_of: tuple[object, int] = (None, -1)
 
     def check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
@@ -133,13 +134,15 @@ class Admission:
         collection = self._store.collection(_PRIORITY_CLASSES)
         state = (collection, collection.history.end)
         if self._priorities_of != state:
-            self._priorities = {each.key: each.object() for each in collection.in_order()}
-            self._priorities_of = state
+            classes = {each.key: each.object() for each in collection.in_order()}
+            marked = [each for each in classes.values() if each.get("globalDefault")]
+            self._default_priority = min(marked, key=lambda each: int(each["value"]), default=None)
+            self._priorities, self._priorities_of = classes, state
         return self._priorities
 
     def _default_class(self) -> Object | None:
-        marked = [each for each in self._classes().values() if each.get("globalDefault")]
-        return min(marked, key=lambda each: int(each["value"]), default=None)
+        self._classes()
+        return self._default_priority
 
     def _set_priority(self, pod: Object) -> None:
         spec = pod["spec"]
@@ -209,14 +212,10 @@ def _agree(pod: Object, name: str, computed: Any, title: str) -> None:
 def add_default_tolerations(pod: Object) -> None:
     """Let the pod stay on a lost node for a while, unless it says how long itself."""
     tolerations = pod["spec"].get("tolerations", [])
-    missing = [
-        taint
-        for taint in _LOST_NODE_TAINTS
-        if not any(
-            each.get("key", "") in (taint, "") and each.get("effect", "") in ("NoExecute", "")
-            for each in tolerations
-        )
-    ]
+    tolerated = {
+        each.get("key", "") for each in tolerations if each.get("effect", "") in ("NoExecute", "")
+    }
+    missing = [taint for taint in _LOST_NODE_TAINTS if not tolerated & {taint, ""}]
     if missing:
         pod["spec"]["tolerations"] = tolerations + [
             {

@@ -291,13 +291,17 @@ def decode_yaml(body: bytes) -> Any:
 def find_duplicates(body: bytes, raw: Any) -> list[str]:
     """The paths of keys that stand twice in one object of a JSON text.
 
-    Almost no body has any, so first the keys are counted, before and after: more in the text than
-    in what was made of it means that some were lost, or that a string looks like a key.
+    Almost no body has any. None has a text that is what one would write of what was made of it, as
+    that of most programs. Else the keys are counted, before and after: more in the text means that
+    some were lost, or that a string looks like a key.
     """
+    written_again = msgspec.json.encode(raw)
+    if body == written_again:
+        return []
     written = body.count(b'":')
     if b" :" in body or b"\n:" in body or b"\t:" in body or b"\r:" in body:
         written += len(_SPACED_KEY.findall(body))
-    if written <= msgspec.json.encode(raw).count(b'":'):
+    if written <= written_again.count(b'":'):
         return []
     pairs = json.loads(body, object_pairs_hook=_Pairs)
     return sorted(_duplicates(pairs, ""))

@@ -152,6 +152,8 @@ class Deleter:
     def tick(self) -> int:
         """Finish the deletion of the pods whose grace period is over; answers how many."""
         finished = 0
+        if not self._due:
+            return finished
         now_s = self._registry.clock.wall_s()
         pods = self._registry.collection(_PODS)
         while self._due and self._due[0][0] <= now_s:

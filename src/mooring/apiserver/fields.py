@@ -23,6 +23,7 @@ Name = tuple[str, str]
 def pod_fields(pod: Object) -> dict[str, str]:
     """The selectable fields of a pod: every scheduler and every kubelet watches pods by them."""
     spec, status = pod.get("spec", {}), pod.get("status", {})
+    addresses = status.get("podIPs")
     return {
         **_names_of(pod),
         "spec.nodeName": spec.get("nodeName", ""),
@@ -32,7 +33,7 @@ def pod_fields(pod: Object) -> dict[str, str]:
         "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
         "status.phase": status.get("phase", ""),
         "status.podIP": status.get("podIP", ""),
-        "status.podIPs": ",".join(each["ip"] for each in status.get("podIPs", ())),
+        "status.podIPs": ",".join([each["ip"] for each in addresses]) if addresses else "",
         "status.nominatedNodeName": status.get("nominatedNodeName", ""),
     }
 

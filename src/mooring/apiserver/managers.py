@@ -9,9 +9,8 @@ Source: k8s.io/apimachinery pkg/util/managedfields/internal; the GetResetFields 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.field_changes import Changes, added_fields, compare
 from mooring.apiserver.field_sets import (
@@ -36,19 +35,21 @@ ANCIENT = "ancient-changes"
 APPLY, UPDATE = "Apply", "Update"
 _UNKNOWN = "unknown"
 #: Parts of the metadata that belong to nobody.
-_OWNERLESS = (
-    "name",
-    "namespace",
-    "creationTimestamp",
-    "selfLink",
-    "uid",
-    "clusterName",
-    "generation",
-    "managedFields",
-    "resourceVersion",
+_OWNERLESS = frozenset(
+    (
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    )
 )
-_OWNERLESS_STEPS = tuple(f"f:{name}" for name in _OWNERLESS)
-_OWNERLESS_FIELDS: Fields = {"f:metadata": {".": {}, **{step: {} for step in _OWNERLESS_STEPS}}}
+_OWNERLESS_FIELDS: Fields = {"f:metadata": {".": {}, **{f"f:{name}": {} for name in _OWNERLESS}}}
+_NAMES: tuple[Path, ...] = (("kind",), ("apiVersion",))
 _SPEC, _STATUS, _METADATA = ("spec",), ("status",), ("metadata",)
 #: Resources whose status may be changed with the rest, or that have none.
 _UNRESET = frozenset(
@@ -89,8 +90,7 @@ _RESET: Mapping[tuple[str, str], tuple[Path, ...]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(NamedTuple):
     """Who writes, and how.
 
     Attributes:
@@ -144,30 +144,24 @@ def note_create(new: Object, author: Author) -> None:
     given = _known_entries(metadata.pop("managedFields", []))
     shown = to_view(new) if is_view(author.resource) else new
     type_name = struct_of(author.resource)
-    fields = added_fields(type_name)(shown)
-    for path in author.reset:
-        fields.pop(f"f:{path[0]}", None)
+    fields = added_fields(type_name)(_owned(shown, author))
     if given:
         changes = compare(empty(type_name), shown, type_name)
         given = _left_to(given, changes)
-    fields.pop("f:kind", None)
-    fields.pop("f:apiVersion", None)
-    _drop_ownerless(fields)
     if fields:
         given = _with_entry(given, author.entry(UPDATE, fields))
     if given:
         metadata["managedFields"] = in_order(given)
 
 
-def _drop_ownerless(fields: Fields) -> None:
-    """Of a new object's fields, in place: the quick way for every create."""
-    metadata = fields.get("f:metadata")
-    if metadata is None:
-        return
-    for step in _OWNERLESS_STEPS:
-        metadata.pop(step, None)
-    if not metadata:
-        del fields["f:metadata"]
+def _owned(new: Object, author: Author) -> Object:
+    """What of a new object belongs to who wrote it; the object itself stays as it is."""
+    found = dict(new)
+    for path in (*_NAMES, *author.reset):
+        found.pop(path[0], None)
+    metadata = new["metadata"]
+    found["metadata"] = {name: metadata[name] for name in metadata if name not in _OWNERLESS}
+    return found
 
 
 def note_update(new: Object, old: Object, author: Author) -> None:

@@ -5,7 +5,7 @@ Source: pkg/registry/core/pod/strategy.go, pkg/apis/core/helper/qos.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import lru_cache
 from typing import Any
@@ -128,29 +128,28 @@ def qos_class(spec: Object) -> str:
         parts = [container["resources"] for container in containers]
     if not any(parts):
         return "BestEffort"
-    requests, limits = _total(parts, "requests"), _total(parts, "limits")
+    requests: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    is_limited = True
+    for part in parts:
+        _add(requests, part.get("requests"))
+        is_limited &= _add(limits, part.get("limits")) == len(_COMPUTE)
     if not requests and not limits:
         return "BestEffort"
-    is_limited = all(len(_amounts(part.get("limits", {}))) == len(_COMPUTE) for part in parts)
     return "Guaranteed" if is_limited and requests == limits else "Burstable"
 
 
-def _total(parts: Iterable[Object], name: str) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for part in parts:
-        for resource, nanos in _amounts(part.get(name, {})).items():
-            total[resource] = total.get(resource, 0) + nanos
-    return total
-
-
-def _amounts(resources: Mapping[str, Any]) -> dict[str, int]:
-    """Cpu and memory in billionths, where there is more than nothing."""
-    found = {}
+def _add(total: dict[str, int], resources: Mapping[str, Any] | None) -> int:
+    """Add cpu and memory, in billionths; how many of the two are more than nothing."""
+    added = 0
+    if not resources:
+        return added
     for name in _COMPUTE:
         text = resources.get(name)
         if text is not None and (nanos := _nanos(text)) > 0:
-            found[name] = nanos
-    return found
+            total[name] = total.get(name, 0) + nanos
+            added += 1
+    return added
 
 
 @lru_cache(maxsize=16384)

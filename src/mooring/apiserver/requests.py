@@ -45,7 +45,7 @@ SUCCESS: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """One request about a resource.
 

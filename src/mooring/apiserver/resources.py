@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +59,7 @@ class Resource:
         categories: Groups that kubectl can ask for at once, such as "all".
         verbs: What can be done, in discovery's words.
         subresources: In discovery's order.
+        api_version: As in ``apiVersion:``: "v1", "apps/v1".
     """
 
     group: str
@@ -71,16 +72,14 @@ class Resource:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = STORED
     subresources: tuple[Subresource, ...] = ()
+    api_version: str = field(init=False, repr=False, compare=False)
     _parts: Mapping[str, Subresource] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         parts = MappingProxyType({part.name: part for part in self.subresources})
         object.__setattr__(self, "_parts", parts)
-
-    @property
-    def api_version(self) -> str:
-        """As in ``apiVersion:``: "v1", "apps/v1"."""
-        return f"{self.group}/{self.version}" if self.group else self.version
+        api_version = f"{self.group}/{self.version}" if self.group else self.version
+        object.__setattr__(self, "api_version", api_version)
 
     @property
     def list_kind(self) -> str:
@@ -107,8 +106,7 @@ class Resource:
         return self._parts.get(name)
 
 
-@dataclass(frozen=True, slots=True)
-class ResourcePath:
+class ResourcePath(NamedTuple):
     """What a URL path names.
 
     Attributes:

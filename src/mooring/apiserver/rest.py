@@ -11,8 +11,7 @@ pkg/registry/rest/{create,update}.go.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.admission_chain import Admission
 from mooring.apiserver.managers import Author, note_create, note_update, with_old_times
@@ -62,8 +61,7 @@ _SYSTEM_FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """What a request is about.
 
     Attributes:
@@ -126,10 +124,13 @@ class Registry:
             Refused: 400, 403, 404, 409, 422.
         """
         _forget_system_fields(target, found["metadata"])
-        note_create(found, Author(manager, target.resource, "", self.now()))
-        return self._create_noted(target, found, dry_run=dry_run)
+        author = Author(manager, target.resource, "", self.now())
+        note_create(found, author)
+        return self._create_noted(target, found, author.now, dry_run=dry_run)
 
-    def _create_noted(self, target: Target, found: Object, *, dry_run: bool) -> Stored | Object:
+    def _create_noted(
+        self, target: Target, found: Object, now: str, *, dry_run: bool
+    ) -> Stored | Object:
         """Store a new object in which stands who wrote it."""
         resource, metadata = target.resource, found["metadata"]
         name = metadata.get("name", "")
@@ -137,14 +138,14 @@ class Registry:
         if metadata.get("resourceVersion", "0") not in ("", "0"):
             raise Refused(500, "", "resourceVersion should not be set on objects to be created")
         self.admission.admit_create(resource, found)
-        metadata["creationTimestamp"] = self.now()
+        metadata["creationTimestamp"] = now
         metadata["uid"] = self.new_uid()
         base = metadata.get("generateName", "")
         is_generated = bool(base) and not name
         if is_generated:
             name = metadata["name"] = self._free_name(target, base)
         strategy = strategy_of(resource)
-        self._prepare_create(resource, strategy, found)
+        self._prepare_create(resource, strategy, found, now)
         self._validate(resource, name, self._faults_of_new(resource, strategy, found))
         self.admission.validate_create(resource, found)
         return self._store_new(target, name, found, dry_run=dry_run, is_generated=is_generated)
@@ -173,13 +174,15 @@ class Registry:
         found["metadata"]["resourceVersion"] = str(stored.version)
         return found
 
-    def _prepare_create(self, resource: Resource, strategy: Strategy, found: Object) -> None:
+    def _prepare_create(
+        self, resource: Resource, strategy: Strategy, found: Object, now: str
+    ) -> None:
         if strategy.empties_status and "status" in found:
             status = structs()[struct_of(self.collection(resource).resource)]["status"]
             found["status"] = empty(status.type_name)
         if strategy.starts_generation:
             found["metadata"]["generation"] = 1
-        strategy.prepare_create(found, self.now())
+        strategy.prepare_create(found, now)
 
     def _faults_of_new(
         self, resource: Resource, strategy: Strategy, found: Object
@@ -251,7 +254,7 @@ class Registry:
             _forget_system_fields(target, new["metadata"])
             if not creates:
                 note_create(new, author)
-            return self._create_noted(target, new, dry_run=dry_run), True
+            return self._create_noted(target, new, author.now, dry_run=dry_run), True
         old = present.object()
         if uid and uid != old["metadata"]["uid"]:
             raise storage_conflict(target, f"UID in precondition: {uid}", "UID", old)

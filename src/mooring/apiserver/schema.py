@@ -116,5 +116,6 @@ def is_struct(type_name: str) -> bool:
     return "." in type_name and not type_name.startswith(("[]", "{}"))
 
 
+@cache
 def _name(group: str, kind: str) -> str:
     return f"{group.split('.')[0] or 'core'}.{kind}"

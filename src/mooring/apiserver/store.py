@@ -155,8 +155,8 @@ class Collection:
         return new
 
     def _index(self, key: str, found: Object) -> None:
-        owners = found["metadata"].get("ownerReferences", ())
-        self._by_owner.put(key, tuple(owner["uid"] for owner in owners))
+        owners = found["metadata"].get("ownerReferences")
+        self._by_owner.put(key, tuple([owner["uid"] for owner in owners]) if owners else ())
         if self._has_nodes:
             node = found.get("spec", {}).get("nodeName")
             self._by_node.put(key, (node,) if node else ())

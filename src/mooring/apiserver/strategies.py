@@ -178,6 +178,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("", "pods"): Strategy(
             prepare_create=pod_strategy.prepare_create,
+            empties_status=False,  # it gets another one anyway
             starts_generation=True,
             is_new_generation=spec_differs,
             validate=of_pod.validate_pod,

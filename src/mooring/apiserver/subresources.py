@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 
 _PODS = resource_named("", "pods")
+_CREATED = msgspec.json.encode({**SUCCESS, "code": 201})
 _KUBELETS_PARTS = ("attach", "exec", "log", "portforward", "proxy")
 
 
@@ -68,7 +69,7 @@ class Subresources:
     def _bind(self, request: Request) -> Answer:
         binding, options = self._special_body(request)
         bind(self._registry, request.target, binding, dry_run=options.is_dry)
-        return answered(request, 201, msgspec.json.encode({**SUCCESS, "code": 201}))
+        return answered(request, 201, _CREATED)
 
     def bind_by_name(self, request: Request) -> Answer:
         """The old way to bind: the pod's name stands in the Binding, not in the URL.
@@ -85,7 +86,7 @@ class Subresources:
             raise bad_request("Name parameter required.")
         target = Target(_PODS, request.place.namespace, name)
         bind(self._registry, target, binding, dry_run=options.is_dry)
-        return answered(request, 201, msgspec.json.encode({**SUCCESS, "code": 201}))
+        return answered(request, 201, _CREATED)
 
     def refuse_unserved(self, request: Request) -> None:
         """Say why a part of a pod is not served that upstream has the kubelet answer for.
@@ -103,7 +104,7 @@ class Subresources:
     def _evict(self, request: Request) -> Answer:
         eviction, options = self._special_body(request)
         evict(self._registry, self._deleter, request.target, eviction, options.dry_run)
-        return answered(request, 201, msgspec.json.encode({**SUCCESS, "code": 201}))
+        return answered(request, 201, _CREATED)
 
     def _scale(self, request: Request) -> Answer:
         present = self._registry.get(request.target).object()

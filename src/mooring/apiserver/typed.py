@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any
 
+import msgspec
+
 from mooring.apiserver.defaults import DEFAULTS
 from mooring.apiserver.schema import ALWAYS, NULL, POINTER, Field, is_struct, structs
 from mooring.objects.quantity import Quantity
@@ -25,6 +27,14 @@ from mooring.objects.quantity import Quantity
 #: A value of JSON, as msgspec decodes it.
 Json = Any
 Reader = Callable[[Json], Json]
+
+#: Most pods are made from few templates, so the same specs come again and again.
+_REMEMBERED = ("core.Pod", "core.PodSpec")
+#: Specs that are remembered, none of them larger than this as sent: some 40 MiB at most.
+KNOWN_MAX = 1024
+KNOWN_BYTES_MAX = 16 << 10
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder().decode
 
 _INT32, _INT64 = 2**31, 2**63
 _SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -68,7 +78,9 @@ class TypedReader:
         if type_name.startswith("{}"):
             return _map_reader(self._reader(type_name[2:]))
         if is_struct(type_name):
-            return self._struct_reader(type_name)
+            reader = self._struct_reader(type_name)
+            is_remembered = (self.type_name, type_name) == _REMEMBERED
+            return self._remembering(reader) if is_remembered else reader
         return SCALARS[type_name]
 
     def _struct_reader(self, type_name: str) -> Reader:
@@ -110,6 +122,29 @@ class TypedReader:
             return found
 
         return read
+
+    def _remembering(self, read: Reader) -> Reader:
+        """Reads again what it has read before by looking it up; the answer is the caller's own."""
+        known: dict[bytes, bytes] = {}
+
+        def read_known(value: Json) -> Json:
+            try:
+                key = _pack(value)
+            except (OverflowError, TypeError, ValueError):  # what only YAML can say
+                return read(value)
+            found = known.get(key)
+            if found is not None:
+                return _unpack(found)
+            had_unknown, self.has_unknown_fields = self.has_unknown_fields, False
+            fresh = read(value)
+            if not self.has_unknown_fields and len(key) <= KNOWN_BYTES_MAX:
+                if len(known) >= KNOWN_MAX:
+                    known.clear()
+                known[key] = _pack(fresh)
+            self.has_unknown_fields |= had_unknown
+            return fresh
+
+        return read_known
 
 
 def _zero_of(field: Field, reader: Reader) -> Reader | None:

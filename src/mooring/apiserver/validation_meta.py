@@ -49,16 +49,16 @@ def validate_metadata(
     name = metadata.get("name", "")
     if not name:
         faults.append(required("metadata.name", "name or generateName is required"))
-    else:
-        faults += each("metadata.name", name, check_name(name))
+    elif problems := check_name(name):
+        faults += each("metadata.name", name, problems)
     namespace = metadata.get("namespace", "")
     if not namespaced:
         if namespace:
             faults.append(forbidden_field("metadata.namespace", "not allowed on this type"))
     elif not namespace:
         faults.append(required("metadata.namespace"))
-    else:
-        faults += each("metadata.namespace", namespace, texts.dns_label(namespace))
+    elif problems := texts.dns_label(namespace):
+        faults += each("metadata.namespace", namespace, problems)
     if metadata.get("generation", 0) < 0:
         problem = "must be greater than or equal to 0"
         faults.append(invalid("metadata.generation", metadata["generation"], problem))
@@ -66,7 +66,9 @@ def validate_metadata(
 
 
 def _shared_rules(metadata: Metadata) -> list[FieldFault]:
-    faults = validate_labels(metadata.get("labels", {}), "metadata.labels")
+    faults: list[FieldFault] = []
+    if labels := metadata.get("labels"):
+        faults += validate_labels(labels, "metadata.labels")
     if annotations := metadata.get("annotations"):
         faults += validate_annotations(annotations, "metadata.annotations")
     if owners := metadata.get("ownerReferences"):

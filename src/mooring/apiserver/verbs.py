@@ -5,7 +5,7 @@ Source: k8s.io/apiserver pkg/endpoints/handlers; k8s.io/kubernetes pkg/registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -66,6 +66,15 @@ class Verbs:
         self._registry = registry
         self._deleter = deleter
         self._subresources = Subresources(registry, deleter)
+        self._answers: Mapping[str, Callable[[Request], Answer]] = {
+            "get": self._get,
+            "list": self._list,
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_collection,
+        }
 
     def answer(self, request: Request) -> Answer:
         """The answer to a request.
@@ -84,16 +93,7 @@ class Verbs:
             raise method_not_allowed()
         if place.resource.namespaced and not place.namespace and verb != "list":
             raise method_not_allowed()
-        answers: dict[str, Callable[[Request], Answer]] = {
-            "get": self._get,
-            "list": self._list,
-            "create": self._create,
-            "update": self._update,
-            "patch": self._patch,
-            "delete": self._delete,
-            "deletecollection": self._delete_collection,
-        }
-        return answers[verb](request)
+        return self._answers[verb](request)
 
     def _bind(self, request: Request) -> Answer:
         if request.place.name or not request.place.namespace:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from urllib.parse import quote
 
 from mooring.objects.kinds import Kind
 
+#: Namespaces of a cluster times the kinds of which single objects are asked for.
+_COLLECTIONS_KEPT = 1024
 _PLAIN = re.compile(r"[-.a-zA-Z0-9]+")
 
 
@@ -18,13 +21,19 @@ def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = 
         >>> path_of(kind_named("Pod"), "shop", "web-0", "binding")
         '/api/v1/namespaces/shop/pods/web-0/binding'
     """
-    root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
-    parts = [root]
-    if namespace and kind.namespaced:
-        parts += ["namespaces", _quoted(namespace)]
-    parts.append(kind.resource)
-    parts += [_quoted(part) for part in (name, subresource) if part]
-    return "/".join(parts)
+    placed = namespace if kind.namespaced else ""
+    path = _collection(kind.group, kind.version, placed, kind.resource)
+    if name:
+        path += f"/{_quoted(name)}"
+    return f"{path}/{_quoted(subresource)}" if subresource else path
+
+
+@lru_cache(maxsize=_COLLECTIONS_KEPT)
+def _collection(group: str, version: str, namespace: str, resource: str) -> str:
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    return (
+        f"{root}/namespaces/{_quoted(namespace)}/{resource}" if namespace else f"{root}/{resource}"
+    )
 
 
 def _quoted(part: str) -> str:

@@ -20,10 +20,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
+from math import modf
 from typing import Any, Final
 
 import msgspec
 
+from mooring.client.paths import path_of
 from mooring.client.rest import Client, Patch
 from mooring.clock import Clock, Rng
 from mooring.errors import (
@@ -36,7 +39,8 @@ from mooring.errors import (
     TooManyRequests,
     Unreachable,
 )
-from mooring.objects.kinds import KINDS_BY_STRUCT
+from mooring.objects.decode import encode
+from mooring.objects.kinds import KINDS_BY_STRUCT, kind_named
 from mooring.objects.meta import Event, EventSeries, KubernetesObject, ObjectMeta, ObjectReference
 
 #: Upstream holds 1000 and writes any number at a time; we hold more and write a few at a time.
@@ -55,6 +59,8 @@ NOTE_BYTES_MAX: Final = 1024
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME_LENGTH_MAX: Final = 253
+
+_EVENT: Final = kind_named("Event")
 
 _log = logging.getLogger(__name__)
 
@@ -287,7 +293,8 @@ class Recorder:
                 _log.warning("an event was refused", extra={"error": str(error)})
                 return False
         try:
-            await self._client.create(event, field_manager="")
+            path = path_of(_EVENT, metadata.namespace)
+            await self._client.write("POST", path, encode(event))
         except AlreadyExists as error:
             if event.series is not None:
                 raise _Again(str(error)) from error
@@ -308,8 +315,14 @@ class Recorder:
         return name
 
     def _now(self) -> str:
-        moment = datetime.fromtimestamp(self._clock.wall_s(), UTC)
-        return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        fraction, second = modf(self._clock.wall_s())
+        carry, micros = divmod(round(fraction * 1e6), 1_000_000)
+        return f"{_second(int(second) + carry)}.{micros:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 class _Again(Exception):

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.client.answers import check, error_of, retry_after_s
+from mooring.client.answers import error_of, retry_after_s
 from mooring.client.fence import Fence, no_fence
 from mooring.client.paths import path_of
 from mooring.client.reading import TRIES_MAX, Reader, Sleep, as_kind, given
@@ -237,7 +237,6 @@ class Client(Reader):
             Unreachable: it surely did not.
             LeaseLost: the fence does not let it pass.
         """
-        what = f"{method} {path}"
         for tries_left in reversed(range(tries)):
             # A request must not outlive the lease under which it was begun.
             left_s = self._fence()
@@ -251,14 +250,16 @@ class Client(Reader):
                 pool=pool,
             )
             response = await self.transport.request(request)
+            if 200 <= response.status < 300:
+                return response.body
             asked_s = retry_after_s(response)
             if response.status in (429, 503) and asked_s is not None and tries_left:
                 await self._sleep(asked_s * (1 + 0.1 * self._rng.random()))
                 continue
+            error = error_of(response, f"{method} {path}")
             if response.status >= 500:
-                error = error_of(response, what)
                 raise OutcomeUnknown(str(error)) from error
-            return check(response, what)
+            raise error
         raise AssertionError("the last try returns or raises")
 
 

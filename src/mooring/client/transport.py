@@ -25,7 +25,7 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from mooring.errors import OutcomeUnknown, SchedulerError, Unreachable
 
@@ -39,6 +39,7 @@ LINE_BYTES_MAX: Final = 8 << 20
 BODY_BYTES_MAX: Final = 64 << 20
 
 Query = Sequence[tuple[str, str]]
+Answer = TypeVar("Answer")
 
 
 class Pool(Enum):
@@ -169,14 +170,8 @@ class InProcessTransport:
 
     async def request(self, request: Request) -> Response:
         """As ``Transport.request``; nothing gets lost on this way, but it may take too long."""
-        answering = self._answer(request)
         try:
-            waits_for = answering.send(None)
-        except StopIteration as answered:  # at once, as mostly: so no clock needs to be set
-            return answered.value  # type: ignore[no-any-return]
-        try:
-            async with asyncio.timeout(request.deadline_s):
-                return await _Rest(answering, waits_for)
+            return await _within(request.deadline_s, self._answer(request))
         except TimeoutError as error:
             told = f"{request.method} {request.path}: no answer in {request.deadline_s:g} s"
             raise OutcomeUnknown(told) from error
@@ -222,14 +217,24 @@ class InProcessTransport:
         return status, lower_names(answered), content
 
 
-class _Rest:
+async def _within(seconds: float, answering: Coroutine[Any, Any, Answer]) -> Answer:
+    """What a coroutine answers; TimeoutError if that takes longer."""
+    try:
+        waits_for = answering.send(None)
+    except StopIteration as answered:  # at once, as mostly: so no clock needs to be set
+        return answered.value  # type: ignore[no-any-return]
+    async with asyncio.timeout(seconds):
+        return await _Rest(answering, waits_for)
+
+
+class _Rest(Generic[Answer]):
     """What is left of a coroutine that was begun by hand, and waits for something now."""
 
-    def __init__(self, begun: Coroutine[Any, Any, Response], waits_for: Any) -> None:
+    def __init__(self, begun: Coroutine[Any, Any, Answer], waits_for: Any) -> None:
         self._begun = begun
         self._waits_for = waits_for
 
-    def __await__(self) -> Generator[Any, Any, Response]:
+    def __await__(self) -> Generator[Any, Any, Answer]:
         try:
             while True:
                 try:
@@ -291,10 +296,12 @@ class ChunkedStream:
 
     async def _next_chunk(self) -> bytes | None:
         try:
-            async with asyncio.timeout(self._idle_s):
-                return await anext(self._chunks, None)
+            return await _within(self._idle_s, self._read_chunk())
         except TimeoutError as error:
             raise StreamBroken(f"nothing came for {self._idle_s:g} s") from error
+
+    async def _read_chunk(self) -> bytes | None:
+        return await anext(self._chunks, None)
 
 
 async def read_all(stream: Stream, *, bytes_max: int = 1 << 20) -> bytes:

@@ -99,12 +99,13 @@ class Fill:
 
     def add(self, pod: Pod, node_name: str) -> None:
         """Count a pod on a node; on a node that is not there it counts nowhere."""
-        self.remove(key(pod))
+        pod_key = key(pod)
+        self.remove(pod_key)
         node = self.nodes.get(node_name)
         if node is None:
             return
         amounts = self.requests(pod)
-        self._where[key(pod)] = node_name, amounts
+        self._where[pod_key] = node_name, amounts
         for resource, amount in amounts.items():
             node.requested[resource] = node.requested.get(resource, 0) + amount
             self.requested[resource] = self.requested.get(resource, 0) + amount

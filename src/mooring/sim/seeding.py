@@ -30,7 +30,9 @@ FIRST: Final = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node
 _NOT_SEEDED: Final = frozenset({"Event", "Lease", "Binding"})
 
 #: What the API server gives to an object when it is created.
-_GIVEN: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+_GIVEN: Final = frozenset(
+    {"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"}
+)
 
 #: There is no kubelet that would say so.
 READY: Final = {
@@ -112,6 +114,21 @@ def in_order(seeds: Sequence[Seed]) -> tuple[list[Seed], list[Seed]]:
     return cluster, sorted(pending, key=lambda seed: -_priority(seed))
 
 
+class _Names(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    uid: str
+    resource_version: str
+
+
+class Created(msgspec.Struct, frozen=True):
+    """What an object got when it was created: all that who seeds has to know of it."""
+
+    metadata: _Names
+
+
+_read_created: Final = msgspec.json.Decoder(Created).decode
+
+
 class Seeder:
     """Creates objects through a client.
 
@@ -126,7 +143,7 @@ class Seeder:
         self._client = client
         self._paths: dict[str, dict[str, tuple[str, bool]]] = {}
 
-    async def create(self, seed: Seed) -> dict[str, Any] | None:
+    async def create(self, seed: Seed) -> Created | None:
         """Create one object, with its status; None if its kind is not served, or it is there.
 
         Raises:
@@ -136,41 +153,38 @@ class Seeder:
         if path is None:
             self.passed_over[seed.kind] = self.passed_over.get(seed.kind, 0) + 1
             return None
-        raw = {**seed.raw, "metadata": _without(seed.metadata, _GIVEN)}
+        raw = {**seed.raw, "metadata": _not_given(seed.metadata)}
         try:
             body = await self._client.write("POST", path, msgspec.json.encode(raw))
-            stored: dict[str, Any] = msgspec.json.decode(body)
             status = raw.get("status")
             # Nodes keep theirs when they are created; pods that wait have none to speak of.
             if status and seed.kind != "Node" and not seed.is_pending_pod:
-                stored = await self._put_status(path, stored, status)
+                body = await self._put_status(path, body, status)
         except AlreadyExists:
             return None
         except ApiError as error:
             raise _refused(seed, error) from error
-        self.last_version = int(stored["metadata"]["resourceVersion"])
-        return stored
+        created = _read_created(body)
+        self.last_version = int(created.metadata.resource_version)
+        return created
 
-    async def create_all(self, seeds: Iterable[Seed]) -> AsyncIterator[dict[str, Any]]:
+    async def create_all(self, seeds: Iterable[Seed]) -> AsyncIterator[Created]:
         """Create objects one after another; yields each that was created."""
         for seed in seeds:
-            stored = await self.create(seed)
-            if stored is not None:
-                yield stored
+            created = await self.create(seed)
+            if created is not None:
+                yield created
 
-    async def _put_status(
-        self, path: str, stored: dict[str, Any], status: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    async def _put_status(self, path: str, answer: bytes, status: Mapping[str, Any]) -> bytes:
         """Give an object the status that it had; kinds without one keep what they have."""
+        stored: dict[str, Any] = msgspec.json.decode(answer)
         name = stored["metadata"]["name"]
         body = msgspec.json.encode({**stored, "status": {**stored.get("status", {}), **status}})
         try:
-            answer = await self._client.write("PUT", f"{path}/{name}/status", body)
+            return await self._client.write("PUT", f"{path}/{name}/status", body)
         except ApiError as error:
             _log.info("a status was not taken", extra={"path": path, "error": str(error)})
-            return stored
-        found: dict[str, Any] = msgspec.json.decode(answer)
-        return found
+            return answer
 
     async def _path(self, seed: Seed) -> str | None:
         """The URL of the object's collection, as discovery has it; None if it is not served."""
@@ -199,9 +213,8 @@ class Seeder:
         }
 
 
-def _without(metadata: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    left_out = set(keys)
-    return {key: value for key, value in metadata.items() if key not in left_out}
+def _not_given(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in metadata.items() if key not in _GIVEN}
 
 
 def _priority(seed: Seed) -> int:

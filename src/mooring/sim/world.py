@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.identity import ADMIN, IDENTITIES
@@ -17,7 +17,7 @@ from mooring.client import Client, InProcessTransport
 from mooring.queue import Place
 from mooring.service import Service, ServiceOptions
 from mooring.sim.kubelets import Kubelets
-from mooring.sim.seeding import Seed, Seeder, in_order
+from mooring.sim.seeding import Created, Seed, Seeder, in_order
 from mooring.sim.volume_actor import VolumeActor
 
 if TYPE_CHECKING:
@@ -112,12 +112,12 @@ class World:
         return pending
 
     async def submit(
-        self, pods: Sequence[Seed], on_created: Callable[[dict[str, Any]], None] = lambda _: None
+        self, pods: Sequence[Seed], on_created: Callable[[Created], None] = lambda _: None
     ) -> None:
         """Create pods while the scheduler works."""
         number = 0
-        async for stored in self.seeder.create_all(pods):
-            on_created(stored)
+        async for created in self.seeder.create_all(pods):
+            on_created(created)
             number += 1
             if number % BATCH == 0:
                 await asyncio.sleep(0)

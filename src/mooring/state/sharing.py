@@ -23,8 +23,13 @@ from mooring.state.pods import PodInfo
 #: still only some tens of megabytes.
 POOL_SIZE: Final = 1 << 15
 
-#: Fields whose values are as different as the pods.
-_OWN_FIELDS: Final = frozenset({"name", "uid", "resource_version"})
+#: What takes a pod's own out of its metadata; all else may be as in the others of its template.
+_NO_IDENTITY: Final[dict[str, Any]] = {
+    "name": "",
+    "uid": "",
+    "resource_version": "",
+    "creation_timestamp": None,
+}
 
 #: What the amounts of a pod follow from: fields of its spec, and of its status.
 _SPEC_OF_AMOUNTS: Final = ("containers", "init_containers", "overhead", "resources", "host_network")
@@ -75,36 +80,53 @@ class SharedParts:
         times of conditions too: nothing that decides reads them. Everything else is as it was.
         """
         spec, status = self._spec(pod.spec), self._status(pod.status)
+        begun = pod.status.start_time
         info = PodInfo(
             replace(
                 pod,
                 api_version=self._text(pod.api_version),
                 kind=self._text(pod.kind),
-                metadata=self._fields(pod.metadata, ObjectMeta),
-                spec=spec,
-                status=status,
+                metadata=self._metadata(pod.metadata),
+                spec=replace(spec, node_name=self._text(pod.spec.node_name)),
+                status=replace(status, start_time=begun and self._text(begun)),
             )
         )
-        parts = (
-            *(getattr(spec, name) for name in _SPEC_OF_AMOUNTS),
-            *(getattr(status, name) for name in _STATUS_OF_AMOUNTS),
-        )
-        # Equal parts are the same objects, and the entry keeps them alive: their ids are a key.
-        key = ("amounts", *map(id, parts))
+        # Equal templates are the same objects, and the entry keeps them alive: their ids are a key.
+        key = ("amounts", id(spec), id(status))
         known = self._find(key)
         if known is None:
-            self._keep(key, (parts, info.computed()))
+            self._keep(key, (spec, status, info.computed()))
         else:
-            info.take_computed(known[1])
+            info.take_computed(known[2])
         return info
 
+    def _metadata(self, own: ObjectMeta) -> ObjectMeta:
+        created = own.creation_timestamp
+        return replace(
+            self._template(replace(own, **_NO_IDENTITY)),
+            name=own.name,
+            uid=own.uid,
+            resource_version=own.resource_version,
+            creation_timestamp=created and self._text(created),
+        )
+
     def _spec(self, spec: PodSpec) -> PodSpec:
-        volumes = tuple(volume for volume in spec.volumes if volume != Volume(name=volume.name))
-        return self._fields(replace(spec, volumes=volumes), PodSpec)
+        volumes = spec.volumes and tuple(each for each in spec.volumes if not _is_bare(each))
+        return self._template(replace(spec, node_name="", volumes=volumes))
 
     def _status(self, status: PodStatus) -> PodStatus:
         conditions = tuple(map(_without_times, status.conditions))
-        return self._fields(replace(status, conditions=conditions), PodStatus)
+        return self._template(replace(status, start_time=None, conditions=conditions))
+
+    def _template(self, struct: Part) -> Part:
+        """The one struct for all that are equal; of one from which a pod's own has been taken."""
+        kind = struct.__class__
+        key = (kind, self._encode(struct))
+        found: Part | None = self._find(key)
+        if found is None:
+            found = self._fields(struct, kind)
+            self._keep(key, found)
+        return found
 
     def _fields(self, struct: Part, kind: type[Part]) -> Part:
         """The struct with every field shared that may be equal to another pod's."""
@@ -112,7 +134,7 @@ class SharedParts:
         for name in kind.__struct_fields__:  # type: ignore[attr-defined]
             value = getattr(struct, name)
             if value.__class__ is str:
-                if value and name not in _OWN_FIELDS:
+                if value:
                     changed[name] = self._text(value)
             elif value.__class__ not in _SMALL and value != ():
                 changed[name] = self._part(name, value)
@@ -149,6 +171,10 @@ class SharedParts:
 
 #: Values that take no room of their own worth sharing.
 _SMALL: Final = frozenset({int, bool, type(None)})
+
+
+def _is_bare(volume: Volume) -> bool:
+    return volume == Volume(name=volume.name)
 
 
 def _without_times(condition: PodCondition) -> PodCondition:
