@@ -5,6 +5,9 @@ Cases follow upstream's default_preemption_test.go and preemption_test.go (v1.36
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from typing import Any
 
 import pytest
@@ -129,3 +132,35 @@ def test_its_arguments_are_kube_schedulers_unless_told_otherwise() -> None:
     assert result.record is not None
     assert len(result.record().candidates) == 100
     assert EVERYWHERE.min_candidate_nodes_absolute == 100
+
+
+def test_no_part_of_numpy_is_loaded_in_the_middle_of_a_preemption() -> None:
+    """``np.unique`` and ``np.isin`` may load ``numpy.ma``: 20 ms at a pod's expense."""
+    code = """
+        import sys
+        from mooring.clock import SystemClock, seeded_random
+        from mooring.sim.driver import Driver
+        from mooring.testing import make_node, make_pod
+        one = {"cpu": "1"}
+        nodes = [make_node(f"n{at}", allocatable=one) for at in range(30)]
+        driver = Driver(nodes, rng=seeded_random(0), clock=SystemClock())
+        before = set(sys.modules)
+        term = {
+            "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": {"matchLabels": {"app": "x"}},
+        }
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        affinity = {"podAntiAffinity": required}
+        for at in range(30):
+            there = make_pod(f"p{at}", node=f"n{at}", requests=one, labels={"app": "x"})
+            driver.cache.put_pod(there)
+        for at in range(3):
+            pod = make_pod(f"urgent{at}", priority=9, requests=one, affinity=affinity)
+            outcome = driver.attempt(pod)
+            assert outcome.victims
+            driver.apply(outcome)
+        print(sorted(name for name in set(sys.modules) - before if name.startswith("numpy")))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"

@@ -337,6 +337,51 @@ def test_it_equals_its_twin(seed: int, has_added: bool) -> None:
     assert_same(NodeAffinity(args), NodeAffinityTwin(args), objects, random_pod(rng, "x"))
 
 
+@given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 6))
+def test_many_terms_that_repeat_each_other_equal_the_twin(
+    seed: int, n_terms: int, n_values: int
+) -> None:
+    rng = seeded_random(seed)
+
+    def condition() -> Document:
+        operator = rng.choice(("In", "NotIn", "In", "Exists", "DoesNotExist", "Gt"))
+        values = [str(rng.randrange(n_values)) for _ in range(rng.choice((1, 2, 5)))]
+        if operator in ("Exists", "DoesNotExist"):
+            values = []
+        return expression(
+            rng.choice("klm"), operator, *(values[:1] if operator == "Gt" else values)
+        )
+
+    def field() -> Document:
+        return named(f"n{rng.randrange(14)}", operator=rng.choice(("In", "In", "NotIn")))
+
+    def one() -> Document:
+        fields = tuple(field() for _ in range(rng.choice((0, 0, 1, 1, 2))))
+        return term(*(condition() for _ in range(rng.choice((0, 2, 3)))), fields=fields)
+
+    # The twin does not narrow: one term, which holds nowhere, names no node.
+    terms = [term(expression("nobody", "Exists")), *(one() for _ in range(n_terms))]
+    terms += rng.choices(terms, k=n_terms)
+    nodes = [
+        make_node(f"n{at}", labels={key: str(rng.randrange(n_values)) for key in "klm"[: at % 4]})
+        for at in range(12)
+    ]
+    weighted = [(rng.randrange(100), each) for each in terms]
+    pod = pod_with(required(*terms), preferred(*weighted))
+    assert_same(NodeAffinity(), NodeAffinityTwin(), nodes, pod)
+
+
+def test_more_conditions_than_are_kept_are_judged_all_the_same() -> None:
+    nodes = [make_node(f"n{at}", labels={"at": str(at)}) for at in range(600)]
+    wanted = range(0, 600, 2)
+    terms = [
+        term(expression("at", "In", str(at), "no"), expression("x", "DoesNotExist"))
+        for at in wanted
+    ]
+    decided = Harness(nodes, [NodeAffinity()]).decide(pod_with(required(*terms, *terms)))
+    assert set(decided.decision.tied) == {f"n{at}" for at in wanted}
+
+
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
     check_conformance(NodeAffinity(), twin=NodeAffinityTwin(), seeds=seeds)

@@ -223,7 +223,7 @@ def _protected(snapshot: Snapshot, slots: Rows, world: Rows) -> Bools:
     protected = np.zeros(len(slots), dtype=np.bool_)
     if not len(snapshot.budgets) or not len(slots):
         return protected
-    kinds, kind_of = np.unique(snapshot.counters.kinds_at(slots), return_inverse=True)
+    kinds, kind_of = _numbered(snapshot.counters.kinds_at(slots))
     found = [snapshot.counters.kind(index) for index in kinds.tolist()]
     budgets = [snapshot.budgets.of(kind.namespace, kind.labels) for kind in found]
     known = {budget.name: budget for of_kind in budgets for budget in of_kind}
@@ -244,6 +244,13 @@ def _protected(snapshot: Snapshot, slots: Rows, world: Rows) -> Bools:
     earlier = _earlier_of_group(world[victim] * len(known) + budget)
     protected[victim[earlier >= allowed[budget]]] = True
     return protected
+
+
+def _numbered(ids: npt.NDArray[np.int32]) -> tuple[Rows, Rows]:
+    """The different ids, rising, and for each id its place among them."""
+    is_there = np.zeros(int(ids.max()) + 1, dtype=np.bool_)
+    is_there[ids] = True
+    return np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[ids]
 
 
 def _pairs(sizes: Rows, kind_of: Rows) -> tuple[Rows, Rows]:

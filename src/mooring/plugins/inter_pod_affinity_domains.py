@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ KEYS_MAX: Final = 32
 
 #: A pod with more terms than this gets no counters of its own: they would push out the others'.
 COUNTERS_MAX: Final = 48
+
+#: Likewise with more new keys than this at once; their columns are kept as those of others.
+NEW_KEYS_MAX: Final = 8
 
 _READS: Final = int(Change.EXISTENCE | Change.LABELS)
 
@@ -145,17 +149,20 @@ class KeyColumns:
         if len(wanted) > KEYS_MAX:
             return _read_labels(nodes, wanted)
         self._catch_up(snapshot)
+        new = [key for key in wanted if key not in self._kept]
+        if len(new) > NEW_KEYS_MAX:
+            self._kept.update(_read_labels(nodes, new))
         found = {}
         for key in wanted:
             column = self._kept.get(key)
             if column is None:
                 column = self._kept[key] = _column(nodes, nodes.label(key).codes)
-                if len(self._kept) > COLUMNS_KEPT:
-                    self._kept.popitem(last=False)
             else:
                 self._kept.move_to_end(key)
             if column.missing:
                 found[key] = column
+        while len(self._kept) > COLUMNS_KEPT:
+            self._kept.popitem(last=False)
         return found
 
     def _catch_up(self, snapshot: Snapshot) -> None:
@@ -197,18 +204,20 @@ def _has_gaps(nodes: NodeTable) -> bool:
 
 def _read_labels(nodes: NodeTable, keys: list[str]) -> dict[str, KeyColumn]:
     """The columns of many keys at once. Complexity: O(labels of all nodes)."""
-    wanted = frozenset(keys)
-    columns: dict[str, tuple[npt.NDArray[np.int32], dict[str, int]]] = {}
+    columns: dict[str, tuple[array[int], dict[str, int]]] = {
+        key: (array("i", [MISSING]) * nodes.capacity, {}) for key in keys
+    }
     for row, node in enumerate(nodes.objects):
         labels = node.metadata.labels if node is not None else {}
-        for key in labels:
-            if key not in wanted:
-                continue
-            if key not in columns:
-                columns[key] = np.full(nodes.capacity, MISSING, dtype=np.int32), {}
-            codes, values = columns[key]
-            codes[row] = values.setdefault(labels[key], len(values))
-    return {key: _column(nodes, columns[key][0]) for key in keys if key in columns}
+        for key, value in labels.items():
+            column = columns.get(key)
+            if column is not None:
+                codes, values = column
+                codes[row] = values.setdefault(value, len(values))
+    return {
+        key: _column(nodes, np.frombuffer(codes, dtype=np.int32))
+        for key, (codes, _) in columns.items()
+    }
 
 
 # ---------------------------------------------------------------- pods per row

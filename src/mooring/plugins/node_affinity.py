@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +48,7 @@ from mooring.objects.selectors import (
     required_node_affinity,
 )
 from mooring.state import Change, PodInfo
-from mooring.state.labels import MISSING
+from mooring.state.labels import MISSING, LabelColumn
 
 Bools = npt.NDArray[np.bool_]
 
@@ -112,7 +114,7 @@ class NodeAffinity:
         cycle[self] = NodeAffinityState(required, None)
         if required.affinity is None:
             return None
-        names = _named_nodes(_required_fields(cycle.pod))
+        names = _named_nodes(cycle.pod)
         if names is None:
             return None
         return Narrow(names) if names else Reject(REASON_CONFLICT, resolvable=False)
@@ -125,7 +127,7 @@ class NodeAffinity:
         if enforced is None:
             return Verdicts.refuse(~fits, Reject(REASON, resolvable=False))
         codes = np.where(fits, 0, 2)
-        codes[~matches_selector(enforced, nodes)] = 1
+        codes[~_Conditions(nodes).any_term(enforced)] = 1
         table: list[Status] = [
             Reject(REASON_ENFORCED, resolvable=False),
             Reject(REASON, resolvable=False),
@@ -149,9 +151,12 @@ class NodeAffinity:
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
         """The sum of the weights of the preferred terms that match."""
-        total = np.zeros(len(nodes), dtype=np.int64)
+        weights: Counter[NodeTerm] = Counter()
         for preferred in (*(self._added_preferred or ()), *(cycle[self].preferred or ())):
-            total += matches_term(preferred.term, nodes) * np.int64(preferred.weight)
+            weights[preferred.term] += preferred.weight
+        conditions, total = _Conditions(nodes), np.zeros(len(nodes), dtype=np.int64)
+        for term, weight in weights.items():
+            total += conditions.term(term) * np.int64(weight)
         return total
 
     def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:  # noqa: ARG002
@@ -193,59 +198,98 @@ class NodeAffinity:
 
 def matches_required(required: RequiredNodeAffinity, nodes: NodeView) -> Bools:
     """Which nodes the pod's nodeSelector and required affinity select, bool shape (m,)."""
-    fits = matches_labels(required.labels, nodes)
+    conditions = _Conditions(nodes)
+    fits = conditions.all_hold(required.labels)
     if required.affinity is not None:
-        fits &= matches_selector(required.affinity, nodes)
+        fits &= conditions.any_term(required.affinity)
     return fits
 
 
-def matches_selector(selector: CompiledNodeSelector, nodes: NodeView) -> Bools:
-    """Which nodes at least one term selects; without terms none."""
-    found = np.zeros(len(nodes), dtype=np.bool_)
-    for term in selector.terms:
-        found |= matches_term(term, nodes)
-    return found
+#: Answers to conditions that are kept for later terms, of a byte a node.
+_CONDITIONS_KEPT: Final = 256
 
 
-def matches_term(term: NodeTerm, nodes: NodeView) -> Bools:
-    """Which nodes meet all conditions of one term; a faulty term selects none."""
-    if term.problem:
-        return np.zeros(len(nodes), dtype=np.bool_)
-    found = np.ones(len(nodes), dtype=np.bool_)
-    for condition in term.expressions:
-        found &= _matches_label(condition, nodes)
-    for condition in term.fields:
-        found &= _matches_field(condition, nodes)
-    return found
+class _Conditions:
+    """Which of m nodes meet conditions, bool shape (m,).
+
+    What many terms have in common is judged once, and nobody is asked about what is clear already.
+    """
+
+    def __init__(self, nodes: NodeView) -> None:
+        self._nodes = nodes
+        self._known: dict[Requirement, Bools] = {}
+
+    def any_term(self, selector: CompiledNodeSelector) -> Bools:
+        """Where at least one term holds; without terms nowhere."""
+        names: list[str] = []
+        others: dict[NodeTerm, None] = {}
+        for term in selector.terms:
+            if _is_one_name(term):
+                names.append(term.fields[0].values[0])
+            else:
+                others[term] = None
+        found = self._are_named(names)
+        for term in others:
+            if found.all():
+                break
+            found |= self.term(term)
+        return found
+
+    def all_hold(self, selector: Selector) -> Bools:
+        """Where a selector of labels holds."""
+        if selector.selects_nothing:
+            return np.zeros(len(self._nodes), dtype=np.bool_)
+        return self.term(NodeTerm(selector.requirements))
+
+    def term(self, term: NodeTerm) -> Bools:
+        """Where all conditions of one term hold; the caller's own array. A faulty one: nowhere."""
+        if term.problem:
+            return np.zeros(len(self._nodes), dtype=np.bool_)
+        found = np.ones(len(self._nodes), dtype=np.bool_)
+        for condition in term.expressions:
+            found &= self._label(condition)
+            if not found.any():
+                return found
+        for condition in term.fields:
+            found &= self._field(condition)
+        return found
+
+    def _label(self, condition: Requirement) -> Bools:
+        known = self._known.get(condition)
+        if known is None:
+            known = _matches_label(condition, self._nodes)
+            if len(self._known) < _CONDITIONS_KEPT:
+                self._known[condition] = known
+        return known
+
+    def _field(self, condition: Requirement) -> Bools:
+        """One condition on a field; any but the node's name reads as ""."""
+        if condition.key != NODE_NAME_FIELD:
+            return np.full(len(self._nodes), condition.matches_value(""), dtype=np.bool_)
+        named = self._are_named(condition.values)
+        return named if condition.operator == IN else ~named
+
+    def _are_named(self, names: Iterable[str]) -> Bools:
+        table = self._nodes.snapshot.nodes
+        rows = np.fromiter(map(table.live_row, names), dtype=np.intp)
+        is_named = np.zeros(table.capacity, dtype=np.bool_)
+        is_named[rows[rows >= 0]] = True
+        return self._nodes.take(is_named).copy()
 
 
-def _matches_field(condition: Requirement, nodes: NodeView) -> Bools:
-    """One condition on a field; any but the node's name reads as ""."""
-    if condition.key != NODE_NAME_FIELD:
-        return np.full(len(nodes), condition.matches_value(""), dtype=np.bool_)
-    row_of = nodes.snapshot.nodes.live_row
-    named: Bools = np.isin(nodes.rows, [row_of(name) for name in condition.values])
-    return named if condition.operator == IN else ~named
-
-
-def matches_labels(selector: Selector, nodes: NodeView) -> Bools:
-    """Which nodes a label selector selects."""
-    if selector.selects_nothing:
-        return np.zeros(len(nodes), dtype=np.bool_)
-    found = np.ones(len(nodes), dtype=np.bool_)
-    for condition in selector.requirements:
-        found &= _matches_label(condition, nodes)
-    return found
+def _is_one_name(term: NodeTerm) -> bool:
+    """Whether a term asks for nothing but a node's name."""
+    if term.problem or term.expressions or len(term.fields) != 1:
+        return False
+    field = term.fields[0]
+    return field.key == NODE_NAME_FIELD and field.operator == IN
 
 
 def _matches_label(condition: Requirement, nodes: NodeView) -> Bools:
     """One condition, judged once per distinct value of the label and once for its absence."""
     codes, column = nodes.label(condition.key)
     if condition.operator in (IN, NOT_IN):
-        is_among = np.zeros(len(column.values) + 1, dtype=np.bool_)  # the last: no such label
-        is_among[[column.values.find(value) for value in condition.values]] = True
-        is_among[MISSING] = False
-        among: Bools = is_among[codes]
+        among = _are_among(condition.values, codes, column)
         return among if condition.operator == IN else ~among
     values = column.values.values()
     if len(nodes) < len(values):  # a few changed nodes: not worth judging what only others have
@@ -253,33 +297,38 @@ def _matches_label(condition: Requirement, nodes: NodeView) -> Bools:
         return np.array([condition.matches_value(value) for value in by_node], dtype=np.bool_)
     judged = [value is not None and condition.matches_value(value) for value in values]
     judged.append(condition.matches_value(None))  # code -1, MISSING, is the last entry
-    answers: Bools = np.array(judged, dtype=np.bool_)[codes]
+    answers: Bools = np.array(judged, dtype=np.bool_).take(codes)
     return answers
 
 
-def _required_fields(pod: PodInfo) -> Iterable[tuple[Requirement, ...]]:
-    """The matchFields of each required term, as conditions."""
-    affinity = pod.spec.affinity
-    own = affinity.node_affinity if affinity is not None else None
-    required = own.required_during_scheduling_ignored_during_execution if own else None
-    for term in required.node_selector_terms if required else ():
-        yield tuple(Requirement(f.key, f.operator, f.values) for f in term.match_fields)
+def _are_among(values: tuple[str, ...], codes: npt.NDArray[np.int32], column: LabelColumn) -> Bools:
+    """Which codes stand for one of these values."""
+    known = [code for code in map(column.values.find, values) if code != MISSING]
+    if len(known) <= 1:
+        one: Bools = codes == known[0] if known else np.zeros(len(codes), dtype=np.bool_)
+        return one
+    is_among = np.zeros(len(column.values) + 1, dtype=np.bool_)  # the last: no such label
+    is_among[known] = True
+    return is_among.take(codes)
 
 
-def _named_nodes(terms: Iterable[tuple[Requirement, ...]]) -> frozenset[str] | None:
-    """The nodes that the terms name, if every one of them does.
+def _named_nodes(pod: PodInfo) -> frozenset[str] | None:
+    """The nodes that the terms of the pod's required affinity name, if every one of them does.
 
     United over the terms, and within a term what all of its fields agree on. None if a term names
     no node, or if there is no term.
     """
-    names: frozenset[str] | None = None
-    for fields in terms:
+    affinity = pod.spec.affinity
+    own = affinity.node_affinity if affinity is not None else None
+    required = own.required_during_scheduling_ignored_during_execution if own else None
+    names: set[str] = set()
+    for term in required.node_selector_terms if required else ():
         of_term: frozenset[str] | None = None
-        for condition in fields:
-            if condition.key == NODE_NAME_FIELD and condition.operator == IN:
-                listed = frozenset(condition.values)
+        for field in term.match_fields:
+            if field.key == NODE_NAME_FIELD and field.operator == IN:
+                listed = frozenset(field.values)
                 of_term = listed if of_term is None else of_term & listed
         if of_term is None:
             return None
-        names = of_term if names is None else names | of_term
-    return names
+        names |= of_term
+    return frozenset(names) if required and required.node_selector_terms else None

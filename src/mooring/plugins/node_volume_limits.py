@@ -145,8 +145,10 @@ def _used_by_pods(volumes: Sequence[str], snapshot: Snapshot) -> Ints:
     """How many of the volumes pods of each row use, int64 shape (capacity,)."""
     found = np.zeros(snapshot.nodes.capacity, dtype=np.int64)
     for volume in volumes:
-        rows = map(snapshot.nodes.row, snapshot.storage.use.attached.nodes_of(volume))
-        found[[row for row in rows if row >= 0]] += 1
+        names = snapshot.storage.use.attached.nodes_of(volume)
+        if names:  # mostly there is none, and a pod may have a thousand volumes
+            rows = map(snapshot.nodes.row, names)
+            found[[row for row in rows if row >= 0]] += 1
     return found
 
 

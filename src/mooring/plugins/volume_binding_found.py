@@ -83,7 +83,7 @@ class Found:
 
     def is_of(self, snapshot: Snapshot, row: int) -> bool:
         """Whether it holds, and tells of this row."""
-        at = int(np.searchsorted(self.rows, row))
+        at = int(self.rows.searchsorted(row))
         is_there = at < len(self.rows) and self.rows[at] == row
         return bool(is_there) and self.version == snapshot.storage.version
 
@@ -97,7 +97,7 @@ class Chosen(NamedTuple):
 
 def chosen(found: Found, snapshot: Snapshot, row: int) -> Chosen:
     """What is to be done on a row that can take the pod, by what was found there just now."""
-    at = int(np.searchsorted(found.rows, row))
+    at = int(found.rows.searchsorted(row))
     group = at if found.group_of is None else int(found.group_of[at])
     bindings = []
     for claim, _, named, named_at, free_at in found.matches:

@@ -95,8 +95,8 @@ class _Search:
         self._few = rows
         #: Class -> what claims wish besides the size -> what those have got.
         self._given: dict[str, dict[tuple[Any, ...], _Given]] = {}
-        #: The rows about which all is said.
-        self._is_done: Bools = np.zeros(m, dtype=np.bool_)
+        #: The rows about which all is said; None = there is none.
+        self._is_done: Bools | None = None
 
     # -- bound claims -----------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class _Search:
             is_reached = self._storage.reaches.reached(reach, self._rows)
             if is_migrated:
                 is_reached = self._reached_by_driver(volume, is_reached, is_pending)
-            is_pending &= ~self._is_done
+            is_pending = self._left(is_pending)
             self._note(is_pending & ~is_reached, OUT_OF_REACH)
             is_pending &= is_reached
 
@@ -144,7 +144,7 @@ class _Search:
     def _fail(self, where: Bools, text: str) -> None:
         self.found.errors.append(text)
         self.found.error_at[where] = len(self.found.errors)
-        self._is_done |= where
+        self._settle(where)
 
     # -- unbound claims ---------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class _Search:
             try:
                 match = self._match(claim)
             except SelectorError as error:
-                self._fail(~self._is_done, f"{_SELECTOR_PROBLEM}: {_called(claim)}: {error}")
+                self._fail(self._left(), f"{_SELECTOR_PROBLEM}: {_called(claim)}: {error}")
                 return
             if len(others) > 1:
                 self._give_away(claim_class(claim), match)
@@ -172,11 +172,13 @@ class _Search:
 
     def _provision_where_missing(self, match: Match) -> None:
         """Have a volume made where none was found."""
-        found = [places != NONE for places in (match.named_at, match.free_at) if places is not None]
-        if not found:
+        nothing = [
+            places == NONE for places in (match.named_at, match.free_at) if places is not None
+        ]
+        if not nothing:
             self._provision(match.claim, None)
             return
-        is_missing = ~np.logical_or.reduce(found) if len(found) > 1 else ~found[0]
+        is_missing = np.logical_and.reduce(nothing) if len(nothing) > 1 else nothing[0]
         if is_missing.any():
             group_of = self.found.group_of
             self._provision(match.claim, is_missing if group_of is None else is_missing[group_of])
@@ -202,8 +204,8 @@ class _Search:
     def _keep_to(self, node_name: str) -> None:
         """A volume is being made for this node: the pod can go nowhere else."""
         is_other = self._rows != self._nodes.live_row(node_name)
-        self._note(is_other & ~self._is_done, NOTHING_TO_BIND)
-        self._is_done |= is_other
+        self._note(self._left(is_other), NOTHING_TO_BIND)
+        self._settle(is_other)
 
     def _match(self, claim: PersistentVolumeClaim) -> Match:
         """The smallest volume that will do; one that names the claim comes before all others."""
@@ -277,7 +279,7 @@ class _Search:
     def _provision(self, claim: PersistentVolumeClaim, where: Bools | None) -> None:
         """A volume has to be made for the claim: can it be, on these rows (None = all)?"""
         self.found.provisions.append(Provision(claim, where))
-        is_needed = ~self._is_done if where is None else where & ~self._is_done
+        is_needed = self._left(where)
         if not is_needed.any():
             return
         against = self._rooms.against(self._snapshot, claim)
@@ -285,9 +287,20 @@ class _Search:
             name = claim_class(claim)
             self._fail(is_needed, f'failed to find storage class "{name}"')
             return
-        bits = against.take(self._rows) * is_needed
+        bits = against.take(self._rows)
+        bits *= is_needed
         self.found.bits |= bits
-        self._is_done |= bits != 0
+        self._settle(bits != 0)
+
+    def _left(self, where: Bools | None = None) -> Bools:
+        """Those of ``where`` (None = all) about which something is still to be said."""
+        if self._is_done is None:
+            return where if where is not None else np.ones(len(self._rows), dtype=np.bool_)
+        return ~self._is_done if where is None else where & ~self._is_done
+
+    def _settle(self, where: Bools) -> None:
+        """All is said about these rows."""
+        self._is_done = where if self._is_done is None else self._is_done | where
 
     def _note(self, where: Bools, reason: int) -> None:
         self.found.bits |= where.view(np.uint8) * np.uint8(reason)

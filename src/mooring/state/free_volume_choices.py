@@ -78,7 +78,7 @@ class Choices:
         answer = self._answer(wanted)
         if answer.best is None:
             answer.best = self._first_on(answer, np.arange(self._nodes.capacity, dtype=np.intp))
-        return answer.best[rows]
+        return answer.best.take(rows)
 
     def _first_on(self, answer: Answer, rows: Rows) -> Places:
         none, best = len(self._shelf.order), None

@@ -79,12 +79,13 @@ class ByCode(NamedTuple):
 
     def first(self, code: int, will_do: Bools, none: int) -> int:
         """The first of one code's places that will do; ``none`` if there is none."""
-        at = int(np.searchsorted(self.codes, code))
+        at = int(self.codes.searchsorted(code))
         if at == len(self.codes) or self.codes[at] != code:
             return none
         places = self.places[self.starts[at] : self.starts[at] + self.counts[at]]
         good = will_do[places]
-        return int(places[good.argmax()]) if good.any() else none
+        first = good.argmax()
+        return int(places[first]) if good[first] else none
 
     def left(self, will_do: Bools, none: int) -> Left:
         """Those that will do; ``none`` stands for no place, and comes after all."""
@@ -109,7 +110,7 @@ class Left(NamedTuple):
 
     def next(self, after: Places) -> Places:
         """The first place after each of these, however it is reached."""
-        return self.places[np.searchsorted(self.places[:-1], after, side="right")]
+        return self.places[self.places[:-1].searchsorted(after, side="right")]
 
     def of_code(self, code: int) -> list[int]:
         """The places that are reached by a code; none by MISSING."""
@@ -124,7 +125,7 @@ class Left(NamedTuple):
         assert self.numbers is not None
         none = self.places[-1]
         wanted = codes.astype(np.int64) * (none + 1) + after
-        at = np.searchsorted(self.numbers, wanted, side="right")
+        at = self.numbers.searchsorted(wanted, side="right")
         is_there = (self.codes[at] == codes) & (codes != MISSING)
         found: Places = np.where(is_there, self.places[at], none)
         return found
@@ -162,7 +163,7 @@ class Group:
 
     def insert(self, place: int, values: Sequence[str]) -> None:
         """A volume at ``place``, which no other one has."""
-        at = int(np.searchsorted(self.places, place))
+        at = int(self.places.searchsorted(place))
         self.places = np.insert(self.places, at, [place] * max(1, len(values)))
         self.values[at:at] = values
         self._by_code = None

@@ -52,8 +52,11 @@ class Shelf:
         self.kind_of: npt.NDArray[np.int32] = np.array(kind_of, dtype=np.int32)
         places: dict[str | Reach, list[int]] = {}
         for place, entry in enumerate(entries):
-            self.groups.setdefault(entry.key, Group()).values += entry.values
-            places.setdefault(entry.key, []).extend([place] * max(1, len(entry.values)))
+            group = self.groups.get(entry.key)
+            if group is None:
+                group, places[entry.key] = self.groups.setdefault(entry.key, Group()), []
+            group.values += entry.values
+            places[entry.key] += [place] * max(1, len(entry.values))
         for key, group in self.groups.items():
             group.places = np.array(places[key], dtype=np.intp)
 
