@@ -28,6 +28,7 @@ from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.plans import FilterPlans
 from mooring.framework.refusals import MAX_FILTERS
+from mooring.framework.signatures import Signatures
 from mooring.framework.timing import Timings
 from mooring.framework.verdict import Status
 from mooring.framework.waiting import WaitingPods
@@ -97,6 +98,7 @@ class Framework:
         self._sharers = tuple(
             plugin for plugin in _distinct(profile.plugins) if share_answers and _shares(plugin)
         )
+        self._signatures = Signatures(self._sharers)
         #: Those that say what they read of a pod, and share no answers: their hints may be pure.
         self._signers = {
             plugin.name: plugin
@@ -188,9 +190,9 @@ class Framework:
 
     def fragment(self, plugin: str, pod: PodInfo) -> Hashable | None:
         """What ``plugin`` reads of the pod; None = it does not say."""
-        (fragments, sharing) = self._signature(pod)
-        if plugin in sharing:
-            return dict(fragments)[plugin]
+        fragments = self._signatures.of(pod, self.call).fragments
+        if plugin in fragments:
+            return fragments[plugin]
         signer = self._signers.get(plugin)
         if signer is None:
             return None
@@ -240,11 +242,11 @@ class Framework:
             if version != self._classes_version:
                 self._classes_version = version
                 self.forget_answers()
-            signature, sharing = self._signature(cycle.pod)
+            signature = self._signatures.of(cycle.pod, self.call)
             answers = None
-            if sharing:
+            if signature.sharing:
                 answers = self._answers.of(signature, cycle.snapshot.nodes.capacity)
-            cycle.shared = (answers, sharing)
+            cycle.shared = (answers, signature.sharing)
         return cycle.shared
 
     def forget_answers(self) -> None:
@@ -254,19 +256,6 @@ class Framework:
     def score_readers(self, sharing: frozenset[str]) -> list[Reader]:
         """Number and columns read, for those score plugins that share their answers."""
         return [reader for name, reader in self._score_readers if name in sharing]
-
-    def _signature(self, pod: PodInfo) -> tuple[tuple[tuple[str, Hashable], ...], frozenset[str]]:
-        if pod.signature is not None and pod.signature[0] is self:
-            known: tuple[tuple[tuple[str, Hashable], ...], frozenset[str]] = pod.signature[1]
-            return known
-        fragments = {}
-        for plugin in self._sharers:
-            fragment = self.call(plugin, "Sign", plugin.sign, pod)
-            if fragment is not None:
-                fragments[plugin.name] = fragment
-        result = (tuple(fragments.items()), frozenset(fragments))
-        pod.signature = (self, result)
-        return result
 
     # -- calling a plugin -------------------------------------------------------------------------
 

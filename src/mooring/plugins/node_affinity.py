@@ -75,6 +75,7 @@ class NodeAffinity:
 
     name = "NodeAffinity"
     reads = Change.LABELS
+    zeros_become = 0
 
     def __init__(self, args: NodeAffinityArgs | None = None) -> None:
         """``args.added_affinity`` is ANDed to the affinity of every pod.
