@@ -280,11 +280,11 @@ def _run_live(framework: Framework, cycle: Cycle, sheet: Refusals, number: int) 
     if not len(view):
         return
     verdicts = filter_one(framework, cycle, framework.filters[number], view)
-    if not np.count_nonzero(verdicts.codes):
+    at = verdicts.codes.nonzero()[0]
+    if not len(at):
         return  # nothing of this plugin is on the sheet yet
-    rows = view.rows
-    sheet.write(number, rows, verdicts)
-    refused = rows[verdicts.codes != 0]
+    refused = at if len(view) == nodes.size else view.rows[at]
+    sheet.write(number, refused, Verdicts(verdicts.codes[at], verdicts.table))
     sheet.set_many(refused, number + 1)
 
 
