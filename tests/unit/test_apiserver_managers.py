@@ -13,6 +13,7 @@ from mooring.apiserver.field_sets import (
     difference,
     intersection,
     paths_of,
+    read_fields,
     unclaimed,
     union,
     without_paths,
@@ -150,6 +151,31 @@ def test_of_elements_with_one_name_only_the_name_counts(
 
     changes = compare(pod(before), pod(after), "core.Pod")
     assert (bool(changes.written), bool(changes.removed)) == (is_written, is_removed)
+
+
+ODD_STEPS = st.sampled_from(
+    ("f:a", 'k:{"b": 1,"a":2}', "v: 1", "i:1", "x:a", ".", "a", "k:1", "v:")
+)
+ODD_ENDS = st.none() | st.booleans() | st.integers(-1, 1) | st.sampled_from(("", "x", 1.5))
+ODD = st.recursive(
+    ODD_ENDS, lambda below: st.lists(below, max_size=2) | st.dictionaries(ODD_STEPS, below)
+)
+
+
+@given(ODD)
+def test_what_a_client_wrote_becomes_a_set_or_is_refused(written: Any) -> None:
+    try:
+        fields = read_fields(written)
+    except ValueError:
+        return
+    assert read_fields(fields) == fields
+    assert difference(fields, fields) == {}
+    assert union(fields, fields) == intersection(fields, fields) == fields
+
+
+@given(PATHS)
+def test_sets_are_read_as_they_are_written(paths: Paths) -> None:
+    assert read_fields(nested(paths)) == nested(paths)
 
 
 def author(manager: str, *, now: str = NOW, part: str = "") -> Author:

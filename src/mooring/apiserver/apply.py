@@ -46,7 +46,7 @@ from mooring.apiserver.managers import (
     without_ownerless,
 )
 from mooring.apiserver.schema import Field, struct_of
-from mooring.apiserver.status import Refused, bad_request, quoted
+from mooring.apiserver.status import Refused, quoted
 from mooring.apiserver.typed import empty
 from mooring.apiserver.validation_meta import ANNOTATIONS_BYTES_MAX
 
@@ -68,10 +68,8 @@ def apply(live: Object | None, wanted: Object, author: Author, *, force: bool) -
         force: Whether to take fields from others.
 
     Raises:
-        Refused: 400; 409 for fields of others.
+        Refused: 409 for fields of others.
     """
-    if wanted.get("metadata", {}).get("managedFields"):
-        raise bad_request("metadata.managedFields must be nil")
     type_name = struct_of(author.resource)
     before = live if live is not None else {**empty(type_name), "metadata": {}}
     entries = before["metadata"].pop("managedFields", [])
@@ -174,7 +172,7 @@ def _keep_last_applied(after: Object, wanted: Object) -> None:
     if not annotations or not annotations.get(LAST_APPLIED):
         return
     noted = deepcopy(wanted)
-    (noted.get("metadata", {}).get("annotations") or {}).pop(LAST_APPLIED, None)
+    ((noted.get("metadata") or {}).get("annotations") or {}).pop(LAST_APPLIED, None)
     text = msgspec.json.encode(noted, order="sorted").decode() + "\n"
     annotations[LAST_APPLIED] = text
     size = sum(len(key.encode()) + len(str(value).encode()) for key, value in annotations.items())

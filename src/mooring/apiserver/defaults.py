@@ -34,6 +34,8 @@ TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _VOLUME_MODE = 0o644
 #: The fields of a core.Volume that say what it is.
 _VOLUME_NAME = frozenset(("name",))
+#: The fields of a core.Container that say what it adds to its pod's resources.
+_COUNTED = ("resources", "restartPolicy")
 
 
 def pull_policy_of(image: str) -> str:
@@ -91,9 +93,19 @@ def _pod(found: Object) -> None:
 
 
 def _pod_level_resources(found: Object) -> None:
-    """Limits and requests of the pod as a whole, completed from those of the containers."""
-    own = found["spec"]["resources"]
-    filled = with_defaults(convert(found, Pod)).spec.resources
+    """Limits and requests of the pod as a whole, completed from those of the containers.
+
+    Only what they follow from is read: what is wrong with the rest of the pod is said later.
+    """
+    spec = found["spec"]
+    own = spec["resources"]
+    counted: Object = {"resources": own}
+    for name in ("containers", "initContainers"):
+        counted[name] = [
+            {key: container[key] for key in _COUNTED if key in container}
+            for container in spec.get(name) or ()
+        ]
+    filled = with_defaults(convert({"spec": counted}, Pod)).spec.resources
     assert filled is not None
     for name, amounts in (("limits", filled.limits), ("requests", filled.requests)):
         if amounts:

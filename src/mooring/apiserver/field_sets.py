@@ -98,6 +98,57 @@ def _with_self(below: Fields) -> Fields:
     return {SELF: {}, **below} if below else below
 
 
+# ---------------------------------------------------------------------- what clients write
+
+
+def read_fields(written: Json) -> Fields:
+    """A set that a client has written, in the one form that all functions here expect.
+
+    Steps of a kind that nobody knows are left out.
+
+    Raises:
+        ValueError: It is no such set.
+
+    Source: sigs.k8s.io/structured-merge-diff fieldpath/serialize.go, serialize-pe.go.
+    """
+    found = _read_node(written)
+    found.pop(SELF, None)
+    return found
+
+
+def _read_node(written: Json) -> Fields:
+    if written is None:
+        return {}
+    if not isinstance(written, dict):
+        raise ValueError(f"a set of fields cannot be read from a {type(written).__name__}")
+    found: Fields = {}
+    for step, below in written.items():
+        name = "" if step == SELF else _read_step(step)
+        if name:
+            found[name] = _read_node(below)
+    return _node(found, is_meant=SELF in written)
+
+
+def _read_step(step: str) -> str:
+    """A step as it is written here; "" for those of an unknown kind."""
+    kind, name = step[:2], step[2:]
+    if kind[1:] != ":":
+        raise ValueError(f"a step without its kind: {step!r}")
+    if kind == "f:":
+        return step
+    if kind == "i:":
+        return f"i:{int(name)}"
+    if kind not in ("k:", "v:"):
+        return ""
+    try:
+        value = msgspec.json.decode(name)
+    except msgspec.DecodeError as why:
+        raise ValueError(f"no JSON in a step: {step!r}") from why
+    if kind == "k:" and not isinstance(value, dict):
+        raise ValueError(f"no keys in a step: {step!r}")
+    return kind + _encode(value).decode()
+
+
 # ---------------------------------------------------------------------- algebra
 
 

@@ -19,6 +19,7 @@ from mooring.apiserver.field_sets import (
     Path,
     difference,
     intersection,
+    read_fields,
     union,
     without_paths,
 )
@@ -296,7 +297,7 @@ def _entries_to_keep(metadata: Object, before: Object, *, is_part: bool) -> list
     """The client's entries, if it sent any and they make sense; else those that are there."""
     present: list[Object] = before.get("managedFields", [])
     given = metadata.get("managedFields")
-    if is_part or given is None:
+    if is_part or given is None or given == present:
         return present
     if given == [{}]:
         return []  # the agreed way to have them forgotten
@@ -304,14 +305,18 @@ def _entries_to_keep(metadata: Object, before: Object, *, is_part: bool) -> list
 
 
 def _known_entries(entries: list[Object]) -> list[Object]:
-    """The entries, if all of them make sense; else none."""
+    """The entries in their one form, if all of them make sense; else none."""
+    known = []
     for entry in entries:
         is_known = entry.get("operation") in (APPLY, UPDATE) and entry.get("apiVersion")
         if not is_known or entry.get("fieldsType") != "FieldsV1":
             return []
-        if not isinstance(entry.get("fieldsV1", {}), dict):
+        try:
+            fields = read_fields(entry.get("fieldsV1"))
+        except ValueError:
             return []
-    return list(entries)
+        known.append({**entry, "fieldsV1": fields})
+    return known
 
 
 def with_old_times(new: Object, old: Object) -> None:

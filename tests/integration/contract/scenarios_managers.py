@@ -163,6 +163,42 @@ def entries_of_the_client_count_if_they_make_sense(api: Api, ns: str) -> None:
 
 
 @scenario
+def fields_of_the_client_are_read_before_they_count(api: Api, ns: str) -> None:
+    entry = {"manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+
+    def left(name: str, fields: Any) -> Any:
+        made = config_map(name, k="1")
+        made["metadata"]["managedFields"] = [{**entry, "fieldsV1": fields}]
+        answer = api.post(maps(ns), made, fieldManager="me")
+        assert answer.code == 201
+        return owners(answer).get(("x", "Update", ""))
+
+    # No set at all, or a step of which nobody can tell the kind: the entry is as good as absent.
+    odd: list[Any] = [[{}], [], "x", "", 1, 0, 1.5, True, False]
+    unreadable = [{"f:data": {"f:k": each}} for each in odd] + [{"f:data": each} for each in odd]
+    unreadable += [{"f:z": {step: {}}} for step in ("", "f", "data", "k:x", "k:[]", "v:", "i:x")]
+    for number, fields in enumerate([*odd, *unreadable]):
+        assert left(f"odd-{number}", fields) is None, fields
+    # The rest is kept in one form: null is an end, and what is not known is left out.
+    for number, (fields, kept) in enumerate(
+        (
+            ({"f:z": None}, {"f:z": {}}),
+            ({"f:z": {".": 1, "f:y": None}}, {"f:z": {".": {}, "f:y": {}}}),
+            ({"f:z": {".": {"f:y": {}}}}, {"f:z": {}}),
+            ({"f:z": {"x:y": 1}}, {"f:z": {}}),
+            ({".": {}, "f:z": {"v: 1.50": {}}}, {"f:z": {"v:1.5": {}}}),
+            ({"f:z": {'k:{"b":1, "a":2}': {}}}, {"f:z": {'k:{"a":2,"b":1}': {}}}),
+            ({"f:z": {"i:01": {}}}, {"f:z": {"i:1": {}}}),
+        )
+    ):
+        assert left(f"kept-{number}", fields) == kept
+    changed = {**config_map("odd-0", k="1")}
+    changed["metadata"]["managedFields"] = [{**entry, "fieldsV1": {"f:data": [{}]}}]
+    answer = api.put(maps(ns, "odd-0"), changed, fieldManager="you")
+    assert set(owners(answer)) == {("me", "Update", "")}
+
+
+@scenario
 def only_ten_updaters_are_kept(api: Api, ns: str) -> None:
     api.post(maps(ns), config_map("one", a="1"), fieldManager="m0")
     for number in range(1, 13):

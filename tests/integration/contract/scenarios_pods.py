@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.integration.contract.api import Api
 from tests.integration.contract.objects import pod
-from tests.integration.contract.scenario import SCENARIOS, pods
+from tests.integration.contract.scenario import SCENARIOS, pods, scenario
 
 
 def container(name: str = "c", **more: Any) -> dict[str, Any]:
@@ -234,3 +234,33 @@ for _name, _spec in GOOD.items():
     _taken(_name, _spec)
 for _name, _spec in BAD.items():
     _refused(_name, _spec)
+
+
+@scenario
+def resources_of_a_pod_wait_for_nothing_else_to_be_right(api: Api, ns: str) -> None:
+    own = {"limits": {"cpu": "3"}}
+
+    def said(**spec: Any) -> str:
+        answer = api.post(pods(ns), pod("p", resources=own, **spec))
+        assert (answer.code, answer.reason) == (422, "Invalid")
+        return answer.message.removeprefix('Pod "p" is invalid: ')
+
+    assert said(containers=[]) == said(containers=None) == "spec.containers: Required value"
+    assert said(volumes=[None]) == "spec.volumes[0].name: Required value"
+    assert said(containers=[None]) == (
+        "[spec.containers[0].name: Required value, spec.containers[0].image: Required value]"
+    )
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    for terms in ({}, {"nodeSelectorTerms": None}):
+        assert said(affinity={"nodeAffinity": {required: terms}}) == (
+            f"spec.affinity.nodeAffinity.{required}.nodeSelectorTerms: "
+            "Required value: must have at least one node selector term"
+        )
+    # What it comes to in all follows from the containers, those that start it included.
+    huge = {"limits": {"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "2Mi"}}
+    sidecar = container("s", restartPolicy="Always", resources=huge)
+    made = api.post(pods(ns), pod("p", resources=own, initContainers=[sidecar]))
+    assert made.body["spec"]["resources"] == {
+        "limits": {"cpu": "3", "hugepages-2Mi": "2Mi"},
+        "requests": {"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "2Mi"},
+    }

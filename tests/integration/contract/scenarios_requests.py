@@ -258,3 +258,76 @@ def a_pod_that_is_there_has_no_such_part(api: Api, ns: str) -> None:
 
     assert api.get(pods(ns, "none", "log")).code == 404
     assert api.get(pods(ns, "p", "nosuch")).code == 404
+
+
+@scenario
+def what_is_applied_must_say_what_it_is(api: Api, ns: str) -> None:
+    api.post(maps(ns), config_map("one", a="1"))
+    shapes: tuple[Any, ...] = (["v1"], 1, 1.5, True, None, {"a": "b"}, [], {}, "")
+
+    def refused(name: str, **fields: Any) -> str:
+        wanted = {**config_map(name, a="1"), **fields}
+        answer = api.patch(maps(ns, name), wanted, APPLY, fieldManager="me")
+        assert (answer.code, answer.reason) == (400, "BadRequest")
+        return answer.message
+
+    lead = "invalid object type: "
+    for name in ("one", "none"):
+        for shape in shapes:
+            assert refused(name, apiVersion=shape) == f"{lead}/, Kind=ConfigMap"
+            assert refused(name, kind=shape) == f"{lead}/v1, Kind="
+            assert refused(name, apiVersion=shape, kind=shape) == f"{lead}/, Kind="
+        assert refused(name, apiVersion="a/b/c") == f"{lead}/, Kind="
+        for count in (0, 1):
+            metadata = {"name": "other", "managedFields": [{}] * count}
+            said = refused(name, metadata=metadata, data=[])
+            assert said == "metadata.managedFields must be nil"
+
+
+@scenario
+def the_metadata_of_what_is_applied_is_read_like_the_rest(api: Api, ns: str) -> None:
+    api.post(maps(ns), config_map("one", a="1"))
+
+    def applied(name: str, metadata: Any, **fields: Any) -> Any:
+        wanted = {**config_map(name, a="1"), "metadata": metadata, **fields}
+        return api.patch(maps(ns, name), wanted, APPLY, fieldManager="me", force="true")
+
+    lead = "failed to create typed patch object"
+    for name in ("one", "none"):
+        for metadata, where, problem in (
+            ("x", "/", ".metadata: expected map, got &{x}"),
+            ([], "/", ".metadata: expected map, got &{[]}"),
+            ({"name": 1}, "/", ".metadata.name: expected string, got &value"),
+            ({"name": "x", "namespace": 1}, "/x", ".metadata.namespace: expected string, got"),
+            ({"name": "x", "labels": 1}, "/x", ".metadata.labels: expected map, got &{1}"),
+        ):
+            answer = applied(name, metadata)
+            assert answer.code == 500
+            assert answer.message.startswith(f"{lead} ({where}; /v1, Kind=ConfigMap): {problem}")
+        assert applied(name, {"name": "x"}).message.startswith("the name of the object (x) does")
+        assert applied(name, {"name": None}).message.endswith("name must be provided")
+    # Who changes what is there need not say its name again.
+    for nameless in ({}, None, {"labels": {"a": "b"}}):
+        assert applied("one", nameless).code == 200
+        assert applied("none", nameless).message.endswith("name must be provided")
+
+
+@scenario
+def the_metadata_of_a_review_is_read_even_if_nobody_needs_it(api: Api, ns: str) -> None:
+    for group, kind, spec in (
+        ("authentication", "TokenReview", {"token": "x"}),
+        ("authentication", "SelfSubjectReview", {}),
+        ("authorization", "SelfSubjectRulesReview", {"namespace": ns}),
+        ("authorization", "SubjectAccessReview", {"user": "u"}),
+        ("authorization", "SelfSubjectAccessReview", {"nonResourceAttributes": {"path": "/"}}),
+    ):
+        version = f"{group}.k8s.io/v1"
+        for metadata, word in (([], "array"), ([{}], "array"), ("x", "string"), (1, "number")):
+            named: dict[str, Any] = {"kind": kind, "metadata": metadata}
+            named |= {"apiVersion": version, "spec": spec}
+            answer = api.post(f"/apis/{version}/{kind.lower()}s", named)
+            assert (answer.code, answer.reason) == (400, "BadRequest")
+            assert answer.message == (
+                f'{kind} in version "v1" cannot be handled as a {kind}: json: cannot unmarshal '
+                f"{word} into Go struct field {kind}.metadata of type v1.ObjectMeta"
+            )
