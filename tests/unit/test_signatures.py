@@ -56,6 +56,7 @@ def test_replicas_are_signed_once_and_have_one_signature() -> None:
             {"metadata": {"annotations": {"of": "x"}}},
             lambda pod: pod.metadata.annotations.get("of"),
         ),
+        ({"metadata": {"finalizers": ["x.io/x"]}}, lambda pod: pod.metadata.finalizers),
         ({"namespace": "x"}, lambda pod: pod.metadata.namespace),
         ({"priority": 7}, lambda pod: pod.priority),
         ({"requests": {"cpu": "2"}}, lambda pod: pod.requests.get("cpu")),

@@ -24,7 +24,7 @@ length m; ``@per_node`` turns a method about one node into that.
 **Sharing.** Two pods that a plugin reads the same need not be read twice. A plugin that can say
 so defines ``sign(pod)``, a hashable that equals for pods which it treats alike (None = this pod
 cannot be shared), and ``reads``, the columns of a node that its answer for that node depends on.
-Name, UID and times are nothing to sign: pods that differ in them alone are signed once.
+Name, UID, versions and times are nothing to sign: pods that differ in them alone are signed once.
 Then ``pre_filter``, ``filter``, ``pre_score`` and ``score`` must follow from ``sign(pod)`` and from
 those columns of that one node, and the framework asks again only about nodes that changed.
 ``reads_everywhere`` names columns of *other* nodes that matter too (how far an image has spread).

@@ -1,7 +1,7 @@
 """What the plugins that share their answers read of a pod.
 
-Most pods are replicas: they differ in name, UID and times, and plugins are told not to read those
-for their answers. So pods that are the same in all else are signed once.
+Most pods are replicas: they differ in name, UID, versions and times, and plugins are told not to
+read those for their answers. So pods that are the same in all else are signed once.
 """
 
 from __future__ import annotations
@@ -71,8 +71,10 @@ def _kind_of(pod: PodInfo) -> tuple[Any, ...]:
     return (
         pod.spec,
         pod.status,
+        own.generate_name,
         own.namespace,
         own.labels,
         own.annotations,
         own.owner_references,
+        own.finalizers,
     )
