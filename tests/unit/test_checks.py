@@ -210,6 +210,18 @@ def test_reads_alone_shares_nothing_so_sign_is_due() -> None:
     )
 
 
+def test_zeros_become_a_score_by_normalizing() -> None:
+    methods = complete()
+    scores = {"score": methods["score"], "zeros_become": 100}
+    both = {**scores, "normalize": methods["normalize"]}
+
+    assert fault(made(**scores)) == "plugin Mine: needs normalize beside zeros_become"
+    for wrong in (101, -1, "100", True):
+        told = fault(made(**{**both, "zeros_become": wrong}))
+        assert told.startswith("plugin Mine: zeros_become must be a score, 0 to 100")
+    check_plugin(made(**both))
+
+
 def test_an_extension_point_that_is_no_method_is_refused() -> None:
     plugin = made(permit=complete()["permit"], filter="yes")
 

@@ -117,7 +117,11 @@ class Answers:
         self._last_changes: tuple[tuple[int, int], tuple[Rows | None, int]] | None = None
 
     def forget(self) -> None:
-        """Become the answers to another signature, to which nobody has answered anything yet."""
+        """Become the answers to another signature, to which nobody has answered anything yet.
+
+        Raw scores stay as they are: they are written over where there is a node, and mean nothing
+        elsewhere.
+        """
         self.refusals.clear()
         self.pre_filtered, self.pre_scored = {}, {}
         self.in_range = [False] * len(self.raw)
@@ -274,12 +278,15 @@ def _distinct(rows: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_]) -> Rows
 class AnswerCache:
     """Signature -> Answers, bounded by memory, the least recently used dropped first."""
 
-    __slots__ = ("_answers", "_filters", "_n_scores", "hits", "misses")
+    __slots__ = ("_answers", "_filters", "_n_scores", "hits", "lends", "misses")
 
     def __init__(self, filters: tuple[str, ...], n_scores: int) -> None:
         self._answers: OrderedDict[Hashable, Answers] = OrderedDict()
         self._filters = filters
         self._n_scores = n_scores
+        #: Whether answers that go lend their memory to new ones: not where an attempt stays open
+        #: while others are decided about.
+        self.lends = True
         self.hits = 0
         self.misses = 0
 
@@ -298,7 +305,7 @@ class AnswerCache:
         answers = None
         while len(self._answers) >= self._limit(capacity):
             _, answers = self._answers.popitem(last=False)
-        if answers is not None and answers.capacity == capacity:
+        if self.lends and answers is not None and answers.capacity == capacity:
             answers.forget()  # memory that is there already is far cheaper than new memory
         else:
             answers = Answers(self._filters, self._n_scores, capacity)

@@ -7,7 +7,13 @@ import inspect
 from typing import Any
 
 from mooring.errors import ConfigError
-from mooring.framework.interface import ASYNC_POINTS, COMPANIONS, EXTENSION_POINTS
+from mooring.framework.interface import (
+    ASYNC_POINTS,
+    COMPANIONS,
+    EXTENSION_POINTS,
+    MAX_SCORE,
+    MIN_SCORE,
+)
 
 #: Names this close to an extension point's are taken for a misspelling of it.
 SIMILARITY = 0.8
@@ -113,3 +119,14 @@ def _check_partners(where: str, plugin: Any) -> None:
             raise ConfigError(f"needs {partner} beside {method}", path=where)
     if hasattr(plugin, "reads") and not hasattr(plugin, "sign"):
         raise ConfigError("needs sign(pod) beside reads", path=where)
+    zeros_become = getattr(plugin, "zeros_become", None)
+    if zeros_become is None:
+        return
+    if not hasattr(plugin, "normalize"):
+        raise ConfigError("needs normalize beside zeros_become", path=where)
+    if type(zeros_become) is not int or not MIN_SCORE <= zeros_become <= MAX_SCORE:
+        raise ConfigError(
+            f"zeros_become must be a score, {MIN_SCORE} to {MAX_SCORE}",
+            path=where,
+            value=zeros_become,
+        )

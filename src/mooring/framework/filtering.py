@@ -58,21 +58,21 @@ class PreFiltered:
 def run(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasible | Diagnosis:
     """Which nodes can take the pod; a Diagnosis if none can."""
     before = pre_filter(framework, cycle)
-    if before.is_open and not cycle.pod.status.nominated_node_name:
-        feasible = walk(framework, cycle, attempt, before, cycle.snapshot.nodes.order.array())
-        return (
-            feasible if feasible.count else explain(cycle, attempt, begin(cycle, attempt, before))
-        )
-    diagnosis = begin(cycle, attempt, before)
-    if before.status is not None:
-        return diagnosis
-    nominated = try_nominated(framework, cycle, attempt, diagnosis)
-    order = narrow(cycle, attempt, diagnosis, before)
-    if nominated is not None:
-        attempt.choice = "nominated" if len(order) > 1 else None
-        return nominated
+    diagnosis: Diagnosis | None = None
+    order = cycle.snapshot.nodes.order.array()
+    if not before.is_open or cycle.pod.status.nominated_node_name:
+        diagnosis = begin(cycle, attempt, before)
+        if before.status is not None:
+            return diagnosis
+        nominated = try_nominated(framework, cycle, attempt, diagnosis)
+        order = narrow(cycle, attempt, diagnosis, before)
+        if nominated is not None:
+            attempt.choice = "nominated" if len(order) > 1 else None
+            return nominated
     feasible = walk(framework, cycle, attempt, before, order)
-    return feasible if feasible.count else explain(cycle, attempt, diagnosis)
+    if feasible.count:
+        return feasible
+    return explain(cycle, attempt, diagnosis or begin(cycle, attempt, before))
 
 
 def begin(cycle: Cycle, attempt: Attempt, before: PreFiltered) -> Diagnosis:

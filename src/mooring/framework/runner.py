@@ -143,6 +143,7 @@ class Framework:
         has_more = any(each.has_filter or each.has_prioritize for each in extenders)
         self.compares = bool(self.scorers) or has_more
         self._random = random
+        self._answers.lends = not extenders  # an attempt stays open while they are asked
 
     def asks(self, pod: PodInfo) -> bool:
         """Whether an extender is to be asked about this pod, so that its attempt has to wait."""

@@ -257,7 +257,7 @@ class NodeView:
         return taken
 
     def _stack(self, columns: list[Ints]) -> Ints:
-        return np.array(columns, dtype=np.int64).reshape(len(columns), self._length)
+        return read_only(np.array(columns, dtype=np.int64).reshape(len(columns), self._length))
 
     def _ids(self, resources: Sequence[str]) -> list[int]:
         return [self._nodes.resource_id(each) for each in resources]
@@ -268,12 +268,12 @@ class NodeView:
         first = ids[0] if ids else 0
         if first >= 0 and ids == list(range(first, first + len(ids))):
             lines = table[first : first + len(ids)]
-            return lines[:, :length] if rows is None else lines.take(rows, 1)
+            return read_only(lines[:, :length] if rows is None else lines.take(rows, 1))
         found = np.zeros((len(ids), length), dtype=np.int64)
         for line, index in enumerate(ids):
             if index >= 0:
                 found[line] = table[index, :length] if rows is None else table[index][rows]
-        return found
+        return read_only(found)
 
     def _resource(self, columns: Ints, resource: str) -> Ints:
         index = self._nodes.resource_id(resource)

@@ -101,10 +101,13 @@ def filter_with_rivals(
 
     Source: framework/runtime/framework.go (RunFilterPluginsWithNominatedPods).
     """
-    contested = [at for at, row in enumerate(view.rows.tolist()) if row in rivals] if rivals else []
-    if not contested:
+    if not rivals:
         return _first_refusals(framework, cycle, view, only)
-    there = np.array(contested, dtype=np.intp)
+    is_contested = np.zeros(cycle.snapshot.nodes.capacity, dtype=np.bool_)
+    is_contested[list(rivals)] = True
+    there = view.take(is_contested).nonzero()[0]
+    if not len(there):
+        return _first_refusals(framework, cycle, view, only)
     part = view.where(there)
     more = part.plus([rivals[row] for row in part.rows.tolist()])
     first = _first_refusals(framework, cycle, more, only)
