@@ -26,7 +26,7 @@ import msgspec
 from bench.ladder import WORKLOADS, Workload, measure, scene_of
 from bench.machine import machine
 from mooring.objects.node import Node
-from mooring.testing.controlplane.recipe import ENVIRONMENT, FLAGS, cache_folder, only_builder
+from mooring.testing.controlplane.binaries import ENVIRONMENT, FLAGS, cache_folder, only_builder
 from mooring.testing.controlplane.toolchain import find_go
 
 PODS = 1_000

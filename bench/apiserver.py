@@ -18,10 +18,10 @@ import msgspec
 
 from bench.machine import machine
 from bench.objects import running_pod
-from mooring.apiserver.handler import ApiServer
+from mooring.apiserver.server import ApiServer
 from mooring.client import Pool, Request
-from mooring.client.auth import connect
-from mooring.client.kubeconfig import read_kubeconfig
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import read_kubeconfig
 from mooring.clock import SystemClock, seeded_random
 
 RUNS = 3

@@ -32,12 +32,12 @@ import uvloop
 
 from bench.client_server import event, write_certificate
 from bench.machine import machine
-from mooring.client.auth import connect
-from mooring.client.informer import Informer
-from mooring.client.kubeconfig import Access
-from mooring.client.rest import Client
-from mooring.client.transport import Request
-from mooring.client.watch_events import EventReader
+from mooring.client.informer.informer import Informer
+from mooring.client.informer.watch_events import EventReader
+from mooring.client.rest.client import Client
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import Access
+from mooring.client.transport.transport import Request
 from mooring.clock import SystemClock, seeded_random
 from mooring.objects import ObjectMeta, Pod
 from mooring.objects.kinds import kind_named

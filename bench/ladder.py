@@ -41,13 +41,13 @@ from bench import affinity, preemption, volumes
 from bench.machine import machine
 from bench.objects import running_pod
 from mooring.clock import SystemClock, seeded_random
-from mooring.framework.runner import TIMED_EVERY
-from mooring.objects.decode import decode
+from mooring.framework.runtime.framework import TIMED_EVERY
+from mooring.objects.codec.decode import decode
 from mooring.objects.meta import ObjectMeta
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.workloads import Service, ServiceSpec
-from mooring.sim.driver import Driver
+from mooring.simulation.driver import Driver
 from mooring.state import Cache
 from mooring.testing import make_node, make_pod
 

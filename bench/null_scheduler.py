@@ -12,11 +12,11 @@ import itertools
 import os
 import signal
 
-from mooring.apiserver.loop import fresh_seed, loop_factory
 from mooring.client import Change, Client, Informer, Recorder
-from mooring.client.auth import connect
-from mooring.client.kubeconfig import find_access
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import find_access
 from mooring.clock import SystemClock, seeded_random
+from mooring.event_loop import fresh_seed, loop_factory
 
 IN_FLIGHT = 64
 

@@ -23,7 +23,7 @@ from mooring.clock import SystemClock, seeded_random
 from mooring.errors import PluginError
 from mooring.objects import selectors
 from mooring.objects.pod import Pod
-from mooring.sim.driver import Driver
+from mooring.simulation.driver import Driver
 
 NODES: Final = 5_000
 RUNNING: Final = 20_000

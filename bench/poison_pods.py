@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
-from mooring.objects.decode import convert
+from mooring.objects.codec.decode import convert
 from mooring.objects.meta import LabelSelector, Namespace, ObjectMeta
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod

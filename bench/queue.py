@@ -27,7 +27,7 @@ from bench.machine import machine
 from mooring.clock import SystemClock, VirtualClock
 from mooring.cluster_event import ActionType, ClusterEvent, ClusterEventWithHint, EventResource
 from mooring.framework import Framework, Profile
-from mooring.plugins.node_resources_fit import NodeResourcesFit
+from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.plugins.priority_sort import PrioritySort
 from mooring.queue import Place, SchedulingQueue
 from mooring.state import PodInfo

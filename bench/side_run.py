@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 
 from bench.ladder import WORKLOADS
 from mooring.client import Change, Client, Informer
-from mooring.client.auth import connect
-from mooring.client.kubeconfig import find_access
-from mooring.client.transport import Request
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import find_access
+from mooring.client.transport.transport import Request
 from mooring.clock import SystemClock, seeded_random
 from mooring.config.types import API_VERSION, KIND
 from mooring.testing import controlplane, make_pod

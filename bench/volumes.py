@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from mooring.clock import SystemClock
-from mooring.objects.decode import convert
+from mooring.objects.codec.decode import convert
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.sim.driver import Driver
+from mooring.simulation.driver import Driver
 from mooring.testing import make_node, make_pod
 
 DRIVER = "disk.csi.example.com"

@@ -20,9 +20,9 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from mooring.testing.controlplane import ControlPlane  # noqa: E402
-from tests.unit.answers import Answer, Normalizer  # noqa: E402
-from tests.unit.scenarios.base import Step  # noqa: E402
-from tests.unit.scenarios.everything import SCENARIOS  # noqa: E402
+from tests.helpers.answers import Answer, Normalizer  # noqa: E402
+from tests.helpers.scenarios.base import Step  # noqa: E402
+from tests.helpers.scenarios.everything import SCENARIOS  # noqa: E402
 
 TARGET = ROOT / "tests/unit/data/apiserver_answers.jsonl.gz"
 DEADLINE_S = 30

@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from mooring.testing.controlplane.binaries import build
 from mooring.testing.controlplane.programs import run_program
-from mooring.testing.controlplane.recipe import build
 
 DATA = Path(__file__).parent.parent / "tests" / "unit" / "data" / "configs.jsonl.gz"
 

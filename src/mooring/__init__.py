@@ -32,14 +32,14 @@ if TYPE_CHECKING:  # what type checkers and editors see; ``_PUBLIC`` is what run
         priority,
     )
     from mooring.state import PodInfo
-    from mooring.state.changes import Change
+    from mooring.state.columns.change_log import Change
 
 __version__ = "0.1.0"
 
 #: Public name -> the module that defines it.
 _PUBLIC = {
     "SKIP": "mooring.framework",
-    "Change": "mooring.state.changes",
+    "Change": "mooring.state.columns.change_log",
     "ConfigError": "mooring.errors",
     "Cycle": "mooring.framework",
     "Diagnosis": "mooring.framework",

@@ -18,26 +18,26 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from mooring.client.informer import Informer
-from mooring.client.paths import path_of
-from mooring.client.reflector import Listing, Reflector
-from mooring.client.replica import Replica
-from mooring.client.rest import Client
+from mooring.client.informer.informer import Informer
+from mooring.client.informer.reflector import Listing, Reflector
+from mooring.client.informer.replica import Replica
+from mooring.client.rest.client import Client
+from mooring.client.rest.paths import path_of
 from mooring.errors import Gone, OutcomeUnknown, Unreachable
-from mooring.events import EventHandlers
 from mooring.framework import Cycle, NodeView
 from mooring.framework.node_info import NodeInfo
-from mooring.live import handle as handle_module
-from mooring.live.bindings import Bindings
-from mooring.live.evictor import Evictor
 from mooring.objects.kinds import kind_named
-from mooring.plugins import default_preemption_dry_run as dry_run
+from mooring.plugins.default_preemption import dry_run
 from mooring.queue import Flight, SchedulingQueue
 from mooring.queue.in_flight import InFlight
-from mooring.scheduler import Scheduler
-from mooring.sim.scenario import Scenario, run_scenario
-from mooring.sim.trace import InvariantBroken
+from mooring.scheduler import plugin_handle as handle_module
+from mooring.scheduler.binding_tasks import Bindings
+from mooring.scheduler.event_handlers import EventHandlers
+from mooring.scheduler.evictor import Evictor
+from mooring.scheduler.schedule_one import Scheduler
 from mooring.state import Cache, PodInfo
+from tests.faults.harness.scenario import Scenario, run_scenario
+from tests.faults.harness.trace import InvariantBroken
 
 Patch = pytest.MonkeyPatch
 
@@ -154,7 +154,7 @@ def mistake_the_new_pod(patch: Patch) -> None:
         self._on_change(change(old, new))
         return True
 
-    from mooring.client.replica import Change as change  # noqa: N813 - called as a function
+    from mooring.client.informer.replica import Change as change  # noqa: N813 - called as a function
 
     patch.setattr(Replica, "_take", take)
 
@@ -233,14 +233,14 @@ def skip_unreserve(patch: Patch) -> None:
     def unreserve(self: Any, *_: Any) -> list[Any]:
         return []
 
-    from mooring.framework import binding
+    from mooring.framework.runtime import bind as binding
 
     patch.setattr(binding, "unreserve", unreserve)
 
 
 def come_too_early(patch: Patch) -> None:
     """What Retry-After asks for is not done."""
-    from mooring.client import rest
+    from mooring.client.rest import client as rest
 
     patch.setattr(rest, "retry_after_s", lambda answer: 0.5)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 import sys
 
-from mooring.sim.scenario import Scenario, run_scenario
-from mooring.sim.trace import InvariantBroken, Trace
+from tests.faults.harness.scenario import Scenario, run_scenario
+from tests.faults.harness.trace import InvariantBroken, Trace
 
 
 def main(seed: int, *, digest_only: bool) -> int:

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from mooring.errors import NotFound
 from mooring.queue import Place
-from mooring.sim.faults import Faults
-from tests.faults.lab import PODS, Lab, in_lab, small_node, small_pod
+from tests.faults.fault_fixture import PODS, Lab, in_lab, small_node, small_pod
+from tests.faults.harness.faults import Faults
 
 WATCH_PODS = "watch /api/v1/pods"
 

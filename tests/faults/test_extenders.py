@@ -13,9 +13,9 @@ import pytest
 
 from mooring.clock import Rng, seeded_random
 from mooring.errors import ApiError
-from mooring.extender.post import NoAnswer
-from tests.faults.lab import Lab, in_lab, small_node, small_pod
-from tests.unit.extenders import Play, configured, extender, names_in
+from mooring.extenders.http import NoAnswer
+from tests.faults.fault_fixture import Lab, in_lab, small_node, small_pod
+from tests.helpers.extenders import Play, configured, extender, names_in
 
 NODES = 6
 PODS = 40

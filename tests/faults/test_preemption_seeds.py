@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from mooring.sim.scenario import Report, Scenario, run_scenario
-from mooring.sim.trace import InvariantBroken
+from tests.faults.harness.scenario import Report, Scenario, run_scenario
+from tests.faults.harness.trace import InvariantBroken
 
 #: MOORING_SEEDS=1000 runs more of them.
 SEEDS = int(os.environ.get("MOORING_SEEDS", "200")) // 4

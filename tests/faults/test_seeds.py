@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from mooring.sim.faults import Faults
-from mooring.sim.scenario import Report, Scenario, run_scenario
-from mooring.sim.trace import InvariantBroken
+from tests.faults.harness.faults import Faults
+from tests.faults.harness.scenario import Report, Scenario, run_scenario
+from tests.faults.harness.trace import InvariantBroken
 
 ROOT = Path(__file__).resolve().parents[2]
 

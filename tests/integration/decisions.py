@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from mooring.client import Change, Client, Informer
 from mooring.clock import SystemClock, seeded_random
 from mooring.objects import Node, Pod
-from mooring.objects.decode import convert
+from mooring.objects.codec.decode import convert
 from mooring.objects.meta import key
 from mooring.testing import make_node, make_pod
 

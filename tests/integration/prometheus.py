@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.testing.controlplane.recipe import cache_folder
+from mooring.testing.controlplane.binaries import cache_folder
 
 #: apt-get keeps what it knows and loads in a folder of ours, so it needs no root.
 _STATE = ("lists/partial", "cache/archives/partial")

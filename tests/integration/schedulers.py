@@ -11,18 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from mooring.apiserver.loop import loop_factory
 from mooring.client import Client
-from mooring.client.auth import connect
-from mooring.client.kubeconfig import Access, read_kubeconfig
-from mooring.client.transport import Request, Response, Stream, Transport
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import Access, read_kubeconfig
+from mooring.client.transport.transport import Request, Response, Stream, Transport
 from mooring.clock import SystemClock, seeded_random
 from mooring.errors import SchedulerError
-from mooring.live import Observer
+from mooring.event_loop import loop_factory
 from mooring.objects import Node, Pod
 from mooring.objects.quantity import Quantity
 from mooring.queue import QueuedPod
-from mooring.service import Service, ServiceOptions
+from mooring.scheduler.observer import Observer
+from mooring.scheduler.service import Service, ServiceOptions
 from mooring.state.audit import audit
 from mooring.testing import make_node
 from mooring.testing.controlplane import ControlPlane

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from mooring.client.auth import connect
-from mooring.client.informer import Informer
-from mooring.client.kubeconfig import read_kubeconfig
-from mooring.client.replica import Change
-from mooring.client.rest import Client
+from mooring.client.informer.informer import Informer
+from mooring.client.informer.replica import Change
+from mooring.client.rest.client import Client
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import read_kubeconfig
 from mooring.clock import SystemClock, seeded_random
 from mooring.errors import ApiError, OutcomeUnknown, Unreachable
 from mooring.objects import ObjectMeta, Pod

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from mooring.client.http import CONNECTIONS, HttpTransport
-from mooring.client.transport import Pool, Request, Stream, StreamBroken
+from mooring.client.transport.http import CONNECTIONS, HttpTransport
+from mooring.client.transport.transport import Pool, Request, Stream, StreamBroken
 from mooring.errors import OutcomeUnknown, Unreachable
 from tests.integration.http_servers import (
     CHUNKED,

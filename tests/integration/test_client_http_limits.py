@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from mooring.client.http import RETIRED_MAX, HttpTransport
-from mooring.client.transport import AnswerTooLong, Request, StreamBroken
+from mooring.client.transport.http import RETIRED_MAX, HttpTransport
+from mooring.client.transport.transport import AnswerTooLong, Request, StreamBroken
 from mooring.errors import OutcomeUnknown, Unreachable
 from tests.integration.http_servers import (
     CHUNKED,

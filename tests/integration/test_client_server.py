@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from mooring.client.auth import connect
-from mooring.client.informer import Informer
-from mooring.client.kubeconfig import Access as ServerAccess
-from mooring.client.kubeconfig import find_access, read_kubeconfig
-from mooring.client.leases import Elector
-from mooring.client.recorder import Recorder
-from mooring.client.replica import Change
-from mooring.client.rest import Client, Patch
-from mooring.client.transport import Request
+from mooring.client.event_recorder import Recorder
+from mooring.client.informer.informer import Informer
+from mooring.client.informer.replica import Change
+from mooring.client.leader_election import Elector
+from mooring.client.rest.client import Client, Patch
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import Access as ServerAccess
+from mooring.client.transport.kubeconfig import find_access, read_kubeconfig
+from mooring.client.transport.transport import Request
 from mooring.clock import SystemClock, seeded_random
 from mooring.errors import (
     AlreadyExists,

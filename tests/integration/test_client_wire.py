@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from mooring.client.http import HttpTransport
-from mooring.client.transport import AnswerTooLong, Pool, Request
-from mooring.client.wire import Wire
+from mooring.client.transport.http import HttpTransport
+from mooring.client.transport.transport import AnswerTooLong, Pool, Request
+from mooring.client.transport.wire import Wire
 from mooring.errors import OutcomeUnknown, Unreachable
 from tests.integration.http_servers import CHUNKED, OK, Behave, Server, chunk, run, says
 

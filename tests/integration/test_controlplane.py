@@ -19,7 +19,7 @@ from mooring.testing.controlplane import (
     kubernetes_version,
     write_kubeconfig,
 )
-from mooring.testing.controlplane.recipe import PROGRAMS
+from mooring.testing.controlplane.binaries import PROGRAMS
 
 Right = tuple[str, str, str]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mooring.apiserver import ApiServer, serve
-from mooring.apiserver.certificates import write_private
+from mooring.apiserver.http_server.certificates import write_private
 from mooring.clock import SystemClock, seeded_random
 from tests.integration.embedded import make_node, make_pod, running
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from mooring.apiserver.http import Limits
-from tests.integration.door import PODS, Handler, client, opened, run, status_of
+from mooring.apiserver.http_server.http import Limits
+from tests.integration.http_fixture import PODS, Handler, client, opened, run, status_of
 
 # ---------------------------------------------------------------- requests
 

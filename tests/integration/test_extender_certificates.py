@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from mooring.apiserver.certificates import Authority, Pair
+from mooring.apiserver.http_server.certificates import Authority, Pair
 from mooring.clock import SystemClock, seeded_random
 from mooring.config.types import Extender, ExtenderTLSConfig
-from mooring.extender import Extenders, Post
-from mooring.extender.post import NoAnswer
+from mooring.extenders import Extenders, Post
+from mooring.extenders.http import NoAnswer
 from tests.integration.test_extender_http import ANSWER, LIMIT, context_of, encoded, serving
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from mooring.apiserver.certificates import Authority, Pair
+from mooring.apiserver.http_server.certificates import Authority, Pair
 from mooring.clock import SystemClock
 from mooring.config.types import Extender, ExtenderTLSConfig
 from mooring.errors import ConfigError
-from mooring.extender.post import HttpPost, NoAnswer
-from mooring.extender.trust import tls_context
+from mooring.extenders.http import HttpPost, NoAnswer
+from mooring.extenders.tls import tls_context
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -13,20 +13,20 @@ import pytest
 from aiohttp import web
 
 from mooring.client import Client
-from mooring.client.auth import connect
-from mooring.client.kubeconfig import read_kubeconfig
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import read_kubeconfig
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import from_document
+from mooring.extender_server.http import ServeOptions, serve
+from mooring.extender_server.plugin_extender import Extender
 from mooring.objects import Node, Pod
-from mooring.objects.decode import convert
-from mooring.serving.extender import Extender
-from mooring.serving.extender_http import ServeOptions, serve
+from mooring.objects.codec.decode import convert
 from mooring.testing import make_node, make_pod
 from mooring.testing.controlplane import ControlPlane
 from tests.integration.decisions import Fate, Onlooker
+from tests.integration.deterministic_plugin import Serial
 from tests.integration.processes import free_port
 from tests.integration.schedulers import run, scheduling, transport_to
-from tests.integration.serial import Serial
 
 PLAIN = 40
 #: One point of an extender is worth more than all that plugins may say.

@@ -10,20 +10,20 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mooring.client import Change, Client, Informer
-from mooring.client.auth import connect
-from mooring.client.kubeconfig import read_kubeconfig
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import read_kubeconfig
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import from_document
+from mooring.extender_server.cluster_cache import Following
+from mooring.extender_server.http import ServeOptions, serve
+from mooring.extender_server.plugin_extender import Extender
 from mooring.objects import Node, Pod
-from mooring.serving.extender import Extender
-from mooring.serving.extender_http import ServeOptions, serve
-from mooring.serving.following import Following
-from mooring.sim.driver import Driver
+from mooring.simulation.driver import Driver
 from mooring.testing import make_node, make_pod
 from mooring.testing.controlplane import ControlPlane
+from tests.integration.deterministic_plugin import Serial, distance
 from tests.integration.processes import free_port
 from tests.integration.schedulers import run
-from tests.integration.serial import Serial, distance
 
 PODS = 200
 WEIGHT = 100

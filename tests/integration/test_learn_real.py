@@ -19,15 +19,15 @@ from typing import Any
 import pytest
 
 from mooring.cli import main
-from mooring.client.kubeconfig import find_access
+from mooring.client.transport.kubeconfig import find_access
 from mooring.clock import seeded_random
 from mooring.errors import ConfigError
 from mooring.learn.lessons import LESSONS, Lesson, lesson
 from mooring.learn.running import Ending, Showing, learn_real
 from mooring.learn.scenarios import SCENARIOS, VARIANTS
-from mooring.sim.loop import LoopClock
 from mooring.testing.controlplane import Access, ControlPlane
 from mooring.testing.controlplane.kubeconfig import write_kubeconfig
+from mooring.virtual_loop import LoopClock
 from tests.integration.processes import heed_interrupts
 
 SPEED = 5.0

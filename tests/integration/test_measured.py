@@ -13,12 +13,12 @@ from aiohttp import web
 
 from mooring.apiserver import ApiServer
 from mooring.client import Client
-from mooring.client.transport import InProcessTransport
+from mooring.client.transport.transport import InProcessTransport
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import from_document
-from mooring.measured import Prometheus
-from mooring.measured.sources import MeasuringError
-from mooring.service import Service
+from mooring.load_metrics import Prometheus
+from mooring.load_metrics.sources import MeasuringError
+from mooring.scheduler.service import Service
 from mooring.testing import make_node, make_pod
 from tests.integration.processes import free_port
 from tests.integration.prometheus import prometheus_program, running

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mooring.config import convert_policy, loads, written
-from mooring.config.policy_names import PREDICATES, PRIORITIES
-from mooring.objects.yaml_text import yaml_text
+from mooring.config import convert_policy, loads, upstream_yaml
+from mooring.config.legacy_policy.names import PREDICATES, PRIORITIES
+from mooring.objects.files.yaml_text import yaml_text
 from mooring.testing.controlplane.programs import run_program
-from tests.unit.policies import policy, predicates, priorities
+from tests.helpers.policies import policy, predicates, priorities
 
 #: Never asked: kube-scheduler only wants to know one before it writes its configuration.
 MASTER = "http://127.0.0.1:1"
@@ -68,4 +68,4 @@ def test_kube_scheduler_reads_it_and_fills_in_the_same(
     command: list[str | Path] = [programs / "kube-scheduler", "--config", given]
     ended = run_program([*command, "--master", MASTER, "--write-config-to", complete], limit_s=60)
     assert complete.exists(), ended.stderr
-    assert written(loads(result)) == complete.read_text()
+    assert upstream_yaml(loads(result)) == complete.read_text()

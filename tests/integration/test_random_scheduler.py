@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from mooring.client import Client
-from mooring.client.auth import connect
-from mooring.client.kubeconfig import read_kubeconfig
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import read_kubeconfig
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import loads
-from mooring.objects.documents import yaml_documents
+from mooring.objects.files.documents import yaml_documents
 from mooring.testing import make_node, make_pod
 from mooring.testing.controlplane import Access, ControlPlane
 from tests.integration.schedulers import create_all, run, scheduling, transport_to, until

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from mooring.client import Client
-from mooring.client.auth import connect
-from mooring.client.kubeconfig import read_kubeconfig
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import read_kubeconfig
 from mooring.clock import SystemClock, seeded_random
 from mooring.testing.controlplane import ControlPlane
 from tests.integration.decisions import Fate, Onlooker, pods, prepare

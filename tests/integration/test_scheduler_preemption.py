@@ -12,10 +12,10 @@ import pytest
 
 from mooring.client import Client
 from mooring.clock import SystemClock, seeded_random
+from mooring.devcluster.kubelets import Kubelets
 from mooring.objects import Pod
 from mooring.objects.meta import LabelSelector, ObjectMeta
 from mooring.objects.workloads import PodDisruptionBudget, PodDisruptionBudgetSpec
-from mooring.sim.kubelets import Kubelets
 from mooring.testing import make_pod
 from tests.integration.schedulers import (
     Bound,

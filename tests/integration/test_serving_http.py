@@ -19,13 +19,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mooring.apiserver.certificates import Authority
+from mooring.apiserver.http_server.certificates import Authority
 from mooring.clock import SystemClock
 from mooring.errors import ConfigError
+from mooring.extender_server.http import ServeOptions, serve
+from mooring.extender_server.plugin_extender import Extender
 from mooring.framework import Reject, per_node
 from mooring.objects.pod import Pod
-from mooring.serving.extender import Extender
-from mooring.serving.extender_http import ServeOptions, serve
 
 POD = {"metadata": {"name": "web", "namespace": "default", "uid": "1"}, "spec": {}}
 ASKED = {"Pod": POD, "NodeNames": ["a", "b"]}

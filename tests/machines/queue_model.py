@@ -12,7 +12,7 @@ from mooring.framework import Reject
 from mooring.plugins.scheduling_gates import SchedulingGates
 from mooring.queue import Place
 from mooring.state import PodInfo
-from tests.unit.queues import (
+from tests.helpers.queues import (
     NODE_ADD,
     NODE_LABEL,
     NODE_TAINT,

@@ -9,10 +9,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from mooring.objects.selectors import Selector, requirement, selector_of
 from mooring.state import Cache, audit
-from mooring.state import counters as module
-from mooring.state.counters import CounterKey
+from mooring.state.tables import counters as module
+from mooring.state.tables.counters import CounterKey
 from mooring.testing import make_node, make_pod
-from tests.unit.test_grouped import Remainders
+from tests.unit.state.columns.test_grouped import Remainders
 
 BY_TWO = Remainders(2)
 NODES = [f"node-{number}" for number in range(3)]

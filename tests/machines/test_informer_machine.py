@@ -14,9 +14,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mooring.client.reflector import Ask, Listing, Mode, Reflector
-from mooring.client.replica import Change
-from mooring.client.transport import StreamBroken
+from mooring.client.informer.reflector import Ask, Listing, Mode, Reflector
+from mooring.client.informer.replica import Change
+from mooring.client.transport.transport import StreamBroken
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import (
     ApiError,
@@ -27,7 +27,7 @@ from mooring.errors import (
     TooManyRequests,
     Unreachable,
 )
-from mooring.objects.decode import decode_list
+from mooring.objects.codec.decode import decode_list
 from mooring.objects.kinds import kind_named
 from mooring.objects.meta import key
 

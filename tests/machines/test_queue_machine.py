@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mooring.queue import Flight, Place, QueuedPod
+from tests.helpers.queues import Bench
 from tests.machines.queue_model import EVENTS, REJECTORS, Model, Modelled, Version, What, plugins
-from tests.unit.queues import Bench
 
 NAMES = ["web", "db", "job", "gpu"]
 WANTS = ["x", "y"]

@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from mooring.apiserver.history import Dropped
 from mooring.apiserver.resources import resource_named
-from mooring.apiserver.store import Store
-from mooring.apiserver.stored import Stored
+from mooring.apiserver.storage.history import Dropped
+from mooring.apiserver.storage.store import Store
+from mooring.apiserver.storage.stored_object import Stored
 
 PODS = resource_named("", "pods")
 NAMESPACES = ("a", "a-b", "a0")

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from mooring.clock import seeded_random
 from mooring.objects.pod import Pod
 from mooring.state import Cache, PodInfo, audit
-from mooring.state import terms as module
+from mooring.state.tables import affinity_terms as module
 from mooring.testing import make_node
 from tests.plugins import affinity_clusters as clusters
 from tests.plugins.affinity_twin import AffinityTwin, Term

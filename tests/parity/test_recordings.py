@@ -12,10 +12,10 @@ import pytest
 
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import from_document
-from mooring.sim.driver import Driver
-from mooring.sim.not_compared import why_not_compared
-from mooring.sim.recording import read_recording
-from mooring.sim.replay import objects_of, replay
+from mooring.recordings.format import read_recording
+from mooring.recordings.skipped import why_not_compared
+from mooring.simulation.driver import Driver
+from mooring.simulation.replay import objects_of, replay
 from mooring.state import audit
 
 DATA = Path(__file__).parent / "data"

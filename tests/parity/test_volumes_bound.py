@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import from_document
-from mooring.objects.decode import convert
+from mooring.objects.codec.decode import convert
 from mooring.objects.meta import key
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.sim.driver import Driver
-from mooring.sim.recording import Step, read_recording
-from mooring.sim.replay import Follower, objects_of
+from mooring.recordings.format import Step, read_recording
+from mooring.simulation.driver import Driver
+from mooring.simulation.replay import Follower, objects_of
 from mooring.state import audit
 
 DATA = Path(__file__).parent / "data"

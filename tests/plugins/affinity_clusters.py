@@ -10,7 +10,7 @@ from mooring.config.types import InterPodAffinityArgs
 from mooring.objects.meta import Namespace, ObjectMeta
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.plugins.inter_pod_affinity import InterPodAffinity
+from mooring.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from mooring.testing import Harness, make_node, make_pod
 from tests.plugins.affinity_twin import AffinityTwin
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from mooring.framework import SKIP, Cycle, NodeInfo, NodeView, Reject, Verdicts
 from mooring.framework.interface import Scores
-from mooring.framework.verdict import Skip
+from mooring.framework.status import Skip
 from mooring.objects.pod import Affinity, PodAffinityTerm
 from mooring.state import PodInfo
 from tests.plugins.spread_twin import Conditions, conditions_of, holds

@@ -7,7 +7,7 @@ from typing import Any
 
 from mooring.clock import Rng, VirtualClock, seeded_random
 from mooring.config.types import DefaultPreemptionArgs
-from mooring.framework import Attempt, Cycle, Diagnosis, PostFilterResult
+from mooring.framework import Attempt, Cycle, Diagnosis, PostFilterResult, schedule_pod
 from mooring.objects.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
@@ -23,7 +23,7 @@ from mooring.plugins import (
     PodTopologySpread,
     TaintToleration,
 )
-from mooring.sim.offline import OfflineHandle
+from mooring.simulation.offline import OfflineHandle
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
 
@@ -94,7 +94,7 @@ class Bench:
         """An attempt that found no node."""
         snapshot = self.cache.snapshot()
         cycle = self.harness.framework.open(PodInfo(pod), snapshot)
-        found = self.harness.framework.decide(cycle, Attempt(snapshot))
+        found = schedule_pod(self.harness.framework, cycle, Attempt(snapshot))
         assert isinstance(found, Diagnosis), found
         return cycle, found
 

@@ -2,7 +2,7 @@
 
 Written from the reference page. No world is imagined here: to ask whether a pod fits once others
 are gone, a cluster without those is built, with the nominated pods on their nodes or not, and its
-filters are asked. Nothing here uses code of ``mooring.plugins.default_preemption``.
+filters are asked. Nothing here uses code of ``mooring.plugins.default_preemption.plugin``.
 """
 
 from __future__ import annotations

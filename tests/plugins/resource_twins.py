@@ -17,7 +17,7 @@ from mooring.config.types import (
     UtilizationShapePoint,
 )
 from mooring.framework import SKIP, Cycle, NodeInfo, NodeView, Reject, per_node
-from mooring.framework.verdict import Skip, Status
+from mooring.framework.status import Skip, Status
 from mooring.state import PodInfo
 
 # ---------------------------------------------------------------- Go's arithmetic

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from mooring.clock import Rng, seeded_random
 from mooring.config.types import PodTopologySpreadArgs
-from mooring.objects.decode import convert
+from mooring.objects.codec.decode import convert
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod, TopologySpreadConstraint
-from mooring.plugins.pod_topology_spread import PodTopologySpread
+from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
 from mooring.testing import Harness, make_node, make_pod
 from tests.plugins.spread_twin import SpreadTwin
 

@@ -16,14 +16,14 @@ import numpy as np
 
 from mooring.framework import SKIP, Cycle, NodeInfo, NodeView, Reject, Verdicts
 from mooring.framework.interface import Scores
-from mooring.framework.verdict import Skip
+from mooring.framework.status import Skip
 from mooring.objects.meta import LabelSelector
 from mooring.objects.pod import TopologySpreadConstraint
 from mooring.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from mooring.state import PodInfo
 from mooring.testing.harness import scalar_twin
+from tests.plugins.reference_plugins import NodeAffinityTwin, covers
 from tests.plugins.resource_twins import quotient, rounded
-from tests.plugins.twins import NodeAffinityTwin, covers
 
 HOSTNAME = "kubernetes.io/hostname"
 TOO_FAR = "node(s) didn't match pod topology spread constraints"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.errors import Conflict
-from mooring.framework.waiting import WaitingPod
+from mooring.framework.waiting_pods import WaitingPod
 from mooring.plugins import DefaultBinder
 from mooring.state import PodInfo
 from mooring.testing import Harness, check_conformance, make_node, make_pod

@@ -13,8 +13,8 @@ from mooring.framework import Code, Cycle, NodeError, NodeInfo, Reject, per_node
 from mooring.objects.meta import LabelSelector
 from mooring.objects.pod import Pod
 from mooring.testing import make_pod
+from tests.plugins.preemption_builders import full, node, placed, preemptor
 from tests.plugins.preemption_clusters import Bench, budget, budget_of
-from tests.plugins.preemption_words import full, node, placed, preemptor
 
 NO_HELP = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"

@@ -15,8 +15,8 @@ import pytest
 from mooring.config.types import DefaultPreemptionArgs
 from mooring.framework import Cycle, NodeView, Verdicts
 from mooring.objects.pod import Pod
+from tests.plugins.preemption_builders import full, node, placed, preemptor
 from tests.plugins.preemption_clusters import EVERYWHERE, Bench, budget
-from tests.plugins.preemption_words import full, node, placed, preemptor
 
 
 def start(hour: int) -> str:
@@ -139,7 +139,7 @@ def test_no_part_of_numpy_is_loaded_in_the_middle_of_a_preemption() -> None:
     code = """
         import sys
         from mooring.clock import SystemClock, seeded_random
-        from mooring.sim.driver import Driver
+        from mooring.simulation.driver import Driver
         from mooring.testing import make_node, make_pod
         one = {"cpu": "1"}
         nodes = [make_node(f"n{at}", allocatable=one) for at in range(30)]

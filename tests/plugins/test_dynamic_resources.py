@@ -8,15 +8,15 @@ import pytest
 
 from mooring.cluster_event import ActionType, QueueingHint
 from mooring.framework import Code, Reject
-from mooring.framework.post_filter import post_filter
-from mooring.objects.decode import convert
+from mooring.framework.runtime.post_filter import post_filter
+from mooring.objects.codec.decode import convert
 from mooring.objects.pod import Pod
 from mooring.objects.resource import DeviceClass
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.state import PodInfo
-from mooring.state.device_classes import DeviceClasses
+from mooring.state.kinds.device_classes import DeviceClasses
 from mooring.testing import Harness, check_conformance, make_node, make_pod
-from tests.plugins.twins import hints
+from tests.plugins.reference_plugins import hints
 
 CLAIMS = "DynamicResources cannot allocate devices yet, and the pod has resource claims"
 GPU = "example.com/gpu"

@@ -12,7 +12,7 @@ from mooring.clock import seeded_random
 from mooring.plugins import ImageLocality
 from mooring.testing import Harness, check_conformance, make_node, make_pod
 from mooring.testing.random_cluster import random_objects, random_pod
-from tests.plugins.twins import SEED_BLOCKS, ImageLocalityTwin, assert_same
+from tests.plugins.reference_plugins import SEED_BLOCKS, ImageLocalityTwin, assert_same
 
 MEBIBYTE = 1 << 20
 

@@ -10,10 +10,10 @@ import pytest
 
 from mooring.config.types import InterPodAffinityArgs
 from mooring.framework import Code
-from mooring.framework.worlds import filter_worlds
+from mooring.framework.runtime.nominated import filter_worlds
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.plugins.inter_pod_affinity import InterPodAffinity
+from mooring.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node
 from tests.plugins.affinity_clusters import (

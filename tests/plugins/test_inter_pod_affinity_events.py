@@ -9,11 +9,11 @@ import pytest
 
 from mooring.cluster_event import ActionType, QueueingHint
 from mooring.objects.pod import Pod
-from mooring.plugins.inter_pod_affinity import InterPodAffinity
+from mooring.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from mooring.state import Cache, PodInfo
 from mooring.testing import make_node
 from tests.plugins.affinity_clusters import ZONE, avoids, namespace, near, wants, web
-from tests.plugins.twins import hints
+from tests.plugins.reference_plugins import hints
 
 POD = ("Pod", ActionType.ADD | ActionType.DELETE)
 POD_LABELS = ("Pod", ActionType.UPDATE_POD_LABEL)

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
-from mooring.framework.worlds import filter_worlds
+from mooring.framework.runtime.nominated import filter_worlds
 from mooring.objects.pod import Pod
-from mooring.plugins import inter_pod_affinity_domains as domains
-from mooring.plugins.inter_pod_affinity import InterPodAffinity
+from mooring.plugins.inter_pod_affinity import domains
+from mooring.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from mooring.state import PodInfo, audit
 from mooring.testing import Harness, check_conformance
 from tests.plugins import affinity_clusters as clusters
 from tests.plugins.affinity_twin import AffinityTwin
-from tests.plugins.twins import SEED_BLOCKS
+from tests.plugins.reference_plugins import SEED_BLOCKS
 
 SEEDS = st.integers(0, 2**32)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mooring.clock import VirtualClock
 from mooring.framework.interface import Handle
-from mooring.plugins.measured_load import MeasuredLoad
+from mooring.plugins.contrib.load_score import MeasuredLoad
 from mooring.testing import Harness, make_node, make_pod
 
 

@@ -16,7 +16,7 @@ from mooring.objects.pod import Pod
 from mooring.plugins import NodeAffinity
 from mooring.testing import Harness, check_conformance, make_node, make_pod
 from mooring.testing.random_cluster import random_objects, random_pod
-from tests.plugins.twins import SEED_BLOCKS, NodeAffinityTwin, assert_same
+from tests.plugins.reference_plugins import SEED_BLOCKS, NodeAffinityTwin, assert_same
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"

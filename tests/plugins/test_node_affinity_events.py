@@ -10,8 +10,8 @@ from mooring.objects.selectors import SelectorError
 from mooring.plugins import NodeAffinity
 from mooring.state import PodInfo
 from mooring.testing import make_node, make_pod
+from tests.plugins.reference_plugins import hints
 from tests.plugins.test_node_affinity import args_with, expression, pod_with, required, term
-from tests.plugins.twins import hints
 
 NODE_EVENT = ("Node", ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
 SSD, HDD, NONE = (

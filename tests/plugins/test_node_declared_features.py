@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mooring.cluster_event import ActionType, QueueingHint
 from mooring.framework import Code, Cycle, NodeInfo, Reject, per_node
-from mooring.framework.verdict import SKIP, Skip
+from mooring.framework.status import SKIP, Skip
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins.node_declared_features import (
@@ -20,7 +20,7 @@ from mooring.plugins.node_declared_features import (
 )
 from mooring.state import PodInfo
 from mooring.testing import Harness, check_conformance, make_node, make_pod
-from tests.plugins.twins import SEED_BLOCKS, hints
+from tests.plugins.reference_plugins import SEED_BLOCKS, hints
 
 REASON = "node(s) didn't match Pod's required features"
 RESTART, USERS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"

@@ -8,7 +8,7 @@ from mooring.cluster_event import ActionType
 from mooring.framework import Code
 from mooring.plugins import NodeName
 from mooring.testing import Harness, check_conformance, make_node, make_pod
-from tests.plugins.twins import SEED_BLOCKS, NodeNameTwin, assert_same, hints
+from tests.plugins.reference_plugins import SEED_BLOCKS, NodeNameTwin, assert_same, hints
 
 REASON = "node(s) didn't match the requested node name"
 NODES = [make_node("a"), make_node("b"), make_node("ab")]

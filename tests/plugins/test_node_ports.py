@@ -17,7 +17,7 @@ from mooring.plugins import NodePorts
 from mooring.state import PodInfo
 from mooring.testing import Harness, check_conformance, make_node, make_pod
 from mooring.testing.random_cluster import random_objects, random_pod
-from tests.plugins.twins import SEED_BLOCKS, NodePortsTwin, assert_same, hints
+from tests.plugins.reference_plugins import SEED_BLOCKS, NodePortsTwin, assert_same, hints
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 POD_DELETED = ("Pod", ActionType.DELETE)

@@ -8,7 +8,7 @@ import pytest
 
 from mooring.cluster_event import ActionType, EventResource, QueueingHint
 from mooring.objects.node import Node
-from mooring.plugins.node_ready import REASON, NodeReady
+from mooring.plugins.contrib.node_ready import REASON, NodeReady
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
 

@@ -16,13 +16,13 @@ from mooring.errors import PluginError
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins import NodeResourcesBalancedAllocation
-from mooring.plugins import resource_scores as columns
-from mooring.plugins import resource_scores_of_node as one
+from mooring.plugins.node_resources import scoring as columns
+from mooring.plugins.node_resources import scoring_one_node as one
 from mooring.testing import Harness, check_conformance, make_node, make_pod
 from mooring.testing.random_cluster import random_objects, random_pod
+from tests.plugins.reference_plugins import SEED_BLOCKS, assert_same
 from tests.plugins.resource_clusters import GPU, balanced_args, clusters, pods
 from tests.plugins.resource_twins import NodeResourcesBalancedAllocationTwin
-from tests.plugins.twins import SEED_BLOCKS, assert_same
 
 Amounts = dict[str, str | int]
 

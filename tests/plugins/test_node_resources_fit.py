@@ -16,9 +16,9 @@ from mooring.objects.pod import Pod
 from mooring.plugins import NodeResourcesFit
 from mooring.testing import Harness, check_conformance, make_node, make_pod
 from mooring.testing.random_cluster import random_objects, random_pod
+from tests.plugins.reference_plugins import SEED_BLOCKS, assert_same
 from tests.plugins.resource_clusters import GPU, OTHER, PAGES, clusters, fit_args, pods
 from tests.plugins.resource_twins import NodeResourcesFitTwin
-from tests.plugins.twins import SEED_BLOCKS, assert_same
 
 NOW, NEVER = "Unschedulable", "UnschedulableAndUnresolvable"
 

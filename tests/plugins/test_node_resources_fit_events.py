@@ -14,8 +14,8 @@ from mooring.objects.resource import DeviceClass, DeviceClassSpec
 from mooring.plugins import NodeResourcesFit
 from mooring.state import PodInfo
 from mooring.testing import make_node, make_pod
+from tests.plugins.reference_plugins import hints
 from tests.plugins.resource_clusters import GPU
-from tests.plugins.twins import hints
 
 QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
 GONE_EVENT = ("Pod", ActionType.DELETE)

@@ -20,12 +20,12 @@ from mooring.errors import PluginError
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins import NodeResourcesFit
-from mooring.plugins import resource_scores as columns
-from mooring.plugins import resource_scores_of_node as one
+from mooring.plugins.node_resources import scoring as columns
+from mooring.plugins.node_resources import scoring_one_node as one
 from mooring.testing import Harness, check_conformance, make_node, make_pod
+from tests.plugins.reference_plugins import assert_same
 from tests.plugins.resource_clusters import GPU, shapes
 from tests.plugins.resource_twins import NodeResourcesFitTwin, broken_line
-from tests.plugins.twins import assert_same
 
 Amounts = dict[str, str | int]
 Shape = list[tuple[int, int]]

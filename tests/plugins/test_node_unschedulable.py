@@ -15,7 +15,7 @@ from mooring.plugins import NodeUnschedulable
 from mooring.state import PodInfo
 from mooring.testing import Harness, check_conformance, make_node, make_pod
 from mooring.testing.random_cluster import random_objects, random_pod
-from tests.plugins.twins import SEED_BLOCKS, NodeUnschedulableTwin, assert_same, hints
+from tests.plugins.reference_plugins import SEED_BLOCKS, NodeUnschedulableTwin, assert_same, hints
 
 CORDON = "node.kubernetes.io/unschedulable"
 NODES = [make_node("open"), make_node("cordoned", unschedulable=True)]

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from mooring.cluster_event import ActionType, QueueingHint
-from mooring.framework.verdict import Code
-from mooring.framework.worlds import filter_worlds
+from mooring.framework.runtime.nominated import filter_worlds
+from mooring.framework.status import Code
 from mooring.objects.pod import Pod
 from mooring.plugins import NodeVolumeLimits
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
-from tests.plugins.twins import hints
-from tests.unit.volume_objects import (
+from tests.helpers.volume_objects import (
     DRIVER,
     attachment,
     claim,
@@ -25,6 +24,7 @@ from tests.unit.volume_objects import (
     user,
     volume,
 )
+from tests.plugins.reference_plugins import hints
 
 REASON = ("node(s) exceed max volume count",)
 EBS = {"name": "e", "awsElasticBlockStore": {"volumeID": "vol-1"}}

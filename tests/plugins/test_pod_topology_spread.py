@@ -11,7 +11,7 @@ from mooring.errors import PluginError
 from mooring.framework import Code
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.plugins.pod_topology_spread import PodTopologySpread
+from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node
 from tests.plugins.spread_clusters import DELETED, soft, spread, web, zones

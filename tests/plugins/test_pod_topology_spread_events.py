@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from mooring.cluster_event import ActionType, QueueingHint
 from mooring.config.types import PodTopologySpreadArgs
 from mooring.objects.pod import Pod
-from mooring.plugins.pod_topology_spread import PodTopologySpread
+from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
 from mooring.state import Cache, PodInfo
 from mooring.testing import Harness, make_node, make_pod
+from tests.plugins.reference_plugins import hints
 from tests.plugins.spread_clusters import HOSTNAME, ZONE, service, spread, web
-from tests.plugins.twins import hints
 
 COMES_OR_GOES = ActionType.ADD | ActionType.DELETE
 POD = ("Pod", COMES_OR_GOES)

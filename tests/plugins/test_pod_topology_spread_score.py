@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from mooring.objects.meta import ObjectMeta
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.plugins.pod_topology_spread import REASON, REASON_NO_KEY, PodTopologySpread
-from mooring.plugins.pod_topology_spread_scores import rounded
+from mooring.plugins.pod_topology_spread.plugin import REASON, REASON_NO_KEY, PodTopologySpread
+from mooring.plugins.pod_topology_spread.scoring import rounded
 from mooring.testing import Harness, make_node
 from tests.plugins.spread_clusters import (
     HOSTNAME,

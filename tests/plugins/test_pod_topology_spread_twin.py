@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
-from mooring.framework.worlds import filter_worlds
+from mooring.framework.runtime.nominated import filter_worlds
 from mooring.objects.pod import Pod
-from mooring.plugins.pod_topology_spread import PodTopologySpread
+from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
 from mooring.state import PodInfo, audit
 from mooring.testing import Harness, check_conformance
 from tests.plugins import spread_clusters as clusters
+from tests.plugins.reference_plugins import SEED_BLOCKS
 from tests.plugins.spread_twin import SpreadTwin
-from tests.plugins.twins import SEED_BLOCKS
 
 SEEDS = st.integers(0, 2**32)
 

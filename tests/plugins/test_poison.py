@@ -14,7 +14,7 @@ from mooring.config import default_configuration
 from mooring.errors import PluginError
 from mooring.objects.pod import Pod
 from mooring.plugins import IN_TREE
-from mooring.sim.driver import Driver
+from mooring.simulation.driver import Driver
 from mooring.state import audit
 from mooring.testing import make_node, make_pod
 

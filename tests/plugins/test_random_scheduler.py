@@ -9,13 +9,13 @@ import pytest
 
 from mooring import predicate, priority
 from mooring.clock import VirtualClock, seeded_random
-from mooring.plugins.random_scheduler import (
+from mooring.plugins.contrib.random_scheduler import (
     REASON,
     RandomBinder,
     RandomPredicate,
     RandomPriority,
 )
-from mooring.sim.offline import OfflineHandle
+from mooring.simulation.offline import OfflineHandle
 from mooring.state import Cache, PodInfo
 from mooring.testing import Harness, make_node, make_pod
 

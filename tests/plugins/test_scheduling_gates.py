@@ -9,7 +9,7 @@ from mooring.framework import Code
 from mooring.plugins import SchedulingGates
 from mooring.state import PodInfo
 from mooring.testing import check_conformance, make_pod
-from tests.plugins.twins import hints
+from tests.plugins.reference_plugins import hints
 
 GATES_GONE = ("Pod", ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
 

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from mooring.clock import seeded_random
 from mooring.errors import PluginError
-from mooring.framework import NodeInfo, Reject, Status, answers, per_node
+from mooring.framework import NodeInfo, Reject, Status, per_node
+from mooring.framework.runtime import result_cache
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins import (
@@ -30,7 +31,7 @@ from mooring.plugins import (
     TaintToleration,
 )
 from mooring.state import PodInfo
-from mooring.state.changes import ChangeLog
+from mooring.state.columns.change_log import ChangeLog
 from mooring.testing import Harness, make_node, make_pod
 from mooring.testing.random_cluster import random_node, random_pod
 
@@ -265,7 +266,7 @@ def test_so_they_do_when_the_change_log_is_too_short(steps: list[tuple[str, int]
     run(SideBySide(with_foreign_plugins, log_capacity=3), steps)
 
 
-@pytest.mark.parametrize("memory_bytes", [answers.MEMORY_LIMIT_BYTES, 1])
+@pytest.mark.parametrize("memory_bytes", [result_cache.MEMORY_LIMIT_BYTES, 1])
 @pytest.mark.parametrize("plugins", [default_plugins, with_foreign_plugins])
 @pytest.mark.parametrize("seed", range(4))
 def test_long_runs(
@@ -275,7 +276,7 @@ def test_long_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also where there is no memory for so many answers, and old ones make place for new ones."""
-    monkeypatch.setattr(answers, "MEMORY_LIMIT_BYTES", memory_bytes)
+    monkeypatch.setattr(result_cache, "MEMORY_LIMIT_BYTES", memory_bytes)
     rng = seeded_random(seed)
     kinds = [*KINDS, *["decide"] * 12]
     steps = [(rng.choice(kinds), rng.randrange(10_000)) for _ in range(150)]

@@ -16,7 +16,7 @@ from mooring.plugins import TaintToleration
 from mooring.state import PodInfo
 from mooring.testing import Harness, check_conformance, make_node, make_pod
 from mooring.testing.random_cluster import random_objects, random_pod
-from tests.plugins.twins import SEED_BLOCKS, TaintTolerationTwin, assert_same, hints
+from tests.plugins.reference_plugins import SEED_BLOCKS, TaintTolerationTwin, assert_same, hints
 
 REASON = "node(s) had untolerated taint(s)"
 NODE_EVENT = ("Node", ActionType.ADD | ActionType.UPDATE_NODE_TAINT)

@@ -9,10 +9,10 @@ import pytest
 
 from mooring import plugins
 from mooring.framework import Cycle, Diagnosis, NodeView, Reject, Status, Verdicts
-from mooring.framework.filtering import pre_filter
+from mooring.framework.runtime.filter import pre_filter
 from mooring.objects.pod import Pod
-from mooring.plugins.default_preemption import TERMINATING
-from mooring.plugins.default_preemption_dry_run import Tried, search
+from mooring.plugins.default_preemption.dry_run import Tried, search
+from mooring.plugins.default_preemption.plugin import TERMINATING
 from mooring.state import PodInfo
 from tests.plugins.preemption_clusters import Bench
 from tests.plugins.upstream_tables import Row, cluster, expected, read, read_all, rows, told

@@ -17,11 +17,11 @@ import pytest
 from mooring.client import Change
 from mooring.clock import VirtualClock, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration, from_document
-from mooring.events import EventHandlers
-from mooring.framework import Attempt, Diagnosis
-from mooring.profiles import load_profiles
+from mooring.framework import Attempt, Diagnosis, schedule_pod
 from mooring.queue import Place, QueuedPod, SchedulingQueue
-from mooring.sim.offline import OfflineHandle
+from mooring.scheduler.event_handlers import EventHandlers
+from mooring.scheduler.profiles import load_profiles
+from mooring.simulation.offline import OfflineHandle
 from mooring.state import Cache, audit
 from tests.plugins.upstream_tables import read
 
@@ -74,7 +74,7 @@ class Cluster:
         assert entry is not None
         with self.queue.in_flight(entry):
             framework, snapshot = self.profiles["default-scheduler"], self.cache.snapshot()
-            found = framework.decide(framework.open(entry.pod, snapshot), Attempt(snapshot))
+            found = schedule_pod(framework, framework.open(entry.pod, snapshot), Attempt(snapshot))
             assert isinstance(found, Diagnosis)
             self.queue.park(
                 entry,

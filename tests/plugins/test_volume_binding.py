@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from mooring.errors import PluginError
-from mooring.framework.verdict import Code
+from mooring.framework.status import Code
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins import VolumeBinding
 from mooring.testing import Harness, make_node, make_pod
-from tests.unit.volume_objects import (
+from tests.helpers.volume_objects import (
     DRIVER,
     HOSTNAME,
     ZONE,

@@ -12,8 +12,7 @@ from mooring.objects.pod import Pod
 from mooring.plugins import VolumeBinding
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
-from tests.plugins.twins import hints
-from tests.unit.volume_objects import (
+from tests.helpers.volume_objects import (
     DRIVER,
     MIGRATED,
     capacity,
@@ -24,6 +23,7 @@ from tests.unit.volume_objects import (
     storage_class,
     user,
 )
+from tests.plugins.reference_plugins import hints
 
 OUT_OF_REACH = "node(s) didn't match PersistentVolume's node affinity"
 NOTHING = "node(s) didn't find available persistent volumes to bind"

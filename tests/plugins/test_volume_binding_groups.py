@@ -8,16 +8,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.plugins import volume_binding_nodes as nodes
-from mooring.plugins.volume_binding_claims import PodClaims
-from mooring.plugins.volume_binding_found import Found
-from mooring.plugins.volume_binding_rooms import Rooms
+from mooring.plugins.volume_binding import find_volumes as nodes
+from mooring.plugins.volume_binding.claims import PodClaims
+from mooring.plugins.volume_binding.matches import Found
+from mooring.plugins.volume_binding.provisioning import Rooms
 from mooring.state import Cache
-from mooring.state.free_volume_choices import NONE
-from mooring.state.free_volume_groups import Places
+from mooring.state.volumes.free_index.first_match import NONE
+from mooring.state.volumes.free_index.groups import Places
 from mooring.testing import Harness, make_node
+from tests.helpers.volume_objects import HOSTNAME, ZONE, claim, put, storage_class, volume
 from tests.plugins import volume_clusters as clusters
-from tests.unit.volume_objects import HOSTNAME, ZONE, claim, put, storage_class, volume
 
 
 def found(cache: Cache, claims: list[Any], *, many: int) -> Found:

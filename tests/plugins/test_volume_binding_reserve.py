@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.framework import Cycle, binding
+from mooring.framework import Cycle
+from mooring.framework.runtime import bind as binding
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins import VolumeBinding
 from mooring.state import audit
 from mooring.testing import Harness, make_node
-from tests.unit.volume_objects import (
+from tests.helpers.volume_objects import (
     DRIVER,
     claim,
     put,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from mooring.plugins import volume_binding_rooms as module
-from mooring.plugins.volume_binding_found import NO_ROOM, NOTHING_TO_BIND
-from mooring.plugins.volume_binding_rooms import Rooms
+from mooring.plugins.volume_binding import provisioning as module
+from mooring.plugins.volume_binding.matches import NO_ROOM, NOTHING_TO_BIND
+from mooring.plugins.volume_binding.provisioning import Rooms
 from mooring.state import Cache
 from mooring.testing import cluster, make_node
-from tests.unit.volume_objects import (
+from tests.helpers.volume_objects import (
     DRIVER,
     ZONE,
     capacity,

@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from mooring.config.types import VolumeBindingArgs
 from mooring.errors import Conflict, PluginError, SchedulerError
-from mooring.framework import Cycle, binding
-from mooring.framework.waiting import WaitingPod
+from mooring.framework import Cycle
+from mooring.framework.runtime import bind as binding
+from mooring.framework.waiting_pods import WaitingPod
 from mooring.plugins import VolumeBinding
 from mooring.state import Cache, PodInfo, Snapshot, audit
 from mooring.testing import Harness, make_node
-from tests.unit.volume_objects import (
+from tests.helpers.volume_objects import (
     DRIVER,
     HOSTNAME,
     claim,

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from mooring.cluster_event import ActionType, QueueingHint
-from mooring.framework.verdict import Code
-from mooring.framework.worlds import filter_worlds
+from mooring.framework.runtime.nominated import filter_worlds
+from mooring.framework.status import Code
 from mooring.objects.pod import Pod
 from mooring.plugins import VolumeRestrictions
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
-from tests.plugins.twins import hints
-from tests.unit.volume_objects import claim, put, user
+from tests.helpers.volume_objects import claim, put, user
+from tests.plugins.reference_plugins import hints
 
 DISK = "node(s) had no available disk"
 CLAIM = (

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from mooring.clock import Rng, seeded_random
 from mooring.errors import PluginError
-from mooring.framework.worlds import filter_worlds
+from mooring.framework.runtime.nominated import filter_worlds
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.plugins import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 from mooring.state import PodInfo, audit
 from mooring.testing import Harness, check_conformance
 from tests.plugins import volume_clusters as clusters
-from tests.plugins.twins import SEED_BLOCKS
+from tests.plugins.reference_plugins import SEED_BLOCKS
 from tests.plugins.volume_binding_twin import BindingTwin
 from tests.plugins.volume_limits_twin import LimitsTwin
 from tests.plugins.volume_twins import Facts, RestrictionsTwin, ZoneTwin

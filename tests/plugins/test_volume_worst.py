@@ -10,7 +10,7 @@ from mooring.clock import SystemClock
 from mooring.errors import PluginError
 from mooring.plugins import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 from mooring.testing import Harness, make_node
-from tests.unit.volume_objects import (
+from tests.helpers.volume_objects import (
     HOSTNAME,
     ZONE,
     capacity,

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from mooring.cluster_event import ActionType, QueueingHint
-from mooring.framework.verdict import Code
+from mooring.framework.status import Code
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins import VolumeZone
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
-from tests.plugins.twins import hints
-from tests.unit.volume_objects import claim, put, storage_class, user, volume
+from tests.helpers.volume_objects import claim, put, storage_class, user, volume
+from tests.plugins.reference_plugins import hints
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"

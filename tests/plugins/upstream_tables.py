@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from mooring.framework import Status
-from mooring.objects.decode import convert
+from mooring.objects.codec.decode import convert
+from mooring.objects.defaulting.pod_defaults import with_defaults
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.objects.pod_defaults import with_defaults
 
 FILE = Path(__file__).with_name("data") / "upstream_tables.json.gz"
 

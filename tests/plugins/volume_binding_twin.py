@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mooring.framework import SKIP, Cycle, NodeInfo, NodeView, Reject, Status
-from mooring.framework.verdict import NodeError, Skip
+from mooring.framework.status import NodeError, Skip
 from mooring.objects.meta import LabelSelector, NodeSelectorTerm
 from mooring.objects.pod import Pod, Volume
 from mooring.objects.quantity import Quantity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mooring.clock import Rng, seeded_random
-from mooring.objects.decode import convert
+from mooring.objects.codec.decode import convert
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.testing import Harness, make_node, make_pod

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mooring.framework import SKIP, Cycle, NodeInfo, Reject, Status
-from mooring.framework.verdict import NodeError, Skip
+from mooring.framework.status import NodeError, Skip
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod, Volume
 from mooring.objects.storage import (

@@ -1,8 +1,8 @@
 """The four volume plugins once more, one node at a time, walking every object and every pod.
 
 Written from the reference page and the upstream source, not from the columns and indexes. Nothing
-here uses code of ``mooring.plugins`` or of ``mooring.state.storage``; the objects are in plain
-dicts, and selectors are matched here.
+here uses code of ``mooring.plugins`` or of ``mooring.state.volumes.storage``; the objects are in
+plain dicts, and selectors are matched here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.framework import SKIP, Cycle, NodeInfo, NodeView, Reject, Status, Verdicts
-from mooring.framework.verdict import Skip
+from mooring.framework.status import Skip
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod, Volume
 from mooring.objects.storage import (

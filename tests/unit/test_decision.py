@@ -18,8 +18,9 @@ from mooring.decision import (
     encode_decision,
 )
 from mooring.errors import ConfigError
+from tests.helpers.paths import PARITY_DATA
 
-RECORDINGS = sorted((Path(__file__).parents[1] / "parity" / "data").glob("*.json.gz"))
+RECORDINGS = sorted(PARITY_DATA.glob("*.json.gz"))
 
 PLACED: dict[str, Any] = {
     "result": "scheduled",

@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mooring.apiserver.handler import ApiServer
-    from mooring.apiserver.http import serve
+    from mooring.apiserver.http_server.http import serve
+    from mooring.apiserver.server import ApiServer
 
 __all__ = ["ApiServer", "serve"]
 
-_HOMES = {"ApiServer": "mooring.apiserver.handler", "serve": "mooring.apiserver.http"}
+_HOMES = {"ApiServer": "mooring.apiserver.server", "serve": "mooring.apiserver.http_server.http"}
 
 
 def __getattr__(name: str) -> Any:

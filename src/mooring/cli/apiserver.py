@@ -15,7 +15,7 @@ from mooring.errors import ConfigError
 
 if TYPE_CHECKING:
     from mooring.apiserver import ApiServer
-    from mooring.apiserver.keeping import Keeper
+    from mooring.apiserver.persistence import Keeper
 
 #: Where kube-apiserver listens.
 PORT = 6443
@@ -51,8 +51,8 @@ def command(port: int, kubeconfig: Path, data: Path | None, instant_deletion: bo
     """
     kubeconfig = kubeconfig.absolute()
     from mooring.apiserver import ApiServer
-    from mooring.apiserver.keeping import Keeper
-    from mooring.apiserver.loop import fresh_seed, loop_factory
+    from mooring.apiserver.persistence import Keeper
+    from mooring.event_loop import fresh_seed, loop_factory
 
     rng = seeded_random(fresh_seed())
     api = ApiServer(SystemClock(), rng, instant_deletion=instant_deletion)
@@ -68,7 +68,7 @@ def command(port: int, kubeconfig: Path, data: Path | None, instant_deletion: bo
 
 async def _serve(api: ApiServer, keeper: Keeper | None, port: int, kubeconfig: Path) -> None:
     from mooring.apiserver import serve
-    from mooring.apiserver.certificates import write_private
+    from mooring.apiserver.http_server.certificates import write_private
 
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -15,13 +15,13 @@ from mooring.config import (
     default_configuration,
     loads,
     located,
-    written,
-    written_document,
+    upstream_document,
+    upstream_yaml,
 )
 from mooring.errors import ConfigError
-from mooring.objects.files import read_bytes, shown_name
-from mooring.objects.limits import CONFIG_BYTES_MAX
-from mooring.objects.yaml_text import yaml_text
+from mooring.objects.files.limits import CONFIG_BYTES_MAX
+from mooring.objects.files.paths import read_bytes, shown_name
+from mooring.objects.files.yaml_text import yaml_text
 
 _plugins = click.option(
     "--plugin",
@@ -56,9 +56,9 @@ def view(file: str | None, output: str) -> None:
     """
     config = _loaded(file)[0] if file else default_configuration()
     if output == "json":
-        click.echo(json.dumps(written_document(config), indent=2, sort_keys=True))
+        click.echo(json.dumps(upstream_document(config), indent=2, sort_keys=True))
     else:
-        click.echo(written(config), nl=False)
+        click.echo(upstream_yaml(config), nl=False)
 
 
 @command.command("check")
@@ -109,10 +109,10 @@ def _put_together(config: KubeSchedulerConfiguration, plugins: tuple[str, ...]) 
 
     The files that it names are read, too.
     """
-    from mooring.client.kubeconfig import read_kubeconfig
-    from mooring.extender.trust import check_trust
-    from mooring.profiles import load_profiles  # late: they take longer than --help may
-    from mooring.sim.offline import OfflineHandle
+    from mooring.client.transport.kubeconfig import read_kubeconfig
+    from mooring.extenders.tls import check_trust
+    from mooring.scheduler.profiles import load_profiles  # late: they take longer than --help may
+    from mooring.simulation.offline import OfflineHandle
     from mooring.state import Cache
 
     check_trust(config.extenders)

@@ -13,16 +13,16 @@ from mooring.cli.options import workload_options
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
+from mooring.explain.explain import explain
+from mooring.explain.from_recording import told_by_recording
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
-from mooring.sim.explain import explain
-from mooring.sim.fill import Fill
-from mooring.sim.not_built import notes
-from mooring.sim.recorded import told_by_recording
-from mooring.sim.simulate import decide_until
-from mooring.sim.weights import score_weights
-from mooring.sim.wiring import make_driver
-from mooring.sim.workload import read_workload
+from mooring.simulation.build import make_driver
+from mooring.simulation.simulate import decide_until
+from mooring.simulation.unsupported import notes
+from mooring.simulation.utilization import Fill
+from mooring.simulation.weights import score_weights
+from mooring.simulation.workload import read_workload
 
 
 @click.command("explain")
@@ -89,8 +89,8 @@ def _explain_there(
     seed: int,
 ) -> None:
     """Ask the mooring behind an API server, or decide on the objects there."""
-    from mooring.client.kubeconfig import find_access
-    from mooring.sim.fetching import fetch
+    from mooring.client.transport.kubeconfig import find_access
+    from mooring.explain.remote import fetch
 
     access = find_access(kubeconfig, context=context, environment=os.environ)
     found = asyncio.run(fetch(access, pod, clock=SystemClock(), rng=seeded_random(seed)))

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from mooring.client import Client
     from mooring.clock import Clock, Rng
+    from mooring.extender_server.http import ServeOptions
     from mooring.framework.interface import Handle
-    from mooring.serving.extender_http import ServeOptions
     from mooring.state import Cache
 
 PORT = 8888
@@ -78,9 +78,9 @@ def serve(
 
     Without --kubeconfig plugins see the nodes that are sent, and no pods on them.
     """
-    from mooring.apiserver.loop import loop_factory
+    from mooring.event_loop import loop_factory
+    from mooring.extender_server.http import ServeOptions
     from mooring.log import configure
-    from mooring.serving.extender_http import ServeOptions
 
     configure(log_level.upper())
     options = ServeOptions(
@@ -97,9 +97,9 @@ def serve(
 async def _serve(
     specs: tuple[str, ...], options: ServeOptions, kubeconfig: str | None, seed: int
 ) -> None:
-    from mooring.framework.registry import load_plugin
-    from mooring.serving.extender import Extender
-    from mooring.serving.extender_http import serve as serving
+    from mooring.extender_server.http import serve as serving
+    from mooring.extender_server.plugin_extender import Extender
+    from mooring.framework.runtime.registry import load_plugin
     from mooring.state import Cache
 
     stopped = asyncio.Event()
@@ -132,8 +132,8 @@ def _beside(
     plugins: list[Any], client: Client | None, cache: Cache, clock: Clock, rng: Rng
 ) -> tuple[list[Coroutine[Any, Any, None]], Callable[[], bool]]:
     """What goes on beside the answers, and whether enough is known to answer."""
-    from mooring.live.background import run_background
-    from mooring.serving.following import Following
+    from mooring.extender_server.cluster_cache import Following
+    from mooring.scheduler.plugin_tasks import run_background
 
     works = [
         run_background(plugin, asyncio.sleep) for plugin in plugins if hasattr(plugin, "background")
@@ -147,8 +147,8 @@ def _beside(
 
 def _handle(cache: Cache, client: Client | None, clock: Clock, rng: Rng) -> Handle:
     """What plugins get of the world: that of a scheduler, or no cluster but the time as it is."""
-    from mooring.live.handle import LiveHandle
-    from mooring.sim.offline import OfflineHandle
+    from mooring.scheduler.plugin_handle import LiveHandle
+    from mooring.simulation.offline import OfflineHandle
 
     if client is not None:
         return LiveHandle(cache, client, clock=clock, rng=rng)
@@ -169,8 +169,8 @@ class _RealTime(VirtualClock):
 
 async def _connected(stack: AsyncExitStack, kubeconfig: str) -> Client:
     from mooring.client import Client
-    from mooring.client.auth import connect
-    from mooring.client.kubeconfig import find_access
+    from mooring.client.transport.auth import connect
+    from mooring.client.transport.kubeconfig import find_access
 
     path: Any = None if kubeconfig == "in-cluster" else kubeconfig
     access = find_access(path, environment=os.environ)

@@ -11,7 +11,7 @@ import click
 from mooring.clock import Clock, SystemClock, seeded_random
 
 if TYPE_CHECKING:
-    from mooring.client.kubeconfig import Access
+    from mooring.client.transport.kubeconfig import Access
     from mooring.learn.lessons import Lesson
     from mooring.learn.running import Ending, Showing
 
@@ -79,7 +79,7 @@ def command(
 
 
 def _give_json(lesson: Lesson, options: Options) -> Ending:
-    from mooring.learn.board import JsonLines
+    from mooring.learn.event_log import JsonLines
     from mooring.learn.running import Showing
 
     ending = _run(lesson, options, Showing(JsonLines(click.echo), lambda _time_s, _text: None))
@@ -103,7 +103,7 @@ def _give_text(lesson: Lesson, options: Options) -> Ending:
 
 
 def _run(lesson: Lesson, options: Options, showing: Showing) -> Ending:
-    from mooring.apiserver.loop import fresh_seed
+    from mooring.event_loop import fresh_seed
 
     access = _access(options)
     seed = fresh_seed() if options.seed is None else options.seed
@@ -114,17 +114,17 @@ def _run(lesson: Lesson, options: Options, showing: Showing) -> Ending:
 def _access(options: Options) -> Access | None:
     if options.kubeconfig is None:
         return None
-    from mooring.client.kubeconfig import find_access
+    from mooring.client.transport.kubeconfig import find_access
 
     return find_access(options.kubeconfig, context=options.context, environment=os.environ)
 
 
 def _loop_factory(options: Options) -> Any:
     if options.is_fast:
-        from mooring.sim.loop import VirtualLoop
+        from mooring.virtual_loop import VirtualLoop
 
         return VirtualLoop
-    from mooring.apiserver.loop import loop_factory
+    from mooring.event_loop import loop_factory
 
     return loop_factory()
 
@@ -133,7 +133,7 @@ async def _learn(
     lesson: Lesson, options: Options, showing: Showing, access: Access | None, seed: int
 ) -> Ending:
     from mooring.learn.running import learn_embedded, learn_real
-    from mooring.sim.loop import LoopClock
+    from mooring.virtual_loop import LoopClock
 
     rng, clock = seeded_random(seed), SystemClock()
     if access is not None:

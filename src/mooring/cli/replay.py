@@ -12,13 +12,13 @@ import click
 import msgspec
 
 from mooring.errors import ConfigError
-from mooring.sim.compare import DEFAULT_FILTER_ORDER
-from mooring.sim.difference import Difference
-from mooring.sim.not_built import NO_EXTENDERS
-from mooring.sim.not_compared import why_not_compared
-from mooring.sim.recording import RecordingReader
-from mooring.sim.replay import replay
-from mooring.sim.wiring import configuration_of, driver_of
+from mooring.recordings.compare import DEFAULT_FILTER_ORDER
+from mooring.recordings.difference import Difference
+from mooring.recordings.format import RecordingReader
+from mooring.recordings.skipped import why_not_compared
+from mooring.simulation.build import configuration_of, driver_of
+from mooring.simulation.replay import replay
+from mooring.simulation.unsupported import NO_EXTENDERS
 
 EXIT_SAME: Final = 0
 EXIT_DIFFERENT: Final = 1

@@ -14,7 +14,7 @@ from mooring.clock import SystemClock, seeded_random
 from mooring.config import default_configuration, load
 
 if TYPE_CHECKING:
-    from mooring.client.kubeconfig import Access
+    from mooring.client.transport.kubeconfig import Access
     from mooring.config import KubeSchedulerConfiguration
 
 
@@ -47,8 +47,8 @@ def command(
     Pods whose schedulerName is that of a profile are placed; all others are left alone. Interrupt
     it, or send SIGTERM: bindings under way are finished first.
     """
-    from mooring.apiserver.loop import fresh_seed, loop_factory
-    from mooring.client.kubeconfig import find_access
+    from mooring.client.transport.kubeconfig import find_access
+    from mooring.event_loop import fresh_seed, loop_factory
     from mooring.log import configure
 
     configure(log_level.upper())
@@ -63,8 +63,8 @@ async def _run(
     access: Access, config: KubeSchedulerConfiguration, plugins: tuple[str, ...], seed: int
 ) -> None:
     from mooring.client import Client
-    from mooring.client.auth import connect
-    from mooring.service import Service, ServiceOptions
+    from mooring.client.transport.auth import connect
+    from mooring.scheduler.service import Service, ServiceOptions
 
     clock, rng = SystemClock(), seeded_random(seed)
     transport = connect(access, clock=clock, environment=os.environ)

@@ -15,18 +15,18 @@ from mooring import __version__
 from mooring.cli.options import workload_options
 from mooring.clock import Clock, SystemClock
 from mooring.config import load, to_document
-from mooring.sim.fill import Fill
-from mooring.sim.live import PlainView, Silent, View, live_view
-from mooring.sim.not_built import notes
-from mooring.sim.recording import RecordingWriter
-from mooring.sim.report import Summary, Tally, plain_text, print_tables, summarize
-from mooring.sim.simulate import peak_rss_bytes, recording_header, simulate
-from mooring.sim.wiring import make_driver
-from mooring.sim.workload import Workload, read_workload
+from mooring.recordings.format import RecordingWriter
+from mooring.simulation.build import make_driver
+from mooring.simulation.progress import PlainView, Silent, View, live_view
+from mooring.simulation.report import Summary, Tally, plain_text, print_tables, summarize
+from mooring.simulation.simulate import peak_rss_bytes, recording_header, simulate
+from mooring.simulation.unsupported import notes
+from mooring.simulation.utilization import Fill
+from mooring.simulation.workload import Workload, read_workload
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
-    from mooring.sim.driver import Driver
+    from mooring.simulation.driver import Driver
 
 
 @click.command("simulate")

@@ -21,11 +21,11 @@ from mooring.errors import ConfigError
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
+    from mooring.devcluster.cluster import World
+    from mooring.devcluster.observer import Tracker
+    from mooring.devcluster.seeding import Seed
     from mooring.objects.meta import KubernetesObject
-    from mooring.sim.seeding import Seed
-    from mooring.sim.tracking import Tracker
-    from mooring.sim.workload import Workload
-    from mooring.sim.world import World
+    from mooring.simulation.workload import Workload
 
 KUBECONFIG = "mooring.kubeconfig"
 
@@ -75,8 +75,8 @@ def command(
     if output == "json" and not (once or virtual):
         raise click.UsageError("-o json goes with --once: what never ends has no summary")
     from mooring.log import configure
-    from mooring.sim.not_built import notes, without_extenders
-    from mooring.sim.workload import read_workload
+    from mooring.simulation.unsupported import notes, without_extenders
+    from mooring.simulation.workload import read_workload
 
     configure("WARNING")
     workload = read_workload(cluster, pods)
@@ -91,26 +91,26 @@ def command(
         try:
             runner.run(_start(workload, seeds, config, plugins, seed, options))
         except BaseExceptionGroup as group:
-            from mooring.service import first_error
+            from mooring.scheduler.service import first_error
 
             raise first_error(group) from None
 
 
 def _loop_factory(virtual: bool) -> Any:
     if virtual:
-        from mooring.sim.loop import VirtualLoop
+        from mooring.virtual_loop import VirtualLoop
 
         return VirtualLoop
-    from mooring.apiserver.loop import loop_factory
+    from mooring.event_loop import loop_factory
 
     return loop_factory()
 
 
 def _seeds(workload: Workload, cluster: tuple[str, ...], pods: tuple[str, ...]) -> list[Seed]:
     """Objects of files as they were written there; those of the trace as they are made."""
-    from mooring.sim.openb import read_nodes, read_pods
-    from mooring.sim.seeding import seeds_of_files, seeds_of_objects
-    from mooring.sim.workload import OPENB_PREFIX
+    from mooring.devcluster.seeding import seeds_of_files, seeds_of_objects
+    from mooring.simulation.openb import read_nodes, read_pods
+    from mooring.simulation.workload import OPENB_PREFIX
 
     files = [source for source in [*cluster, *pods] if not source.startswith(OPENB_PREFIX)]
     if not files:
@@ -134,11 +134,11 @@ async def _start(
     seed: int,
     options: Options,
 ) -> None:
-    from mooring.service import ServiceOptions
-    from mooring.sim.fill import Fill
-    from mooring.sim.loop import LoopClock
-    from mooring.sim.tracking import Tracker
-    from mooring.sim.world import World
+    from mooring.devcluster.cluster import World
+    from mooring.devcluster.observer import Tracker
+    from mooring.scheduler.service import ServiceOptions
+    from mooring.simulation.utilization import Fill
+    from mooring.virtual_loop import LoopClock
 
     clock: Clock = SystemClock()
     if options.virtual:
@@ -185,8 +185,8 @@ async def _served(world: World, options: Options, clock: Clock) -> AsyncIterator
         yield "mooring start: virtual time, no network"
         return
     from mooring.apiserver import serve
-    from mooring.apiserver.certificates import write_private
-    from mooring.sim.asking import Askable
+    from mooring.apiserver.http_server.certificates import write_private
+    from mooring.explain.endpoint import Askable
 
     try:
         async with serve(Askable(world.api, world.service, clock), port=options.port) as door:
@@ -202,7 +202,7 @@ async def _served(world: World, options: Options, clock: Clock) -> AsyncIterator
 async def _shown(
     world: World, tracker: Tracker, title: str, options: Options, clock: Clock
 ) -> AsyncIterator[None]:
-    from mooring.sim.start_view import Watcher, watched
+    from mooring.devcluster.view import Watcher, watched
 
     if options.output == "json":
         yield
@@ -225,8 +225,8 @@ async def _until_interrupted() -> None:
 
 
 def _print(name: str, tracker: Tracker, duration_s: float, options: Options) -> None:
-    from mooring.sim.report import plain_text, print_tables, summarize
-    from mooring.sim.simulate import peak_rss_bytes
+    from mooring.simulation.report import plain_text, print_tables, summarize
+    from mooring.simulation.simulate import peak_rss_bytes
 
     summary = summarize(
         name,

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from mooring.config.defaults import with_ignored_resources
 from mooring.config.document import to_document
-from mooring.config.faults import ConfigFaults
-from mooring.config.in_tree import DEFAULT_PLUGINS, GATED_PLUGINS, POINTS
+from mooring.config.error_locations import located
+from mooring.config.field_errors import ConfigFaults
+from mooring.config.legacy_policy.convert import ConvertedPolicy, convert_policy
 from mooring.config.load import default_configuration, from_document, load, loads
-from mooring.config.locating import located
+from mooring.config.plugin_defaults import DEFAULT_PLUGINS, GATED_PLUGINS, POINTS
 from mooring.config.plugin_sets import expand_multi_point
-from mooring.config.policy import ConvertedPolicy, convert_policy
 from mooring.config.types import (
     DEFAULT_SCHEDULER_NAME,
     EXTENSION_POINTS,
@@ -26,7 +26,7 @@ from mooring.config.types import (
     PluginSet,
     Profile,
 )
-from mooring.config.written import written, written_document
+from mooring.config.upstream_yaml import upstream_document, upstream_yaml
 
 __all__ = [
     "DEFAULT_PLUGINS",
@@ -50,7 +50,7 @@ __all__ = [
     "loads",
     "located",
     "to_document",
+    "upstream_document",
+    "upstream_yaml",
     "with_ignored_resources",
-    "written",
-    "written_document",
 ]

@@ -17,18 +17,18 @@ import msgspec
 
 from mooring.config import strict
 from mooring.config.defaults import with_defaults
-from mooring.config.faults import ConfigFaults, Fault
+from mooring.config.field_errors import ConfigFaults, Fault
 from mooring.config.types import (
     API_VERSION,
     ARGS_TYPES,
     KIND,
     KubeSchedulerConfiguration,
 )
-from mooring.config.validation import check
+from mooring.config.validation.configuration import check
 from mooring.errors import ConfigError
-from mooring.objects.documents import Path, json_document, line_of, path_text, yaml_documents
-from mooring.objects.files import read_bytes, shown_name
-from mooring.objects.limits import CONFIG_BYTES_MAX
+from mooring.objects.files.documents import Path, json_document, line_of, path_text, yaml_documents
+from mooring.objects.files.limits import CONFIG_BYTES_MAX
+from mooring.objects.files.paths import read_bytes, shown_name
 
 _GROUP = API_VERSION.partition("/")[0]
 #: Where the kind lived before it had a group of its own.

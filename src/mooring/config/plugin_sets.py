@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mooring.config.in_tree import DEFAULT_PLUGINS
+from mooring.config.plugin_defaults import DEFAULT_PLUGINS
 from mooring.config.types import PluginEntry, Plugins, PluginSet
 from mooring.errors import ConfigError
 

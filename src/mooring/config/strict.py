@@ -13,9 +13,9 @@ import msgspec
 from msgspec import inspect
 
 from mooring.config.durations import parse_duration_s
-from mooring.config.faults import Fault
+from mooring.config.field_errors import Fault
 from mooring.config.types import API_VERSION, DURATION
-from mooring.objects.documents import Path
+from mooring.objects.files.documents import Path
 
 _NAMES = {
     bool: "a boolean",

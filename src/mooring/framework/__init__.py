@@ -1,15 +1,17 @@
 """The plugin contract and what runs it. No I/O."""
 
-from mooring.framework.attempt import Attempt
-from mooring.framework.checks import check_plugin
-from mooring.framework.cycle import Cycle
+from mooring.framework.cycle_state import Cycle
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.functions import predicate, priority
 from mooring.framework.node_info import NodeInfo
+from mooring.framework.node_view import NodeView
 from mooring.framework.per_node import per_node
-from mooring.framework.runner import Framework, Placement, Profile
-from mooring.framework.scoring import default_normalize
-from mooring.framework.verdict import (
+from mooring.framework.runtime.attempt import Attempt, Placement
+from mooring.framework.runtime.framework import Framework, Profile
+from mooring.framework.runtime.plugin_checks import check_plugin
+from mooring.framework.runtime.scheduling_algorithm import schedule_pod
+from mooring.framework.runtime.score import default_normalize
+from mooring.framework.status import (
     SKIP,
     Code,
     Narrow,
@@ -21,7 +23,6 @@ from mooring.framework.verdict import (
     Verdicts,
     Wait,
 )
-from mooring.framework.view import NodeView
 
 __all__ = [
     "SKIP",
@@ -47,4 +48,5 @@ __all__ = [
     "per_node",
     "predicate",
     "priority",
+    "schedule_pod",
 ]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from mooring.framework.verdict import Code, Status
-from mooring.state.nodes import NodeTable
+from mooring.framework.status import Code, Status
+from mooring.state.tables.nodes import NodeTable
 
 #: The whole message when the cluster has no node.
 NO_NODES = "no nodes available to schedule pods"

@@ -1,6 +1,6 @@
 """What an extender is to a scheduler: somebody outside who is asked besides the plugins.
 
-How it is reached is not known here (``mooring.extender`` does it over HTTP), only what it may be
+How it is reached is not known here (``mooring.extenders`` does it over HTTP), only what it may be
 asked, and that its answers take time: who decides with extenders yields its questions
 (``extending``), and whoever drives it awaits the answers.
 
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from mooring.framework.verdict import Room
-from mooring.state.pods import PodInfo
+from mooring.framework.status import Room
+from mooring.state.tables.pods import PodInfo
 
 #: The name under which extenders refuse pods.
 EXTENDER: Final = "Extender"

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.per_node import per_node
-from mooring.framework.verdict import Reject, Status
-from mooring.state.pods import PodInfo
+from mooring.framework.status import Reject, Status
+from mooring.state.tables.pods import PodInfo
 
 PredicateFunction = Callable[[NodeInfo, PodInfo], bool]
 PriorityFunction = Callable[[NodeInfo, PodInfo], int]

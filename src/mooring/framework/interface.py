@@ -61,21 +61,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.cluster_event import ClusterEventWithHint
-from mooring.framework.cycle import Cycle
+from mooring.framework.cycle_state import Cycle
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.node_info import NodeInfo
-from mooring.framework.verdict import (
-    Narrow,
-    PostFilterResult,
-    Skip,
-    Status,
-    Verdicts,
-    Wait,
-)
-from mooring.framework.view import NodeView
-from mooring.framework.waiting import WaitingPod
-from mooring.state.changes import Change
-from mooring.state.pods import PodInfo
+from mooring.framework.node_view import NodeView
+from mooring.framework.status import Narrow, PostFilterResult, Skip, Status, Verdicts, Wait
+from mooring.framework.waiting_pods import WaitingPod
+from mooring.state.columns.change_log import Change
+from mooring.state.tables.pods import PodInfo
 
 Scores = npt.NDArray[np.int64]
 

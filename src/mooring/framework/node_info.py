@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from mooring.objects.node import Node, Taint
 from mooring.objects.quantity import wrap_int64
-from mooring.state.nodes import NodeTable
-from mooring.state.pods import PodInfo
-from mooring.state.ports import HostPort
+from mooring.state.columns.ports import HostPort
 from mooring.state.snapshot import Snapshot
+from mooring.state.tables.nodes import NodeTable
+from mooring.state.tables.pods import PodInfo
 
 
 class NodeInfo:

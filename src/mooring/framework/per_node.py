@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from mooring.errors import PluginError
-from mooring.framework.cycle import Cycle
-from mooring.framework.verdict import Status, Verdicts
-from mooring.framework.view import NodeView
+from mooring.framework.cycle_state import Cycle
+from mooring.framework.node_view import NodeView
+from mooring.framework.status import Status, Verdicts
 
 #: Set on lifted methods, so that tools can reach the one-node form.
 ONE_NODE_FORM = "one_node_form"

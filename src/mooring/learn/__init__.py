@@ -5,20 +5,20 @@
 scheduler of one's own needs to be run in the same way.
 """
 
-from mooring.learn.telling import (
-    RandomTies,
+from mooring.learn.observer import (
     Tell,
     TellingObserver,
     moves,
     tell_decision,
     told,
+    tutorial_framework,
 )
 
 __all__ = [
-    "RandomTies",
     "Tell",
     "TellingObserver",
     "moves",
     "tell_decision",
     "told",
+    "tutorial_framework",
 ]

@@ -14,18 +14,18 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from mooring.apiserver import ApiServer
-from mooring.apiserver.identity import ADMIN, IDENTITIES
-from mooring.apiserver.loop import fresh_seed, ticking
+from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
 from mooring.client import Client, Informer, InProcessTransport
-from mooring.client.auth import connect
-from mooring.client.kubeconfig import Access
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import Access
 from mooring.clock import Clock, Rng
 from mooring.errors import ConfigError, NotFound, Unreachable
-from mooring.learn.board import Board, Line
+from mooring.event_loop import fresh_seed, ticking
+from mooring.learn.event_log import Board, Line
+from mooring.learn.filtered_transport import OwnObjects
 from mooring.learn.lessons import Lesson
-from mooring.learn.own_objects import OwnObjects
+from mooring.learn.scenario_runner import LIMIT_S, Stage
 from mooring.learn.scenarios import SCENARIOS, Scenario
-from mooring.learn.stage import LIMIT_S, Stage
 from mooring.objects import Namespace, ObjectMeta
 
 #: On every node of a lesson; the value is the lesson's namespace.

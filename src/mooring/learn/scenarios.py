@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
-from mooring.learn.stage import Stage
+from mooring.learn.scenario_runner import Stage
 
 VARIANTS: Final = ("nakamasato", "sanposhiho")
 

@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Callable
 from typing import Final
 
-from mooring.learn.board import Line
+from mooring.learn.event_log import Line
 from mooring.learn.lessons import LESSONS, Lesson
+from mooring.learn.scenario_runner import runs
 from mooring.learn.scenarios import Scenario
-from mooring.learn.stage import runs
 
 WIDTH: Final = 100
 

@@ -20,11 +20,11 @@ from mooring.cluster_event import (
 )
 from mooring.framework import SKIP, Cycle, Diagnosis, NodeError, NodeView, Reject, Status, Verdicts
 from mooring.framework.interface import Scores
-from mooring.framework.verdict import PostFilterResult, Skip
+from mooring.framework.status import PostFilterResult, Skip
 from mooring.objects.requests import is_extended_resource_name
 from mooring.objects.resource import DeviceClass
 from mooring.state import Change, PodInfo
-from mooring.state.device_classes import RESOURCE_PREFIX, DeviceClasses
+from mooring.state.kinds.device_classes import RESOURCE_PREFIX, DeviceClasses
 
 REASON_CLAIMS = "DynamicResources cannot allocate devices yet, and the pod has resource claims"
 REASON_RESOURCE = "DynamicResources cannot allocate devices yet, and {} stands for device class {}"

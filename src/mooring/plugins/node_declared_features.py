@@ -19,7 +19,7 @@ from mooring.cluster_event import (
     QueueingHint,
 )
 from mooring.framework import SKIP, Cycle, NodeInfo, NodeView, Reject, Status, Verdicts
-from mooring.framework.verdict import Skip
+from mooring.framework.status import Skip
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod, PodSpec
 from mooring.state import Change, PodInfo

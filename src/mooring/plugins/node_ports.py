@@ -12,10 +12,10 @@ from mooring.cluster_event import (
     QueueingHint,
 )
 from mooring.framework import SKIP, Cycle, NodeView, Reject, Verdicts
-from mooring.framework.verdict import Skip
+from mooring.framework.status import Skip
 from mooring.objects.pod import Pod
 from mooring.state import Change, PodInfo
-from mooring.state.ports import conflicts
+from mooring.state.columns.ports import conflicts
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 

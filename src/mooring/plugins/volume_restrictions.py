@@ -16,12 +16,12 @@ from mooring.cluster_event import (
     QueueingHint,
 )
 from mooring.framework import SKIP, Cycle, NodeView, Reject, Status, Verdicts
-from mooring.framework.verdict import Skip
+from mooring.framework.status import Skip
 from mooring.objects.pod import Pod
 from mooring.objects.storage import PersistentVolumeClaim
 from mooring.objects.volume_claims import READ_WRITE_ONCE_POD
 from mooring.state import PodInfo
-from mooring.state.disks import Disk, conflict_count, describes_disk, disks_of
+from mooring.state.volumes.disks import Disk, conflict_count, describes_disk, disks_of
 
 REASON_DISK = "node(s) had no available disk"
 REASON_CLAIM = (

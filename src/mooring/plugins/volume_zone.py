@@ -17,13 +17,13 @@ from mooring.cluster_event import (
     QueueingHint,
 )
 from mooring.framework import SKIP, Cycle, NodeView, Reject, Status, Verdicts
-from mooring.framework.verdict import Skip
+from mooring.framework.status import Skip
 from mooring.objects.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.objects.volume_claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 from mooring.state import PodInfo
-from mooring.state.labels import MISSING
-from mooring.state.storage import Storage
+from mooring.state.columns.labels import MISSING
+from mooring.state.volumes.storage import Storage
 
 REASON = "node(s) had no available volume zone"
 

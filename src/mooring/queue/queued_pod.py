@@ -6,7 +6,7 @@ import enum
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from mooring.state.pods import PodInfo
+from mooring.state.tables.pods import PodInfo
 
 
 class Place(enum.Enum):

@@ -32,13 +32,13 @@ from typing import Any, Final
 from mooring.clock import Clock
 from mooring.cluster_event import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, ClusterEvent, EventResource
 from mooring.framework import Framework
-from mooring.queue.changes import pod_changes
-from mooring.queue.flight import Flight
-from mooring.queue.hints import Hints, Strategy
+from mooring.queue.event_diff import pod_changes
 from mooring.queue.in_flight import InFlight
-from mooring.queue.places import OnMove, Places, QueueOptions
+from mooring.queue.in_flight_attempt import Flight
 from mooring.queue.queued_pod import Place, QueuedPod
-from mooring.state.pods import PodInfo
+from mooring.queue.queueing_hints import Hints, Strategy
+from mooring.queue.queues import OnMove, Places, QueueOptions
+from mooring.state.tables.pods import PodInfo
 
 POD_ADDED: Final = "UnschedulablePodAdd"
 POD_UPDATED: Final = "UnschedulablePodUpdate"

@@ -2,11 +2,11 @@
 
 from mooring.state.audit import audit
 from mooring.state.cache import Cache, Reservation
-from mooring.state.changes import Change, ChangeLog
-from mooring.state.nodes import NodeTable
+from mooring.state.columns.change_log import Change, ChangeLog
 from mooring.state.nominator import Nominator
-from mooring.state.pods import PlacedPod, PodInfo, PodTable
 from mooring.state.snapshot import Snapshot
+from mooring.state.tables.nodes import NodeTable
+from mooring.state.tables.pods import PlacedPod, PodInfo, PodTable
 
 __all__ = [
     "Cache",

@@ -20,18 +20,18 @@ from typing import Any, Protocol
 from mooring.errors import InvariantViolation
 from mooring.objects import Node, Pod
 from mooring.objects.meta import key
-from mooring.state.budgets import Budgets
-from mooring.state.counters import PodCounters
-from mooring.state.device_classes import DeviceClasses
-from mooring.state.namespaces import Namespaces
-from mooring.state.nodes import NodeTable
+from mooring.state.kinds.budgets import Budgets
+from mooring.state.kinds.device_classes import DeviceClasses
+from mooring.state.kinds.namespaces import Namespaces
+from mooring.state.kinds.workloads import WORKLOAD_KINDS, Workloads
 from mooring.state.nominator import Nominator
-from mooring.state.pods import PodInfo, PodTable
-from mooring.state.sharing import SharedParts
 from mooring.state.snapshot import Snapshot
-from mooring.state.storage import STORAGE_KINDS, Storage
-from mooring.state.terms import PodTermTable
-from mooring.state.workloads import WORKLOAD_KINDS, Workloads
+from mooring.state.tables.affinity_terms import PodTermTable
+from mooring.state.tables.counters import PodCounters
+from mooring.state.tables.nodes import NodeTable
+from mooring.state.tables.pods import PodInfo, PodTable
+from mooring.state.tables.shared_parts import SharedParts
+from mooring.state.volumes.storage import STORAGE_KINDS, Storage
 
 #: Phases after which a pod uses nothing; upstream's informer never shows such pods.
 FINISHED_PHASES = ("Succeeded", "Failed")

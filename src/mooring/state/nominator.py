@@ -6,7 +6,7 @@ those pods were there, and once as things are.
 
 from __future__ import annotations
 
-from mooring.state.pods import PodInfo
+from mooring.state.tables.pods import PodInfo
 
 
 class Nominator:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mooring.state.budgets import Budgets
-from mooring.state.counters import PodCounters
-from mooring.state.device_classes import DeviceClasses
-from mooring.state.namespaces import Namespaces
-from mooring.state.nodes import NodeTable
+from mooring.state.kinds.budgets import Budgets
+from mooring.state.kinds.device_classes import DeviceClasses
+from mooring.state.kinds.namespaces import Namespaces
+from mooring.state.kinds.workloads import Workloads
 from mooring.state.nominator import Nominator
-from mooring.state.pods import PodTable
-from mooring.state.storage import Storage
-from mooring.state.terms import PodTermTable
-from mooring.state.workloads import Workloads
+from mooring.state.tables.affinity_terms import PodTermTable
+from mooring.state.tables.counters import PodCounters
+from mooring.state.tables.nodes import NodeTable
+from mooring.state.tables.pods import PodTable
+from mooring.state.volumes.storage import Storage
 
 
 class Snapshot(NamedTuple):

@@ -2,7 +2,7 @@
 
 The objects are as an API server would hold them: with UIDs, and with defaults filled in (requests
 from limits, say), so a test cannot pass on something that no cluster would ever show. What
-admission adds, as ``mooring.objects.admission`` has it, is left to the test: a priority, and
+admission adds (``mooring.objects.defaulting.admission``) is left to the test: a priority, and
 tolerations of lost nodes.
 """
 
@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from mooring.objects.decode import convert
+from mooring.objects.codec.decode import convert
+from mooring.objects.defaulting.pod_defaults import with_defaults
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.objects.pod_defaults import with_defaults
 
 #: What a node has if a test does not say: room enough for small pods.
 DEFAULT_ALLOCATABLE = {"cpu": "4", "memory": "32Gi", "pods": "110"}

@@ -19,18 +19,18 @@ import numpy as np
 
 from mooring.clock import Rng, seeded_random
 from mooring.framework import Cycle, NodeView, check_plugin
-from mooring.framework.filtering import pre_filter
-from mooring.framework.verdict import Status, Verdicts
-from mooring.framework.worlds import filter_one, filter_worlds
-from mooring.objects.decode import encode
+from mooring.framework.runtime.filter import pre_filter
+from mooring.framework.runtime.nominated import filter_one, filter_worlds
+from mooring.framework.status import Status, Verdicts
+from mooring.objects.codec.decode import encode
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.testing.cases import Case, first_difference
+from mooring.testing.check_caching import check_sharing
 from mooring.testing.harness import Harness
 from mooring.testing.random_cluster import random_objects, random_pod
-from mooring.testing.sharing import check_sharing
 
 #: Clusters tried if the caller does not say.
 SEEDS = range(25)

@@ -7,13 +7,22 @@ from typing import Any, NamedTuple
 
 from mooring.clock import Clock, VirtualClock
 from mooring.decision import Decision
-from mooring.framework import Attempt, Cycle, Diagnosis, Framework, NodeView, Placement, Profile
-from mooring.framework.filtering import pre_filter
+from mooring.framework import (
+    Attempt,
+    Cycle,
+    Diagnosis,
+    Framework,
+    NodeView,
+    Placement,
+    Profile,
+    schedule_pod,
+)
 from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.per_node import ONE_NODE_FORM
-from mooring.framework.scoring import normalize_one, score_one
-from mooring.framework.verdict import Skip, Status
-from mooring.framework.worlds import filter_one
+from mooring.framework.runtime.filter import pre_filter
+from mooring.framework.runtime.nominated import filter_one
+from mooring.framework.runtime.score import normalize_one, score_one
+from mooring.framework.status import Skip, Status
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.state import Cache, PodInfo
@@ -104,7 +113,7 @@ class Harness:
         snapshot = self.cache.snapshot()
         attempt = Attempt(snapshot, start_index)
         cycle = self.framework.open(PodInfo(pod), snapshot)
-        found = self.framework.decide(cycle, attempt)
+        found = schedule_pod(self.framework, cycle, attempt)
         if isinstance(found, Placement):
             decision = attempt.decision("scheduled", node=found.node_name, diagnosis=None)
             return Decided(found.node_name, "", decision)
@@ -115,7 +124,7 @@ class Harness:
         """As ``decide``, the framework's own answer."""
         snapshot = self.cache.snapshot()
         cycle = self.framework.open(PodInfo(pod), snapshot)
-        return self.framework.decide(cycle, Attempt(snapshot))
+        return schedule_pod(self.framework, cycle, Attempt(snapshot))
 
     def statuses(self, pod: Pod, plugin: Any | None = None) -> dict[str, Status | None]:
         """Node -> what one filter (the first plugin) says of it; None = feasible.

@@ -13,13 +13,13 @@ import numpy.typing as npt
 from mooring import Cycle, Diagnosis, NodeView, PodInfo, Reject
 from mooring.client import Change, Client
 from mooring.clock import Clock, Rng
-from mooring.framework import Attempt, Placement
-from mooring.learn import RandomTies, Tell, tell_decision
+from mooring.framework import Attempt, Placement, schedule_pod
+from mooring.learn import Tell, tell_decision, tutorial_framework
 from mooring.learn.steps import step_1
 from mooring.learn.steps.step_3 import last_digit
-from mooring.live import LiveHandle
 from mooring.objects import Pod
 from mooring.plugins import NodeUnschedulable
+from mooring.scheduler.plugin_handle import LiveHandle
 from mooring.state import Cache
 
 
@@ -47,7 +47,9 @@ class Scheduler(step_1.Scheduler):
         self.cache = Cache()
         self.handle = LiveHandle(self.cache, client, clock=clock, rng=rng)
         waiting = self.handle.waiting
-        self.framework = RandomTies(name, self.plugins(), clock=clock, rng=rng, waiting=waiting)
+        self.framework = tutorial_framework(
+            name, self.plugins(), clock=clock, rng=rng, waiting=waiting
+        )
 
     def plugins(self) -> list[object]:
         """Who is asked; the filter is that of step 2, as mooring has it."""
@@ -69,6 +71,6 @@ class Scheduler(step_1.Scheduler):
         """One attempt: all plugins look at the same snapshot of the cluster."""
         snapshot = self.cache.snapshot()
         cycle, attempt = self.framework.open(pod, snapshot), Attempt(snapshot)
-        found = self.framework.decide(cycle, attempt)
+        found = schedule_pod(self.framework, cycle, attempt)
         tell_decision(self.tell, pod, attempt, found)
         return cycle, found

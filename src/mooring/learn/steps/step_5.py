@@ -6,14 +6,14 @@ Permit is the last word: go on, not this pod, or wait. So binding becomes a task
 from __future__ import annotations
 
 from mooring import Cycle, Diagnosis, PodInfo, SchedulerError, Status, Wait
-from mooring.framework import binding
 from mooring.framework.interface import Handle
-from mooring.framework.waiting import WaitingPod
+from mooring.framework.runtime import bind as binding
+from mooring.framework.waiting_pods import WaitingPod
 from mooring.learn import told
 from mooring.learn.steps import step_3, step_4
-from mooring.live import wait_on_permit
 from mooring.objects import Pod
 from mooring.plugins import NodeUnschedulable
+from mooring.scheduler.binding_cycle import wait_on_permit
 
 
 class NodeNumber(step_4.NodeNumber):

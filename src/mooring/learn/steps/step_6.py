@@ -10,7 +10,7 @@ import asyncio
 from mooring import Diagnosis, PodInfo, SchedulerError
 from mooring.client import Change, Client
 from mooring.clock import Clock, Rng
-from mooring.framework.waiting import WaitingPod
+from mooring.framework.waiting_pods import WaitingPod
 from mooring.learn import Tell, moves, told
 from mooring.learn.steps import step_5
 from mooring.objects import Pod, key

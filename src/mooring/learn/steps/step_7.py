@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from mooring.client import Change
 from mooring.cluster_event import ActionType, ClusterEvent, ClusterEventWithHint, EventResource
-from mooring.events import NODE_ADDED, NODE_GONE
 from mooring.learn.steps import step_5, step_6
 from mooring.plugins import NodeUnschedulable, PrioritySort
 from mooring.queue import node_changes
+from mooring.scheduler.event_handlers import NODE_ADDED, NODE_GONE
 
 
 class NodeNumber(step_5.NodeNumber):

@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import asyncio
 
-from mooring import scheduler
 from mooring.client import Client, Informer, Recorder
 from mooring.clock import Clock, Rng
-from mooring.events import EventHandlers
-from mooring.learn import RandomTies, Tell, TellingObserver
+from mooring.learn import Tell, TellingObserver, tutorial_framework
 from mooring.learn.steps.step_7 import NodeNumber
-from mooring.live import Bindings, LiveHandle, Reporting, StatusWriter
 from mooring.plugins import DefaultBinder, NodeUnschedulable, PrioritySort
 from mooring.queue import QueueOptions, SchedulingQueue
+from mooring.scheduler import schedule_one
+from mooring.scheduler.binding_tasks import Bindings
+from mooring.scheduler.event_handlers import EventHandlers
+from mooring.scheduler.plugin_handle import LiveHandle
+from mooring.scheduler.reporting import Reporting
+from mooring.scheduler.status_writer import StatusWriter
 from mooring.state import Cache
 
 #: The times are kube-scheduler's, but who waits for too long is looked for more often.
@@ -34,7 +37,7 @@ class Scheduler:
         observer, self.cache, self.ready = TellingObserver(tell), Cache(), asyncio.Event()
         handle = self.handle = LiveHandle(self.cache, client, clock=clock, rng=rng)
         plugins = [PrioritySort(), NodeUnschedulable(), NodeNumber(handle), DefaultBinder(handle)]
-        framework = RandomTies(name, plugins, clock=clock, rng=rng, waiting=handle.waiting)
+        framework = tutorial_framework(name, plugins, clock=clock, rng=rng, waiting=handle.waiting)
         profiles = {name: framework}
         self.queue = SchedulingQueue(
             profiles, clock=clock, options=OPTIONS, on_ready=self.ready.set, on_move=observer.moved
@@ -44,7 +47,7 @@ class Scheduler:
         self.pods = Informer(client, "Pod", events.handler("Pod"), clock=clock, rng=rng)
         self.bindings, self.writer = Bindings(rng), StatusWriter(client, clock=clock)
         self.recorder = Recorder(client, controller=name, instance=name, clock=clock, rng=rng)
-        self.scheduler = scheduler.Scheduler(
+        self.scheduler = schedule_one.Scheduler(
             self.cache,
             self.queue,
             profiles,

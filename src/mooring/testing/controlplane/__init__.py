@@ -13,13 +13,13 @@ address::
 in a terminal.
 """
 
+from mooring.testing.controlplane.binaries import build, built, kubernetes_version
 from mooring.testing.controlplane.certificates import IDENTITIES
+from mooring.testing.controlplane.control_plane import ControlPlane
 from mooring.testing.controlplane.failures import ControlPlaneFailed, ControlPlaneUnavailable
 from mooring.testing.controlplane.kubeconfig import Access, write_kubeconfig
-from mooring.testing.controlplane.plane import ControlPlane
 from mooring.testing.controlplane.processes import Process
-from mooring.testing.controlplane.recipe import build, built, kubernetes_version
-from mooring.testing.controlplane.sharing import shared
+from mooring.testing.controlplane.shared_plane import shared
 
 __all__ = [
     "IDENTITIES",

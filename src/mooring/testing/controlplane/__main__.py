@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from mooring.errors import SchedulerError
+from mooring.testing.controlplane.binaries import build as build_programs
 from mooring.testing.controlplane.certificates import IDENTITIES
-from mooring.testing.controlplane.plane import ControlPlane
-from mooring.testing.controlplane.recipe import build as build_programs
-from mooring.testing.controlplane.sharing import keep as keep_plane
+from mooring.testing.controlplane.control_plane import ControlPlane
+from mooring.testing.controlplane.shared_plane import keep as keep_plane
 
 STOPPING = {signal.SIGINT, signal.SIGTERM}
 

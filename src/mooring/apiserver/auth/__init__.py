@@ -1,0 +1,1 @@
+"""Authentication and authorization of the clients of the embedded API server."""

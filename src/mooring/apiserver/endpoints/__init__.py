@@ -1,0 +1,1 @@
+"""Handlers of the embedded API server: one request in, one response out."""

@@ -1,0 +1,323 @@
+"""Request bodies in protobuf, turned into the JSON that they stand for.
+
+client-go and kubectl send some objects this way and do not fall back. A body is an envelope::
+
+    "k8s", 0 ── Unknown ─┬─ typeMeta: apiVersion, kind
+                         └─ raw: the message of that kind
+
+``data/protobuf.json`` (``tools/protobuf_messages.py`` makes it) has the numbers, names and types
+of all fields. Answers are always JSON. The result is as Go would have read it: absent pointers
+are absent, other empty values may be there; whoever normalizes JSON bodies normalizes these too.
+
+Source: k8s.io/apimachinery pkg/runtime/serializer/protobuf, pkg/runtime/generated.proto.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mooring.apiserver.errors import bad_request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mooring.apiserver.resources import Resource
+
+MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
+PREFIX = b"k8s\x00"
+#: No object nests more deeply; a body of nothing but nesting must not exhaust the stack.
+DEPTH_MAX = 64
+#: Two bytes of a body can make an object of hundreds of bytes here; so the count is bounded too.
+VALUES_MAX = 100_000
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_FIXED = {_FIXED64: 8, _FIXED32: 4}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+#: Field number -> (name in JSON, type).
+Fields = MappingProxyType[int, tuple[str, str]]
+
+
+class _Malformed(Exception):
+    """The bytes are not what they claim to be; the message says why."""
+
+
+@cache
+def messages() -> Mapping[str, Fields]:
+    """All messages by name, such as "core.Pod"."""
+    text = files("mooring").joinpath("apiserver/data/protobuf.json").read_bytes()
+    table = msgspec.json.decode(text)["messages"]
+    return MappingProxyType({name: _fields(rows) for name, rows in table.items()})
+
+
+def _fields(rows: dict[str, list[str]]) -> Fields:
+    return MappingProxyType({int(number): (row[0], row[1]) for number, row in rows.items()})
+
+
+def to_json(body: bytes, resource: Resource) -> dict[str, Any]:
+    """The object in a request's body.
+
+    Args:
+        body: With its envelope.
+        resource: That the request is for; tells the kind if the body does not.
+
+    Raises:
+        Refused: 400, the body cannot be read, or its kind is not known.
+    """
+    if not body.startswith(PREFIX):
+        shown = " ".join(str(byte) for byte in PREFIX)
+        raise bad_request(
+            f"provided data does not appear to be a protobuf message, expected prefix [{shown}]"
+        )
+    try:
+        return _Reader().envelope(body, resource)
+    except _Malformed as why:
+        raise bad_request(f"the object provided is unrecognized: {why}") from why
+
+
+class _Reader:
+    """Reads one body; counts what it makes of it."""
+
+    def __init__(self) -> None:
+        self._values = 0
+
+    def envelope(self, body: bytes, resource: Resource) -> dict[str, Any]:
+        """An object with its envelope."""
+        kind, api_version, raw = resource.kind, resource.api_version, b""
+        for number, value in _split(body[len(PREFIX) :]):
+            if number == 1:
+                names = dict(_split(_as_bytes(value)))
+                api_version = _text(names.get(1, b"")) or api_version
+                kind = _text(names.get(2, b"")) or kind
+            elif number == 2:
+                raw = _as_bytes(value)
+            elif number == 3 and value:
+                raise _Malformed("its content is encoded")
+        message = _message_of(api_version, kind)
+        if message is None:
+            raise bad_request(f'no kind "{kind}" is registered for version "{api_version}"')
+        found = {"kind": kind, "apiVersion": api_version}
+        self._read(message, raw, found, 0)
+        return found
+
+    def _read(self, message: str, data: bytes, into: dict[str, Any], depth: int) -> None:
+        """Add the fields of a message to an object."""
+        if depth > DEPTH_MAX:
+            raise _Malformed("it nests too deeply")
+        fields = messages()[message]
+        for number, value in _split(data):
+            self._values += 1
+            if self._values > VALUES_MAX:
+                raise _Malformed("it has too many values")
+            field = fields.get(number)
+            if field is None:
+                continue  # of a newer version of Kubernetes
+            name, type_name = field
+            if not name:
+                self._read(type_name, _as_bytes(value), into, depth + 1)
+            elif type_name.startswith("[]"):
+                self._append(into.setdefault(name, []), type_name[2:], value, depth)
+            elif type_name.startswith("{}"):
+                self._put(into.setdefault(name, {}), type_name[2:], value, depth)
+            else:
+                into[name] = self._value(type_name, value, depth)
+
+    def _append(self, into: list[Any], type_name: str, value: int | bytes, depth: int) -> None:
+        if type_name in _NUMBERS and isinstance(value, bytes):
+            into.extend(_NUMBERS[type_name](number) for number in _packed(value))
+        else:
+            into.append(self._value(type_name, value, depth))
+
+    def _put(self, into: dict[str, Any], type_name: str, value: int | bytes, depth: int) -> None:
+        entry = dict(_split(_as_bytes(value)))
+        into[_text(entry.get(1, b""))] = self._value(type_name, entry.get(2, b""), depth)
+
+    def _value(self, type_name: str, value: int | bytes, depth: int) -> Any:
+        if type_name in _NUMBERS:
+            return _NUMBERS[type_name](_as_number(value))
+        if type_name in _TEXTS:
+            return _TEXTS[type_name](_as_bytes(value))
+        found: dict[str, Any] = {}
+        self._read(type_name, _as_bytes(value), found, depth + 1)
+        return found
+
+
+def _message_of(api_version: str, kind: str) -> str | None:
+    if kind == "DeleteOptions":
+        return "meta.DeleteOptions"  # registered in every group
+    group, slash, version = api_version.rpartition("/")
+    name = f"{group.split('.')[0] if slash else 'core'}.{kind}"
+    return name if version == "v1" and name in messages() else None
+
+
+# ---------------------------------------------------------------------- the wire
+
+
+def _split(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message: their numbers and raw values."""
+    position, end = 0, len(data)
+    while position < end:
+        tag, position = _varint(data, position)
+        number, wire_type = tag >> 3, tag & 7
+        if number == 0:
+            raise _Malformed("a field has the number 0")
+        if wire_type == _VARINT:
+            value, position = _varint(data, position)
+            yield number, value
+            continue
+        if wire_type == _BYTES:
+            length, position = _varint(data, position)
+        elif wire_type in _FIXED:
+            length = _FIXED[wire_type]
+        else:
+            raise _Malformed(f"field {number} has wire type {wire_type}")
+        if length > end - position:
+            raise _Malformed("it ends in the middle of a field")
+        yield number, data[position : position + length]
+        position += length
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    found = 0
+    for shift in range(0, 70, 7):
+        if position >= len(data):
+            raise _Malformed("it ends in the middle of a number")
+        byte = data[position]
+        position += 1
+        found |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return found & 0xFFFF_FFFF_FFFF_FFFF, position
+    raise _Malformed("a number is too long")
+
+
+def _packed(data: bytes) -> Iterator[int]:
+    position = 0
+    while position < len(data):
+        value, position = _varint(data, position)
+        yield value
+
+
+def _as_bytes(value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        raise _Malformed("a number stands where a text or a message belongs")
+    return value
+
+
+def _as_number(value: int | bytes) -> int:
+    if isinstance(value, int):
+        return value
+    if len(value) == 8:
+        return int.from_bytes(value, "little")  # a double, see _double
+    raise _Malformed("a text or a message stands where a number belongs")
+
+
+# ---------------------------------------------------------------------- values
+
+
+def _int64(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _int32(value: int) -> int:
+    found = _int64(value)
+    if not -(1 << 31) <= found < 1 << 31:
+        raise _Malformed(f"{found} does not fit into 32 bits")
+    return found
+
+
+def _double(value: int) -> float:
+    found: float = struct.unpack("<d", value.to_bytes(8, "little"))[0]
+    return found
+
+
+def _text(value: int | bytes) -> str:
+    try:
+        return _as_bytes(value).decode()
+    except UnicodeDecodeError:
+        raise _Malformed("a text is not UTF-8") from None
+
+
+def _moment(value: bytes) -> tuple[int, int] | None:
+    """Seconds and nanoseconds since 1970; None for the zero time."""
+    parts = dict(_split(value))
+    seconds, nanos = _int64(_as_number(parts.get(1, 0))), _int32(_as_number(parts.get(2, 0)))
+    return (seconds, nanos) if seconds or nanos else None
+
+
+def _time(value: bytes) -> str | None:
+    moment = _moment(value)
+    return None if moment is None else _date(moment[0], 0).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _micro_time(value: bytes) -> str | None:
+    moment = _moment(value)
+    return None if moment is None else _date(*moment).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _date(seconds: int, nanos: int) -> datetime:
+    try:
+        return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+    except OverflowError:
+        raise _Malformed(f"there is no date {seconds} seconds from 1970") from None
+
+
+def _quantity(value: bytes) -> str:
+    return _text(dict(_split(value)).get(1, b"")) or "0"
+
+
+def _int_or_string(value: bytes) -> int | str:
+    parts = dict(_split(value))
+    if _as_number(parts.get(1, 0)):
+        return _text(parts.get(3, b""))
+    return _int32(_as_number(parts.get(2, 0)))
+
+
+def _strings(value: bytes) -> list[str]:
+    return [_text(item) for number, item in _split(value) if number == 1]
+
+
+def _raw_json(value: bytes) -> Any:
+    """JSON inside of protobuf: managed fields, and the parameters of devices."""
+    raw = _as_bytes(dict(_split(value)).get(1, b""))
+    if not raw:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        raise _Malformed("what should be JSON is not") from None
+
+
+def _duration(value: bytes) -> str:
+    return f"{_int64(_as_number(dict(_split(value)).get(1, 0)))}ns"
+
+
+#: Scalars of wire type 0 (and 1), from their raw number.
+_NUMBERS: Mapping[str, Callable[[int], Any]] = {
+    "bool": bool,
+    "int32": _int32,
+    "int64": _int64,
+    "uint32": lambda value: value & 0xFFFF_FFFF,
+    "double": _double,
+}
+#: Scalars and special messages of wire type 2, from their bytes.
+_TEXTS: Mapping[str, Callable[[bytes], Any]] = {
+    "string": _text,
+    "bytes": lambda value: base64.b64encode(value).decode("ascii"),
+    "Time": _time,
+    "MicroTime": _micro_time,
+    "Duration": _duration,
+    "Quantity": _quantity,
+    "IntOrString": _int_or_string,
+    "FieldsV1": _raw_json,
+    "RawExtension": _raw_json,
+    "Strings": _strings,
+}

@@ -1,0 +1,185 @@
+"""The parameters in a URL, read as Go reads them.
+
+Source: k8s.io/apimachinery pkg/runtime/converter.go and pkg/conversion/queryparams; the options of
+pkg/apis/meta/v1/validation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from mooring.apiserver.endpoints.listing import ListOptions
+from mooring.apiserver.errors import (
+    FieldFault,
+    bad_request,
+    forbidden_field,
+    invalid_object,
+    not_supported,
+    quoted,
+    required,
+)
+from mooring.apiserver.validation.metadata import (
+    FIELD_MANAGER_BYTES_MAX,
+    validate_dry_run,
+    validate_field_manager,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mooring.apiserver.types import Object
+
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a URL says about a write.
+
+    Attributes:
+        dry_run: The values of ``dryRun``.
+        manager: Who changes fields; from the user agent if the URL does not say.
+        validation: "Strict", "Warn" or "Ignore".
+    """
+
+    dry_run: tuple[str, ...]
+    manager: str
+    validation: str
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether nothing is stored."""
+        return bool(self.dry_run)
+
+
+class Query:
+    """The parameters of one request."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, value in pairs:
+            self._values.setdefault(name, []).append(value)
+
+    def text(self, name: str) -> str:
+        """The first value, "" if there is none."""
+        return self._values.get(name, [""])[0]
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """All values."""
+        return tuple(self._values.get(name, ()))
+
+    def flag(self, name: str) -> bool | None:
+        """A boolean; None if it is not given. Whatever is not "false" or "0" is true."""
+        if name not in self._values:
+            return None
+        return self.text(name).lower() not in ("false", "0")
+
+    def number(self, name: str) -> int | None:
+        """A whole number; None if it is not given.
+
+        Raises:
+            Refused: 400.
+        """
+        text = self.text(name)
+        if not text:
+            return None
+        digits = text[1:] if text[0] in "+-" else text
+        if not (digits.isascii() and digits.isdecimal()):
+            raise bad_request(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax")
+        if not -(2**63) <= int(text) < 2**63:
+            raise bad_request(f"strconv.ParseInt: parsing {quoted(text)}: value out of range")
+        return int(text)
+
+    def list_options(self) -> ListOptions:
+        """What the URL says about a list or watch.
+
+        Raises:
+            Refused: 400, 422.
+        """
+        return ListOptions(
+            limit=max(self.number("limit") or 0, 0),
+            continue_token=self.text("continue"),
+            version=self.text("resourceVersion"),
+            match=self.text("resourceVersionMatch"),
+            is_watch=bool(self.flag("watch")),
+            sends_initial_events=self.flag("sendInitialEvents"),
+            wants_bookmarks=bool(self.flag("allowWatchBookmarks")),
+            timeout_s=self.number("timeoutSeconds"),
+        ).checked()
+
+    def write_options(
+        self, kind: str, headers: Mapping[str, str], *, is_apply: bool = False
+    ) -> WriteOptions:
+        """What the URL says about a write.
+
+        Args:
+            kind: "CreateOptions", "UpdateOptions" or "PatchOptions".
+            headers: Of the request.
+            is_apply: Whether it is a server-side apply.
+
+        Raises:
+            Refused: 422.
+        """
+        named = self._values.get
+        return _checked_options(
+            kind,
+            self.text("fieldManager"),
+            self.text("fieldValidation"),
+            tuple(named("dryRun", ())),
+            headers.get("user-agent", ""),
+            is_apply=is_apply,
+            is_forced=self.flag("force") is not None,
+        )
+
+    def delete_options(self) -> Object:
+        """What the URL says about a deletion, as a DeleteOptions object.
+
+        Raises:
+            Refused: 400.
+        """
+        found: Object = {}
+        grace_s = self.number("gracePeriodSeconds")
+        if grace_s is not None:
+            found["gracePeriodSeconds"] = grace_s
+        if policy := self.text("propagationPolicy"):
+            found["propagationPolicy"] = policy
+        orphans = self.flag("orphanDependents")
+        if orphans is not None:
+            found["orphanDependents"] = orphans
+        if dry_run := self.texts("dryRun"):
+            found["dryRun"] = list(dry_run)
+        return found
+
+
+@lru_cache(maxsize=1024)
+def _checked_options(
+    kind: str,
+    manager: str,
+    validation: str,
+    dry_run: tuple[str, ...],
+    agent: str,
+    *,
+    is_apply: bool,
+    is_forced: bool,
+) -> WriteOptions:
+    """The options of a write, if they make sense; most writes of a client have the same."""
+    faults: list[FieldFault] = []
+    if is_apply and not manager:
+        faults.append(required("fieldManager", "is required for apply patch"))
+    if kind == "PatchOptions" and not is_apply and is_forced:
+        faults.append(forbidden_field("force", "may not be specified for non-apply patch"))
+    faults += validate_field_manager(manager)
+    faults += validate_dry_run(dry_run)
+    if validation not in _VALIDATIONS:
+        faults.append(not_supported("fieldValidation", validation, _VALIDATIONS))
+    if faults:
+        raise invalid_object(kind, "", faults, group="meta.k8s.io")
+    return WriteOptions(dry_run, manager or _prefix_of(agent), validation or "Warn")
+
+
+def _prefix_of(agent: str) -> str:
+    """The program's name in a user agent, as the name of a manager."""
+    name = "".join(filter(str.isprintable, agent.partition("/")[0]))
+    return name.encode()[:FIELD_MANAGER_BYTES_MAX].decode(errors="ignore")

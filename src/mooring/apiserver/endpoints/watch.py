@@ -1,0 +1,150 @@
+"""A watch: the changes of a collection, as one client wants to see them.
+
+::
+
+    initial state ──> bookmark "initial events end" ──> changes ──> ... ──> bookmark ──> changes
+    (if asked for)      (if bookmarks are wanted)
+
+``Watch`` holds a position in the history and no events of its own; ``read`` is called again and
+again. An object that begins to match the selector is ADDED, one that ceases to is DELETED.
+
+Source: k8s.io/apiserver pkg/storage/cacher/{cacher,cache_watcher}.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mooring.apiserver.endpoints.listing import ListOptions, version_problem
+from mooring.apiserver.errors import Refused, expired
+from mooring.apiserver.storage.history import Change, Dropped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mooring.apiserver.storage.selection import Selection
+    from mooring.apiserver.storage.store import Store
+    from mooring.apiserver.storage.stored_object import Stored
+
+#: Events handed out at once, so that one watcher does not hold up the others.
+BATCH = 500
+
+
+class Event(NamedTuple):
+    """What a watcher is told.
+
+    Attributes:
+        kind: "ADDED", "MODIFIED", "DELETED" or "BOOKMARK".
+        stored: The object; None for a bookmark.
+        version: Of a bookmark: everything up to here has been sent.
+        ends_initial: Of a bookmark: whether it says that the initial state is complete.
+    """
+
+    kind: str
+    stored: Stored | None
+    version: int = 0
+    ends_initial: bool = False
+
+
+class Watch:
+    """One client's view of the changes of a collection."""
+
+    def __init__(self, store: Store, selection: Selection, options: ListOptions) -> None:
+        """Begins as the options say, which are checked.
+
+        Raises:
+            Refused: 500 (as upstream); ``problem`` is what the stream has to say instead.
+        """
+        self._selection = selection
+        self._options = options
+        self._history = store.collection(selection.resource).history
+        self._initial: list[Stored] = []
+        self._version = store.version
+        self._has_initial = False
+        self._after = 0
+        self._store = store
+        #: Why the stream can only say that it cannot go on.
+        self.problem: Refused | None = None
+        self._position = self._history.end
+        self._begin()
+
+    def _begin(self) -> None:
+        options = self._options
+        version = self._after = _parse_version(options.version)
+        starts_anywhere = options.sends_initial_events is False and version == 0
+        if options.sends_initial_events or starts_anywhere:
+            self._position = self._history.end
+        else:
+            try:
+                self._position = self._history.position_after(version)
+            except Dropped:
+                oldest = self._history.compacted
+                self.problem = expired(f"too old resource version: {version} ({oldest})")
+        if options.sends_initial_events:
+            collection = self._store.collection(self._selection.resource)
+            self._initial = list(self._selection.of(self._selection.candidates(collection)))
+            self._initial.reverse()  # taken from the end
+            self._has_initial = True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to read now."""
+        return not self._has_initial and self._position >= self._history.end
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever there may be something to read."""
+        self._history.listen(self, listener)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._history.unlisten(self)
+
+    def read(self) -> list[Event]:
+        """The next events, not more than a batch; none if nothing has happened.
+
+        Raises:
+            Dropped: The reader was too slow.
+        """
+        if self._has_initial:
+            return self._read_initial()
+        changes = self._history.read(self._position, BATCH)
+        self._position += len(changes)
+        return [
+            event
+            for change in changes
+            # Who watches from a version that is still to come is told nothing before it.
+            if change.version > self._after and (event := self._event(change)) is not None
+        ]
+
+    def _read_initial(self) -> list[Event]:
+        events = [
+            Event("ADDED", self._initial.pop()) for _ in range(min(BATCH, len(self._initial)))
+        ]
+        if not self._initial:
+            self._has_initial = False
+            # A watch that begins at "" or "0" in the old way gets no such bookmark upstream
+            # either: it did not ask for bookmarks.
+            if self._options.wants_bookmarks:
+                events.append(Event("BOOKMARK", None, self._version, ends_initial=True))
+        return events
+
+    def bookmark(self) -> Event:
+        """Tells how far the watch has come; only when it is idle."""
+        return Event("BOOKMARK", None, self._store.version)
+
+    def _event(self, change: Change) -> Event | None:
+        is_selected = self._selection.matches(change.new)
+        was_selected = self._selection.matches(change.old)
+        if is_selected:
+            return Event("MODIFIED" if was_selected else "ADDED", change.new)
+        if was_selected and change.old is not None:
+            return Event("DELETED", change.old.at_version(change.version))
+        return None
+
+
+def _parse_version(text: str) -> int:
+    """The version to watch from; upstream makes no Status of what is none."""
+    problem = version_problem(text)
+    if problem:
+        raise Refused(500, "", problem)
+    return int(text or 0)

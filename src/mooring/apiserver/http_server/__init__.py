@@ -1,0 +1,1 @@
+"""The HTTP front end of the embedded API server: sockets, TLS, streaming."""

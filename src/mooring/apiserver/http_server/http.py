@@ -1,0 +1,398 @@
+"""The door of the embedded API server: a socket, TLS, who are you, may you, and then the handler.
+
+::
+
+    bytes ── TLS ── limits ── identity ── authorization ── handler ──┬── a whole answer
+              401: unknown token   403: no rule allows it            └── a watch, chunk by chunk
+
+It knows nothing of Kubernetes objects: it is handed an ``Api`` that answers, ``ApiServer``.
+HTTP/1.1 only; nothing but loopback unless told otherwise.
+
+Source: limits and headers as in k8s.io/apiserver pkg/server/config.go,
+pkg/endpoints/handlers/responsewriters/writers.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+from aiohttp import web
+
+from mooring.apiserver.auth import authorization
+from mooring.apiserver.auth.authentication import (
+    ANONYMOUS,
+    GROUPS_HEADER,
+    IDENTITIES,
+    MASTERS,
+    USER_HEADER,
+    Identity,
+    Tokens,
+    kubeconfig,
+)
+from mooring.apiserver.endpoints import negotiation
+from mooring.apiserver.errors import Refused, bad_request, entity_too_large, internal_error
+from mooring.apiserver.http_server.certificates import Authority, server_context, subject_of
+from mooring.event_loop import ticking
+
+if TYPE_CHECKING:
+    from mooring.clock import Clock
+
+QUERY_FIELDS_MAX = 64
+#: Of a URL or a header: selectors can be long.
+LINE_BYTES_MAX = 256 << 10
+#: Smaller answers are not worth compressing.
+GZIP_BYTES_MIN = 128 << 10
+GZIP_SLICE_BYTES = 1 << 20
+#: Clients keep connections for minutes; one that the server closes costs them a failed request.
+KEEP_ALIVE_S = 3600.0
+
+#: Unless an answer says something else: what one client may see is not for the next one.
+_PRIVATE: Mapping[str, str] = {"cache-control": "no-cache, private"}
+_IMPERSONATE_USER, _IMPERSONATE_GROUP = "impersonate-user", "impersonate-group"
+_log = logging.getLogger("mooring.apiserver")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of everything one server takes.
+
+    Attributes:
+        body_bytes: As kube-apiserver: twice what etcd stores, since a request may carry more.
+        body_s: A client that sends its body more slowly than this is stuck.
+        write_s: A watcher that takes nothing for so long is cut off; it lists again.
+        streams: Watches at a time; each holds a buffer.
+        stop_s: Requests under way are let finish for so long when the server stops.
+    """
+
+    body_bytes: int = 3 << 20
+    body_s: float = 60.0
+    write_s: float = 30.0
+    streams: int = 2000
+    stop_s: float = 5.0
+
+
+#: Status, headers, and the body or its chunks.
+Answer = tuple[int, Mapping[str, str], "bytes | AsyncIterator[bytes]"]
+
+
+class Api(Protocol):
+    """What is put on a socket: ``ApiServer``."""
+
+    clock: Clock
+    tokens: Tokens
+
+    async def handle(
+        self,
+        method: str,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> Answer:
+        """Answer a request whose sender may ask it; header names are in lower case."""
+        ...
+
+    def tick(self) -> object:
+        """Do what time has made due."""
+        ...
+
+
+class Door:
+    """An API server that listens.
+
+    Attributes:
+        url: ``https://127.0.0.1:PORT``.
+        authority: The certificate (PEM) that the server's own is signed by.
+        tokens: Those it takes; revoke one to lock its owner out.
+    """
+
+    def __init__(self, api: Api, *, limits: Limits) -> None:
+        """Nothing listens yet."""
+        self._limits = limits
+        self.url = ""
+        self.tokens = api.tokens
+        self._handle = api.handle
+        self._signer = Authority(api.clock)
+        self._streams: dict[int, asyncio.Timeout] = {}
+        self._is_stopping = False
+
+    @property
+    def authority(self) -> bytes:
+        """The certificate (PEM) that the server's own is signed by."""
+        return self._signer.certificate
+
+    def statistics(self) -> dict[str, int]:
+        """``streams``: watches that are open."""
+        return {"streams": len(self._streams)}
+
+    def kubeconfig(self, name: str = "admin") -> str:
+        """The text of a kubeconfig with a new token for one of ``identity.IDENTITIES``.
+
+        Raises:
+            KeyError: there is no such identity; the message lists all.
+        """
+        return kubeconfig(url=self.url, authority=self.authority, token=self.token(name))
+
+    def token(self, name: str = "admin") -> str:
+        """A new bearer token for one of ``identity.IDENTITIES``.
+
+        Raises:
+            KeyError: there is no such identity; the message lists all.
+        """
+        if name not in IDENTITIES:
+            raise KeyError(f"no identity {name!r}; there are {', '.join(IDENTITIES)}")
+        return self.tokens.issue(IDENTITIES[name])
+
+    def client_certificate(self, user: str, groups: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
+        """A certificate and its key, PEM, for a client of this name."""
+        pair = self._signer.client(user, groups)
+        return pair.certificate, pair.key
+
+    @asynccontextmanager
+    async def listening(self, host: str, port: int) -> AsyncIterator[None]:
+        """Take requests; at the end stop, watches at once, other requests when they are done.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        pair = self._signer.server()
+        server = web.Server(
+            self._respond,
+            access_log=None,
+            handler_cancellation=True,
+            auto_decompress=False,
+            keepalive_timeout=KEEP_ALIVE_S,
+            max_line_size=LINE_BYTES_MAX,
+            max_field_size=LINE_BYTES_MAX,
+        )
+        runner = web.ServerRunner(server, shutdown_timeout=self._limits.stop_s)
+        await runner.setup()
+        try:
+            context = server_context(pair, self.authority)
+            await web.TCPSite(runner, host, port, ssl_context=context).start()
+            shown = f"[{host}]" if ":" in host else host
+            self.url = f"https://{shown}:{runner.addresses[0][1]}"
+            yield
+        finally:
+            self.stop()
+            await runner.cleanup()
+
+    def stop(self) -> None:
+        """End all watches and take no more of them; what comes next is still answered."""
+        self._is_stopping = True
+        for stream in self._streams.values():
+            stream.reschedule(0)
+
+    # ------------------------------------------------------------------ one request
+
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            status, headers, body = await self._answer(request)
+            headers = {**_PRIVATE, **headers}
+        except Refused as refusal:
+            return _refusal(refusal)
+        except Exception as error:  # noqa: BLE001 - one request's bug must not end the others
+            _log.exception("request failed: %s %s", request.method, request.path)
+            return _refusal(internal_error(f"{type(error).__name__}"))
+        if isinstance(body, bytes):
+            return await _whole(request, status, headers, body)
+        return await self._stream(request, status, headers, body)
+
+    async def _answer(self, request: web.BaseRequest) -> Answer:
+        raw_path, _, raw_query = request.raw_path.partition("?")
+        path = unquote(raw_path)
+        try:
+            query = parse_qsl(raw_query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
+        except ValueError as why:
+            raise bad_request(f"the query cannot be read: {why}") from None
+        who = self._identify(request)
+        authorization.check(who, authorization.attributes_of(request.method, path, query))
+        body = await _read(request, self._limits)
+        return await self._handle(request.method, path, query, _passed_on(request, who), body)
+
+    def _identify(self, request: web.BaseRequest) -> Identity:
+        """Who asks: by certificate, else by token; those whom masters speak for, if they do.
+
+        Raises:
+            Refused: 401, the token is unknown; 403, who impersonates may not.
+        """
+        found = _by_certificate(request)
+        if found is None:
+            found = self.tokens.authenticate(request.headers.get("Authorization"))
+        who = found or ANONYMOUS
+        user = request.headers.get(_IMPERSONATE_USER)
+        if user is None:
+            return who
+        if MASTERS not in who.groups:
+            wanted = authorization.Attributes("impersonate", "", "", "users", "", "", user)
+            raise authorization.forbidden(who, wanted)
+        return Identity(user, tuple(request.headers.getall(_IMPERSONATE_GROUP, []))).known()
+
+    # ------------------------------------------------------------------ watches
+
+    async def _stream(
+        self,
+        request: web.BaseRequest,
+        status: int,
+        headers: Mapping[str, str],
+        chunks: AsyncIterator[bytes],
+    ) -> web.StreamResponse:
+        if self._is_stopping or len(self._streams) >= self._limits.streams:
+            await _close(chunks)
+            busy = "too many watches, please try again later"
+            return _refusal(Refused(429, "TooManyRequests", busy, {"retryAfterSeconds": 1}))
+        response = web.StreamResponse(status=status, headers=headers)
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        try:
+            async with asyncio.timeout(None) as scope:
+                self._streams[id(scope)] = scope
+                await _copy(chunks, response, self._limits.write_s)
+        except TimeoutError:
+            _log.debug("watch ended by the server: %s", request.path)
+        except ConnectionError:
+            return response  # the watcher is gone, and that is no news
+        finally:
+            self._streams.pop(id(scope), None)
+            await _close(chunks)
+        if not _is_stuck(request):
+            await response.write_eof()
+        return response
+
+
+async def _copy(chunks: AsyncIterator[bytes], response: web.StreamResponse, write_s: float) -> None:
+    """Each chunk is sent when it comes.
+
+    Raises:
+        TimeoutError: the client takes nothing.
+    """
+    async for chunk in chunks:
+        async with asyncio.timeout(write_s):
+            await response.write(chunk)
+
+
+def _is_stuck(request: web.BaseRequest) -> bool:
+    """Whether bytes are waiting for the client; an end behind them would only wait too."""
+    transport = request.transport
+    if transport is None:
+        return True
+    if transport.get_write_buffer_size() > 0:
+        transport.abort()
+        return True
+    return False
+
+
+async def _close(chunks: AsyncIterator[bytes]) -> None:
+    close = getattr(chunks, "aclose", None)
+    if close is not None:
+        await close()
+
+
+@asynccontextmanager
+async def serve(
+    api: Api, *, host: str = "127.0.0.1", port: int = 0, limits: Limits | None = None
+) -> AsyncIterator[Door]:
+    """Put an API server on a socket for as long as the block lasts.
+
+    Example::
+
+        async with serve(ApiServer(SystemClock(), rng)) as server:
+            write_private(Path("kubeconfig"), server.kubeconfig().encode())
+
+    Args:
+        api: Answers the requests.
+        host: An address of this machine.
+        port: 0 = any that is free.
+        limits: The usual ones if None.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    door = Door(api, limits=limits or Limits())
+    async with door.listening(host, port):
+        with ticking(api.tick):
+            yield door
+
+
+# ---------------------------------------------------------------------- parts of a request
+
+
+def _by_certificate(request: web.BaseRequest) -> Identity | None:
+    certificate = request.get_extra_info("peercert")
+    if not certificate:
+        return None
+    user, groups = subject_of(certificate)
+    return Identity(user, groups).known() if user else None
+
+
+def _passed_on(request: web.BaseRequest, who: Identity) -> dict[str, str]:
+    """The headers that the handler sees: no credentials, and only our word on who asks."""
+    found = {name.lower(): value for name, value in request.headers.items()}
+    for name in ("authorization", "cookie", USER_HEADER, GROUPS_HEADER):
+        found.pop(name, None)
+    return {**found, **who.headers()}
+
+
+async def _read(request: web.BaseRequest, limits: Limits) -> bytes:
+    """The body.
+
+    Raises:
+        Refused: 413, it is too big; 408, it does not come.
+    """
+    if not request.body_exists:
+        return b""
+    if (request.content_length or 0) > limits.body_bytes:
+        raise entity_too_large(f"limit is {limits.body_bytes}")
+    try:
+        async with asyncio.timeout(limits.body_s):
+            return await _read_all(request, limits.body_bytes)
+    except TimeoutError:
+        raise Refused(408, "Timeout", "the body of the request did not come in time") from None
+
+
+async def _read_all(request: web.BaseRequest, bytes_max: int) -> bytes:
+    parts: list[bytes] = []
+    length = 0
+    while part := await request.content.readany():
+        parts.append(part)
+        length += len(part)
+        if length > bytes_max:
+            raise entity_too_large(f"limit is {bytes_max}")
+    return b"".join(parts)
+
+
+def _refusal(refusal: Refused) -> web.Response:
+    headers = {"Content-Type": negotiation.JSON, "X-Content-Type-Options": "nosniff", **_PRIVATE}
+    if refusal.retry_after_s:
+        headers["Retry-After"] = str(refusal.retry_after_s)
+    body = msgspec.json.encode(refusal.status())
+    return web.Response(status=refusal.code, headers=headers, body=body)
+
+
+async def _whole(
+    request: web.BaseRequest, status: int, headers: Mapping[str, str], body: bytes
+) -> web.StreamResponse:
+    if len(body) < GZIP_BYTES_MIN or "gzip" not in request.headers.get("Accept-Encoding", ""):
+        return web.Response(status=status, headers=headers, body=body)
+    response = web.StreamResponse(status=status, headers=headers)
+    response.headers["Content-Encoding"] = "gzip"
+    response.headers["Vary"] = "Accept-Encoding"
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    # In slices, so that a list of everything does not hold up all others while it is compressed.
+    packer: Any = zlib.compressobj(1, wbits=31)
+    view = memoryview(body)
+    for start in range(0, len(body), GZIP_SLICE_BYTES):
+        await response.write(packer.compress(view[start : start + GZIP_SLICE_BYTES]))
+        await asyncio.sleep(0)
+    await response.write(packer.flush())
+    await response.write_eof()
+    return response

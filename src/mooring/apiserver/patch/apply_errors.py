@@ -1,0 +1,113 @@
+"""What is wrong with an object that somebody applies, in kube-apiserver's words.
+
+An apply is read by another decoder than other writes: it knows elements of lists by their keys,
+and takes no field that it does not know.
+
+Source: sigs.k8s.io/structured-merge-diff typed/validate.go, typed/helpers.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mooring.apiserver.patch.field_sets import element_name, said_of
+from mooring.apiserver.patch.strategic_merge import go_text
+from mooring.apiserver.schema.schema import Field, is_struct, structs
+
+Json = Any
+
+#: What is said about a wrong number of faults; each is a line of a Status.
+FAULTS_MAX = 100
+_NUMBERS = ("int32", "int64", "float64")
+
+
+def find_apply_faults(type_name: str, wanted: Json) -> list[str]:
+    """What is wrong, such as ``.spec.replicas: expected numeric (int or float), got string``."""
+    faults = _walk(wanted, Field(type_name, ""), "")
+    return sorted(fault for fault, _ in zip(faults, range(FAULTS_MAX), strict=False))
+
+
+def _walk(value: Json, field: Field, path: str) -> Iterator[str]:
+    if value is None:
+        return
+    if field.is_list:
+        yield from _walk_list(value, field, path)
+    elif field.is_map or is_struct(field.type_name):
+        yield from _walk_map(value, field, path)
+    elif problem := _scalar_problem(value, field.type_name):
+        yield f"{path}: {problem}"
+
+
+def _walk_map(value: Json, field: Field, path: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"{path}: expected map, got &{{{go_text(value)}}}"
+        return
+    known = structs()[field.type_name] if is_struct(field.type_name) else None
+    for name, item in value.items():
+        where = f"{path}.{name}"
+        inner = field.inner if known is None else known.get(name)
+        if inner is None:
+            yield f"{where}: field not declared in schema"
+        else:
+            yield from _walk(item, inner, where)
+
+
+def _walk_list(value: Json, field: Field, path: str) -> Iterator[str]:
+    if not isinstance(value, list):
+        yield f"{path}: expected list, got &{{{go_text(value)}}}"
+        return
+    is_keyed = field.list_type in ("map", "set")
+    seen: set[str] = set()
+    for number, item in enumerate(value):
+        if not is_keyed:
+            yield from _walk(item, field.inner, f"{path}[{number}]")
+            continue
+        if problem := _element_problem(item, field):
+            yield f"{path}: element {number}: {problem}"
+            continue
+        name = element_name(item, field)
+        said = said_of(name)
+        if name in seen:
+            yield f"{path}: duplicate entries for key {said}"
+        seen.add(name)
+        yield from _walk(item, field.inner, path + said)
+
+
+def _element_problem(item: Json, field: Field) -> str:
+    """Why an element has no name in a set, "" if it has one."""
+    if field.list_type == "set":
+        if isinstance(item, dict):
+            return "associative list without keys has an element that's a map type"
+        return "associative list without keys has a list" if isinstance(item, list) else ""
+    if item is None:
+        return "associative list with keys may not have a null element"
+    if not isinstance(item, dict):
+        return "associative list with keys may not have non-map elements"
+    if element_name(item, field) == "k:{}":
+        keys = " ".join(f'"{key}"' for key in field.keys)
+        return (
+            f"associative list with keys has an element that omits all key fields [{keys}] "
+            "(and doesn't have default values for any key fields)"
+        )
+    return ""
+
+
+def _scalar_problem(value: Json, type_name: str) -> str:
+    is_flag = isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not is_flag
+    if type_name in _NUMBERS and not is_number:
+        return f"expected numeric (int or float), got {_kind(value)}"
+    if type_name in ("string", "bytes", "Duration") and not isinstance(value, str):
+        return f"expected string, got &value.valueUnstructured{{Value:{go_text(value)}}}"
+    if type_name == "bool" and not is_flag:
+        return f"expected boolean, got {_kind(value)}"
+    return ""
+
+
+def _kind(value: Json) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, dict | list):
+        return "map" if isinstance(value, dict) else "list"
+    return "string" if isinstance(value, str) else "numeric"

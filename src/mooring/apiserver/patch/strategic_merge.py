@@ -1,0 +1,361 @@
+"""Strategic merge patches: patches that know which lists are sets of named things.
+
+Directives: ``$patch`` (replace, delete), ``$retainKeys``, ``$setElementOrder/FIELD``,
+``$deleteFromPrimitiveList/FIELD``. Merge keys and strategies come from ``schema``.
+
+Source: k8s.io/apimachinery pkg/util/strategicpatch/patch.go, which differs from its own
+documentation in places; this follows the code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mooring.apiserver.errors import Refused, bad_request, unprocessable
+from mooring.apiserver.schema.schema import Field, is_struct, structs
+from mooring.apiserver.types import Object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Json = Any
+
+_MARKER = "$patch"
+_RETAIN = "$retainKeys"
+_ORDER = "$setElementOrder/"
+_DELETE = "$deleteFromPrimitiveList/"
+
+
+def strategic_merge(original: Object, patch: Object, type_name: str) -> Object:
+    """The object with the patch merged into it; both are used up.
+
+    Args:
+        original: As stored.
+        patch: As the client sent it.
+        type_name: The struct of both, such as "core.Pod".
+
+    Raises:
+        Refused: 400, 422, or 500 (as upstream) for a patch that cannot be merged.
+    """
+    return _merge_map(original, patch, type_name)
+
+
+def _failure(message: str) -> Refused:
+    """Upstream does not make a Status of most errors of a merge: they come out as code 500."""
+    return Refused(500, "", message)
+
+
+def _merge_map(original: Object, patch: Object, type_name: str) -> Object:
+    if _MARKER in patch:
+        return _directed(patch)
+    _retain_keys(original, patch)
+    for name in [name for name in patch if name.startswith(_ORDER)]:
+        _merge_ordered(original, patch, name, type_name)
+    for name, value in patch.items():
+        if name.startswith(_DELETE):
+            _delete_scalars(original, name, value)
+        elif value is None:
+            original.pop(name, None)
+        elif name not in original or type(original[name]) is not type(value):
+            cleaned, is_kept = _without_directives(_without_nulls(value))
+            if is_kept:
+                original[name] = cleaned
+            else:
+                original.pop(name, None)
+        else:
+            field = _field(type_name, name)
+            original[name] = _merged(original[name], value, field)
+    return original
+
+
+def _directed(patch: Object) -> Object:
+    directive = patch.pop(_MARKER)
+    if directive == "replace":
+        return patch
+    if directive == "delete":
+        return {}
+    patch[_MARKER] = directive
+    raise _failure(f"unknown patch type: {directive} in map: {go_text(patch)}")
+
+
+def _field(type_name: str, name: str) -> Field:
+    """The field of a struct; inside a mapping with free keys every key is one."""
+    if type_name.startswith("{}"):
+        return Field(type_name[2:], "")
+    found = structs()[type_name].get(name) if is_struct(type_name) else None
+    return found or Field("any", "")
+
+
+def _merged(original: Json, patch: Json, field: Field) -> Json:
+    strategies = [each for each in field.strategies if each != "retainKeys"]
+    strategy = strategies[0] if strategies else ""
+    if isinstance(original, dict):
+        return patch if strategy == "replace" else _merge_map(original, patch, field.type_name)
+    if isinstance(original, list):
+        if strategy != "merge":
+            return patch
+        return _merge_list(original, patch, field)
+    return patch
+
+
+def _merge_list(original: list[Json], patch: list[Json], field: Field) -> list[Json]:
+    if not original and not patch:
+        return original
+    before = list(original)
+    key = field.merge_key
+    if not _is_of_maps(original, patch):
+        merged = list(dict.fromkeys([*original, *patch]))
+        return _in_order(merged, patch, before, lambda item: item)
+    if not key:
+        raise _failure(f"cannot merge lists without merge key for {field.element}")
+    merged, rest = _apply_special(original, patch, key)
+    for item in rest:
+        value = _key_of(item, key)
+        position = _find(merged, key, value)
+        if position is None:
+            merged.append(item)
+        else:
+            merged[position] = _merge_map(merged[position], item, field.element)
+    order = [item for item in rest if isinstance(item, dict)]
+    return _in_order(merged, order, before, lambda item: _key_of(item, key))
+
+
+def _apply_special(
+    original: list[Json], patch: list[Json], key: str
+) -> tuple[list[Json], list[Json]]:
+    """Do what elements with a directive say; the list, and the elements left to merge."""
+    rest, is_replaced = [], False
+    for item in patch:
+        directive = item.get(_MARKER) if isinstance(item, dict) else None
+        if directive is None:
+            rest.append(item)
+        elif directive == "delete":
+            value = _key_of(item, key)
+            original = [each for each in original if each.get(key) != value]
+        elif directive == "replace":
+            is_replaced = True
+        elif directive == "merge":
+            raise _failure("merging lists cannot yet be specified in the patch")
+        else:
+            raise _failure(f"unknown patch type: {directive} in map: {go_text(item)}")
+    return (rest, []) if is_replaced else (original, rest)
+
+
+def _key_of(item: Json, key: str) -> Json:
+    if not isinstance(item, dict):
+        raise _failure("expected a map, but received another type")
+    if key not in item:
+        raise _failure(f"map: {go_text(item)} does not contain declared merge key: {key}")
+    return item[key]
+
+
+def _find(items: list[Json], key: str, value: Json) -> int | None:
+    for position, item in enumerate(items):
+        if item.get(key) == value:
+            return position
+    return None
+
+
+def _is_of_maps(*lists: list[Json]) -> bool:
+    kinds = {type(item) for items in lists for item in items}
+    if len(kinds) > 1:
+        raise _failure("list element types are not identical")
+    if list in kinds:
+        raise unprocessable("lists of lists are not supported")
+    return dict in kinds
+
+
+def _in_order(
+    merged: list[Json], order: list[Json], before: list[Json], key: Callable[[Json], Json]
+) -> list[Json]:
+    """What the patch names in its order, everything else in the old one, woven together."""
+    wanted = [key(item) for item in order]
+    old = [key(item) for item in before]
+    named = sorted(
+        (item for item in merged if key(item) in wanted), key=lambda item: wanted.index(key(item))
+    )
+    others = [item for item in merged if key(item) not in wanted]
+    others.sort(key=lambda item: old.index(key(item)) if key(item) in old else len(old))
+    woven: list[Json] = []
+    left, right = 0, 0
+    while left < len(others) or right < len(named):
+        if right >= len(named):
+            is_left = True
+        elif left >= len(others):
+            is_left = False
+        else:
+            ours, theirs = key(others[left]), key(named[right])
+            is_left = ours in old and theirs in old and old.index(ours) < old.index(theirs)
+        if is_left:
+            woven.append(others[left])
+            left += 1
+        else:
+            woven.append(named[right])
+            right += 1
+    return woven
+
+
+def _merge_ordered(original: Object, patch: Object, name: str, type_name: str) -> None:
+    """Merge the list that a ``$setElementOrder`` is about, and bring it into that order."""
+    order = patch.pop(name)
+    target = name.removeprefix(_ORDER)
+    if not isinstance(order, list):
+        raise bad_request("invalid patch format of setElementOrder list")
+    field = _field(type_name, target)
+    before = list(original.get(target) or [])
+    changes = patch.pop(target, None)
+    if changes is not None and not isinstance(changes, list):
+        raise bad_request("invalid patch format of setElementOrder list")
+    if changes:
+        _check_order(changes, order, field.merge_key)
+    if target in original:
+        merged = original[target]
+        if changes is not None:
+            merged = _merged(merged, changes, field)
+    elif changes is not None:
+        merged, _ = _without_directives(changes)
+    else:
+        return
+    key = field.merge_key
+    identity = (lambda item: _key_of(item, key)) if key else (lambda item: item)
+    original[target] = _in_order(merged, order, before, identity)
+
+
+def _check_order(changes: list[Json], order: list[Json], key: str) -> None:
+    """The elements of the patch must stand in the order that it asks for itself."""
+
+    def identity(item: Json) -> Json:
+        return item.get(key) if key and isinstance(item, dict) else item
+
+    wanted = [identity(item) for item in order]
+    position = 0
+    for item in changes:
+        if isinstance(item, dict) and _MARKER in item:
+            continue
+        try:
+            position = wanted.index(identity(item), position) + 1
+        except ValueError:
+            text = (
+                f"The order in patch list:\n{go_text(changes)}\n doesn't match "
+                f"$setElementOrder list:\n{go_text(order)}\n"
+            )
+            raise _failure(text) from None
+
+
+def _retain_keys(original: Object, patch: Object) -> None:
+    if _RETAIN not in patch:
+        return
+    kept = patch.pop(_RETAIN)
+    if not isinstance(kept, list):
+        raise bad_request("invalid patch format of retainKeys")
+    for name, value in patch.items():
+        if value is not None and not name.startswith((_DELETE, _ORDER)) and name not in kept:
+            raise bad_request("invalid patch format of retainKeys")
+    for name in [name for name in original if name not in kept]:
+        del original[name]
+
+
+def _delete_scalars(original: Object, name: str, value: Json) -> None:
+    target = name.removeprefix(_DELETE)
+    if not isinstance(value, list):
+        raise bad_request("invalid patch format of primitive list")
+    present = original.get(target)
+    if isinstance(present, list):
+        original[target] = [item for item in present if item not in value]
+
+
+def _without_nulls(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _without_directives(value: Json) -> tuple[Json, bool]:
+    """The value without directives, and whether anything of it is left."""
+    if isinstance(value, dict):
+        if _MARKER in value:
+            return None, False
+        cleaned = {key: _without_directives(item) for key, item in value.items()}
+        return {key: item for key, (item, is_kept) in cleaned.items() if is_kept}, True
+    if isinstance(value, list):
+        pairs = [_without_directives(item) for item in value]
+        return [item for item, is_kept in pairs if is_kept], True
+    return value, True
+
+
+def conversion_problem(raw: Json, type_name: str) -> str:
+    """Why a merged object does not fit its type, as Go's converter says it; "" if it does.
+
+    Source: k8s.io/apimachinery pkg/runtime/converter.go (fromUnstructured).
+    """
+    return _conversion_problem(raw, Field(type_name, ""))
+
+
+def _conversion_problem(value: Json, field: Field) -> str:
+    if value is None:
+        return ""
+    if field.is_list:
+        if not isinstance(value, list):
+            return f"cannot restore slice from {_go_kind(value)}"
+        problems = (_conversion_problem(item, field.inner) for item in value)
+        return next(filter(None, problems), "")
+    if field.is_map or is_struct(field.type_name):
+        if not isinstance(value, dict):
+            what = "map from" if field.is_map else "struct from:"
+            return f"cannot restore {what} {_go_kind(value)}"
+        problems = (
+            _conversion_problem(item, inner)
+            for name, item in value.items()
+            if (inner := field.inner if field.is_map else structs()[field.type_name].get(name))
+        )
+        return next(filter(None, problems), "")
+    return _scalar_problem(value, field.type_name)
+
+
+def _scalar_problem(value: Json, type_name: str) -> str:
+    kind = _go_kind(value)
+    if type_name in ("Time", "MicroTime") and kind != "string":
+        word = "number" if kind in ("int64", "float64") else kind
+        return f"json: cannot unmarshal {word} into Go value of type string"
+    if type_name not in ("string", "bool", "int32", "int64", "float64"):
+        return ""
+    is_number = kind in ("int64", "float64")
+    fits = kind == type_name or (is_number and type_name in ("int32", "int64", "float64"))
+    if fits and not (kind == "float64" and type_name != "float64" and value % 1):
+        return ""
+    # Go converts numbers into numbers and, oddly, whole numbers into texts of one character.
+    is_convertible = fits or (kind == "int64" and type_name == "string")
+    if is_convertible:
+        return f"cannot convert {kind} to {type_name}"
+    return f"unrecognized type: {type_name}"
+
+
+def _go_kind(value: Json) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case int():
+            return "int64"
+        case float():
+            return "float64"
+        case str():
+            return "string"
+    return "map" if isinstance(value, dict) else "slice"
+
+
+def go_text(value: Json) -> str:
+    """A value as Go's %v prints it.
+
+    Example:
+        >>> go_text({"name": "c", "ports": [80, True, None]})
+        'map[name:c ports:[80 true <nil>]]'
+    """
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{go_text(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(map(go_text, value)) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "<nil>" if value is None else str(value)

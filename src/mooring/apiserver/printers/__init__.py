@@ -1,0 +1,1 @@
+"""Prints objects as the tables that kubectl shows."""

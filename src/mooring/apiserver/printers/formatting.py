@@ -1,0 +1,130 @@
+"""How tables say things: ages, labels, selectors, access modes.
+
+Source: k8s.io/apimachinery pkg/util/duration/duration.go, pkg/labels;
+k8s.io/kubernetes pkg/printers/internalversion/printers.go.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from mooring.apiserver.schema.times import seconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: An object as decoded JSON.
+Json = Any
+NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
+
+_DAY_H, _YEAR_H = 24, 24 * 365
+_ACCESS_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+#: kubectl's lists of addresses stop here.
+_SHOWN_MAX = 3
+
+
+def human_duration(duration_s: float) -> str:
+    """A duration with two or three significant figures.
+
+    Example:
+        >>> [human_duration(seconds) for seconds in (119, 125, 600, 7 * 3600 + 60, 8 * 86400)]
+        ['119s', '2m5s', '10m', '7h1m', '8d']
+    """
+    seconds = math.trunc(duration_s)
+    if seconds < -1:
+        return "<invalid>"
+    if seconds < 120:
+        return f"{max(seconds, 0)}s"
+    minutes, hours = seconds // 60, seconds // 3600
+    if minutes < 10:
+        return _two(minutes, "m", seconds % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 2 * _DAY_H:
+        return f"{hours}h"
+    if hours < 8 * _DAY_H:
+        return _two(hours // 24, "d", hours % 24, "h")
+    if hours < 2 * _YEAR_H:
+        return f"{hours // 24}d"
+    if hours < 8 * _YEAR_H:
+        return _two(hours // _YEAR_H, "y", hours // 24 % 365, "d")
+    return f"{hours // _YEAR_H}y"
+
+
+def _two(big: int, big_unit: str, small: int, small_unit: str) -> str:
+    return f"{big}{big_unit}{small}{small_unit}" if small else f"{big}{big_unit}"
+
+
+def since(timestamp: str | None, now_s: float) -> str:
+    """How long ago that was."""
+    try:
+        return human_duration(now_s - seconds_of(timestamp)) if timestamp else UNKNOWN
+    except ValueError:
+        return UNKNOWN
+
+
+def age(found: Json, now_s: float) -> str:
+    """How long ago an object was created."""
+    return since(found["metadata"].get("creationTimestamp"), now_s)
+
+
+def labels(pairs: Mapping[str, str] | None) -> str:
+    """Labels as one text, sorted."""
+    return ",".join(f"{key}={value}" for key, value in sorted((pairs or {}).items())) or NONE
+
+
+def selector(found: Json) -> str:
+    """A LabelSelector as people type it; "" if it selects nothing or everything."""
+    if not found:
+        return ""
+    texts = [(key, f"{key}={value}") for key, value in (found.get("matchLabels") or {}).items()]
+    texts += [(term["key"], _expression(term)) for term in found.get("matchExpressions") or ()]
+    return ",".join(text for _, text in sorted(texts, key=lambda pair: pair[0]))
+
+
+def _expression(term: Json) -> str:
+    key, values = term["key"], ",".join(sorted(term.get("values") or ()))
+    texts = {
+        "In": f"{key} in ({values})",
+        "NotIn": f"{key} notin ({values})",
+        "Exists": key,
+        "DoesNotExist": f"!{key}",
+    }
+    return str(texts.get(term.get("operator", ""), key))
+
+
+def containers(template: Json) -> tuple[str, str]:
+    """The names and the images of a pod template's containers."""
+    found = ((template or {}).get("spec") or {}).get("containers") or ()
+    names = ",".join(one.get("name", "") for one in found)
+    return names, ",".join(one.get("image", "") for one in found)
+
+
+def access_modes(modes: Sequence[str] | None) -> str:
+    """Access modes, abbreviated, in a fixed order."""
+    return ",".join(short for mode, short in _ACCESS_MODES.items() if mode in (modes or ()))
+
+
+def volume_class(found: Json) -> str:
+    """The storage class of a volume or a claim, by its old annotation or its field."""
+    annotations = found["metadata"].get("annotations") or {}
+    old = annotations.get("volume.beta.kubernetes.io/storage-class")
+    if old is not None:
+        return str(old)
+    return str((found.get("spec") or {}).get("storageClassName") or "")
+
+
+def first_few(texts: Sequence[str], empty: str) -> str:
+    """The first three, and how many more there are."""
+    shown = ",".join(texts[:_SHOWN_MAX])
+    if len(texts) > _SHOWN_MAX:
+        return f"{shown} + {len(texts) - _SHOWN_MAX} more..."
+    return shown or empty

@@ -1,0 +1,164 @@
+"""Objects as kubectl shows them: kube-apiserver, not kubectl, makes the rows and columns.
+
+``data/table_columns.json`` has the columns (``tools/table_columns.py`` makes it), the modules
+``tables_*`` make the cells. All columns are always there; kubectl leaves out those with a
+priority above 0 unless it is asked for ``-o wide``.
+
+Source: k8s.io/apiserver pkg/endpoints/handlers/response.go (asTable),
+k8s.io/kubernetes pkg/printers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mooring.apiserver.errors import bad_request
+from mooring.apiserver.printers import core, groups
+from mooring.apiserver.printers.pods import pod_cells, pod_conditions
+from mooring.apiserver.schema.defaults import TEMPLATE_GENERATION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mooring.apiserver.resources import Resource
+
+Cells = Callable[[Any, float], list[Any]]
+
+#: Kind -> what makes the cells of one row.
+CELLS: Mapping[str, Cells] = MappingProxyType(
+    {
+        "CSIDriver": groups.csi_driver_cells,
+        "CSINode": groups.csi_node_cells,
+        "CSIStorageCapacity": core.name_and_creation,
+        "CertificateSigningRequest": groups.certificate_signing_request_cells,
+        "ConfigMap": core.config_map_cells,
+        "DaemonSet": groups.daemon_set_cells,
+        "Deployment": groups.deployment_cells,
+        "DeviceClass": core.name_and_age,
+        "EndpointSlice": groups.endpoint_slice_cells,
+        "Endpoints": core.endpoints_cells,
+        "Event": core.event_cells,
+        "Job": groups.job_cells,
+        "Lease": groups.lease_cells,
+        "Namespace": core.namespace_cells,
+        "Node": core.node_cells,
+        "PersistentVolume": core.persistent_volume_cells,
+        "PersistentVolumeClaim": core.persistent_volume_claim_cells,
+        "Pod": pod_cells,
+        "PodDisruptionBudget": groups.pod_disruption_budget_cells,
+        "PriorityClass": groups.priority_class_cells,
+        "ReplicaSet": groups.replica_set_cells,
+        "ReplicationController": core.replication_controller_cells,
+        "ResourceClaim": groups.resource_claim_cells,
+        "ResourceClaimTemplate": core.name_and_age,
+        "ResourceSlice": groups.resource_slice_cells,
+        "Scale": groups.scale_cells,
+        "Secret": core.secret_cells,
+        "Service": core.service_cells,
+        "ServiceAccount": core.name_and_age,
+        "StatefulSet": groups.stateful_set_cells,
+        "StorageClass": groups.storage_class_cells,
+        "VolumeAttachment": groups.volume_attachment_cells,
+    }
+)
+INCLUDE = ("None", "Metadata", "Object")
+
+
+@cache
+def _columns() -> Mapping[str, list[dict[str, Any]]]:
+    text = files("mooring").joinpath("apiserver/data/table_columns.json").read_bytes()
+    found: dict[str, list[dict[str, Any]]] = msgspec.json.decode(text)["columns"]
+    return MappingProxyType(found)
+
+
+def columns(kind: str) -> list[dict[str, Any]]:
+    """The columns of a kind's table, as they are served; do not change them."""
+    return _columns()[kind]
+
+
+def as_table(
+    resource: Resource,
+    objects: list[dict[str, Any]],
+    list_meta: Mapping[str, Any] | None,
+    include: str,
+    *,
+    now_s: float,
+    has_headers: bool = True,
+    version: str = "v1",
+    kind: str = "",
+) -> dict[str, Any]:
+    """A Table with one row per object.
+
+    Args:
+        resource: Of the objects.
+        objects: As stored, with kind and apiVersion where ``include`` is "Object".
+        list_meta: That of the list; None for a single object.
+        include: What comes along with each row: "None", "Metadata" or "Object"; "" = "Metadata".
+        now_s: The server's wall clock, for ages.
+        has_headers: False leaves out the columns: a watch sends them once.
+        version: "v1" or "v1beta1", of meta.k8s.io.
+        kind: Of the objects, where it is not the resource's: "Scale".
+
+    Raises:
+        Refused: 400, ``include`` is none of these.
+    """
+    if include and include not in INCLUDE:
+        raise bad_request(f'unrecognized includeObject value: "{include}"')
+    kind = kind or resource.kind
+    api_version = f"meta.k8s.io/{version}"
+    if list_meta is None:
+        found = objects[0]["metadata"].get("resourceVersion") if objects else None
+        list_meta = {"resourceVersion": found} if found else {}
+    return {
+        "kind": "Table",
+        "apiVersion": api_version,
+        "metadata": dict(list_meta),
+        "columnDefinitions": columns(kind) if has_headers else None,
+        "rows": [_row(kind, found, include, api_version, now_s) for found in objects]
+        # What has no printer of its own is printed by another part of upstream, which says null.
+        or ([] if CELLS[kind] is not core.name_and_creation else None),
+    }
+
+
+def _row(
+    kind: str, found: dict[str, Any], include: str, api_version: str, now_s: float
+) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "cells": CELLS[kind](found, now_s),
+        "object": _included(found, include, api_version),
+    }
+    conditions = pod_conditions(found) if kind == "Pod" else None
+    if conditions is not None:
+        row["conditions"] = conditions
+    return row
+
+
+def _included(found: dict[str, Any], include: str, api_version: str) -> dict[str, Any] | None:
+    if include == "Object":
+        return found
+    annotations = found["metadata"].get("annotations") or {}
+    # The mark between a watch's first objects and its changes must reach the client.
+    if include == "None" and "k8s.io/initial-events-end" not in annotations:
+        return None
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": api_version,
+        "metadata": _without_conversions(found["metadata"], annotations),
+    }
+
+
+def _without_conversions(
+    metadata: dict[str, Any], annotations: Mapping[str, str]
+) -> dict[str, Any]:
+    """The metadata as upstream has it inside, before a DaemonSet's generation becomes a mark."""
+    if TEMPLATE_GENERATION not in annotations:
+        return metadata
+    left = {name: text for name, text in annotations.items() if name != TEMPLATE_GENERATION}
+    without = {name: value for name, value in metadata.items() if name != "annotations"}
+    return {**without, "annotations": left} if left else without

@@ -1,0 +1,1 @@
+"""Create, update and delete of objects, with the rules of each resource."""

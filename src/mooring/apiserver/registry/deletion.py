@@ -1,0 +1,377 @@
+"""Deleting: preconditions, grace periods, finalizers, dependents, namespaces.
+
+Where a cluster has kubelets and controllers, here the registry itself finishes what they would: a
+bound pod goes when its grace period is over (``tick``), dependents go with their owner, and a
+deleted namespace is emptied.
+
+::
+
+    DELETE ──> pending ──(grace period is over)──> without finalizers? ──> gone
+                 ▲                                        │ no
+                 └── shorter grace periods only           └──> waits for an update
+
+Source: k8s.io/apiserver pkg/registry/rest/delete.go, pkg/registry/generic/registry/store.go,
+pkg/registry/core/{pod,namespace}; the garbage collector and the namespace controller in short.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from mooring.apiserver.admission import IMMORTAL_NAMESPACES
+from mooring.apiserver.errors import Refused, forbidden
+from mooring.apiserver.registry.delete_options import (
+    DeleteOptions,
+    check_preconditions,
+    finalizers_of,
+    orphans_of,
+    shorten_grace,
+)
+from mooring.apiserver.registry.registry import Registry, Target
+from mooring.apiserver.registry.strategies import strategy_of
+from mooring.apiserver.resources import RESOURCES, Resource, resource_named
+from mooring.apiserver.schema.event_conversion import is_view
+from mooring.apiserver.schema.times import seconds_of, timestamp
+from mooring.apiserver.validation.metadata import FOREGROUND, ORPHAN
+
+if TYPE_CHECKING:
+    from mooring.apiserver.storage.stored_object import Stored
+    from mooring.apiserver.types import Object
+
+#: All resources whose objects are stored, each once.
+COLLECTED = tuple(each for each in RESOURCES if each.is_stored and not is_view(each))
+
+_PODS = resource_named("", "pods")
+_NAMESPACES = resource_named("", "namespaces")
+
+
+class Deleter:
+    """Deletes from a registry, and finishes later what cannot be finished at once."""
+
+    def __init__(self, registry: Registry, *, is_instant: bool = False) -> None:
+        """Deletes from ``registry``; ``is_instant`` = every grace period is 0."""
+        self._registry = registry
+        self._garbage = GarbageCollector(registry, self)
+        self._is_instant = is_instant
+        self._due: list[tuple[float, str, str]] = []
+        #: What is gone, and whose consequences are still to be drawn.
+        self._gone: deque[tuple[str, Stored, bool]] = deque()
+        self._is_following = False
+
+    def delete(self, target: Target, options: DeleteOptions) -> tuple[Stored | Object, bool]:
+        """Delete an object; answers its last state and whether it is gone already.
+
+        Raises:
+            Refused: 403, 404, 409.
+        """
+        if target.resource is _NAMESPACES:
+            return self._delete_namespace(target, options)
+        present = self._registry.get(target)
+        found = present.object()
+        check_preconditions(target, found, options)
+        metadata = found["metadata"]
+        usually = strategy_of(target.resource).orphans_dependents
+        finalizers = finalizers_of(metadata, options, orphans_usually=usually)
+        if target.resource is _PODS:
+            pending = self._begin_grace(found, options)
+            if pending is None:
+                return present, False
+        else:
+            pending = False
+        changed = finalizers != metadata.get("finalizers", [])
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        elif changed:
+            metadata.pop("finalizers", None)
+        if not pending and not finalizers:
+            return self._remove(target, present, found, options), True
+        if not pending:
+            self._mark(metadata)
+        return self._wait(target, found, options), False
+
+    def _remove(
+        self, target: Target, present: Stored, found: Object, options: DeleteOptions
+    ) -> Stored | Object:
+        if options.dry_run:
+            # As upstream, which answers with the mark it would have set before the removal.
+            return found if target.resource is _PODS else present
+        collection = self._registry.collection(target.resource)
+        if "deletionTimestamp" in found["metadata"]:
+            # As upstream: first the deletion is seen as a change, then the object goes.
+            found["metadata"]["deletionGracePeriodSeconds"] = 0
+            collection.replace(target.key, found)
+        last = collection.remove(target.key)
+        self.after_removal(target.namespace, last, orphans=orphans_of(options))
+        return last
+
+    def _wait(self, target: Target, found: Object, options: DeleteOptions) -> Stored | Object:
+        """Store an object that is being deleted."""
+        if options.dry_run:
+            return found
+        stored = self._registry.collection(target.resource).replace(target.key, found)
+        metadata = found["metadata"]
+        if target.resource is _PODS and metadata["deletionGracePeriodSeconds"] > 0:
+            self._remember(target.key, metadata)
+        self._garbage.release(target, metadata)
+        return self._registry.collection(target.resource).get(target.key) or stored
+
+    def _remember(self, key: str, metadata: Object) -> None:
+        due_s = seconds_of(metadata["deletionTimestamp"])
+        heapq.heappush(self._due, (due_s, key, metadata["uid"]))
+
+    def _mark(self, metadata: Object) -> None:
+        """Mark an object as deleted that only finalizers keep."""
+        if "deletionTimestamp" not in metadata and metadata.get("generation", 0) > 0:
+            metadata["generation"] += 1
+        now = self._registry.now()
+        metadata["deletionTimestamp"] = min(metadata.get("deletionTimestamp", now), now)
+        metadata["deletionGracePeriodSeconds"] = 0
+
+    def _begin_grace(self, pod: Object, options: DeleteOptions) -> bool | None:
+        """Set a pod's time of deletion: False = at once, None = it stays as it is."""
+        metadata = pod["metadata"]
+        now_s = self._registry.clock.wall_s()
+        if "deletionTimestamp" in metadata:
+            return shorten_grace(metadata, options, now_s)
+        grace_s = self._grace_of(pod, options)
+        metadata["deletionTimestamp"] = timestamp(now_s + grace_s)
+        metadata["deletionGracePeriodSeconds"] = grace_s
+        if metadata.get("generation", 0) > 0:
+            metadata["generation"] += 1
+        return grace_s > 0
+
+    def _grace_of(self, pod: Object, options: DeleteOptions) -> int:
+        spec, status = pod["spec"], pod.get("status", {})
+        if self._is_instant or not spec.get("nodeName"):
+            return 0
+        if status.get("phase") in ("Failed", "Succeeded"):
+            return 0
+        grace_s = options.grace_s
+        if grace_s is None:
+            grace_s = int(spec.get("terminationGracePeriodSeconds", 0))
+        return grace_s if grace_s >= 0 else 1
+
+    def tick(self) -> int:
+        """Finish the deletion of the pods whose grace period is over; answers how many."""
+        finished = 0
+        if not self._due:
+            return finished
+        now_s = self._registry.clock.wall_s()
+        pods = self._registry.collection(_PODS)
+        while self._due and self._due[0][0] <= now_s:
+            due_s, key, uid = heapq.heappop(self._due)
+            present = pods.get(key)
+            if present is None:
+                continue
+            metadata = present.object()["metadata"]
+            is_same = metadata["uid"] == uid and "deletionTimestamp" in metadata
+            if is_same and seconds_of(metadata["deletionTimestamp"]) <= due_s:
+                target = Target(_PODS, present.namespace, present.name)
+                self.delete(target, DeleteOptions(grace_s=0))
+                finished += 1
+        return finished
+
+    @property
+    def due_s(self) -> float | None:
+        """When ``tick`` has something to do next, by the wall clock; None = never."""
+        return self._due[0][0] if self._due else None
+
+    def resume(self) -> None:
+        """Take up what a snapshot left unfinished."""
+        self._due.clear()
+        for stored in self._registry.collection(_PODS).in_order():
+            if b'"deletionTimestamp"' in stored.tail:
+                metadata = stored.object()["metadata"]
+                if metadata.get("deletionGracePeriodSeconds", 0) > 0:
+                    self._remember(stored.key, metadata)
+        for stored in list(self._registry.collection(_NAMESPACES).in_order()):
+            self.finish_namespace(stored.key)
+
+    def after_removal(self, namespace: str, last: Stored, *, orphans: bool = False) -> None:
+        """Do what follows from the end of an object: dependents, its namespace.
+
+        What goes because of that waits its turn: a long chain of owners needs no deep stack.
+        """
+        self._gone.append((namespace, last, orphans))
+        if self._is_following:
+            return
+        self._is_following = True
+        try:
+            while self._gone:
+                space, gone, is_left = self._gone.popleft()
+                self._follow(space, gone, orphans=is_left)
+        finally:
+            self._is_following = False
+
+    def _follow(self, namespace: str, last: Stored, *, orphans: bool) -> None:
+        if not orphans:
+            self._garbage.delete_dependents(last.object()["metadata"]["uid"])
+        self._garbage.finish_owners(last)
+        if namespace:
+            self.finish_namespace(namespace)
+
+    def replaced(self, target: Target, new: Object, present: Stored) -> Stored | Object:
+        """Store a change; what it was the last obstacle of goes, with all that follows."""
+        answer = self._registry.replace(target, new, present.object())
+        if self._registry.collection(target.resource).get(target.key) is None:
+            self.after_removal(target.namespace, present)
+        return answer
+
+    def _delete_namespace(
+        self, target: Target, options: DeleteOptions
+    ) -> tuple[Stored | Object, bool]:
+        if target.name in IMMORTAL_NAMESPACES:
+            raise forbidden(_NAMESPACES, target.name, "this namespace may not be deleted")
+        present = self._registry.get(target)
+        found = present.object()
+        check_preconditions(target, found, options)
+        metadata = found["metadata"]
+        if "deletionTimestamp" not in metadata:
+            metadata["deletionTimestamp"] = self._registry.now()
+            found["status"]["phase"] = "Terminating"
+            finalizers = finalizers_of(metadata, options)
+            if finalizers:
+                metadata["finalizers"] = finalizers
+        if options.dry_run:
+            return found, False
+        stored = self._registry.collection(_NAMESPACES).replace(target.key, found)
+        self._empty_namespace(target.name)
+        self.finish_namespace(target.name)
+        return stored, False
+
+    def _empty_namespace(self, namespace: str) -> None:
+        collections = [self._registry.collection(each) for each in COLLECTED if each.namespaced]
+        for collection in collections:
+            for stored in list(collection.in_order(namespace)):
+                # Its owner may have taken it along meanwhile.
+                if collection.get(stored.key) is not None:
+                    target = Target(collection.resource, namespace, stored.name)
+                    self.delete(target, DeleteOptions(policy="Background"))
+
+    def finish_namespace(self, name: str) -> None:
+        """Let a deleted namespace go, once nothing is in it any more."""
+        present = self._registry.collection(_NAMESPACES).get(name)
+        if present is None or b'"Terminating"' not in present.tail:
+            return
+        found = present.object()
+        if "deletionTimestamp" not in found["metadata"] or any(
+            self._registry.collection(resource).count(name)
+            for resource in COLLECTED
+            if resource.namespaced
+        ):
+            return
+        left = [each for each in found["spec"].get("finalizers", ()) if each != "kubernetes"]
+        kept = found["metadata"].get("finalizers")
+        if left or kept:
+            found["spec"] = {**found["spec"], "finalizers": left} if left else {}
+            self._registry.collection(_NAMESPACES).replace(name, found)
+        else:
+            self._registry.collection(_NAMESPACES).remove(name)
+
+    def delete_each(
+        self, resource: Resource, found: Sequence[Stored], options: DeleteOptions
+    ) -> None:
+        """Delete several objects; who is gone meanwhile is no problem.
+
+        Raises:
+            Refused: The first refusal that is not 404.
+        """
+        for stored in found:
+            try:
+                self.delete(Target(resource, stored.namespace, stored.name), options)
+            except Refused as refusal:
+                if refusal.code != 404:
+                    raise
+
+
+class GarbageCollector:
+    """Follows ownerReferences when owners are deleted.
+
+    Real clusters have a controller for it, which does the same a moment later.
+
+    Source: pkg/controller/garbagecollector.
+    """
+
+    def __init__(self, registry: Registry, deleter: Deleter) -> None:
+        self._registry = registry
+        self._deleter = deleter
+
+    def delete_dependents(self, uid: str) -> int:
+        """Delete the objects that no owner is left of; answers how many still stand."""
+        left = 0
+        for resource in COLLECTED:
+            for stored in self._registry.collection(resource).owned_by(uid):
+                target = Target(resource, stored.namespace, stored.name)
+                found = stored.object()
+                others = [o for o in found["metadata"]["ownerReferences"] if o["uid"] != uid]
+                if any(self._exists(owner, stored.namespace) for owner in others):
+                    found["metadata"]["ownerReferences"] = others
+                    self._registry.collection(resource).replace(stored.key, found)
+                else:
+                    self._try_to_delete(target)
+                    left += self._registry.collection(resource).get(stored.key) is not None
+        return left
+
+    def _try_to_delete(self, target: Target) -> None:
+        """Delete a dependent; one that may not be deleted stays, and harms nobody else."""
+        with suppress(Refused):
+            self._deleter.delete(target, DeleteOptions(policy="Background"))
+
+    def _exists(self, owner: Object, namespace: str) -> bool:
+        for resource in COLLECTED:
+            if (resource.api_version, resource.kind) == (owner["apiVersion"], owner["kind"]):
+                key = Target(resource, namespace if resource.namespaced else "", owner["name"]).key
+                stored = self._registry.collection(resource).get(key)
+                return stored is not None and stored.object()["metadata"]["uid"] == owner["uid"]
+        return False
+
+    def release(self, target: Target, metadata: Object) -> None:
+        """Do what the finalizers "orphan" and "foregroundDeletion" wait for."""
+        uid, finalizers = metadata["uid"], metadata.get("finalizers", [])
+        if ORPHAN in finalizers:
+            for resource in COLLECTED:
+                collection = self._registry.collection(resource)
+                for stored in collection.owned_by(uid):
+                    found = stored.object()
+                    _disown(found["metadata"], uid)
+                    collection.replace(stored.key, found)
+            self._without_finalizer(target, ORPHAN)
+        elif FOREGROUND in finalizers and not self.delete_dependents(uid):
+            self._without_finalizer(target, FOREGROUND)
+
+    def _without_finalizer(self, target: Target, finalizer: str) -> None:
+        present = self._registry.collection(target.resource).get(target.key)
+        if present is None:
+            return
+        found = present.object()
+        metadata = found["metadata"]
+        left = [name for name in metadata.get("finalizers", []) if name != finalizer]
+        if left:
+            metadata["finalizers"] = left
+        else:
+            metadata.pop("finalizers", None)
+        self._deleter.replaced(target, found, present)
+
+    def finish_owners(self, last: Stored) -> None:
+        """Let owners go that were waiting in the foreground for this dependent."""
+        for owner in last.object()["metadata"].get("ownerReferences", ()):
+            for resource in COLLECTED:
+                if (resource.api_version, resource.kind) != (owner["apiVersion"], owner["kind"]):
+                    continue
+                namespace = last.namespace if resource.namespaced else ""
+                target = Target(resource, namespace, owner["name"])
+                found = self._registry.collection(resource).get(target.key)
+                if found is not None and b'"foregroundDeletion"' in found.tail:
+                    self.release(target, found.object()["metadata"])
+
+
+def _disown(metadata: Object, uid: str) -> None:
+    left = [owner for owner in metadata["ownerReferences"] if owner["uid"] != uid]
+    if left:
+        metadata["ownerReferences"] = left
+    else:
+        del metadata["ownerReferences"]

@@ -1,0 +1,1 @@
+"""The types of the Kubernetes API as data: decoding, type errors, defaults."""

@@ -1,0 +1,359 @@
+"""From the JSON that a client sent to the object that Go would have made of it.
+
+kube-apiserver decodes every body into a Go struct and writes that struct out again: unknown
+fields vanish, empty values are left out, quantities and times get their one canonical form. Who
+compares an object with what kube-apiserver gives needs all of it, so it is done here by the table
+of ``schema``.
+
+Defaults are filled in on the way, as there. When something is wrong, this fast reader only notes
+that it is; ``faults`` walks again, slowly, and says what and where.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from typing import Any
+
+import msgspec
+
+from mooring.apiserver.schema.defaults import DEFAULTS
+from mooring.apiserver.schema.schema import ALWAYS, NULL, POINTER, Field, is_struct, structs
+from mooring.objects.quantity import Quantity
+
+#: A value of JSON, as msgspec decodes it.
+Json = Any
+Reader = Callable[[Json], Json]
+
+#: Most pods are made from few templates, so the same specs come again and again.
+_REMEMBERED = ("core.Pod", "core.PodSpec")
+#: Specs that are remembered, none of them larger than this as sent: some 40 MiB at most.
+KNOWN_MAX = 1024
+KNOWN_BYTES_MAX = 16 << 10
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder().decode
+
+_INT32, _INT64 = 2**31, 2**63
+_SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_MICROS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)")
+QUANTITY_PROBLEM = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+_TIME_FORMAT = "2006-01-02T15:04:05Z07:00"
+_MICRO_FORMAT = "2006-01-02T15:04:05.000000Z07:00"
+_QUANTITY_CACHE = 16384
+_NANOS_PER_MILLI = 10**6
+
+
+class WrongType(Exception):
+    """A value is of another type than its field; the message says it as Go does, if it can."""
+
+
+class TypedReader:
+    """Reads objects of one type; keeps what was wrong with the last one."""
+
+    def __init__(self, type_name: str, *, fills_defaults: bool = True) -> None:
+        self.type_name = type_name
+        self._defaults = DEFAULTS if fills_defaults else {}
+        self.has_unknown_fields = False
+        self._read = self._reader(type_name)
+
+    def read(self, value: Json) -> dict[str, Json]:
+        """The object as Go would write it again; ``has_unknown_fields`` tells what was left out.
+
+        Raises:
+            WrongType: a value is of another type than its field. ``find_faults`` knows which.
+        """
+        self.has_unknown_fields = False
+        found: dict[str, Json] = self._read(value)
+        return found
+
+    def _reader(self, type_name: str) -> Reader:
+        if type_name.startswith("[]"):
+            return _list_reader(self._reader(type_name[2:]))
+        if type_name.startswith("{}"):
+            return _map_reader(self._reader(type_name[2:]))
+        if is_struct(type_name):
+            reader = self._struct_reader(type_name)
+            is_remembered = (self.type_name, type_name) == _REMEMBERED
+            return self._remembering(reader) if is_remembered else reader
+        return SCALARS[type_name]
+
+    def _struct_reader(self, type_name: str) -> Reader:
+        table: dict[str, tuple[Reader, bool, bool]] = {}
+        always: list[tuple[str, Reader | None]] = []
+        for name, field in structs()[type_name].items():
+            reader = self._reader(field.type_name)
+            if field.type_name == "{}Quantity" and type_name.startswith("core."):
+                reader = _map_reader(_milli_quantity)
+            is_kept = field.presence in (POINTER, ALWAYS, NULL)
+            # Stored lists and mappings that are empty are read again as null.
+            is_nulled = field.is_list or field.is_map
+            table[name] = (reader, is_kept, is_nulled)
+            if field.presence in (ALWAYS, NULL):
+                zero = None if field.presence == NULL else _zero_of(field, reader)
+                always.append((name, zero))
+        lookup = table.get
+        default = self._defaults.get(type_name)
+
+        def read(value: Json) -> Json:
+            if type(value) is not dict:
+                raise WrongType
+            found = {}
+            for name, item in value.items():
+                known = lookup(name)
+                if known is None:
+                    self.has_unknown_fields = True
+                elif item is not None:
+                    converted = known[0](item)
+                    if converted:
+                        found[name] = converted
+                    elif known[1]:
+                        found[name] = None if known[2] else converted
+            for name, zero in always:
+                if name not in found:
+                    found[name] = zero({}) if zero is not None else None
+            if default is not None:
+                default(found)
+            return found
+
+        return read
+
+    def _remembering(self, read: Reader) -> Reader:
+        """Reads again what it has read before by looking it up; the answer is the caller's own."""
+        known: dict[bytes, bytes] = {}
+
+        def read_known(value: Json) -> Json:
+            try:
+                key = _pack(value)
+            except (OverflowError, TypeError, ValueError):  # what only YAML can say
+                return read(value)
+            found = known.get(key)
+            if found is not None:
+                return _unpack(found)
+            had_unknown, self.has_unknown_fields = self.has_unknown_fields, False
+            fresh = read(value)
+            if not self.has_unknown_fields and len(key) <= KNOWN_BYTES_MAX:
+                if len(known) >= KNOWN_MAX:
+                    known.clear()
+                known[key] = _pack(fresh)
+            self.has_unknown_fields |= had_unknown
+            return fresh
+
+        return read_known
+
+
+def _zero_of(field: Field, reader: Reader) -> Reader | None:
+    """Makes what Go writes for an absent field that is always written; None = null."""
+    if is_struct(field.type_name):
+        return reader
+    zero = _ZEROS.get(field.type_name)
+    return None if zero is None else lambda _: zero
+
+
+@cache
+def reader_of(type_name: str) -> TypedReader:
+    """The reader for a type; compiled once."""
+    return TypedReader(type_name)
+
+
+def empty(type_name: str) -> dict[str, Json]:
+    """What Go writes for a struct in which nothing is set; no defaults."""
+    return _empty_reader(type_name).read({})
+
+
+@cache
+def _empty_reader(type_name: str) -> TypedReader:
+    return TypedReader(type_name, fills_defaults=False)
+
+
+def _list_reader(element: Reader) -> Reader:
+    def read(value: Json) -> Json:
+        if type(value) is not list:
+            raise WrongType
+        return [element(item) if item is not None else _null_element(element) for item in value]
+
+    return read
+
+
+def _map_reader(element: Reader) -> Reader:
+    if element is _string:
+
+        def read_strings(value: Json) -> Json:
+            if type(value) is not dict:
+                raise WrongType
+            for item in value.values():
+                if type(item) is not str:
+                    if item is not None:
+                        raise WrongType
+                    return {key: item or "" for key, item in value.items()}
+            return value
+
+        return read_strings
+
+    def read(value: Json) -> Json:
+        if type(value) is not dict:
+            raise WrongType
+        return {
+            key: element(item) if item is not None else _null_element(element)
+            for key, item in value.items()
+        }
+
+    return read
+
+
+def _null_element(element: Reader) -> Json:
+    """What Go makes of a null inside a list or map: the zero value."""
+    zeros: tuple[Json, ...] = ("", 0, False, [], {})
+    for zero in zeros:
+        try:
+            return element(zero)
+        except WrongType:
+            continue
+    return None
+
+
+def _string(value: Json) -> Json:
+    if type(value) is not str:
+        raise WrongType
+    return value
+
+
+def _bool(value: Json) -> Json:
+    if type(value) is not bool:
+        raise WrongType
+    return value
+
+
+def _int32(value: Json) -> Json:
+    if type(value) is not int or not -_INT32 <= value < _INT32:
+        raise WrongType
+    return value
+
+
+def _int64(value: Json) -> Json:
+    if type(value) is not int or not -_INT64 <= value < _INT64:
+        raise WrongType
+    return value
+
+
+def _float64(value: Json) -> Json:
+    if type(value) is not float and type(value) is not int:
+        raise WrongType
+    return value
+
+
+def _any(value: Json) -> Json:
+    return value
+
+
+def _bytes(value: Json) -> Json:
+    if type(value) is not str:
+        raise WrongType
+    try:
+        binascii.a2b_base64(value.encode(), strict_mode=True)
+    except (ValueError, binascii.Error) as why:
+        raise WrongType("illegal base64 data at input byte 0") from why
+    return value
+
+
+@lru_cache(maxsize=_QUANTITY_CACHE)
+def canonical_quantity(text: str) -> str:
+    """The one form in which Kubernetes writes this amount.
+
+    Raises:
+        WrongType: It is not a quantity.
+    """
+    try:
+        amount = Quantity.from_wire(text.strip())
+    except ValueError as why:
+        raise WrongType(QUANTITY_PROBLEM) from why
+    return str(Quantity(amount.nanos, amount.format))
+
+
+def _quantity(value: Json) -> Json:
+    if type(value) is str:
+        return canonical_quantity(value)
+    if type(value) is int or type(value) is float:
+        return canonical_quantity(str(value))
+    raise WrongType(QUANTITY_PROBLEM)
+
+
+@lru_cache(maxsize=_QUANTITY_CACHE)
+def _rounded(text: str) -> str:
+    amount = Quantity.from_wire(text)
+    if amount.nanos % _NANOS_PER_MILLI == 0:
+        return text
+    milli = -(-amount.nanos // _NANOS_PER_MILLI)
+    return str(Quantity(milli * _NANOS_PER_MILLI, amount.format))
+
+
+def _milli_quantity(value: Json) -> Json:
+    """Of resource lists nothing finer than a thousandth is kept; it is rounded up."""
+    return _rounded(_quantity(value))
+
+
+def _int_or_string(value: Json) -> Json:
+    return value if type(value) is str else _int32(value)
+
+
+def _time(value: Json) -> Json:
+    if type(value) is not str:
+        raise WrongType
+    if _SECONDS.fullmatch(value):
+        return value
+    return _moment(value, _TIME_FORMAT).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _micro_time(value: Json) -> Json:
+    if type(value) is not str:
+        raise WrongType
+    if _MICROS.fullmatch(value):
+        return value
+    return _moment(value, _MICRO_FORMAT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _moment(text: str, layout: str) -> datetime:
+    parts = _RFC3339.fullmatch(text)
+    if parts is None:
+        raise WrongType(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"')
+    fraction = (parts[2] or "")[:7]
+    try:
+        moment = (
+            datetime.fromisoformat(parts[1] + fraction.ljust(7, "0") + parts[3])
+            if fraction
+            else datetime.fromisoformat(parts[1] + parts[3])
+        )
+    except ValueError as why:
+        raise WrongType(f'parsing time "{text}": day out of range') from why
+    return moment.astimezone(UTC)
+
+
+#: Scalar type -> its reader.
+SCALARS: dict[str, Reader] = {
+    "string": _string,
+    "bool": _bool,
+    "int32": _int32,
+    "int64": _int64,
+    "float64": _float64,
+    "any": _any,
+    "bytes": _bytes,
+    "Quantity": _quantity,
+    "IntOrString": _int_or_string,
+    "Time": _time,
+    "MicroTime": _micro_time,
+    "Duration": _string,
+}
+_ZEROS: dict[str, Json] = {
+    "string": "",
+    "bool": False,
+    "int32": 0,
+    "int64": 0,
+    "float64": 0,
+    "Quantity": "0",
+    "IntOrString": 0,
+}

@@ -1,0 +1,347 @@
+"""The values that the API server fills in where a client left something out.
+
+One function per type of ``schema``; ``typed`` calls it on every object of that type that it reads,
+wherever it stands: the containers of a pod and those of a Deployment's template alike. Functions
+change the object that they are given.
+
+Source: pkg/apis/{core,apps,batch,storage,scheduling,resource,discovery}/v1/defaults.go and the
+``+default`` markers of k8s.io/api.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import convert
+
+from mooring.apiserver.types import Object
+from mooring.objects.defaulting.pod_defaults import with_defaults
+from mooring.objects.pod import Pod
+
+Default = Callable[[Object], None]
+
+_REFERENCE = re.compile(
+    r"(?:[a-zA-Z0-9.-]+(?::\d+)?/)?[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+    r"(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?P<digest>@[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,})?"
+)
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+#: File modes of volumes: rw-r--r--.
+_VOLUME_MODE = 0o644
+#: The fields of a core.Volume that say what it is.
+_VOLUME_NAME = frozenset(("name",))
+#: The fields of a core.Container that say what it adds to its pod's resources.
+_COUNTED = ("resources", "restartPolicy")
+
+
+def pull_policy_of(image: str) -> str:
+    """Whether an image is pulled each time: those tagged "latest", also by saying nothing."""
+    found = _REFERENCE.fullmatch(image)
+    if found is None:
+        return "IfNotPresent"
+    is_latest = found["tag"] == "latest" or not (found["tag"] or found["digest"])
+    return "Always" if is_latest else "IfNotPresent"
+
+
+def _constant(**values: Any) -> Default:
+    """Fills in fixed scalars."""
+    pairs = tuple(values.items())
+
+    def fill(found: Object) -> None:
+        for name, value in pairs:
+            if name not in found:
+                found[name] = value
+
+    return fill
+
+
+def _container(found: Object) -> None:
+    if "imagePullPolicy" not in found:
+        found["imagePullPolicy"] = pull_policy_of(found.get("image", ""))
+    if "terminationMessagePath" not in found:
+        found["terminationMessagePath"] = "/dev/termination-log"
+    if "terminationMessagePolicy" not in found:
+        found["terminationMessagePolicy"] = "File"
+
+
+def _volume(found: Object) -> None:
+    if found.keys() <= _VOLUME_NAME:
+        found["emptyDir"] = {}
+    image = found.get("image")
+    if image is not None and "pullPolicy" not in image:
+        image["pullPolicy"] = pull_policy_of(image.get("reference", ""))
+
+
+def _pod(found: Object) -> None:
+    spec = found["spec"]
+    for container in (*(spec.get("containers") or ()), *spec.get("initContainers", ())):
+        resources = container["resources"]
+        limits = resources.get("limits")
+        if limits:
+            resources["requests"] = {**limits, **resources.get("requests", {})}
+        ports = container.get("ports", ()) if spec.get("hostNetwork") else ()
+        for port in ports:
+            port["hostPort"] = port.get("hostPort") or port["containerPort"]
+    if "enableServiceLinks" not in spec:
+        spec["enableServiceLinks"] = True
+    if "resources" in spec:
+        _pod_level_resources(found)
+
+
+def _pod_level_resources(found: Object) -> None:
+    """Limits and requests of the pod as a whole, completed from those of the containers.
+
+    Only what they follow from is read: what is wrong with the rest of the pod is said later.
+    """
+    spec = found["spec"]
+    own = spec["resources"]
+    counted: Object = {"resources": own}
+    for name in ("containers", "initContainers"):
+        counted[name] = [
+            {key: container[key] for key in _COUNTED if key in container}
+            for container in spec.get(name) or ()
+        ]
+    filled = with_defaults(convert({"spec": counted}, Pod)).spec.resources
+    assert filled is not None
+    for name, amounts in (("limits", filled.limits), ("requests", filled.requests)):
+        if amounts:
+            own[name] = dict(amounts)
+
+
+def _service(found: Object) -> None:
+    spec = found["spec"]
+    affinity = spec.setdefault("sessionAffinity", "None")
+    if affinity == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif affinity == "ClientIP":
+        timeout = spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
+        timeout.setdefault("timeoutSeconds", 10800)
+    kind = spec.setdefault("type", "ClusterIP")
+    for port in spec.get("ports", ()):
+        if port["targetPort"] in (0, ""):
+            port["targetPort"] = port["port"]
+    if kind in ("NodePort", "LoadBalancer"):
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if kind != "ExternalName":
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if kind == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+
+
+def _namespace(found: Object) -> None:
+    name = found["metadata"].get("name")
+    if name:
+        found["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+
+
+def _node_status(found: Object) -> None:
+    if "allocatable" not in found and "capacity" in found:
+        found["allocatable"] = dict(found["capacity"])
+
+
+def _replication_controller(found: Object) -> None:
+    spec = found["spec"]
+    labels = spec.get("template", {}).get("metadata", {}).get("labels")
+    if labels:
+        spec.setdefault("selector", dict(labels))
+        found["metadata"].setdefault("labels", dict(labels))
+    spec.setdefault("replicas", 1)
+
+
+def _deployment(found: Object) -> None:
+    spec = found["spec"]
+    spec.setdefault("replicas", 1)
+    strategy = spec["strategy"]
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+
+
+def _daemon_set(found: Object) -> None:
+    spec = found["spec"]
+    # A field of old versions, which upstream keeps as an annotation of this one.
+    found["metadata"].setdefault("annotations", {}).setdefault(TEMPLATE_GENERATION, "0")
+    strategy = spec["updateStrategy"]
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", 1)
+        rolling.setdefault("maxSurge", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+
+
+def _stateful_set(found: Object) -> None:
+    spec = found["spec"]
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    strategy = spec["updateStrategy"]
+    if "type" not in strategy:
+        strategy["type"] = "RollingUpdate"
+        strategy.setdefault("rollingUpdate", {})
+    if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
+        strategy["rollingUpdate"].setdefault("partition", 0)
+    for claim in spec.get("volumeClaimTemplates", ()):
+        claim["kind"], claim["apiVersion"] = "PersistentVolumeClaim", "v1"
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    retention.setdefault("whenDeleted", "Retain")
+    retention.setdefault("whenScaled", "Retain")
+    spec.setdefault("replicas", 1)
+    spec.setdefault("revisionHistoryLimit", 10)
+
+
+def _replica_set(found: Object) -> None:
+    found["spec"].setdefault("replicas", 1)
+
+
+def _job(found: Object) -> None:
+    spec = found["spec"]
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
+    labels = spec["template"]["metadata"].get("labels")
+    if labels:
+        found["metadata"].setdefault("labels", dict(labels))
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    policy = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
+    spec.setdefault("podReplacementPolicy", policy)
+    spec.setdefault("manualSelector", False)
+
+
+def _csi_driver(found: Object) -> None:
+    spec = found["spec"]
+    for name, value in _CSI_DRIVER.items():
+        spec.setdefault(name, value)
+    spec.setdefault("volumeLifecycleModes", ["Persistent"])
+
+
+_CSI_DRIVER: Mapping[str, Any] = MappingProxyType(
+    {
+        "attachRequired": True,
+        "podInfoOnMount": False,
+        "storageCapacity": False,
+        "fsGroupPolicy": "ReadWriteOnceWithFSType",
+        "requiresRepublish": False,
+        "seLinuxMount": False,
+    }
+)
+
+
+def _device_request(found: Object) -> None:
+    if found.setdefault("allocationMode", "ExactCount") == "ExactCount":
+        found.setdefault("count", 1)
+
+
+def _stage(name: str, value: str) -> Default:
+    """Fills in one field of the status."""
+
+    def fill(found: Object) -> None:
+        found["status"].setdefault(name, value)
+
+    return fill
+
+
+def _persistent_volume(found: Object) -> None:
+    found["status"].setdefault("phase", "Pending")
+    found["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
+    found["spec"].setdefault("volumeMode", "Filesystem")
+
+
+def _pod_spec(found: Object) -> None:
+    # One field with two names; the old one is kept up for old clients.
+    account = found.get("serviceAccountName") or found.get("serviceAccount")
+    if account:
+        found["serviceAccountName"] = found["serviceAccount"] = account
+    if "dnsPolicy" not in found:
+        found["dnsPolicy"] = "ClusterFirst"
+    if "restartPolicy" not in found:
+        found["restartPolicy"] = "Always"
+    if "securityContext" not in found:
+        found["securityContext"] = {}
+    if "terminationGracePeriodSeconds" not in found:
+        found["terminationGracePeriodSeconds"] = 30
+    if "schedulerName" not in found:
+        found["schedulerName"] = "default-scheduler"
+
+
+def _node_spec(found: Object) -> None:
+    if "podCIDR" in found and "podCIDRs" not in found:
+        found["podCIDRs"] = [found["podCIDR"]]
+
+
+def _secret(found: Object) -> None:
+    if "type" not in found:
+        found["type"] = "Opaque"
+    plain = found.pop("stringData", None)
+    if plain:
+        encoded = {name: b64encode(text.encode()).decode() for name, text in plain.items()}
+        found["data"] = {**found.get("data", {}), **encoded}
+
+
+_file_mode = _constant(defaultMode=_VOLUME_MODE)
+_tcp = _constant(protocol="TCP")
+
+#: Type -> what is filled in.
+DEFAULTS: Mapping[str, Default] = MappingProxyType(
+    {
+        "apps.DaemonSet": _daemon_set,
+        "apps.Deployment": _deployment,
+        "apps.ReplicaSet": _replica_set,
+        "apps.StatefulSet": _stateful_set,
+        "batch.Job": _job,
+        "batch.PodFailurePolicyOnPodConditionsPattern": _constant(status="True"),
+        "core.ConfigMapVolumeSource": _file_mode,
+        "core.Container": _container,
+        "core.ContainerPort": _tcp,
+        "core.DownwardAPIVolumeSource": _file_mode,
+        "core.EndpointPort": _tcp,
+        "core.EphemeralContainer": _container,
+        "core.GRPCAction": _constant(service=""),
+        "core.HTTPGetAction": _constant(path="/", scheme="HTTP"),
+        "core.HostPathVolumeSource": _constant(type=""),
+        "core.ISCSIPersistentVolumeSource": _constant(iscsiInterface="default"),
+        "core.ISCSIVolumeSource": _constant(iscsiInterface="default"),
+        "core.Namespace": _namespace,
+        "core.NamespaceStatus": _constant(phase="Active"),
+        "core.NodeStatus": _node_status,
+        "core.ObjectFieldSelector": _constant(apiVersion="v1"),
+        "core.PersistentVolume": _persistent_volume,
+        "core.PersistentVolumeClaim": _stage("phase", "Pending"),
+        "core.PersistentVolumeClaimSpec": _constant(volumeMode="Filesystem"),
+        "core.Pod": _pod,
+        "core.PodSpec": _pod_spec,
+        "core.Probe": _constant(
+            timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3
+        ),
+        "core.ProjectedVolumeSource": _file_mode,
+        "core.RBDPersistentVolumeSource": _constant(
+            pool="rbd", user="admin", keyring="/etc/ceph/keyring"
+        ),
+        "core.RBDVolumeSource": _constant(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
+        "core.ReplicationController": _replication_controller,
+        "core.ScaleIOPersistentVolumeSource": _constant(
+            storageMode="ThinProvisioned", fsType="xfs"
+        ),
+        "core.ScaleIOVolumeSource": _constant(storageMode="ThinProvisioned", fsType="xfs"),
+        "core.NodeSpec": _node_spec,
+        "core.Secret": _secret,
+        "core.SecretVolumeSource": _file_mode,
+        "core.Service": _service,
+        "core.ServiceAccountTokenProjection": _constant(expirationSeconds=3600),
+        "core.ServicePort": _tcp,
+        "core.Volume": _volume,
+        "discovery.EndpointPort": _constant(name="", protocol="TCP"),
+        "resource.DeviceSubRequest": _device_request,
+        "resource.DeviceToleration": _constant(operator="Equal"),
+        "resource.ExactDeviceRequest": _device_request,
+        "scheduling.PriorityClass": _constant(preemptionPolicy="PreemptLowerPriority"),
+        "storage.CSIDriver": _csi_driver,
+        "storage.StorageClass": _constant(reclaimPolicy="Delete", volumeBindingMode="Immediate"),
+    }
+)

@@ -1,0 +1,106 @@
+"""What is wrong with JSON that does not fit its type, in kube-apiserver's words.
+
+Run only after ``typed`` has noticed that something is wrong: it builds a path for every value.
+
+Source: the errors of Go's encoding/json, and sigs.k8s.io/json's strict ones.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mooring.apiserver.schema.decoding import SCALARS, Json, WrongType
+from mooring.apiserver.schema.schema import is_struct, structs
+
+_INT32 = 2**31
+
+
+def find_faults(type_name: str, value: Json) -> tuple[str, list[str]]:
+    """What is wrong with a value: the first wrong type ("" = none), and all unknown fields.
+
+    Both as kube-apiserver says them: a Go type error, and paths such as
+    "spec.containers[0].nme" in alphabetical order.
+    """
+    unknown: list[str] = []
+    problem = _walk(type_name, value, "", "", unknown)
+    return problem, sorted(unknown)
+
+
+def _walk(type_name: str, value: Json, path: str, struct: str, unknown: list[str]) -> str:
+    """The first wrong type at or below a value; fills ``unknown``."""
+    if value is None:
+        return ""
+    if type_name.startswith("[]"):
+        if type(value) is not list:
+            return _mismatch(type_name, value, path, struct)
+        walks = (
+            _walk(type_name[2:], item, f"{path}[{number}]", struct, unknown)
+            for number, item in enumerate(value)
+        )
+        return next((problem for problem in list(walks) if problem), "")
+    if type_name.startswith("{}"):
+        if type(value) is not dict:
+            return _mismatch(type_name, value, path, struct)
+        walks = (_walk(type_name[2:], item, path, struct, unknown) for item in value.values())
+        return next((problem for problem in list(walks) if problem), "")
+    if is_struct(type_name):
+        return _walk_struct(type_name, value, path, struct, unknown)
+    try:
+        SCALARS[type_name](value)
+    except WrongType as why:
+        return str(why) or _mismatch(type_name, value, path, struct)
+    return ""
+
+
+def _walk_struct(type_name: str, value: Json, path: str, struct: str, unknown: list[str]) -> str:
+    if type(value) is not dict:
+        return _mismatch(type_name, value, path, struct)
+    problems = []
+    for name, item in value.items():
+        field = structs()[type_name].get(name)
+        inner = f"{path}.{name}" if path else name
+        if field is None:
+            unknown.append(inner)
+        else:
+            problems.append(_walk(field.type_name, item, inner, type_name, unknown))
+    return next((problem for problem in problems if problem), "")
+
+
+def _mismatch(type_name: str, value: Json, path: str, struct: str) -> str:
+    """The error of Go's JSON decoder for a value that does not fit its field."""
+    where = re.sub(r"\[\d+\]", "", path)
+    place = f"Go struct field {struct.partition('.')[2]}.{where}" if struct else "Go value"
+    return f"json: cannot unmarshal {_json_kind(value)} into {place} of type {go_type(type_name)}"
+
+
+def _json_kind(value: Json) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case int() | float():
+            return (
+                f"number {value}"
+                if not isinstance(value, int) or abs(value) >= _INT32
+                else ("number")
+            )
+        case list():
+            return "array"
+    return "object"
+
+
+def go_type(type_name: str) -> str:
+    """A type of the table as Go's error messages write it.
+
+    Example:
+        >>> go_type("[]core.Container"), go_type("{}string")
+        ('[]v1.Container', 'map[string]string')
+    """
+    if type_name.startswith("[]"):
+        return "[]" + go_type(type_name[2:])
+    if type_name.startswith("{}"):
+        return "map[string]" + go_type(type_name[2:])
+    if is_struct(type_name):
+        return "v1." + type_name.partition(".")[2]
+    return type_name

@@ -1,0 +1,205 @@
+"""``ApiServer``: one request in, one answer out. Everything but sockets and identities.
+
+::
+
+    method, path, query, headers, body
+      ├── /api, /apis, /openapi, /version ...      discovery, openapi
+      ├── a review                                 reviews
+      ├── a watch                                  streaming
+      └── a resource                               verbs ── rest, deletion, listing ── store
+
+It can be called in process, as the tests and the simulator do; ``http`` calls it for sockets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mooring.apiserver.auth.authentication import Tokens, identity_in
+from mooring.apiserver.endpoints import discovery, openapi, protobuf, reviews
+from mooring.apiserver.endpoints.body import decode_json, media_type_of
+from mooring.apiserver.endpoints.handlers import Verbs
+from mooring.apiserver.endpoints.query import Query
+from mooring.apiserver.endpoints.request import Answer, Request, warning_header
+from mooring.apiserver.endpoints.watch_stream import stream
+from mooring.apiserver.errors import (
+    Refused,
+    bad_request,
+    entity_too_large,
+    method_not_allowed,
+    no_such_path,
+)
+from mooring.apiserver.registry.bootstrap import plant
+from mooring.apiserver.registry.deletion import Deleter
+from mooring.apiserver.registry.registry import Registry
+from mooring.apiserver.resources import BINDINGS, BY_PATH, ResourcePath, resource_at
+from mooring.apiserver.storage.history import HISTORY_CHANGES
+from mooring.apiserver.storage.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from mooring.clock import Clock, Rng
+
+#: Bytes of a request's body, as kube-apiserver's.
+BODY_BYTES_MAX = 3 * 1024 * 1024
+JSON_HEADERS = {"content-type": "application/json"}
+_TEXT_HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
+_GROUP_VERSIONS = frozenset((group, version) for group, version, _ in BY_PATH)
+
+
+class ApiServer:
+    """A Kubernetes API server in memory.
+
+    Example:
+        >>> import asyncio
+        >>> from mooring.clock import VirtualClock, seeded_random
+        >>> server = ApiServer(VirtualClock(), seeded_random(0))
+        >>> answer = asyncio.run(server.handle("GET", "/api/v1/namespaces/default", [], {}, b""))
+        >>> answer[0]
+        200
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        rng: Rng,
+        *,
+        tokens: Tokens | None = None,
+        instant_deletion: bool = False,
+        history_changes: int = HISTORY_CHANGES,
+    ) -> None:
+        """Starts with the objects that every cluster has: namespaces, priority classes.
+
+        Args:
+            clock: For timestamps and grace periods.
+            rng: For UIDs, generated names and the length of watches.
+            tokens: Those that TokenReviews are answered for.
+            instant_deletion: Whether bound pods go at once, without their grace period.
+            history_changes: How many changes of each resource watches can go back.
+        """
+        self.clock = clock
+        self.rng = rng
+        self.tokens = tokens if tokens is not None else Tokens()
+        self.store = Store(changes_max=history_changes)
+        self.registry = Registry(self.store, clock=clock, rng=rng)
+        self.deleter = Deleter(self.registry, is_instant=instant_deletion)
+        self._verbs = Verbs(self.registry, self.deleter)
+        plant(self.registry)
+
+    async def handle(
+        self,
+        method: str,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> tuple[int, dict[str, str], bytes | AsyncIterator[bytes]]:
+        """Answer a request; a watch answers with a stream.
+
+        Args:
+            method: "GET", "POST" ...
+            path: Decoded, without query.
+            query: Names and values, decoded.
+            headers: With lower-case names.
+            body: As sent.
+        """
+        try:
+            return self._answer(method, path, query, headers, body)
+        except Refused as refusal:
+            return refused(refusal)
+        except RecursionError:
+            return refused(bad_request("exceeded max depth"))
+
+    def tick(self) -> int:
+        """Finish what time has finished: pods whose grace period is over. Answers how many."""
+        return self.deleter.tick()
+
+    def snapshot(self) -> bytes:
+        """All objects, for ``load``."""
+        return self.store.snapshot()
+
+    def load(self, data: bytes) -> None:
+        """Replace all objects by those of a snapshot. Watches do not survive it.
+
+        Raises:
+            SnapshotError: It is none; then nothing has changed.
+        """
+        self.store.load(data)
+        plant(self.registry)
+        self.deleter.resume()
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> tuple[int, dict[str, str], bytes | AsyncIterator[bytes]]:
+        if len(body) > BODY_BYTES_MAX:
+            raise entity_too_large(f"limit is {BODY_BYTES_MAX}")
+        place = resource_at(path)
+        if place is None:
+            return self._elsewhere(method, path, query, headers)
+        if not place.resource.is_stored and place.resource is not BINDINGS:
+            return self._review(method, place, headers, body)
+        request = Request(method, place, Query(query), headers, body)
+        self.deleter.tick()
+        if method == "GET" and not place.name and request.query.flag("watch"):
+            head = dict(JSON_HEADERS)
+            return 200, head, stream(self.store, request, clock=self.clock, rng=self.rng)
+        try:
+            return self._verbs.answer(request)
+        except Refused as refusal:
+            refusal.warnings = request.warnings
+            raise
+
+    def _elsewhere(
+        self,
+        method: str,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        headers: Mapping[str, str],
+    ) -> Answer:
+        found = discovery.respond(path, headers) or openapi.respond(path, headers, query)
+        if found is not None:
+            if method != "GET" and discovery.is_get_only(path):
+                raise method_not_allowed()
+            return found.status, dict(found.headers), found.body
+        parts = path.strip("/").split("/")
+        served = ("", parts[1]) if parts[0] == "api" and len(parts) > 1 else tuple(parts[1:3])
+        if served not in _GROUP_VERSIONS:
+            return 404, dict(_TEXT_HEADERS), b"404 page not found\n"
+        raise no_such_path()
+
+    def _review(
+        self, method: str, place: ResourcePath, headers: Mapping[str, str], body: bytes
+    ) -> Answer:
+        if place.name:
+            raise no_such_path()
+        if method != "POST":
+            raise method_not_allowed()
+        if media_type_of(headers) == "application/vnd.kubernetes.protobuf":
+            asked: Any = protobuf.to_json(body, place.resource)
+        else:
+            try:
+                asked = decode_json(body)
+            except ValueError as why:
+                raise bad_request(str(why)) from why
+        if not isinstance(asked, dict):
+            raise bad_request(f"a {place.resource.kind} is needed")
+        found = reviews.review(
+            place.resource, asked, identity_in(headers), self.tokens, now=self.registry.now()
+        )
+        return 201, dict(JSON_HEADERS), msgspec.json.encode(found)
+
+
+def refused(refusal: Refused) -> Answer:
+    """The answer that says no."""
+    headers = {**JSON_HEADERS, **warning_header(refusal.warnings)}
+    if refusal.retry_after_s:
+        headers["retry-after"] = str(refusal.retry_after_s)
+    return refusal.code, headers, msgspec.json.encode(refusal.status())

@@ -1,0 +1,1 @@
+"""The object store of the embedded API server: bytes, versions, history, selection."""

@@ -1,0 +1,177 @@
+"""The fields by which objects can be selected: ``fieldSelector=spec.nodeName=n1``.
+
+Source: AddFieldLabelConversionFunc in pkg/apis/*/v1/conversion.go, and the ToSelectableFields of
+pkg/registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from mooring.apiserver.errors import bad_request, quoted
+from mooring.objects.selector_text import FieldRequirement, FieldSelector
+
+if TYPE_CHECKING:
+    from mooring.apiserver.resources import Resource
+    from mooring.apiserver.storage.stored_object import Stored
+    from mooring.apiserver.types import Object
+
+Name = tuple[str, str]
+
+
+def pod_fields(pod: Object) -> dict[str, str]:
+    """The selectable fields of a pod: every scheduler and every kubelet watches pods by them."""
+    spec, status = pod.get("spec", {}), pod.get("status", {})
+    addresses = status.get("podIPs")
+    return {
+        **_names_of(pod),
+        "spec.nodeName": spec.get("nodeName", ""),
+        "spec.restartPolicy": spec.get("restartPolicy", ""),
+        "spec.schedulerName": spec.get("schedulerName", ""),
+        "spec.serviceAccountName": spec.get("serviceAccountName", ""),
+        "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
+        "status.phase": status.get("phase", ""),
+        "status.podIP": status.get("podIP", ""),
+        "status.podIPs": ",".join([each["ip"] for each in addresses]) if addresses else "",
+        "status.nominatedNodeName": status.get("nominatedNodeName", ""),
+    }
+
+
+def _names_of(found: Object) -> dict[str, str]:
+    metadata = found["metadata"]
+    return {
+        "metadata.name": metadata["name"],
+        "metadata.namespace": metadata.get("namespace", ""),
+    }
+
+
+_POD = frozenset(pod_fields({"metadata": {"name": ""}}))
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_EVENT = (
+    *(f"involvedObject.{name}" for name in _INVOLVED),
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+)
+#: Fields that can be asked for, besides metadata.name and metadata.namespace.
+_FIELDS: Mapping[Name, Collection[str]] = MappingProxyType(
+    {
+        ("", "pods"): _POD,
+        ("", "nodes"): ("spec.unschedulable",),
+        ("", "replicationcontrollers"): ("status.replicas",),
+        ("", "events"): _EVENT,
+        ("events.k8s.io", "events"): _EVENT,
+        ("", "namespaces"): ("name", "status.phase"),
+        ("", "secrets"): ("type",),
+        ("", "services"): ("spec.clusterIP", "spec.type"),
+        ("batch", "jobs"): ("status.successful",),
+        ("certificates.k8s.io", "certificatesigningrequests"): ("spec.signerName",),
+        ("resource.k8s.io", "resourceslices"): ("spec.nodeName", "spec.driver"),
+    }
+)
+#: Names that clients use for a field, where they are not its own.
+_OTHER_NAMES: Mapping[Name, Mapping[str, str]] = MappingProxyType(
+    {
+        ("", "pods"): {"spec.host": "spec.nodeName"},
+        ("events.k8s.io", "events"): {
+            **{f"regarding.{name}": f"involvedObject.{name}" for name in _INVOLVED},
+            "reportingController": "reportingComponent",
+            "reason": "reason",
+            "type": "type",
+        },
+    }
+)
+#: Resources whose objects cannot be asked for by namespace, though they may have one.
+_CLUSTER = frozenset((("", "nodes"), ("certificates.k8s.io", "certificatesigningrequests")))
+_QUALIFIED_REFUSAL: Mapping[Name, Callable[[str], str]] = MappingProxyType(
+    {
+        ("batch", "jobs"): lambda field: f"field label {quoted(field)} not supported for Job",
+        ("resource.k8s.io", "resourceslices"): lambda field: (
+            f"field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}"
+        ),
+    }
+)
+
+
+def check_fields(resource: Resource, selector: FieldSelector) -> FieldSelector:
+    """The selector with the fields' own names.
+
+    Raises:
+        Refused: 400, it asks for a field that the resource cannot be selected by.
+    """
+    name = (resource.group, resource.name)
+    known = _FIELDS.get(name, ())
+    others = _OTHER_NAMES.get(name, {})
+    checked = []
+    for asked in selector.requirements:
+        field = others.get(asked.field, asked.field)
+        is_view = name == ("events.k8s.io", "events") and asked.field not in others
+        is_known = (field in known and not is_view) or field == "metadata.name"
+        if not is_known and (field != "metadata.namespace" or name in _CLUSTER):
+            raise bad_request(_refusal(name, asked.field))
+        checked.append(FieldRequirement(field, asked.value, is_equal=asked.is_equal))
+    return FieldSelector(tuple(checked))
+
+
+def _refusal(name: Name, field: str) -> str:
+    if name in _QUALIFIED_REFUSAL:
+        return _QUALIFIED_REFUSAL[name](field)
+    if name in _FIELDS:
+        return f"field label not supported: {field}"
+    return (
+        f'{quoted(field)} is not a known field selector: only "metadata.name", "metadata.namespace"'
+    )
+
+
+def fields_of(resource: Resource, stored: Stored) -> Mapping[str, str]:
+    """The selectable fields of an object; kept with it."""
+    if stored.fields is None:
+        found = stored.object()
+        if (resource.group, resource.name) == ("", "pods"):
+            stored.fields = pod_fields(found)
+        else:
+            stored.fields = {**_names_of(found), **_values(resource, found)}
+    return stored.fields
+
+
+def _values(resource: Resource, found: Object) -> dict[str, str]:
+    name = (resource.group, resource.name)
+    if resource.name == "events":
+        return _event_values(found)
+    values = {field: _text(_at(found, field)) for field in _FIELDS.get(name, ())}
+    if name == ("", "nodes"):
+        values["spec.unschedulable"] = _text(found["spec"].get("unschedulable", False))
+    elif name == ("", "namespaces"):
+        values["name"] = found["metadata"]["name"]
+    elif name == ("", "replicationcontrollers"):
+        values["status.replicas"] = values["status.replicas"] or "0"
+    elif name == ("batch", "jobs"):
+        values["status.successful"] = _text(found["status"].get("succeeded", 0))
+    return values
+
+
+def _event_values(event: Object) -> dict[str, str]:
+    involved, source = event["involvedObject"], event["source"].get("component", "")
+    return {
+        **{f"involvedObject.{name}": involved.get(name, "") for name in _INVOLVED},
+        "reason": event.get("reason", ""),
+        "reportingComponent": event.get("reportingComponent", ""),
+        "source": source or event.get("reportingComponent", ""),
+        "type": event.get("type", ""),
+    }
+
+
+def _at(found: Object, path: str) -> Any:
+    value: Any = found
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)

@@ -1,0 +1,319 @@
+"""Where the embedded API server keeps its objects: in memory, as bytes, in one order of versions.
+
+``Store`` owns the one counter of resourceVersions; ``Collection`` holds the objects of one
+resource by key, with their history. All is synchronous, so every write is atomic. What may be
+written is decided elsewhere (``rest``); here only keys and versions count.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from heapq import merge
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mooring.apiserver.resources import RESOURCES, Resource
+from mooring.apiserver.storage.field_selectors import pod_fields
+from mooring.apiserver.storage.history import HISTORY_CHANGES, Change, History
+from mooring.apiserver.storage.stored_object import Stored, head_of, key_of, tail_of
+from mooring.apiserver.types import Object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: Resources that are views of another one's objects.
+_STORED_AS = {("events.k8s.io", "events"): ("", "events")}
+_PODS = ("", "pods")
+SNAPSHOT_FORMAT = "mooring-apiserver-1"
+#: Of one piece of a snapshot: a millisecond's work.
+SLICE_OBJECTS = 500
+
+
+class SnapshotError(ValueError):
+    """The bytes are not a snapshot of a store."""
+
+
+def _slices(head: bytes, parts: list[tuple[str, list[Stored]]]) -> Iterator[bytes]:
+    yield head
+    for number, (name, objects) in enumerate(parts):
+        yield (b",\n" if number else b"") + msgspec.json.encode(name) + b":["
+        for start in range(0, len(objects), SLICE_OBJECTS):
+            piece = (stored.encoded() for stored in objects[start : start + SLICE_OBJECTS])
+            yield (b",\n" if start else b"") + b",\n".join(piece)
+        yield b"]"
+    yield b"\n}}\n"
+
+
+class Versions:
+    """The one counter of resourceVersions of a store."""
+
+    def __init__(self, latest: int = 0) -> None:
+        self.latest = latest
+
+    def next(self) -> int:
+        """The version of the next write."""
+        self.latest += 1
+        return self.latest
+
+
+class Index:
+    """Which keys have a value; a key may have several."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, tuple[str, ...]] = {}
+        self._keys: dict[str, dict[str, None]] = {}
+
+    def put(self, key: str, values: tuple[str, ...]) -> None:
+        """Note the values of a key, instead of those before."""
+        before = self._values.get(key, ())
+        if before == values:
+            return
+        for value in dict.fromkeys(before):
+            keys = self._keys[value]
+            del keys[key]
+            if not keys:
+                del self._keys[value]
+        if values:
+            self._values[key] = values
+        else:
+            self._values.pop(key, None)
+        for value in values:
+            self._keys.setdefault(value, {})[key] = None
+
+    def keys(self, value: str) -> Iterable[str]:
+        """The keys with a value, in no particular order."""
+        return self._keys.get(value, ())
+
+
+class Collection:
+    """The objects of one resource."""
+
+    def __init__(self, versions: Versions, resource: Resource, *, changes_max: int) -> None:
+        """Starts empty; what happened before is unknown."""
+        self.resource = resource
+        self._versions = versions
+        self._head = head_of(resource)
+        self._objects: dict[str, Stored] = {}
+        #: All keys, sorted: lists are in this order, and a namespace is one stretch of it.
+        self._keys: list[str] = []
+        self._has_nodes = (resource.group, resource.name) == _PODS
+        self._by_node = Index()
+        self._by_owner = Index()
+        self.history = History(compacted=versions.latest, changes_max=changes_max)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, key: str) -> Stored | None:
+        """The object with this key, or None."""
+        return self._objects.get(key)
+
+    def create(self, key: str, found: Object) -> Stored:
+        """Store a new object under the next version.
+
+        Raises:
+            KeyError: There is an object with this key.
+        """
+        if key in self._objects:
+            raise KeyError(key)
+        return self._write(key, found, tail_of(found), None)
+
+    def replace(self, key: str, found: Object) -> Stored:
+        """Store an object over the one with this key; what does not change it is no write.
+
+        Raises:
+            KeyError: There is no object with this key.
+        """
+        old = self._objects[key]
+        tail = tail_of(found)
+        return old if tail == old.tail else self._write(key, found, tail, old)
+
+    def remove(self, key: str) -> Stored:
+        """Delete an object; answers its last state, at the version of the deletion.
+
+        Raises:
+            KeyError: There is no object with this key.
+        """
+        old = self._objects.pop(key)
+        del self._keys[bisect_left(self._keys, key)]
+        self._by_node.put(key, ())
+        self._by_owner.put(key, ())
+        last = old.at_version(self._versions.next())
+        self.history.append(Change(last.version, None, old))
+        return last
+
+    def _write(self, key: str, found: Object, tail: bytes, old: Stored | None) -> Stored:
+        version = self._versions.next()
+        new = Stored(self._head, key, version, tail, found["metadata"].get("labels"))
+        if self._has_nodes:
+            new.fields = pod_fields(found)  # somebody will ask, and would have to decode it again
+        self._index(key, found)
+        self._objects[key] = new
+        if old is None:
+            insort(self._keys, key)
+        self.history.append(Change(version, new, old))
+        return new
+
+    def _index(self, key: str, found: Object) -> None:
+        owners = found["metadata"].get("ownerReferences")
+        self._by_owner.put(key, tuple([owner["uid"] for owner in owners]) if owners else ())
+        if self._has_nodes:
+            node = found.get("spec", {}).get("nodeName")
+            self._by_node.put(key, (node,) if node else ())
+
+    def in_order(self, namespace: str = "", *, after: str = "") -> Iterator[Stored]:
+        """The objects of a namespace ("" = all) in the order of their keys, from a key on."""
+        start, stop = self._stretch(namespace, after)
+        objects = self._objects
+        return (objects[key] for key in self._keys[start:stop])
+
+    def _stretch(self, namespace: str, after: str) -> tuple[int, int]:
+        """Where the keys of a namespace stand, from a key on."""
+        start, stop = 0, len(self._keys)
+        if namespace:
+            start = bisect_left(self._keys, f"{namespace}/")
+            stop = bisect_left(self._keys, f"{namespace}0")  # "0" comes right after "/"
+        return max(start, bisect_left(self._keys, after) if after else 0), stop
+
+    def on_node(self, node: str) -> list[Stored]:
+        """The pods whose ``spec.nodeName`` is this one, in the order of their keys."""
+        return [self._objects[key] for key in sorted(self._by_node.keys(node))]
+
+    def owned_by(self, uid: str) -> list[Stored]:
+        """The objects that name an owner with this UID, in the order of their keys."""
+        return [self._objects[key] for key in sorted(self._by_owner.keys(uid))]
+
+    def count(self, namespace: str = "") -> int:
+        """How many objects there are in a namespace ("" = in all)."""
+        if not namespace:
+            return len(self._keys)
+        start = bisect_left(self._keys, f"{namespace}/")
+        return bisect_left(self._keys, f"{namespace}0") - start
+
+    def at_version(self, version: int, namespace: str = "", *, after: str = "") -> Iterator[Stored]:
+        """Like ``in_order``, but as the objects were at a version.
+
+        Raises:
+            Dropped: Too much has happened since then.
+        """
+        before: dict[str, Stored | None] = {}
+        for change in self.history.since(version):
+            before.setdefault(change.key, change.old)
+        start, stop = self._stretch(namespace, after)
+        keys = self._keys[start:stop]
+        first, last = (f"{namespace}/", f"{namespace}0") if namespace else ("", None)
+        gone = (
+            key
+            for key, old in before.items()
+            if old is not None and key not in self._objects and key >= max(first, after)
+        )
+        lost = sorted(key for key in gone if last is None or key < last)
+        found = (before.get(key, self._objects.get(key)) for key in merge(keys, lost))
+        return (stored for stored in found if stored is not None)
+
+    def restore(self, key: str, version: int, found: Object) -> None:
+        """Put an object of a snapshot back; not a change that anybody sees."""
+        tail = tail_of(found)
+        self._objects[key] = Stored(self._head, key, version, tail, found["metadata"].get("labels"))
+        insort(self._keys, key)
+        self._index(key, found)
+
+
+class Store:
+    """All objects, and the counter of versions."""
+
+    def __init__(self, *, changes_max: int = HISTORY_CHANGES) -> None:
+        """Starts empty.
+
+        Args:
+            changes_max: How many changes per resource watches can go back.
+        """
+        self._versions = Versions()
+        self._changes_max = changes_max
+        self._collections: dict[tuple[str, str], Collection] = {}
+        self._make_collections()
+
+    def _make_collections(self) -> None:
+        for resource in RESOURCES:
+            name = (resource.group, resource.name)
+            if resource.is_stored and name not in _STORED_AS:
+                collection = Collection(self._versions, resource, changes_max=self._changes_max)
+                self._collections[name] = collection
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion of the latest write."""
+        return self._versions.latest
+
+    def collection(self, resource: Resource) -> Collection:
+        """The objects of a resource; both kinds of events are one collection."""
+        name = (resource.group, resource.name)
+        return self._collections[_STORED_AS.get(name, name)]
+
+    def collections(self) -> list[Collection]:
+        """All collections, in the order of ``RESOURCES``."""
+        return list(self._collections.values())
+
+    def statistics(self) -> dict[str, int]:
+        """How many objects of each resource there are, where there are any."""
+        return {
+            collection.resource.qualified: len(collection)
+            for collection in self.collections()
+            if len(collection)
+        }
+
+    def snapshot(self) -> bytes:
+        """Everything but the history, as one JSON document."""
+        return b"".join(self.snapshot_slices())
+
+    def snapshot_slices(self) -> Iterator[bytes]:
+        """The same in pieces of some objects each, all of the moment of the call.
+
+        Objects never change, so it is enough to hold on to those that there are now.
+        """
+        now = [
+            (collection.resource.qualified, list(collection.in_order()))
+            for collection in self.collections()
+            if len(collection)
+        ]
+        head = f'{{"format":"{SNAPSHOT_FORMAT}","version":{self.version},"objects":{{\n'
+        return _slices(head.encode(), now)
+
+    def load(self, data: bytes) -> None:
+        """Replace everything by a snapshot; watches must be started anew.
+
+        Raises:
+            SnapshotError: The bytes are not a snapshot; then nothing is changed.
+        """
+        try:
+            found: dict[str, Any] = msgspec.json.decode(data)
+            if found["format"] != SNAPSHOT_FORMAT:
+                raise SnapshotError(f"format {found['format']!r} is not {SNAPSHOT_FORMAT!r}")
+            loaded = Store(changes_max=self._changes_max)
+            loaded._versions.latest = int(found["version"])
+            loaded._restore(found["objects"])
+        except SnapshotError:
+            raise
+        except (ValueError, AttributeError, KeyError, TypeError) as why:
+            raise SnapshotError(f"not a snapshot of an API server: {why}") from why
+        self._versions = loaded._versions
+        self._collections = loaded._collections
+
+    def leap(self, count: int) -> None:
+        """Give out none of the next ``count`` versions; who has seen one of them must list anew."""
+        self._versions.latest += count
+        for collection in self._collections.values():
+            collection.history.compacted = self.version
+
+    def _restore(self, objects: dict[str, list[Object]]) -> None:
+        by_name = {each.resource.qualified: each for each in self._collections.values()}
+        for collection in by_name.values():
+            collection.history.compacted = self.version
+        for name, items in objects.items():
+            collection = by_name[name]
+            for found in items:
+                metadata = found["metadata"]
+                namespace = metadata["namespace"] if collection.resource.namespaced else ""
+                key = key_of(namespace, metadata["name"])
+                collection.restore(key, int(metadata["resourceVersion"]), found)

@@ -1,0 +1,113 @@
+"""One stored object: its bytes, cut where the resourceVersion stands.
+
+::
+
+    {"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"  12  ","name":"web-0",...
+    └──────────────────── head, shared ──────────────────────────┘  │   └──── tail ────────
+                                                                 version
+
+So an object gets another version, or loses its kind inside a list, without being decoded; and two
+objects say the same exactly if their tails are equal, since the tail's keys are sorted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mooring.apiserver.types import Object
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mooring.apiserver.resources import Resource
+
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decode = msgspec.json.Decoder().decode
+
+#: How an object begins inside a list, where its kind is not repeated.
+ITEM_HEAD = b'{"metadata":{"resourceVersion":"'
+_NO_LABELS: Mapping[str, str] = {}
+
+
+def head_of(resource: Resource) -> bytes:
+    """How every object of the resource begins, up to the digits of its resourceVersion."""
+    names = f'"kind":"{resource.kind}","apiVersion":"{resource.api_version}"'
+    return b"{" + names.encode() + b"," + ITEM_HEAD[1:]
+
+
+def tail_of(found: Object) -> bytes:
+    """The rest of the object, from behind the digits of its resourceVersion.
+
+    Kind, apiVersion and resourceVersion in ``found`` do not matter.
+    """
+    metadata = dict(found["metadata"])
+    metadata.pop("resourceVersion", None)
+    rest = {key: value for key, value in found.items() if key not in _IN_HEAD}
+    inner, outer = _encoder.encode(metadata), _encoder.encode(rest)
+    middle = b'",' if metadata else b'"'
+    if rest:
+        return middle + inner[1:] + b"," + outer[1:]
+    return middle + inner[1:] + b"}"
+
+
+_IN_HEAD = frozenset(("kind", "apiVersion", "metadata"))
+
+
+class Stored:
+    """An object at one version; never changes.
+
+    Attributes:
+        key: "namespace/name", or the name alone where there are no namespaces.
+        version: The resourceVersion, as a number.
+        labels: The object's labels; shared, do not change them.
+    """
+
+    __slots__ = ("_head", "fields", "key", "labels", "tail", "version")
+
+    def __init__(
+        self, head: bytes, key: str, version: int, tail: bytes, labels: Mapping[str, str] | None
+    ) -> None:
+        self._head = head
+        self.key = key
+        self.version = version
+        self.tail = tail
+        self.labels = labels or _NO_LABELS
+        #: The selectable fields; filled in by whoever asks for them first.
+        self.fields: Mapping[str, str] | None = None
+
+    def encoded(self) -> bytes:
+        """The whole object as JSON."""
+        return b"%b%d%b" % (self._head, self.version, self.tail)
+
+    def item(self) -> bytes:
+        """The object as it stands in a list: without kind and apiVersion."""
+        return b"%b%d%b" % (ITEM_HEAD, self.version, self.tail)
+
+    def object(self) -> Object:
+        """The object, decoded anew: the caller may change it."""
+        found: Object = _decode(self.encoded())
+        return found
+
+    def at_version(self, version: int) -> Stored:
+        """The same object with another resourceVersion."""
+        moved = Stored(self._head, self.key, version, self.tail, self.labels)
+        moved.fields = self.fields
+        return moved
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return self.key.rpartition("/")[2]
+
+    @property
+    def namespace(self) -> str:
+        """The object's namespace, "" if it has none."""
+        return self.key.rpartition("/")[0]
+
+
+def key_of(namespace: str, name: str) -> str:
+    """Where an object is kept; namespace "" for kinds without."""
+    return f"{namespace}/{name}" if namespace else name

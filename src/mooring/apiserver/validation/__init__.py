@@ -1,0 +1,1 @@
+"""Validates objects as kube-apiserver does, with its messages."""

@@ -1,0 +1,191 @@
+"""What is wrong with a container's environment, in kube-apiserver's words.
+
+Source: pkg/apis/core/validation/validation.go (ValidateEnv, ValidateEnvFrom and what they call),
+pkg/apis/core/pods/helpers.go. Differs: of fileKeyRef only its presence counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mooring.apiserver import names
+from mooring.apiserver.errors import FieldFault, invalid, not_supported, required
+from mooring.apiserver.validation.metadata import each
+
+Object = Mapping[str, Any]
+
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_MUST_SPECIFY = (
+    "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or "
+    "`fileKeyRef`"
+)
+_MUST_SPECIFY_ALL = "must specify one of: `configMapRef` or `secretRef`"
+_TOO_MANY = "may not have more than one field specified at a time"
+#: Fields of a pod that its containers can be told, each by one of these ways or both.
+FIELDS_FOR_ENV = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+FIELDS_FOR_FILES = (
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+)
+_KNOWN_FIELDS = frozenset(
+    (*FIELDS_FOR_ENV, *FIELDS_FOR_FILES, "spec.restartPolicy", "spec.schedulerName", "status.phase")
+)
+_WITH_SUBSCRIPT = ("metadata.annotations", "metadata.labels")
+_RESOURCES = tuple(
+    f"{part}.{name}"
+    for part in ("limits", "requests")
+    for name in ("cpu", "ephemeral-storage", "memory")
+)
+_HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
+_BYTE_DIVISORS = ("1", *(f"1{unit}" for unit in "kMGTPE"), *(f"1{unit}i" for unit in "KMGTPE"))
+
+
+def validate_env(env: Iterable[Object], field: str) -> list[FieldFault]:
+    """The variables one by one."""
+    faults: list[FieldFault] = []
+    for number, variable in enumerate(env):
+        where, name = f"{field}[{number}]", variable["name"]
+        if not name:
+            faults.append(required(f"{where}.name"))
+        else:
+            faults += each(f"{where}.name", name, names.environment_name(name))
+        if "valueFrom" in variable:
+            faults += _validate_source(variable, f"{where}.valueFrom")
+    return faults
+
+
+def _validate_source(variable: Object, field: str) -> Iterator[FieldFault]:
+    source = variable["valueFrom"]
+    given = [name for name in _SOURCES if name in source]
+    if "fieldRef" in source:
+        yield from validate_field_ref(source["fieldRef"], f"{field}.fieldRef", FIELDS_FOR_ENV)
+    if "resourceFieldRef" in source:
+        where = f"{field}.resourceFieldRef"
+        yield from validate_resource_ref(source["resourceFieldRef"], where)
+    for name in ("configMapKeyRef", "secretKeyRef"):
+        if name in source:
+            yield from _validate_key_ref(source[name], f"{field}.{name}")
+    if not given:
+        yield invalid(field, "", _MUST_SPECIFY)
+    elif variable.get("value"):
+        yield invalid(field, "", "may not be specified when `value` is not empty")
+    elif len(given) > 1:
+        yield invalid(field, "", _TOO_MANY)
+
+
+def _validate_key_ref(reference: Object, field: str) -> Iterator[FieldFault]:
+    name, key = reference.get("name", ""), reference["key"]
+    yield from each(f"{field}.name", name, names.dns_subdomain(name))
+    if not key:
+        yield required(f"{field}.key")
+    else:
+        yield from each(f"{field}.key", key, names.config_key(key))
+
+
+def validate_field_ref(reference: Object, field: str, known: Sequence[str]) -> Iterator[FieldFault]:
+    """A field of the pod, which must be one of the known ones."""
+    path = reference["fieldPath"]
+    if not reference.get("apiVersion"):
+        yield required(f"{field}.apiVersion")
+        return
+    if not path:
+        yield required(f"{field}.fieldPath")
+        return
+    stem, subscript = _split(path)
+    if problem := _path_problem(reference["apiVersion"], path, stem, subscript):
+        text = f"error converting fieldPath: {problem}"
+        yield invalid(f"{field}.fieldPath", path, text)
+        return
+    path = "spec.nodeName" if path == "spec.host" else path
+    if subscript is None:
+        if path not in known:
+            yield not_supported(f"{field}.fieldPath", path, known)
+        return
+    key = subscript.lower() if stem == "metadata.annotations" else subscript
+    yield from each(field, key, names.qualified_name(key))
+
+
+def _split(path: str) -> tuple[str, str | None]:
+    """A path such as ``metadata.labels['app']`` in two; None = it has no subscript."""
+    stem, bracket, rest = path.removesuffix("']").partition("['")
+    if not path.endswith("']") or not bracket or not stem:
+        return path, None
+    return stem, rest
+
+
+def _path_problem(version: str, path: str, stem: str, subscript: str | None) -> str:
+    if version != "v1":
+        return f"unsupported pod version: {version}"
+    if subscript is not None:
+        is_known = stem in _WITH_SUBSCRIPT
+        return "" if is_known else f"field label does not support subscript: {path}"
+    if path in _KNOWN_FIELDS or path == "spec.host":
+        return ""
+    return f"field label not supported: {path}"
+
+
+def validate_resource_ref(
+    reference: Object, field: str, *, is_file: bool = False
+) -> Iterator[FieldFault]:
+    """A resource of a container, whose name files must give."""
+    name = reference["resource"]
+    if is_file and not reference.get("containerName"):
+        yield required(f"{field}.containerName")
+    elif not name:
+        yield required(f"{field}.resource")
+    elif name not in _RESOURCES and not name.startswith(_HUGE_PAGES):
+        yield not_supported(f"{field}.resource", name, _RESOURCES)
+    divisor = reference.get("divisor", "0")
+    if divisor == "0":
+        return
+    if name.endswith(".cpu"):
+        if divisor not in ("1", "1m"):
+            problem = "only divisor's values 1m and 1 are supported with the cpu resource"
+            yield invalid(f"{field}.divisor", name, problem)
+        return
+    kind = _kind_of_resource(name)
+    if kind and divisor not in _BYTE_DIVISORS:
+        problem = f"only divisor's values {', '.join(_BYTE_DIVISORS)} are supported with the "
+        yield invalid(f"{field}.divisor", name, f"{problem}{kind} resource")
+
+
+def _kind_of_resource(name: str) -> str:
+    if name.endswith(".memory"):
+        return "memory"
+    if name.endswith(".ephemeral-storage"):
+        return "local ephemeral storage"
+    return "hugepages" if name.startswith(_HUGE_PAGES) else ""
+
+
+def validate_env_from(sources: Iterable[Object], field: str) -> list[FieldFault]:
+    """ConfigMaps and Secrets whose keys all become variables."""
+    faults: list[FieldFault] = []
+    for number, source in enumerate(sources):
+        where = f"{field}[{number}]"
+        if prefix := source.get("prefix"):
+            faults += each(f"{where}.prefix", prefix, names.environment_name(prefix))
+        given = [name for name in ("configMapRef", "secretRef") if name in source]
+        check = names.as_prefix(names.dns_subdomain)
+        for name in given:
+            found = source[name].get("name", "")
+            if not found:
+                faults.append(required(f"{where}.{name}.name"))
+            else:
+                faults += each(f"{where}.{name}.name", found, check(found))
+        if len(given) != 1:
+            faults.append(invalid(field, "", _TOO_MANY if given else _MUST_SPECIFY_ALL))
+    return faults

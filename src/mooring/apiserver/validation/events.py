@@ -1,0 +1,108 @@
+"""What is wrong with events, in kube-apiserver's words.
+
+Source: pkg/apis/core/validation/events.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.apiserver import names as texts
+from mooring.apiserver.errors import FieldFault, invalid, required
+from mooring.apiserver.validation.metadata import IMMUTABLE, each
+
+if TYPE_CHECKING:
+    from mooring.apiserver.types import Object
+
+
+def validate_event(event: Object) -> list[FieldFault]:
+    """A new event: the rules that both kinds of events have in common."""
+    namespace = event["metadata"].get("namespace", "")
+    involved = event["involvedObject"].get("namespace", "")
+    problem = "does not match event.namespace"
+    field = "involvedObject.namespace"
+    if not event.get("eventTime"):
+        is_fine = involved == namespace if involved else namespace in ("", "default")
+        return [] if is_fine else [invalid(field, involved, problem)]
+    faults: list[FieldFault] = []
+    if not involved and namespace not in ("default", "kube-system"):
+        faults.append(invalid(field, involved, problem))
+    controller = event.get("reportingComponent", "")
+    if not controller:
+        faults.append(required("reportingController"))
+    faults += each("reportingController", controller, texts.qualified_name(controller))
+    for name, length, is_needed in (
+        ("reportingInstance", 128, True),
+        ("action", 128, True),
+        ("reason", 128, True),
+        ("message", 1024, False),
+    ):
+        text = event.get(name, "")
+        if is_needed and not text:
+            faults.append(required(name))
+        if len(text.encode()) > length:
+            faults.append(invalid(name, "", f"can have at most {length} characters"))
+    return faults
+
+
+def validate_new_event(event: Object) -> list[FieldFault]:
+    """A new event of events.k8s.io/v1, which has more rules than one of core/v1."""
+    faults = validate_event(event) + _validate_series(event)
+    if not event.get("eventTime"):
+        faults.append(required("eventTime"))
+    kind = event.get("type", "")
+    if kind not in ("Normal", "Warning"):
+        faults.append(invalid("type", "", f"has invalid value: {kind}"))
+    faults += [
+        invalid(name, "", "needs to be unset")
+        for name in ("firstTimestamp", "lastTimestamp", "count", "source")
+        if event.get(name)
+    ]
+    return faults
+
+
+def _validate_series(event: Object) -> list[FieldFault]:
+    series = event.get("series")
+    if series is None:
+        return []
+    faults: list[FieldFault] = []
+    if series.get("count", 0) < 2:
+        faults.append(invalid("series.count", "", "should be at least 2"))
+    if not series.get("lastObservedTime"):
+        faults.append(required("series.lastObservedTime"))
+    return faults
+
+
+_FIXED_IN_EVENTS = (
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+)
+
+
+def validate_new_event_update(new: Object, old: Object) -> list[FieldFault]:
+    """A change of an event as events.k8s.io/v1: only of its series."""
+    faults = validate_event(new)
+    if new.get("series") != old.get("series"):
+        faults += _validate_series(new)
+    names = {"reportingComponent": "reportingController"}
+    return faults + [
+        invalid(names.get(name, name), new.get(name), IMMUTABLE)
+        for name in _FIXED_IN_EVENTS
+        if new.get(name) != old.get(name)
+    ]
+
+
+def validate_event_update(new: Object, _old: Object) -> list[FieldFault]:
+    """A change of an event as core/v1."""
+    return validate_event(new)

@@ -1,0 +1,378 @@
+"""What is wrong with a pod, and what may not be changed in one, in kube-apiserver's words.
+
+Source: pkg/apis/core/validation/validation.go (ValidatePodCreate, ValidatePodUpdate,
+ValidatePodStatusUpdate, ValidatePodSpec).
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mooring.apiserver import names
+from mooring.apiserver.errors import (
+    FieldFault,
+    duplicate,
+    forbidden_field,
+    invalid,
+    not_supported,
+    required,
+)
+from mooring.apiserver.validation.affinity import (
+    validate_affinity,
+    validate_gates,
+    validate_spread,
+    validate_tolerations,
+)
+from mooring.apiserver.validation.containers import (
+    validate_containers,
+    validate_host_network,
+    validate_image_spaces,
+)
+from mooring.apiserver.validation.metadata import each, validate_labels
+from mooring.apiserver.validation.resources import validate_requirements
+from mooring.apiserver.validation.volumes import validate_volumes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mooring.apiserver.types import Object
+
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+_SYSTEMS = ("linux", "windows")
+_INT32_MAX = 2**31 - 1
+CHANGEABLE = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+#: Specs that are remembered as good, none of them larger than this: 16 MiB at most.
+KEPT_SPECS_MAX = 1024
+KEPT_SPEC_BYTES_MAX = 16 << 10
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def validate_pod(pod: Object) -> list[FieldFault]:
+    """What is wrong with a new pod, apart from its metadata.
+
+    Most pods are made from few templates, so specs that were found good are remembered.
+    """
+    encoded = msgspec.json.encode(pod["spec"])
+    if len(encoded) <= KEPT_SPEC_BYTES_MAX and _is_good(encoded):
+        return []
+    return _faults_of(pod)
+
+
+@lru_cache(maxsize=KEPT_SPECS_MAX)
+def _is_good(encoded_spec: bytes) -> bool:
+    return not _faults_of({"spec": msgspec.json.decode(encoded_spec)})
+
+
+def _faults_of(pod: Object) -> list[FieldFault]:
+    faults = validate_pod_spec(pod)
+    spec = pod["spec"]
+    if spec.get("ephemeralContainers"):
+        faults.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        problem = "cannot be set until all schedulingGates have been cleared"
+        faults.append(forbidden_field("spec.nodeName", problem))
+    return faults
+
+
+def validate_pod_spec(pod: Object) -> list[FieldFault]:
+    """What is wrong with the spec of a pod, new or changed."""
+    spec = pod["spec"]
+    faults = validate_spec(spec, "spec")
+    for kind in ("containers", "initContainers"):
+        faults += validate_image_spaces(spec.get(kind) or (), f"spec.{kind}")
+    return faults
+
+
+def _unsupported_of_pod(resources: Object, field: str) -> list[FieldFault]:
+    """Resources that a pod as a whole cannot ask for."""
+    return [
+        not_supported(f"{field}.{part}[{name}]", name, ("cpu", "hugepages-", "memory"))
+        for part in ("limits", "requests")
+        for name in resources.get(part, ())
+        if name not in ("cpu", "memory") and not name.startswith("hugepages-")
+    ]
+
+
+def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> list[FieldFault]:
+    """What is wrong with the spec of a pod, or of a template for pods."""
+    volumes, faults = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
+    claims = frozenset(claim["name"] for claim in spec.get("resourceClaims", ()))
+    faults += _validate_claims(spec.get("resourceClaims", ()), f"{field}.resourceClaims")
+    faults += validate_containers(spec, field, volumes, claims)
+    if own := spec.get("resources"):
+        faults += _unsupported_of_pod(own, f"{field}.resources")
+        faults += validate_requirements(own, f"{field}.resources", claims)
+        if "claims" in own:
+            problem = "claims may not be set for Resources at pod-level"
+            faults.append(forbidden_field(f"{field}.resources.claims", problem))
+    faults += validate_host_network(spec, field, is_template=is_template)
+    faults += _validate_choices(spec, field)
+    faults += validate_labels(spec.get("nodeSelector", {}), f"{field}.nodeSelector")
+    faults += validate_affinity(spec.get("affinity"), f"{field}.affinity")
+    faults += validate_gates(spec.get("schedulingGates", ()), f"{field}.schedulingGates")
+    faults += validate_spread(
+        spec.get("topologySpreadConstraints", []), f"{field}.topologySpreadConstraints"
+    )
+    faults += _validate_names(spec, field)
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= _INT32_MAX:
+        problem = f"must be between 1 and {_INT32_MAX}, inclusive"
+        faults.append(invalid(f"{field}.activeDeadlineSeconds", deadline, problem))
+    faults += validate_tolerations(spec.get("tolerations", ()), f"{field}.tolerations")
+    policy = spec.get("preemptionPolicy")
+    if policy is not None and policy not in _PREEMPTION_POLICIES:
+        faults.append(not_supported(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES))
+    faults += _validate_gates_and_system(spec, field)
+    if overhead := spec.get("overhead"):
+        for fault in validate_requirements({"limits": overhead}, f"{field}.overhead"):
+            faults.append(fault)
+    return faults
+
+
+def _validate_gates_and_system(spec: Object, field: str) -> list[FieldFault]:
+    faults: list[FieldFault] = []
+    for number, gate in enumerate(spec.get("readinessGates", ())):
+        where, kind = f"{field}.readinessGates[{number}].conditionType", gate["conditionType"]
+        faults += each(where, kind, names.qualified_name(kind))
+    name = spec.get("os", {}).get("name")
+    if name is not None and name not in _SYSTEMS:
+        faults.append(not_supported(f"{field}.os", name, _SYSTEMS))
+    return faults
+
+
+def _validate_choices(spec: Object, field: str) -> list[FieldFault]:
+    return [
+        not_supported(f"{field}.{name}", spec[name], known)
+        for name, known in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES))
+        if spec.get(name) not in known
+    ]
+
+
+def _validate_names(spec: Object, field: str) -> list[FieldFault]:
+    faults: list[FieldFault] = []
+    for name, check in (
+        ("serviceAccountName", names.dns_subdomain),
+        ("nodeName", names.dns_subdomain),
+        ("hostname", names.dns_label),
+        ("subdomain", names.dns_label),
+        ("priorityClassName", names.dns_subdomain),
+        ("runtimeClassName", names.dns_subdomain),
+    ):
+        if value := spec.get(name):
+            faults += each(f"{field}.{name}", value, check(value))
+    return faults
+
+
+def _validate_claims(claims: Iterable[Object], field: str) -> list[FieldFault]:
+    faults: list[FieldFault] = []
+    seen: set[str] = set()
+    for number, claim in enumerate(claims):
+        where, name = f"{field}[{number}]", claim["name"]
+        if not name:
+            faults.append(required(f"{where}.name"))
+        elif name in seen:
+            faults.append(duplicate(f"{where}.name", name))
+        else:
+            faults += each(f"{where}.name", name, names.dns_label(name))
+        seen.add(name)
+        kinds = ("resourceClaimName", "resourceClaimTemplateName")
+        given = [kind for kind in kinds if kind in claim]
+        if len(given) != 1:
+            problem = (
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+                if given
+                else "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            )
+            faults.append(invalid(where, _shown_claim(claim), problem))
+        for kind in given:
+            faults += each(f"{where}.{kind}", claim[kind], names.dns_subdomain(claim[kind]))
+    return faults
+
+
+def _shown_claim(claim: Object) -> Object:
+    """As upstream shows it: its internal type, whose fields have other names."""
+    return {
+        "Name": claim["name"],
+        "ResourceClaimName": claim.get("resourceClaimName"),
+        "ResourceClaimTemplateName": claim.get("resourceClaimTemplateName"),
+    }
+
+
+# ---------------------------------------------------------------------- changes
+
+
+def validate_update(new: Object, old: Object) -> list[FieldFault]:
+    """What is wrong with a change of a pod, apart from its metadata."""
+    spec, before = new["spec"], old["spec"]
+    if spec == before:
+        return []
+    faults = validate_pod_spec(new)
+    for kind in ("containers", "initContainers"):
+        found, is_hopeless = _validate_images(spec, before, kind)
+        faults += found
+        if is_hopeless:
+            return faults
+    found, is_hopeless = _validate_deadline(spec, before)
+    faults += found
+    if is_hopeless:
+        return faults
+    faults += _validate_tolerations_added(spec, before)
+    faults += _validate_gates_removed(spec, before)
+    return faults + _validate_rest(spec, before)
+
+
+def _validate_images(spec: Object, before: Object, kind: str) -> tuple[list[FieldFault], bool]:
+    containers, others = spec.get(kind) or (), before.get(kind) or ()
+    field = f"spec.{kind}"
+    if len(containers) != len(others):
+        return [forbidden_field(field, "pod updates may not add or remove containers")], True
+    faults = [
+        required(f"{field}[{number}].image")
+        for number, container in enumerate(containers)
+        if not container.get("image")
+    ]
+    return faults + validate_image_spaces(containers, field), False
+
+
+def _validate_deadline(spec: Object, before: Object) -> tuple[list[FieldFault], bool]:
+    field = "spec.activeDeadlineSeconds"
+    deadline, earlier = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    if deadline is None:
+        if earlier is None:
+            return [], False
+        problem = "must not update from a positive integer to nil value"
+        return [invalid(field, None, problem)], False
+    if not 0 <= deadline <= _INT32_MAX:
+        problem = f"must be between 0 and {_INT32_MAX}, inclusive"
+        return [invalid(field, deadline, problem)], True
+    if earlier is not None and earlier < deadline:
+        problem = "must be less than or equal to previous value"
+        return [invalid(field, deadline, problem)], True
+    return [], False
+
+
+def _validate_tolerations_added(spec: Object, before: Object) -> list[FieldFault]:
+    """Tolerations can only be added; of those that there are, only the seconds change."""
+    field = "spec.tolerations"
+
+    def rest(toleration: Object) -> Object:
+        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+    present = [rest(toleration) for toleration in spec.get("tolerations", ())]
+    if any(rest(toleration) not in present for toleration in before.get("tolerations", ())):
+        problem = "existing toleration can not be modified except its tolerationSeconds"
+        return [forbidden_field(field, problem)]
+    return validate_tolerations(spec.get("tolerations", ()), field)
+
+
+def _validate_gates_removed(spec: Object, before: Object) -> list[FieldFault]:
+    known = {gate["name"] for gate in before.get("schedulingGates", ())}
+    return [
+        forbidden_field(
+            f"spec.schedulingGates[{number}].name",
+            f"only deletion is allowed, but found new scheduling gate '{gate['name']}'",
+        )
+        for number, gate in enumerate(spec.get("schedulingGates", ()))
+        if gate["name"] not in known
+    ]
+
+
+def _validate_rest(spec: Object, before: Object) -> list[FieldFault]:
+    """Everything that must be as before, once what may change is set aside."""
+    spec = deepcopy(spec)
+    faults: list[FieldFault] = []
+    for kind in ("containers", "initContainers"):
+        pairs = zip(spec.get(kind) or (), before.get(kind) or (), strict=True)
+        for container, other in pairs:
+            container["image"] = other.get("image", "")
+    for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
+        set_aside(spec, before, name)
+    grace = before.get("terminationGracePeriodSeconds")
+    if grace is not None and grace < 0 and spec.get("terminationGracePeriodSeconds") == 1:
+        spec["terminationGracePeriodSeconds"] = grace
+    if before.get("schedulingGates"):
+        faults += _validate_gated(spec, before)
+    if spec != before:
+        changed = sorted(name for name in {*spec, *before} if spec.get(name) != before.get(name))
+        problem = f"pod updates may not change fields other than {CHANGEABLE}\n"
+        faults.append(forbidden_field("spec", problem + difference_of(spec, before, changed)))
+    return faults
+
+
+def set_aside(spec: Object, before: Object, name: str) -> None:
+    """Take one field as it was before."""
+    if name in before:
+        spec[name] = before[name]
+    else:
+        spec.pop(name, None)
+
+
+def difference_of(spec: Object, before: Object, changed: list[str]) -> str:
+    """What differs, in lines; upstream shows its internal types here."""
+    lines = []
+    for name in changed:
+        if name in before:
+            lines.append(f"- {name}: {before[name]}")
+        if name in spec:
+            lines.append(f"+ {name}: {spec[name]}")
+    return "\n".join(lines) + "\n"
+
+
+def _validate_gated(spec: Object, before: Object) -> list[FieldFault]:
+    """A pod that waits at a gate may still be told more closely where to run."""
+    faults: list[FieldFault] = []
+    selector, earlier = spec.get("nodeSelector", {}), before.get("nodeSelector", {})
+    if selector != earlier:
+        if any(selector.get(key) != value for key, value in earlier.items()):
+            problem = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+            faults.append(invalid("spec.nodeSelector", selector, problem))
+        set_aside(spec, before, "nodeSelector")
+    near = spec.get("affinity", {}).get("nodeAffinity")
+    nearer = before.get("affinity", {}).get("nodeAffinity")
+    if near != nearer:
+        faults += _validate_terms_added(near, nearer)
+        affinity = dict(spec.get("affinity", {}))
+        affinity.pop("nodeAffinity", None)
+        if nearer is not None:
+            affinity["nodeAffinity"] = nearer
+        if affinity or "affinity" in before:
+            spec["affinity"] = affinity
+        else:
+            spec.pop("affinity", None)
+    return faults
+
+
+def _validate_terms_added(new: Any, old: Any) -> list[FieldFault]:
+    field = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+    before = (old or {}).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
+    if not before:
+        return []
+    terms = (new or {}).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
+    if len(terms) != len(before):
+        problem = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        return [invalid(field, terms, problem)]
+    problem = "only additions are allowed (no mutations or deletions)"
+    return [
+        invalid(f"{field}[{number}]", term, problem)
+        for number, (term, other) in enumerate(zip(terms, before, strict=True))
+        if not _has_only_additions(term, other)
+    ]
+
+
+def _has_only_additions(term: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    if not before and term:
+        return False
+    return all(
+        list(term.get(name, ()))[: len(before.get(name, ()))] == list(before.get(name, ()))
+        for name in ("matchExpressions", "matchFields")
+    )

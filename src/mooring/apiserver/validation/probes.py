@@ -1,0 +1,100 @@
+"""What is wrong with a container's probes and hooks, in kube-apiserver's words.
+
+Source: pkg/apis/core/validation/validation.go (validateProbe, validateLifecycle, validateHandler).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mooring.apiserver import names
+from mooring.apiserver.errors import FieldFault, forbidden_field, invalid, not_supported, required
+from mooring.apiserver.validation.metadata import each
+
+Object = Mapping[str, Any]
+
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+#: Of the actions of a hook or probe only one may be given; the first in this order counts.
+_HOOK_ACTIONS = ("exec", "httpGet", "tcpSocket", "sleep")
+_PROBE_ACTIONS = ("exec", "httpGet", "tcpSocket", "grpc")
+_SCHEMES = ("HTTP", "HTTPS")
+_COUNTS = (
+    "initialDelaySeconds",
+    "timeoutSeconds",
+    "periodSeconds",
+    "successThreshold",
+    "failureThreshold",
+)
+
+
+def validate_hooks_and_probes(
+    container: Object, field: str, grace_s: int | None
+) -> Iterator[FieldFault]:
+    """Those of one container; ``grace_s`` is the grace period of its pod."""
+    lifecycle = container.get("lifecycle", {})
+    for name in ("postStart", "preStop"):
+        if name in lifecycle:
+            where = f"{field}.lifecycle.{name}"
+            yield from _validate_action(lifecycle[name], where, _HOOK_ACTIONS, grace_s)
+    for name in PROBES:
+        if name in container:
+            yield from _validate_probe(container[name], f"{field}.{name}", name)
+
+
+def _validate_probe(probe: Object, field: str, kind: str) -> Iterator[FieldFault]:
+    yield from _validate_action(probe, field, _PROBE_ACTIONS, None)
+    for name in _COUNTS:
+        if probe.get(name, 0) < 0:
+            problem = "must be greater than or equal to 0"
+            yield invalid(f"{field}.{name}", probe[name], problem)
+    where = f"{field}.terminationGracePeriodSeconds"
+    grace_s = probe.get("terminationGracePeriodSeconds")
+    if grace_s is not None and grace_s <= 0:
+        yield invalid(where, grace_s, "must be greater than 0")
+    if kind == "readinessProbe":
+        if grace_s is not None:
+            yield invalid(where, grace_s, "must not be set for readinessProbes")
+    elif probe["successThreshold"] != 1:
+        yield invalid(f"{field}.successThreshold", probe["successThreshold"], "must be 1")
+
+
+def _validate_action(
+    handler: Object, field: str, kinds: tuple[str, ...], grace_s: int | None
+) -> Iterator[FieldFault]:
+    given = [kind for kind in kinds if kind in handler]
+    for kind in given[1:]:
+        yield forbidden_field(f"{field}.{kind}", "may not specify more than 1 handler type")
+    if not given:
+        yield required(field, "must specify a handler type")
+        return
+    kind, action = given[0], handler[given[0]]
+    where = f"{field}.{kind}"
+    if kind == "exec":
+        if not action.get("command"):
+            yield required(f"{where}.command")
+    elif kind == "sleep":
+        if grace_s is not None and not 0 <= action["seconds"] <= grace_s:
+            problem = "must be non-negative and less than terminationGracePeriodSeconds "
+            problem += f"({grace_s})"
+            yield invalid(where, action["seconds"], problem)
+    else:
+        if kind == "httpGet" and not action.get("path"):
+            yield required(f"{where}.path")
+        yield from _validate_port(action["port"], f"{where}.port")
+        if kind == "httpGet":
+            yield from _validate_http(action, where)
+
+
+def _validate_http(action: Object, field: str) -> Iterator[FieldFault]:
+    scheme = action.get("scheme", "")
+    if scheme not in _SCHEMES:
+        yield not_supported(f"{field}.scheme", scheme, _SCHEMES)
+    for header in action.get("httpHeaders", ()):
+        name = header["name"]
+        yield from each(f"{field}.httpHeaders", name, names.header_name(name))
+
+
+def _validate_port(port: int | str, field: str) -> list[FieldFault]:
+    problems = names.port_number(port) if isinstance(port, int) else names.port_name(port)
+    return [invalid(field, port, problem) for problem in problems]

@@ -1,0 +1,193 @@
+"""What is wrong with requests and limits, in kube-apiserver's words.
+
+Source: pkg/apis/core/validation/validation.go (validateResourceRequirements and what it calls),
+pkg/apis/core/helper/helpers.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from mooring.apiserver import names as texts
+from mooring.apiserver.errors import (
+    FieldFault,
+    duplicate,
+    forbidden_field,
+    invalid,
+    not_found_value,
+    required,
+)
+from mooring.objects.quantity import Quantity
+
+_HUGE_PAGES = "hugepages-"
+_STANDARD_FOR_CONTAINERS = frozenset(("cpu", "memory", "ephemeral-storage"))
+_INTEGERS = frozenset(
+    (
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    )
+)
+_STANDARD = _STANDARD_FOR_CONTAINERS | _INTEGERS | {"storage", "requests.cpu", "requests.memory"}
+_STANDARD |= {"requests.storage", "requests.ephemeral-storage", "limits.cpu", "limits.memory"}
+_STANDARD |= {"limits.ephemeral-storage"}
+_MILLI_NANOS = 10**6
+_CACHE_SIZE = 16384
+
+Object = Mapping[str, Any]
+
+
+def is_native(name: str) -> bool:
+    """Whether a resource is Kubernetes' own."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource is one that device plugins and administrators invent."""
+    if is_native(name) or name.startswith("requests."):
+        return False
+    return not texts.qualified_name(f"requests.{name}")
+
+
+def is_overcommittable(name: str) -> bool:
+    """Whether limits may be above requests."""
+    return is_native(name) and not name.startswith(_HUGE_PAGES)
+
+
+def validate_quantity(name: str, text: str, field: str) -> Iterator[FieldFault]:
+    """What is wrong with the amount of a resource."""
+    amount = Quantity.from_wire(text)
+    if amount.nanos < 0:
+        yield invalid(field, text, "must be greater than or equal to 0")
+    if name in _INTEGERS or is_extended(name):
+        milli = -(-amount.nanos // _MILLI_NANOS)
+        if milli % 1000:
+            yield invalid(field, text, "must be an integer")
+
+
+def validate_node_resources(resources: Object, field: str) -> list[FieldFault]:
+    """What is wrong with the capacity or the allocatable resources of a node."""
+    return [
+        fault
+        for name, text in resources.items()
+        for fault in validate_quantity(name, text, f"{field}.{name}")
+    ]
+
+
+def validate_requirements(
+    requirements: Object, field: str, claims: frozenset[str] = frozenset()
+) -> list[FieldFault]:
+    """What is wrong with the requests and limits of a container."""
+    if not requirements:
+        return []
+    faults: list[FieldFault] = []
+    limits = requirements.get("limits", {})
+    requests = requirements.get("requests", {})
+    for name, text in limits.items():
+        faults += _validate_amount(name, text, f"{field}.limits[{name}]")
+    for name, text in requests.items():
+        faults += _validate_amount(name, text, f"{field}.requests[{name}]")
+        if limits.get(name) != text:
+            faults += _validate_against_limit(name, text, limits, field)
+    names = {*limits, *requests}
+    if any(name.startswith(_HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
+        faults.append(forbidden_field(field, "HugePages require cpu or memory"))
+    return faults + _validate_claims(requirements.get("claims", ()), field, claims)
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _is_valid(name: str, text: str) -> bool:
+    """Whether an amount of a resource is fine in itself; few different ones occur."""
+    return not (
+        _validate_name(name, "")
+        or any(validate_quantity(name, text, ""))
+        or any(_validate_huge_pages(name, text, ""))
+    )
+
+
+def _validate_amount(name: str, text: str, field: str) -> list[FieldFault]:
+    if _is_valid(name, text):
+        return []
+    return [
+        *_validate_name(name, field),
+        *validate_quantity(name, text, field),
+        *_validate_huge_pages(name, text, field),
+    ]
+
+
+def _validate_name(name: str, field: str) -> list[FieldFault]:
+    problems = texts.qualified_name(name)
+    if problems:
+        return [invalid(field, name, problem) for problem in problems]
+    faults = []
+    if "/" not in name:
+        is_huge = name.startswith(_HUGE_PAGES)
+        if name not in _STANDARD and not is_huge:
+            problem = "must be a standard resource type or fully qualified"
+            faults.append(invalid(field, name, problem))
+        if name not in _STANDARD_FOR_CONTAINERS and not is_huge:
+            faults.append(invalid(field, name, "must be a standard resource for containers"))
+    elif not is_native(name) and not is_extended(name):
+        faults.append(invalid(field, name, "doesn't follow extended resource name standard"))
+    return faults
+
+
+def _validate_against_limit(
+    name: str, text: str, limits: Object, field: str
+) -> Iterator[FieldFault]:
+    limit = limits.get(name)
+    if limit is None:
+        if not is_overcommittable(name):
+            problem = "Limit must be set for non overcommitable resources"
+            yield required(f"{field}.limits", problem)
+        return
+    asked, most = Quantity.from_wire(text).nanos, Quantity.from_wire(limit).nanos
+    if asked != most and not is_overcommittable(name):
+        yield invalid(f"{field}.requests", text, f"must be equal to {name} limit of {limit}")
+    elif asked > most:
+        problem = f"must be less than or equal to {name} limit of {limit}"
+        yield invalid(f"{field}.requests", text, problem)
+
+
+def _validate_huge_pages(name: str, text: str, field: str) -> Iterator[FieldFault]:
+    if not name.startswith(_HUGE_PAGES):
+        return
+    try:
+        page = Quantity.from_wire(name.removeprefix(_HUGE_PAGES)).nanos
+    except ValueError:
+        return
+    if page <= 0 or Quantity.from_wire(text).nanos % page:
+        problem = f"{text} is not positive integer multiple of {name}"
+        yield invalid(field, text, problem)
+
+
+def _validate_claims(claims: list[Any], field: str, known: frozenset[str]) -> list[FieldFault]:
+    faults: list[FieldFault] = []
+    seen: set[str] = set()
+    for number, claim in enumerate(claims):
+        where, name = f"{field}.claims[{number}]", claim["name"]
+        request = claim.get("request", "")
+        key = f"{name}/{request}" if request else name
+        if not name:
+            faults.append(required(where))
+            continue
+        if request:
+            problems = texts.dns_label(request)
+            faults += [invalid(f"{where}.request", request, problem) for problem in problems]
+        overlaps = any(other == name or other.startswith(f"{name}/") for other in seen)
+        if key in seen or name in seen or (not request and overlaps):
+            faults.append(duplicate(where, key))
+        seen.add(key)
+        if name not in known:
+            listed = f": {', '.join(sorted(known))}" if known else " which is empty"
+            detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
+            faults.append(not_found_value(where, name, detail))
+    return faults

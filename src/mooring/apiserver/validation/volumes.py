@@ -1,0 +1,370 @@
+"""What is wrong with a pod's volumes and with how containers mount them, in upstream's words.
+
+Of the sources those are looked at that people write by hand: emptyDir, hostPath, configMap,
+secret, claims, projections, the downward API, NFS and CSI. Of the others only that there is one.
+
+Source: pkg/apis/core/validation/validation.go (ValidateVolumes, ValidateVolumeMounts,
+ValidateVolumeDevices).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from mooring.apiserver import names as texts
+from mooring.apiserver.errors import (
+    FieldFault,
+    duplicate,
+    forbidden_field,
+    invalid,
+    not_found_value,
+    not_supported,
+    required,
+    too_long,
+)
+from mooring.apiserver.validation.env import (
+    FIELDS_FOR_FILES,
+    validate_field_ref,
+    validate_resource_ref,
+)
+from mooring.apiserver.validation.metadata import each
+from mooring.objects.quantity import Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Object = Mapping[str, Any]
+
+_NAMES_OF_VOLUME = frozenset(("name",))
+_MODE_MAX = 0o777
+_MODE_PROBLEM = "must be a number between 0 and 0777 (octal), both inclusive"
+_HOST_PATH_TYPES = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
+_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_TOKEN_S_MIN, _TOKEN_S_MAX = 600, 2**32
+_DRIVER_NAME_MAX = 63
+_BLOCK_MODE = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+
+
+def validate_volumes(
+    volumes: Iterable[Object], field: str
+) -> tuple[dict[str, Object], list[FieldFault]]:
+    """The usable volumes by name, and what is wrong with the others."""
+    faults: list[FieldFault] = []
+    usable: dict[str, Object] = {}
+    for number, volume in enumerate(volumes):
+        where, name = f"{field}[{number}]", volume["name"]
+        found = list(_validate_source(volume, where))
+        if not name:
+            found.append(required(f"{where}.name"))
+        else:
+            found += each(f"{where}.name", name, texts.dns_label(name))
+        if name in usable:
+            found.append(duplicate(f"{where}.name", name))
+        if found:
+            faults += found
+        else:
+            usable[name] = volume
+    return usable, faults
+
+
+def _validate_source(volume: Object, field: str) -> Iterator[FieldFault]:
+    kinds = [name for name in volume if name not in _NAMES_OF_VOLUME]
+    if not kinds:
+        yield required(field, "must specify a volume type")
+        return
+    kinds.sort(key=lambda kind: _ORDER.get(kind, len(_ORDER)))
+    for kind in kinds[1:]:
+        yield forbidden_field(f"{field}.{kind}", "may not specify more than 1 volume type")
+    validate = _SOURCES.get(kinds[0])
+    if validate is not None:
+        yield from validate(volume[kinds[0]], f"{field}.{kinds[0]}")
+
+
+def _empty_dir(source: Object, field: str) -> Iterator[FieldFault]:
+    if "sizeLimit" in source and Quantity.from_wire(source["sizeLimit"]).nanos < 0:
+        problem = "SizeLimit field must be a valid resource quantity"
+        yield forbidden_field(f"{field}.sizeLimit", problem)
+
+
+def _host_path(source: Object, field: str) -> Iterator[FieldFault]:
+    path, kind = source["path"], source.get("type", "")
+    if not path:
+        yield required(f"{field}.path")
+        return
+    yield from _no_steps_back(path, f"{field}.path")
+    if kind not in _HOST_PATH_TYPES:
+        yield not_supported(f"{field}.type", kind, _HOST_PATH_TYPES)
+
+
+def _keys(source: Object, field: str, *, name: str) -> Iterator[FieldFault]:
+    """A ConfigMap or a Secret, whose keys become files."""
+    if not source.get(name):
+        yield required(f"{field}.{name}")
+    yield from _mode(source, "defaultMode", field)
+    for number, item in enumerate(source.get("items", ())):
+        yield from _key_to_path(item, f"{field}.items[{number}]")
+
+
+def _mode(source: Object, name: str, field: str) -> Iterator[FieldFault]:
+    mode = source.get(name)
+    if mode is not None and not 0 <= mode <= _MODE_MAX:
+        yield invalid(f"{field}.{name}", mode, _MODE_PROBLEM)
+
+
+def _key_to_path(item: Object, field: str) -> Iterator[FieldFault]:
+    for name in ("key", "path"):
+        if not item[name]:
+            yield required(f"{field}.{name}")
+    yield from _file_path(item["path"], f"{field}.path")
+    yield from _mode(item, "mode", field)
+
+
+def _file_path(path: str, field: str) -> Iterator[FieldFault]:
+    """A path inside a volume, whose own files begin with two dots."""
+    yield from _descending(path, field)
+    if path.startswith("..") and not path.startswith("../"):
+        yield invalid(field, path, "must not start with '..'")
+
+
+def _descending(path: str, field: str) -> Iterator[FieldFault]:
+    if path.startswith("/"):
+        yield invalid(field, path, "must be a relative path")
+    yield from _no_steps_back(path, field)
+
+
+def _no_steps_back(path: str, field: str) -> Iterator[FieldFault]:
+    if ".." in path.split("/"):
+        yield invalid(field, path, "must not contain '..'")
+
+
+def _claim(source: Object, field: str) -> Iterator[FieldFault]:
+    if not source["claimName"]:
+        yield required(f"{field}.claimName")
+
+
+def _downward_api(source: Object, field: str) -> Iterator[FieldFault]:
+    yield from _mode(source, "defaultMode", field)
+    for file in source.get("items", ()):
+        yield from _downward_file(file, field)
+
+
+def _downward_file(file: Object, field: str) -> Iterator[FieldFault]:
+    path = file["path"]
+    if not path:
+        yield required(f"{field}.path")
+    yield from _file_path(path, f"{field}.path")
+    if "fieldRef" in file:
+        yield from validate_field_ref(file["fieldRef"], f"{field}.fieldRef", FIELDS_FOR_FILES)
+        if "resourceFieldRef" in file:
+            problem = "fieldRef and resourceFieldRef can not be specified simultaneously"
+            yield invalid(field, "resource", problem)
+    elif "resourceFieldRef" in file:
+        where = f"{field}.resourceFieldRef"
+        yield from validate_resource_ref(file["resourceFieldRef"], where, is_file=True)
+    else:
+        yield required(field, "one of fieldRef and resourceFieldRef is required")
+    yield from _mode(file, "mode", field)
+
+
+def _nfs(source: Object, field: str) -> Iterator[FieldFault]:
+    for name in ("server", "path"):
+        if not source[name]:
+            yield required(f"{field}.{name}")
+    if not source["path"].startswith("/"):
+        yield invalid(f"{field}.path", source["path"], "must be an absolute path")
+
+
+def _csi(source: Object, field: str) -> Iterator[FieldFault]:
+    driver = source["driver"]
+    if not driver:
+        yield required(f"{field}.driver")
+        return
+    if len(driver) > _DRIVER_NAME_MAX:
+        yield too_long(f"{field}.driver", _DRIVER_NAME_MAX)
+    yield from each(f"{field}.driver", driver, texts.dns_subdomain(driver.lower()))
+
+
+def _ephemeral(source: Object, field: str) -> Iterator[FieldFault]:
+    if "volumeClaimTemplate" not in source:
+        yield required(f"{field}.volumeClaimTemplate")
+
+
+def _projected(source: Object, field: str) -> Iterator[FieldFault]:
+    yield from _mode(source, "defaultMode", field)
+    paths: set[str] = set()
+    for number, part in enumerate(source.get("sources") or ()):
+        where = f"{field}.sources[{number}]"
+        yield from _projection(part, where, field, paths)
+        if len(part) > 1:
+            problem = "may not specify more than 1 volume type per source"
+            yield forbidden_field(where, problem)
+
+
+def _projection(
+    part: Object, field: str, volume_field: str, paths: set[str]
+) -> Iterator[FieldFault]:
+    for kind in ("secret", "configMap"):
+        if kind not in part:
+            continue
+        found, where = part[kind], f"{field}.{kind}"
+        name = found.get("name", "")
+        if not name:
+            yield required(f"{where}.name")
+        for number, item in enumerate(found.get("items", ())):
+            yield from _key_to_path(item, f"{where}.items[{number}]")
+            yield from _new_path(item["path"], name, volume_field, paths)
+    for file in part.get("downwardAPI", {}).get("items", ()):
+        yield from _downward_file(file, f"{field}.downwardAPI")
+        yield from _new_path(file["path"], file["path"], volume_field, paths)
+    if "serviceAccountToken" in part:
+        yield from _token(part["serviceAccountToken"], field, volume_field)
+
+
+def _new_path(path: str, shown: str, volume_field: str, paths: set[str]) -> Iterator[FieldFault]:
+    if path and path in paths:
+        yield invalid(volume_field, shown, "conflicting duplicate paths")
+    paths.add(path)
+
+
+def _token(token: Object, field: str, volume_field: str) -> Iterator[FieldFault]:
+    where, seconds = f"{field}.serviceAccountToken.expirationSeconds", token["expirationSeconds"]
+    if seconds < _TOKEN_S_MIN:
+        yield invalid(where, seconds, "may not specify a duration less than 10 minutes")
+    if seconds > _TOKEN_S_MAX:
+        yield invalid(where, seconds, "may not specify a duration larger than 2^32 seconds")
+    path = token["path"]
+    if not path:
+        yield required(f"{volume_field}.path")
+    else:
+        yield from _file_path(path, f"{volume_field}.path")
+
+
+_SOURCES: Mapping[str, Callable[[Object, str], Iterator[FieldFault]]] = MappingProxyType(
+    {
+        "emptyDir": _empty_dir,
+        "hostPath": _host_path,
+        "secret": partial(_keys, name="secretName"),
+        "nfs": _nfs,
+        "persistentVolumeClaim": _claim,
+        "downwardAPI": _downward_api,
+        "configMap": partial(_keys, name="name"),
+        "projected": _projected,
+        "csi": _csi,
+        "ephemeral": _ephemeral,
+    }
+)
+#: The first of several sources is the one that is looked at, in upstream's order.
+_ORDER: Mapping[str, int] = MappingProxyType({kind: place for place, kind in enumerate(_SOURCES)})
+
+
+# ---------------------------------------------------------------------- in containers
+
+
+def validate_mounts(
+    container: Object, field: str, volumes: Mapping[str, Object]
+) -> list[FieldFault]:
+    """Where one container mounts volumes as folders."""
+    faults: list[FieldFault] = []
+    paths: set[str] = set()
+    devices = {each_one["name"]: each_one["devicePath"] for each_one in _devices_of(container)}
+    for number, mount in enumerate(container.get("volumeMounts", ())):
+        where, name, path = f"{field}[{number}]", mount["name"], mount["mountPath"]
+        if not name:
+            faults.append(required(f"{where}.name"))
+        if name not in volumes:
+            faults.append(not_found_value(f"{where}.name", name))
+        if not path:
+            faults.append(required(f"{where}.mountPath"))
+        if path in paths:
+            faults.append(invalid(f"{where}.mountPath", path, "must be unique"))
+        paths.add(path)
+        if name in devices:
+            problem = "must not already exist in volumeDevices"
+            faults.append(invalid(f"{where}.name", name, problem))
+        if path in devices.values():
+            problem = "must not already exist as a path in volumeDevices"
+            faults.append(invalid(f"{where}.mountPath", path, problem))
+        faults += _validate_mount_options(mount, where, field, container)
+    return faults
+
+
+def _devices_of(container: Object) -> Iterable[Object]:
+    found: Iterable[Object] = container.get("volumeDevices", ())
+    return found
+
+
+def _validate_mount_options(
+    mount: Object, where: str, field: str, container: Object
+) -> Iterator[FieldFault]:
+    """Some paths are those of all mounts, as upstream has them."""
+    path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
+    if path:
+        yield from _descending(path, f"{field}.subPath")
+    if expression:
+        if path:
+            problem = "subPathExpr and subPath are mutually exclusive"
+            yield invalid(f"{where}.subPathExpr", expression, problem)
+        yield from _descending(expression, f"{field}.subPathExpr")
+    propagation = mount.get("mountPropagation")
+    if propagation is None:
+        return
+    if propagation not in _PROPAGATIONS:
+        yield not_supported(f"{field}.mountPropagation", propagation, _PROPAGATIONS)
+    is_privileged = container.get("securityContext", {}).get("privileged", False)
+    if propagation == "Bidirectional" and not is_privileged:
+        problem = "Bidirectional mount propagation is available only to privileged containers"
+        yield forbidden_field(f"{field}.mountPropagation", problem)
+
+
+def validate_devices(
+    container: Object, field: str, volumes: Mapping[str, Object]
+) -> list[FieldFault]:
+    """Where one container sees volumes as block devices."""
+    faults: list[FieldFault] = []
+    mounted = container.get("volumeMounts", ())
+    mounts = {each_one["name"]: each_one["mountPath"] for each_one in mounted}
+    names: set[str] = set()
+    paths: set[str] = set()
+    for number, device in enumerate(_devices_of(container)):
+        where, name, path = f"{field}[{number}]", device["name"], device["devicePath"]
+        if not name:
+            faults.append(required(f"{where}.name"))
+        if name in names:
+            faults.append(invalid(f"{where}.name", name, "must be unique"))
+        if name not in volumes:
+            faults.append(not_found_value(f"{where}.name", name))
+        elif not {"persistentVolumeClaim", "ephemeral"} & volumes[name].keys():
+            faults.append(invalid(f"{where}.name", name, _BLOCK_MODE))
+        faults += _validate_device_path(path, f"{where}.devicePath", paths)
+        if name in mounts:
+            problem = "must not already exist in volumeMounts"
+            faults.append(invalid(f"{where}.name", name, problem))
+        if path in mounts.values():
+            problem = "must not already exist as a path in volumeMounts"
+            faults.append(invalid(f"{where}.devicePath", path, problem))
+        if name:
+            names.add(name)
+    return faults
+
+
+def _validate_device_path(path: str, field: str, paths: set[str]) -> Iterator[FieldFault]:
+    if not path:
+        yield required(field)
+    if path in paths:
+        yield invalid(field, path, "must be unique")
+    if path and ".." in path.split("/"):
+        yield invalid(field, path, "can not contain backsteps ('..')")
+    else:
+        paths.add(path)

@@ -1,0 +1,1 @@
+"""The verbs of the API server on typed objects: get, list, create, patch, delete, bind."""

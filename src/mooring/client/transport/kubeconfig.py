@@ -1,0 +1,358 @@
+"""How to reach a server and who we are there: from kubeconfig files, or from inside of a pod.
+
+Files are merged as kubectl does it: the first one that says something about a cluster, a user or a
+context counts, and relative paths start at the file that they stand in.
+
+Source: client-go's tools/clientcmd (loader.go, client_config.go) and rest/config.go. *Differs:* an
+unverified server, basic authentication, auth-provider and impersonation are refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from mooring.errors import ConfigError
+from mooring.objects.files.documents import yaml_documents
+from mooring.objects.files.paths import read_bytes
+
+SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+FILE_BYTES_MAX: Final = 1 << 20
+
+#: What a user entry may say that we do not do; better an error than being somebody else.
+_REFUSED: Final = {
+    "username": "basic authentication is not supported",
+    "auth-provider": "auth-provider is not supported: use an exec plugin",
+    "as": "impersonation is not supported",
+    "as-uid": "impersonation is not supported",
+    "as-groups": "impersonation is not supported",
+    "as-user-extra": "impersonation is not supported",
+}
+
+
+@dataclass(frozen=True)
+class ExecPlugin:
+    """A program that prints credentials: ``exec`` of a user entry."""
+
+    command: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    api_version: str
+    install_hint: str
+    #: What the plugin is told of the cluster, or None.
+    cluster: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Access:
+    """One server and one identity. PEM texts are bytes, or the path of a file that may change."""
+
+    server: str
+    authority: bytes | Path | None = None
+    server_name: str | None = None
+    proxy: str | None = None
+    is_unverified: bool = False
+    certificate: bytes | Path | None = field(default=None, repr=False)
+    key: bytes | Path | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
+    plugin: ExecPlugin | None = field(default=None, repr=False)
+    namespace: str = "default"
+
+
+def find_access(
+    kubeconfig: str | None = None,
+    *,
+    context: str | None = None,
+    environment: Mapping[str, str],
+    allow_unverified: bool = False,
+) -> Access:
+    """The server that is meant: the given file, else $KUBECONFIG, ~/.kube/config, or our own pod's.
+
+    Args:
+        kubeconfig: Path of one file, which must exist.
+        context: Instead of the current one.
+        environment: KUBECONFIG, HOME and the variables that every pod has.
+        allow_unverified: Accept ``insecure-skip-tls-verify``; else it is an error.
+
+    Raises:
+        ConfigError: none is found, or what is found cannot be used.
+    """
+    if kubeconfig is not None:
+        paths = [kubeconfig]
+    else:
+        listed = environment.get("KUBECONFIG", "")
+        wanted = [path for path in listed.split(os.pathsep) if path]
+        if not wanted and environment.get("HOME"):
+            # Never one in the folder that we happen to be in: it names programs to run.
+            wanted = [os.path.join(environment["HOME"], ".kube", "config")]
+        paths = [path for path in wanted if os.path.exists(path)]
+    if paths:
+        return read_kubeconfig(paths, context=context, allow_unverified=allow_unverified)
+    if "KUBERNETES_SERVICE_HOST" in environment:
+        return in_cluster(environment)
+    raise ConfigError(
+        "there is no kubeconfig file, and this is not a pod", path="KUBECONFIG", value=wanted
+    )
+
+
+def in_cluster(environment: Mapping[str, str], *, folder: Path = SERVICE_ACCOUNT_FOLDER) -> Access:
+    """The API server of the cluster that this process is a pod of.
+
+    Raises:
+        ConfigError: this is not a pod, or it has no service account.
+    """
+    host = environment.get("KUBERNETES_SERVICE_HOST", "")
+    port = environment.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise ConfigError("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be set")
+    for name in ("token", "ca.crt"):
+        if not (folder / name).is_file():
+            raise ConfigError("the pod has no service account", file=str(folder / name))
+    namespace = folder / "namespace"
+    return Access(
+        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        authority=folder / "ca.crt",
+        token_file=folder / "token",
+        namespace=namespace.read_text("utf-8").strip() if namespace.is_file() else "default",
+    )
+
+
+def read_kubeconfig(
+    paths: list[str], *, context: str | None = None, allow_unverified: bool = False
+) -> Access:
+    """The server and identity of a context in kubeconfig files, merged in this order.
+
+    Raises:
+        ConfigError: a file cannot be read, or names something that is not there.
+    """
+    merged = _Merged()
+    for path in paths:
+        merged.add(path)
+    shown = os.pathsep.join(paths)
+    name = context or merged.current
+    if not name:
+        raise ConfigError("there is no current-context", file=shown, path="current-context")
+    chosen = merged.entry("contexts", name, shown)
+    cluster = merged.entry("clusters", chosen.text("cluster"), shown)
+    user = merged.entry("users", chosen.text("user"), shown) if chosen.text("user") else _EMPTY
+    for word, problem in _REFUSED.items():
+        if user.values.get(word):
+            raise user.wrong(problem, word)
+    is_unverified = bool(cluster.values.get("insecure-skip-tls-verify"))
+    if is_unverified and not allow_unverified:
+        raise cluster.wrong(
+            "the server would not be verified; give its certificate-authority instead",
+            "insecure-skip-tls-verify",
+        )
+    token_file = user.path("tokenFile")
+    return Access(
+        server=_server(cluster, allow_unverified=allow_unverified),
+        authority=cluster.content("certificate-authority"),
+        server_name=cluster.text("tls-server-name") or None,
+        proxy=_proxy(cluster),
+        is_unverified=is_unverified,
+        certificate=user.content("client-certificate"),
+        key=user.content("client-key"),
+        # The file counts if there are both, as in client-go.
+        token=None if token_file else _token(user),
+        token_file=token_file,
+        plugin=_plugin(user, cluster),
+        namespace=chosen.text("namespace") or "default",
+    )
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A cluster, user or context, and the file that it stands in."""
+
+    group: str
+    name: str
+    file: str
+    values: Mapping[str, Any]
+
+    def wrong(self, problem: str, word: str = "", *, value: Any = None) -> ConfigError:
+        """What is wrong with a part of it; ``value`` must not be a secret."""
+        path = f"{self.group}[{self.name}]" + (f".{word}" if word else "")
+        return ConfigError(problem, file=self.file, path=path, value=value)
+
+    def text(self, word: str) -> str:
+        value = self.values.get(word)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.wrong("must be text", word)
+        return value
+
+    def path(self, word: str) -> Path | None:
+        text = self.text(word)
+        return Path(self.file).absolute().parent / text if text else None
+
+    def content(self, word: str) -> bytes | Path | None:
+        """PEM: that of ``word-data``, else the file that ``word`` names."""
+        data = self.text(f"{word}-data")
+        if not data:
+            return self.path(word)
+        try:
+            return base64.b64decode("".join(data.split()), validate=True)
+        except binascii.Error as error:
+            raise self.wrong(f"is not base64: {error}", f"{word}-data") from None
+
+
+_EMPTY: Final = _Entry("users", "", "", {})
+
+
+class _Merged:
+    """The entries of several files, the first of a name counts."""
+
+    def __init__(self) -> None:
+        self.current = ""
+        self._entries: dict[tuple[str, str], _Entry] = {}
+
+    def add(self, path: str) -> None:
+        try:
+            documents = list(yaml_documents(_read(path)))
+        except ConfigError as error:
+            raise error.located(file=path) from None
+        if not documents:
+            return
+        content = documents[0].value
+        if not isinstance(content, dict):
+            raise ConfigError("is not a kubeconfig", file=path)
+        current = content.get("current-context") or ""
+        if not isinstance(current, str):
+            raise ConfigError("must be text", file=path, path="current-context", value=current)
+        self.current = self.current or current
+        for group, inner in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
+            items = content.get(group) or []
+            if not isinstance(items, list):
+                raise ConfigError("must be a list", file=path, path=group)
+            for number, item in enumerate(items):
+                if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+                    raise ConfigError("must have a name", file=path, path=f"{group}[{number}]")
+                entry = _Entry(group, item["name"], path, item.get(inner) or {})
+                if not isinstance(entry.values, dict):
+                    raise entry.wrong("must be a mapping", inner)
+                self._entries.setdefault((group, entry.name), entry)
+
+    def entry(self, group: str, name: str, shown: str) -> _Entry:
+        found = self._entries.get((group, name))
+        if found is None:
+            known = ", ".join(sorted(known for kind, known in self._entries if kind == group))
+            problem = f"is not there; there are: {known or 'none'}"
+            raise ConfigError(problem, file=shown, path=group, value=name)
+        return found
+
+
+def _read(path: str) -> bytes:
+    try:
+        return read_bytes(path, bytes_max=FILE_BYTES_MAX)
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", file=path) from error
+
+
+def _proxy(cluster: _Entry) -> str | None:
+    proxy = cluster.text("proxy-url")
+    if proxy and not proxy.startswith(("http://", "https://")):
+        raise cluster.wrong("only http and https proxies are supported", "proxy-url")
+    return proxy or None
+
+
+def _server(cluster: _Entry, *, allow_unverified: bool) -> str:
+    server = cluster.text("server")
+    if not server:
+        raise cluster.wrong("has no server")
+    url = urlsplit(server)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise cluster.wrong("must be a URL that begins with https://", "server", value=server)
+    is_here = url.hostname == "localhost" or _is_loopback(url.hostname)
+    if url.scheme == "http" and not is_here and not allow_unverified:
+        # Whoever is in between could read our credentials, and answer in its place.
+        raise cluster.wrong("must begin with https:// unless it is this machine", "server")
+    return server
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _token(user: _Entry) -> str | None:
+    token = user.text("token")
+    if token and not is_sendable(token):
+        raise user.wrong("must be ASCII text without spaces", "token")
+    return token or None
+
+
+def is_sendable(token: str) -> bool:
+    """Whether a token can stand in a header."""
+    return bool(token) and all("!" <= character <= "~" for character in token)
+
+
+def _plugin(user: _Entry, cluster: _Entry) -> ExecPlugin | None:
+    found = user.values.get("exec")
+    if not found:
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("command"), str):
+        raise user.wrong("must have a command", "exec")
+    version = found.get("apiVersion")
+    if version not in ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"):
+        raise user.wrong("is not supported", "exec.apiVersion", value=version)
+    if found.get("interactiveMode") == "Always":
+        raise user.wrong("needs a terminal, and a scheduler has none", "exec.interactiveMode")
+    command = found["command"]
+    if os.sep in command:
+        command = str(Path(user.file).absolute().parent / command)
+    arguments = found.get("args") or []
+    if not isinstance(arguments, list) or not all(isinstance(one, str) for one in arguments):
+        raise user.wrong("must be a list of texts", "exec.args")
+    return ExecPlugin(
+        command=command,
+        arguments=tuple(arguments),
+        environment=_variables(user, found.get("env") or []),
+        api_version=version,
+        install_hint=str(found.get("installHint") or ""),
+        cluster=_told(cluster) if found.get("provideClusterInfo") else None,
+    )
+
+
+def _variables(user: _Entry, listed: Any) -> dict[str, str]:
+    variables = {}
+    for item in listed if isinstance(listed, list) else [listed]:
+        match item:
+            case {"name": str(name), "value": str(value)}:
+                variables[name] = value
+            case _:
+                raise user.wrong("must be a list of names and values", "exec.env")
+    return variables
+
+
+def _told(cluster: _Entry) -> dict[str, Any]:
+    """What a plugin is told of the cluster: its own configuration stands among the extensions."""
+    told: dict[str, Any] = {"server": cluster.text("server")}
+    for word in ("tls-server-name", "insecure-skip-tls-verify", "proxy-url"):
+        if cluster.values.get(word):
+            told[word] = cluster.values[word]
+    authority = cluster.content("certificate-authority")
+    if authority is not None:
+        pem = authority if isinstance(authority, bytes) else _read(str(authority))
+        told["certificate-authority-data"] = base64.b64encode(pem).decode()
+    for extension in cluster.values.get("extensions") or ():
+        match extension:
+            case {"name": "client.authentication.k8s.io/exec", "extension": config}:
+                told["config"] = config
+            case {"name": str()}:
+                continue
+            case _:
+                raise cluster.wrong("must be a list of names and extensions", "extensions")
+    return told

@@ -1,0 +1,1 @@
+"""Validates a configuration as kube-scheduler does, and reports every error."""

@@ -1,0 +1,1 @@
+"""Explains a decision, offline, from a recording, or from a running scheduler."""

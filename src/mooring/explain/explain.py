@@ -1,0 +1,271 @@
+"""Why a pod is where it is, or why it is nowhere: a decision told to a person.
+
+Works from a ``Decision`` and the cluster as the pod met it (``Fill``), whoever decided.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from mooring.decision import (
+    ERROR,
+    FIRST,
+    GATED,
+    NOMINATED,
+    SCHEDULED,
+    UNORDERED,
+    Decision,
+    Rejection,
+)
+from mooring.objects.meta import key
+from mooring.objects.pod import Pod
+from mooring.simulation.report import aligned
+from mooring.simulation.utilization import (
+    PODS,
+    Amounts,
+    Fill,
+    NodeFill,
+    amount_text,
+    amounts_text,
+    short_name,
+)
+
+#: So many nodes are compared side by side, so many named as examples, so many groups told of.
+NODES_COMPARED: Final = 5
+EXAMPLES: Final = 3
+GROUPS_SHOWN: Final = 12
+
+INSUFFICIENT: Final = "Insufficient "
+TOO_MANY_PODS: Final = "Too many pods"
+
+
+def explain(
+    pod: Pod, decision: Decision, fill: Fill, *, weights: Mapping[str, int] | None = None
+) -> str:
+    """The whole story, as lines of text.
+
+    Args:
+        pod: As the scheduler got it.
+        decision: What was decided.
+        fill: The cluster at that moment, without the pod.
+        weights: Plugin -> weight of its score; without them the scores stand alone.
+    """
+    lines = [_verdict(pod, decision, fill), "", f"It asks for {_asked(fill.requests(pod))}."]
+    if decision.result == SCHEDULED:
+        lines += _why_there(decision, weights)
+    else:
+        lines += _why_nowhere(decision, fill.requests(pod), fill)
+    return "\n".join(lines)
+
+
+def _verdict(pod: Pod, decision: Decision, fill: Fill) -> str:
+    name = f"Pod {key(pod)}"
+    if decision.node is not None:
+        node = fill.nodes.get(decision.node)
+        kind = f" ({node.group})" if node else ""
+        return f"{name} goes to {decision.node}{kind}."
+    if decision.result == GATED:
+        return f"{name} is held back: it is not looked at before the gates are gone."
+    if decision.result == ERROR:
+        return f"{name} could not be decided: something went wrong."
+    return f"{name} was not placed: none of the {len(fill.nodes)} nodes takes it."
+
+
+def _asked(amounts: Amounts) -> str:
+    without_place = {name: amount for name, amount in amounts.items() if name != PODS}
+    return amounts_text(without_place) if without_place else "no resources, only a place"
+
+
+# ---- why nowhere ----
+
+
+def _why_nowhere(decision: Decision, asked: Amounts, fill: Fill) -> Iterator[str]:
+    if decision.prefilter is not None:
+        refusal = decision.prefilter
+        yield from ("", f"{refusal.plugin} refused it before looking at any single node:")
+        yield from (f"  {reason}" for reason in refusal.reasons)
+    elif decision.rejected:
+        yield from ("", "Who refused (the first refusal of a node counts):")
+        yield from _by_plugin(decision.rejected)
+        yield from ("", "What is missing, by group of nodes:")
+        yield from _by_group(decision.rejected, asked, fill)
+    yield from _preemption(decision)
+    if decision.message:
+        yield from ("", f"In kube-scheduler's words: {decision.message}")
+
+
+def _by_plugin(rejected: Mapping[str, Rejection]) -> Iterator[str]:
+    plugins: dict[str, dict[str, list[str]]] = {}
+    counts: Counter[str] = Counter()
+    for node, refusal in rejected.items():
+        counts[refusal.plugin] += 1
+        for reason in refusal.reasons:
+            plugins.setdefault(refusal.plugin, {}).setdefault(reason, []).append(node)
+    for plugin, count in counts.most_common():
+        yield f"  {plugin}: {_nodes(count)}"
+        reasons = plugins.get(plugin, {})
+        for reason, nodes in sorted(reasons.items(), key=lambda item: -len(item[1])):
+            yield f"    {len(nodes)} x {reason}: {_examples(nodes)}"
+
+
+def _by_group(rejected: Mapping[str, Rejection], asked: Amounts, fill: Fill) -> Iterator[str]:
+    groups: dict[str, list[NodeFill]] = {}
+    for group, nodes in fill.groups().items():
+        refused = [node for node in nodes if node.name in rejected]
+        if refused:
+            groups[group] = refused
+    for group, nodes in list(groups.items())[:GROUPS_SHOWN]:
+        yield f"  {_nodes(len(nodes))} of {group}:"
+        yield from (f"    {line}" for line in _group_lines(nodes, rejected, asked))
+    rest = list(groups.values())[GROUPS_SHOWN:]
+    if rest:
+        count = sum(map(len, rest))
+        yield f"  ... and {_nodes(count)} in {len(rest)} more groups"
+
+
+def _group_lines(
+    nodes: Sequence[NodeFill], rejected: Mapping[str, Rejection], asked: Amounts
+) -> Iterator[str]:
+    reasons: dict[str, list[NodeFill]] = {}
+    for node in nodes:
+        for reason in rejected[node.name].reasons:
+            reasons.setdefault(reason, []).append(node)
+    for reason, refused in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        resource = _resource_of(reason)
+        if resource is None:
+            yield f"{_all_or_count(refused, nodes)}: {reason}"
+        else:
+            yield f"{_all_or_count(refused, nodes)}: {_shortage(resource, refused, asked)}"
+
+
+def _shortage(resource: str, nodes: Sequence[NodeFill], asked: Amounts) -> str:
+    """How much is missing on the node that comes nearest, and whether any node could ever do."""
+    wanted = asked.get(resource, 0)
+    name = short_name(resource)
+    largest = max(node.allocatable.get(resource, 0) for node in nodes)
+    if largest == 0:
+        return f"no {name} at all"
+    if wanted > largest:
+        return (
+            f"too small even when empty: {amount_text(resource, wanted)} {name} wanted,"
+            f" the largest has {amount_text(resource, largest)}"
+        )
+    best = max(nodes, key=lambda node: node.free(resource))
+    missing = wanted - best.free(resource)
+    if missing <= 0:
+        return f"{name} is free on {best.name}, but held for pods that are nominated to it"
+    return (
+        f"{name} short by {amount_text(resource, missing)} at best"
+        f" ({best.name} has {amount_text(resource, best.free(resource))} free"
+        f" of {amount_text(resource, best.allocatable.get(resource, 0))})"
+    )
+
+
+def _resource_of(reason: str) -> str | None:
+    if reason == TOO_MANY_PODS:
+        return PODS
+    if reason.startswith(INSUFFICIENT):
+        return reason.removeprefix(INSUFFICIENT)
+    return None
+
+
+def _preemption(decision: Decision) -> Iterator[str]:
+    preemption = decision.preemption
+    if preemption is None:
+        return
+    yield ""
+    if preemption.nominated is None:
+        yield "Preemption was tried: no node would do, whichever pods of lower priority left."
+        return
+    victims = ", ".join(preemption.victims)
+    yield f"Preemption made room on {preemption.nominated}: {victims} had to leave."
+    others = len(preemption.candidates) - 1
+    yield f"  {_nodes(others)} would have done as well, but at a higher price or by chance."
+
+
+# ---- why there ----
+
+
+def _why_there(decision: Decision, weights: Mapping[str, int] | None) -> Iterator[str]:
+    if decision.total:
+        yield from ("", f"{_nodes(len(decision.total))} fit. The best of them, side by side:")
+        yield from aligned(_score_rows(decision, weights))
+        yield from _gap(decision, weights)
+    elif decision.choice is None:
+        yield from ("", "It is the only node that fits, so nothing was scored.")
+    yield from _choice(decision)
+    if decision.rejected:
+        yield from ("", f"{_nodes(len(decision.rejected))} refused:")
+        yield from _by_plugin(decision.rejected)
+
+
+def _choice(decision: Decision) -> Iterator[str]:
+    if decision.choice == NOMINATED:
+        yield from ("", "Room had been made for it there; that node was tried first and taken.")
+    elif decision.choice == FIRST:
+        yield from ("", "No plugin scores, so the first node that fits was taken.")
+    elif len(decision.tied) > 1:
+        others = [node for node in decision.tied if node != decision.node]
+        yield from ("", f"It ties with {_nodes(len(others))}: {_examples(others)}")
+        if decision.choice == UNORDERED:
+            yield "The nodes were walked in no particular order, so any of them could be it."
+        else:
+            yield "Among equals the order in which the nodes were visited decides, nothing else."
+
+
+def _ranked(decision: Decision) -> list[str]:
+    """The scored nodes, best first: the chosen one, those tied with it, the others."""
+    total = decision.total or {}
+    return sorted(total, key=lambda node: (-total[node], node != decision.node))
+
+
+def _score_rows(decision: Decision, weights: Mapping[str, int] | None) -> list[tuple[str, ...]]:
+    nodes = _ranked(decision)[:NODES_COMPARED]
+    rows: list[tuple[str, ...]] = [("", *nodes)]
+    for plugin, scores in sorted((decision.scores or {}).items()):
+        weight = weights.get(plugin, 1) if weights is not None else 1
+        label = f"{plugin} x {weight}" if weight != 1 else plugin
+        rows.append((label, *(str(scores[node] * weight) for node in nodes)))
+    total = decision.total or {}
+    rows.append(("total", *(str(total[node]) for node in nodes)))
+    return rows
+
+
+def _gap(decision: Decision, weights: Mapping[str, int] | None) -> Iterator[str]:
+    """How far behind the runner-up is, and which plugins made the difference."""
+    total, scores = decision.total or {}, decision.scores or {}
+    ranked = _ranked(decision)
+    best = ranked[0]
+    runner_up = next((node for node in ranked if total[node] < total[best]), None)
+    if runner_up is None:
+        yield "All of them have the same total."
+        return
+    gaps = {
+        plugin: (nodes[best] - nodes[runner_up]) * (weights or {}).get(plugin, 1)
+        for plugin, nodes in scores.items()
+    }
+    parts = [
+        f"{plugin} {gap:+d}"
+        for plugin, gap in sorted(gaps.items(), key=lambda item: (-abs(item[1]), item[0]))
+        if gap
+    ]
+    detail = f": {', '.join(parts)}" if parts else ""
+    yield f"The runner-up, {runner_up}, is {total[best] - total[runner_up]} behind{detail}."
+
+
+# ---- words ----
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _examples(nodes: Sequence[str]) -> str:
+    shown = ", ".join(nodes[:EXAMPLES])
+    return f"{shown}, ..." if len(nodes) > EXAMPLES else shown
+
+
+def _all_or_count(some: Sequence[NodeFill], every: Sequence[NodeFill]) -> str:
+    return "all" if len(some) == len(every) else str(len(some))

@@ -1,0 +1,160 @@
+"""An extender made of plugins: what they filter and score in mooring, they do for kube-scheduler.
+
+::
+
+    kube-scheduler ── filter, prioritize, preempt, bind ──> Extender ──> plugins
+                                                              │
+                           the cluster as informers know it ──┘  (only with a kubeconfig)
+
+Without a cluster the plugins see what was sent: the pod and the nodes, with no pods on them.
+
+Source: pkg/scheduler/extender.go is the other side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from mooring.clock import Clock
+from mooring.errors import ConfigError, PluginError, SchedulerError
+from mooring.extender_server import wire
+from mooring.framework import Cycle, Framework, Profile
+from mooring.framework.interface import EXTENSION_POINTS
+from mooring.framework.runtime.evaluate import judge, judge_without, rate
+from mooring.framework.runtime.plugin_checks import check_plugin
+from mooring.framework.status import Code
+from mooring.objects.meta import ObjectMeta
+from mooring.objects.pod import Pod
+from mooring.state import Cache, PodInfo
+
+#: The extension points that an extender has a use for.
+POINTS = ("pre_filter", "filter", "pre_score", "score", "normalize")
+
+#: What kube-scheduler may ask.
+VERBS = ("filter", "prioritize", "preempt", "bind")
+
+#: (pod with its name, namespace and UID, node) -> done.
+Bind = Callable[[Pod, str], Awaitable[None]]
+
+
+class Extender:
+    """Answers the questions of a kube-scheduler with plugins of mooring.
+
+    Example::
+
+        extender = Extender([Lucky(seed=7)], clock=SystemClock())
+        answer = await extender.answer("filter", body)
+
+    Args:
+        plugins: Objects with filter or score; each runs at every point that it has.
+        clock: Times them.
+        cluster: What is known of the cluster besides what is sent; None = nothing.
+        bind: Binds a pod; None = this extender does not bind.
+
+    Raises:
+        ConfigError: an object is no plugin, or has neither filter nor score.
+    """
+
+    def __init__(
+        self,
+        plugins: Iterable[Any],
+        *,
+        clock: Clock,
+        cluster: Cache | None = None,
+        bind: Bind | None = None,
+    ) -> None:
+        found = [check_plugin(plugin) for plugin in plugins]
+        for plugin in found:
+            if not hasattr(plugin, "filter") and not hasattr(plugin, "score"):
+                raise ConfigError("neither filters nor scores", path="--plugin", value=plugin.name)
+        points = {
+            point: [each for each in found if point in POINTS and hasattr(each, point)]
+            for point in EXTENSION_POINTS
+        }
+        self._framework = Framework(Profile("extender", points, {}), clock=clock)
+        self._cluster = cluster
+        self._bind = bind
+
+    async def answer(self, verb: str, body: bytes) -> bytes:
+        """The answer to a request; what is wrong with it, or with a plugin, stands in its Error.
+
+        Raises:
+            ConfigError: the arguments of ``prioritize`` cannot be read: its answer has no Error.
+            PluginError: a plugin failed to score.
+            KeyError: there is no such verb.
+        """
+        if verb == "prioritize":
+            return self.prioritize(body)
+        if verb == "bind":
+            return await self.bind(body)
+        return {"filter": self.filter, "preempt": self.preempt}[verb](body)
+
+    def filter(self, body: bytes) -> bytes:
+        """Which of the nodes can take the pod."""
+        try:
+            asked = wire.read_filtering(body)
+            cycle, known = self._open(asked)
+            statuses = judge(self._framework, cycle, known)
+        except (ConfigError, PluginError) as error:
+            return wire.filter_error(str(error))
+        unknown = dict.fromkeys(set(asked.names) - set(known), "node is not known to the extender")
+        failed = dict(sorted(unknown.items()))
+        hopeless: dict[str, str] = {}
+        for name, status in statuses.items():
+            if status is not None:
+                is_hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+                (hopeless if is_hopeless else failed)[name] = ",".join(status.reasons)
+        kept = [name for name in asked.names if statuses.get(name, True) is None]
+        return wire.filter_result(asked, kept, failed, hopeless)
+
+    def prioritize(self, body: bytes) -> bytes:
+        """How good each node is, 0 to 10; nodes that are not known get 0."""
+        asked = wire.read_filtering(body)
+        cycle, known = self._open(asked)
+        scores = rate(self._framework, cycle, known)
+        return wire.priorities({name: scores.get(name, 0.0) for name in asked.names})
+
+    def preempt(self, body: bytes) -> bytes:
+        """The nodes that can take the pod without their victims; without a cluster, all of them."""
+        asked = wire.read_preempting(body)
+        if self._cluster is None:
+            return wire.preempt_result(asked.victims)
+        cycle = self._cycle(asked.pod, self._cluster)
+        pods, nodes = self._cluster.pods, self._cluster.nodes
+        leaving = {}
+        for name, victims in asked.victims.items():
+            placed = [pods.get(uid) for uid in victims.uids]
+            row = nodes.live_row(name)
+            here = [each.info for each in placed if each is not None and each.row == row]
+            if row >= 0:
+                leaving[name] = here
+        left = judge_without(self._framework, cycle, leaving)
+        return wire.preempt_result({n: each for n, each in asked.victims.items() if n in left})
+
+    async def bind(self, body: bytes) -> bytes:
+        """Bind the pod."""
+        try:
+            asked = wire.read_binding(body)
+            if self._bind is None:
+                return wire.bind_result("this extender does not bind: it was given no kubeconfig")
+            metadata = ObjectMeta(name=asked.name, namespace=asked.namespace, uid=asked.uid)
+            await self._bind(Pod(metadata=metadata), asked.node)
+        except SchedulerError as error:
+            return wire.bind_result(str(error))
+        return wire.bind_result()
+
+    def _open(self, asked: wire.Filtering) -> tuple[Cycle, Sequence[str]]:
+        """A cycle over the nodes asked about, and those of them that are known."""
+        cluster = self._cluster
+        if cluster is None:
+            cluster = Cache()
+            for node in asked.nodes():
+                cluster.put_node(node)
+        known = [name for name in asked.names if cluster.nodes.live_row(name) >= 0]
+        return self._cycle(asked.pod, cluster), known
+
+    def _cycle(self, pod: Pod, cluster: Cache) -> Cycle:
+        if self._cluster is None:
+            self._framework.forget_answers()  # they are of another request's nodes
+        return self._framework.open(PodInfo(pod), cluster.snapshot())

@@ -1,0 +1,234 @@
+"""What kube-scheduler sends to an extender, and what it wants back.
+
+Fields are capitalised today and were in lower case once; Go takes both, so both are read here.
+Answers are capitalised.
+
+Source: k8s.io/kube-scheduler extender/v1/types.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mooring.errors import ConfigError
+from mooring.objects.codec.decode import convert
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
+
+#: Scores of an extender go from 0 to this.
+SCORE_MAX = 10
+
+Document = dict[str, Any]
+
+
+class Filtering(NamedTuple):
+    """A question about nodes: whole objects by name, or names alone (``documents`` is None)."""
+
+    pod: Pod
+    names: tuple[str, ...]
+    documents: Mapping[str, Document] | None
+
+    def nodes(self) -> list[Node]:
+        """The nodes as they were sent; of a mere name, a node without anything."""
+        if self.documents is None:
+            return [convert({"metadata": {"name": name}}, "Node") for name in self.names]
+        return [convert(document, "Node") for document in self.documents.values()]
+
+
+class Victims(NamedTuple):
+    """The pods that would have to leave a node, by UID, and how many of them a budget holds."""
+
+    uids: tuple[str, ...]
+    pdb_violations: int
+
+
+class Preempting(NamedTuple):
+    """A question about nodes and the pods that would have to leave them."""
+
+    pod: Pod
+    victims: Mapping[str, Victims]
+
+
+class Binding(NamedTuple):
+    """An order to bind a pod."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+
+
+def read_filtering(body: bytes) -> Filtering:
+    """The arguments of filter and prioritize.
+
+    Raises:
+        ConfigError: they are not JSON, or not such arguments; the path says where.
+    """
+    found = _fields(_decoded(body))
+    pod = _pod(found)
+    listed, names = found.get("nodes"), found.get("nodenames")
+    if listed is not None:
+        items = _list(_fields(_object(listed, "Nodes")).get("items"), "Nodes.items")
+        documents = {_name(item, f"Nodes.items[{i}]"): item for i, item in enumerate(items)}
+        return Filtering(pod, tuple(documents), documents)
+    if names is None:
+        raise ConfigError("neither Nodes nor NodeNames is there")
+    for i, name in enumerate(_list(names, "NodeNames")):
+        if not isinstance(name, str):
+            raise ConfigError("must be text", path=f"NodeNames[{i}]", value=name)
+    return Filtering(pod, tuple(dict.fromkeys(names)), None)
+
+
+def read_preempting(body: bytes) -> Preempting:
+    """The arguments of preempt, with whole victims or with their UIDs.
+
+    Raises:
+        ConfigError: as ``read_filtering``.
+    """
+    found = _fields(_decoded(body))
+    for name in ("nodenametometavictims", "nodenametovictims", "nodetovictims"):
+        if found.get(name):
+            by_node = _object(found[name], name)
+            victims = {node: _victims(each, node) for node, each in by_node.items()}
+            return Preempting(_pod(found), victims)
+    return Preempting(_pod(found), {})
+
+
+def read_binding(body: bytes) -> Binding:
+    """The arguments of bind.
+
+    Raises:
+        ConfigError: as ``read_filtering``.
+    """
+    found = _fields(_decoded(body))
+    parts = []
+    for name in ("PodNamespace", "PodName", "PodUID", "Node"):
+        value = found.get(name.lower())
+        if not isinstance(value, str) or not value:
+            raise ConfigError("must be text", path=name, value=value)
+        parts.append(value)
+    return Binding(*parts)
+
+
+# ---------------------------------------------------------------- answers
+
+
+def filter_result(
+    asked: Filtering, kept: Sequence[str], failed: Mapping[str, str], hopeless: Mapping[str, str]
+) -> bytes:
+    """Which nodes are left, in the form in which they were sent, and why the others are not."""
+    nodes: Document | None = None
+    if asked.documents is not None:
+        nodes = {"metadata": {}, "items": [asked.documents[name] for name in kept]}
+    names = list(kept) if asked.documents is None else None
+    answer = {
+        "Nodes": nodes,
+        "NodeNames": names,
+        "FailedNodes": failed,
+        "FailedAndUnresolvableNodes": hopeless,
+        "Error": "",
+    }
+    return msgspec.json.encode(answer)
+
+
+def filter_error(problem: str) -> bytes:
+    """No answer, and why."""
+    nothing = dict.fromkeys(
+        ("Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes"), None
+    )
+    return msgspec.json.encode({**nothing, "Error": problem})
+
+
+def priorities(scores: Mapping[str, float]) -> bytes:
+    """Scores of 0 to 100 as kube-scheduler takes them from an extender: 0 to 10, rounded."""
+    best = 100 // SCORE_MAX
+    return msgspec.json.encode(
+        [{"Host": name, "Score": int(score / best + 0.5)} for name, score in scores.items()]
+    )
+
+
+def preempt_result(victims: Mapping[str, Victims]) -> bytes:
+    """The nodes where preempting helps, with the same victims."""
+    return msgspec.json.encode(
+        {
+            "NodeNameToMetaVictims": {
+                node: {
+                    "Pods": [{"UID": uid} for uid in each.uids],
+                    "NumPDBViolations": each.pdb_violations,
+                }
+                for node, each in victims.items()
+            }
+        }
+    )
+
+
+def bind_result(problem: str = "") -> bytes:
+    """Bound, or why not."""
+    return msgspec.json.encode({"Error": problem})
+
+
+# ---------------------------------------------------------------- inside
+
+
+def _decoded(body: bytes) -> Document:
+    try:
+        return _object(msgspec.json.decode(body), "body")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"is no JSON: {error}", path="body") from error
+
+
+def _fields(document: Document) -> Document:
+    """The fields with their names in lower case."""
+    return {key.lower(): value for key, value in document.items()}
+
+
+def _pod(found: Document) -> Pod:
+    try:
+        pod: Pod = convert(_object(found.get("pod"), "Pod"), "Pod")
+    except ConfigError as error:
+        path = ".".join(["Pod", *([error.path] if error.path else [])])
+        at = error.path if error.path == "Pod" else path
+        raise ConfigError(error.problem, path=at, value=error.value) from error
+    return pod
+
+
+def _victims(document: Any, node: str) -> Victims:
+    found = _fields(_object(document, node))
+    uids = []
+    for i, pod in enumerate(_list(found.get("pods") or [], f"{node}.Pods")):
+        path = f"{node}.Pods[{i}]"
+        fields = _fields(_object(pod, path))
+        metadata = _fields(_object(fields.get("metadata") or {}, f"{path}.metadata"))
+        uid = fields.get("uid") or metadata.get("uid")
+        if not isinstance(uid, str):
+            raise ConfigError("has no UID", path=path)
+        uids.append(uid)
+    violations = found.get("numpdbviolations") or 0
+    if not isinstance(violations, int):
+        raise ConfigError("must be a number", path=f"{node}.NumPDBViolations", value=violations)
+    return Victims(tuple(uids), violations)
+
+
+def _name(document: Any, path: str) -> str:
+    metadata = _object(document, path).get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(name, str) or not name:
+        raise ConfigError("must be text", path=f"{path}.metadata.name", value=name)
+    return name
+
+
+def _object(value: Any, path: str) -> Document:
+    if not isinstance(value, dict):
+        raise ConfigError("must be an object", path=path, value=value)
+    return value
+
+
+def _list(value: Any, path: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ConfigError("must be a list", path=path, value=value)
+    return value

@@ -1,0 +1,183 @@
+"""Whom we trust when we talk to an extender, and what we show it.
+
+The rules are client-go's, with two exceptions. HTTPS without a CA is refused when the configuration
+is read, unless it says ``insecure``; and an extender is never looked for where clouds keep their
+secrets: at link-local addresses.
+
+Source: client-go transport/transport.go (TLSConfigFor), pkg/scheduler/extender.go (makeTransport).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from base64 import b64decode
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from mooring.client.transport.auth import load_pair
+from mooring.config.types import Extender, ExtenderTLSConfig
+from mooring.errors import ConfigError
+
+#: Where metadata servers are that are not at a link-local address (AWS over IPv6, Alibaba, Azure).
+METADATA: Final = frozenset(
+    ipaddress.ip_address(address)
+    for address in ("fd00:ec2::254", "100.100.100.200", "168.63.129.16")
+)
+
+
+def is_forbidden(address: str) -> bool:
+    """Whether nothing that is asked for scheduling may be at this address.
+
+    Example:
+        >>> is_forbidden("169.254.169.254"), is_forbidden("::ffff:169.254.169.254")
+        (True, True)
+        >>> is_forbidden("10.0.0.1"), is_forbidden("localhost")
+        (False, False)
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False  # a name: its addresses are looked at when they are known
+    mapped = getattr(found, "ipv4_mapped", None)
+    if mapped is not None:
+        found = mapped
+    return found.is_link_local or found in METADATA
+
+
+def check_trust(extenders: Sequence[Extender]) -> None:
+    """Look at the certificates and addresses that a configuration names.
+
+    Raises:
+        ConfigError: one cannot be used; says where it stands.
+    """
+    for number, extender in enumerate(extenders):
+        tls_context(extender, f"extenders[{number}]")
+
+
+def tls_context(extender: Extender, path: str) -> ssl.SSLContext:
+    """How to verify the extender, and with which certificate of our own.
+
+    Args:
+        extender: As configured.
+        path: Its place in the configuration, for errors.
+
+    Raises:
+        ConfigError: a certificate or a key cannot be used, or the extender is at a forbidden place.
+    """
+    host = _host(extender.url_prefix)
+    if is_forbidden(host):
+        problem = "an extender must not be at a link-local or metadata address"
+        raise ConfigError(problem, path=f"{path}.urlPrefix", value=extender.url_prefix)
+    tls = extender.tls_config or ExtenderTLSConfig()
+    where = f"{path}.tlsConfig"
+    authority = _content(tls.ca_data, tls.ca_file, where, "ca")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if authority is None:
+        context.load_default_certs()
+    else:
+        _trust(context, authority, where, "caData" if tls.ca_data else "caFile")
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if tls.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    certificate = _content(tls.cert_data, tls.cert_file, where, "cert")
+    key = _content(tls.key_data, tls.key_file, where, "key")
+    if (certificate is None) != (key is None):
+        missing = "keyFile" if key is None else "certFile"
+        raise ConfigError("is needed, too", path=f"{where}.{missing}")
+    if certificate is not None:
+        try:
+            load_pair(context, certificate, key)
+        except ConfigError as error:
+            raise ConfigError(error.problem, path=where) from error
+    return context
+
+
+class ClientPair:
+    """Our certificate and key, read from their files anew for every connection that is opened.
+
+    So they may be replaced while we run, as those who issue them for a few hours do. Connections
+    that are open stay as they are. The extender's CA is read once, as kube-scheduler does.
+
+    Args:
+        context: Shows them.
+        certificate: Its file.
+        key: Its file.
+
+    Source: client-go transport/transport.go (cachingCertificateLoader). *Differs:* upstream looks
+    once a second at most.
+    """
+
+    def __init__(self, context: ssl.SSLContext, certificate: str, key: str) -> None:
+        self._context = context
+        self._files = Path(certificate), Path(key)
+        self._loaded: tuple[bytes, bytes] | None = None
+
+    def refresh(self) -> None:
+        """Show what stands in the files now.
+
+        Raises:
+            OSError: they cannot be read, or used; perhaps one is new and the other one not yet.
+        """
+        certificate, key = (file.read_bytes() for file in self._files)
+        if (certificate, key) == self._loaded:
+            return
+        self._loaded = None
+        try:
+            load_pair(self._context, certificate, key)
+        except ConfigError as error:
+            raise OSError(f"client certificate {self._files[0]}: {error.problem}") from error
+        self._loaded = certificate, key
+
+
+def client_pair(extender: Extender, context: ssl.SSLContext) -> ClientPair | None:
+    """What has to be read anew: a certificate and a key that are both files."""
+    tls = extender.tls_config
+    if tls is None or tls.cert_data or tls.key_data or not (tls.cert_file and tls.key_file):
+        return None
+    return ClientPair(context, tls.cert_file, tls.key_file)
+
+
+def _trust(context: ssl.SSLContext, authority: bytes, where: str, name: str) -> None:
+    try:
+        context.load_verify_locations(cadata=authority.decode("ascii"))
+    except (ssl.SSLError, ValueError) as error:
+        told = "unable to load root certificates: it holds no certificate that can be read"
+        raise ConfigError(told, path=f"{where}.{name}") from error
+
+
+def _content(data: str, file: str, where: str, name: str) -> bytes | None:
+    """What stands in the data, otherwise in the file; None if there is neither."""
+    if data:
+        return b64decode(data)
+    if not file:
+        return None
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        problem = f"open {file}: {(error.strerror or str(error)).lower()}"
+        raise ConfigError(problem, path=f"{where}.{name}File") from error
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown to anybody.
+
+    Example:
+        >>> without_password("https://me:secret@there/x")
+        'https://me:***@there/x'
+    """
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        return url
+    return url.replace(f":{password}@", ":***@", 1) if password else url
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""  # asking it will fail, with an error that says why

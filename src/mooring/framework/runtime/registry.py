@@ -1,0 +1,250 @@
+"""From names in a configuration to plugins that run.
+
+A name is looked up among the in-tree plugins first, then among installed packages that announce
+themselves in the entry-point group ``mooring.plugins``. A configuration alone never imports code
+that is not installed for it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mooring.clock import Clock
+from mooring.config import DEFAULT_PLUGINS, GATED_PLUGINS, POINTS, expand_multi_point
+from mooring.config import EXTENSION_POINTS as CONFIGURED_POINTS
+from mooring.config import Profile as ProfileConfig
+from mooring.config.plugin_sets import camel
+from mooring.errors import ConfigError, SchedulerError
+from mooring.framework.interface import EXTENSION_POINTS, Handle
+from mooring.framework.runtime.framework import Framework, Profile
+from mooring.framework.runtime.plugin_checks import check_plugin
+from mooring.framework.waiting_pods import WaitingPods
+
+ENTRY_POINT_GROUP = "mooring.plugins"
+
+#: (arguments or None, handle) -> plugin.
+Factory = Callable[[Any, Handle], Any]
+
+#: Extension point of a configuration -> the methods that belong to it.
+METHODS: dict[str, tuple[str, ...]] = {
+    "queue_sort": ("less",),
+    "score": ("score", "normalize"),
+    "reserve": ("reserve", "unreserve"),
+    "pre_bind": ("pre_bind", "pre_bind_pre_flight"),
+}
+
+
+class Registry:
+    """Plugin name -> factory. ``planned`` are in-tree names that are known, but do nothing."""
+
+    def __init__(self, factories: Mapping[str, Factory]) -> None:
+        self._factories = dict(factories)
+        self.planned = (GATED_PLUGINS | DEFAULT_PLUGINS.keys()) - self._factories.keys()
+
+    def __contains__(self, name: object) -> bool:
+        """Whether an in-tree plugin has this name."""
+        return name in self._factories or name in self.planned
+
+    def create(self, name: str, args: Any, handle: Handle) -> Any:
+        """The plugin ``name``, checked.
+
+        Raises:
+            ConfigError: if nobody offers it, or it breaks the contract.
+        """
+        factory = self._factories.get(name) or self._installed(name)
+        if factory is None:
+            close = difflib.get_close_matches(name, [*self._factories, *self.planned], n=1)
+            raise ConfigError(
+                "is not a known plugin", value=name, suggestion=close[0] if close else None
+            )
+        plugin = check_plugin(factory(args, handle))
+        if plugin.name != name:
+            raise ConfigError(
+                "a plugin must be registered under its own name", path=name, value=plugin.name
+            )
+        return plugin
+
+    def _installed(self, name: str) -> Factory | None:
+        found: tuple[EntryPoint, ...] = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
+        if not found:
+            return None
+        try:
+            target = found[0].load()
+        except Exception as error:  # somebody else's module fails in every way
+            told = f"{type(error).__name__}: {error}"
+            raise ConfigError(f"is installed, but cannot be imported: {told}", path=name) from error
+        return lambda args, handle: instantiate(target, args, handle)
+
+
+def load_plugin(spec: str, handle: Handle) -> Any:
+    """The plugin at ``module:attribute``: an object, or a class or function that makes one.
+
+    Raises:
+        ConfigError: if the spec, the module or the attribute is wrong, or what is there is no
+            plugin.
+    """
+    module_name, _, attribute = spec.partition(":")
+    if not module_name or not attribute:
+        raise ConfigError("must be MODULE:ATTRIBUTE", path="--plugin", value=spec)
+    try:
+        module = _import(module_name)
+    except Exception as error:  # a file that is being written fails in every way
+        told = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"cannot be imported: {told}", path="--plugin", value=spec) from error
+    target = getattr(module, attribute, None)
+    if target is None:
+        public = [name for name in vars(module) if not name.startswith("_")]
+        close = difflib.get_close_matches(attribute, public, n=1)
+        raise ConfigError(
+            f"module {module_name} has no such attribute",
+            path="--plugin",
+            value=attribute,
+            suggestion=close[0] if close else None,
+        )
+    return check_plugin(instantiate(target, None, handle), path="--plugin")
+
+
+def _import(name: str) -> ModuleType:
+    """A module from where Python looks, or else from the current folder.
+
+    Plugins begin as a file beside the shell.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        here = str(Path.cwd())
+        if error.name != name.partition(".")[0] or here in sys.path:
+            raise
+    sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(here)
+
+
+def instantiate(target: Any, args: Any, handle: Handle) -> Any:
+    """A plugin object from what its author gave us: called with what its parameters ask for."""
+    if not (inspect.isclass(target) or inspect.isfunction(target)):
+        return target
+    wanted = inspect.signature(target).parameters
+    offered = {"args": args, "handle": handle}
+    required = [
+        name
+        for name, parameter in wanted.items()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    unknown = [name for name in required if name not in offered]
+    if unknown:
+        raise ConfigError(
+            "a plugin's constructor may ask for args and handle, nothing else",
+            path=getattr(target, "__qualname__", repr(target)),
+            value=unknown,
+        )
+    given = {name: value for name, value in offered.items() if name in wanted}
+    try:
+        return target(**given)
+    except SchedulerError:
+        raise
+    except Exception as error:  # somebody else's constructor fails in every way
+        told = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"cannot be made: {told}", path=target.__qualname__) from error
+
+
+def build(
+    profile: ProfileConfig,
+    registry: Registry,
+    handle: Handle,
+    *,
+    clock: Clock,
+    extra: Iterable[Any] = (),
+    percentage_of_nodes_to_score: int | None = None,
+    share_answers: bool = True,
+    waiting: WaitingPods | None = None,
+) -> Framework:
+    """The framework of one profile.
+
+    ``extra`` plugins that the profile names run where it says, with the weight that it gives them;
+    the others run after the configured ones at every point they implement, with weight 1 (a Bind
+    plugin before them, or it would never be asked).
+
+    Raises:
+        ConfigError: naming the profile, if its plugins cannot run together.
+    """
+    extra = _with_names_of_their_own(extra, registry)
+    plugins = _create(profile, registry, handle, extra)
+    implements = _implementing(plugins)
+    expanded = expand_multi_point(profile.plugins, CONFIGURED_POINTS, implements)
+    weights: dict[str, int] = {}
+    by_method: dict[str, list[Any]] = {method: [] for method in EXTENSION_POINTS}
+    for point, entries in expanded.items():
+        running = [plugins[name] for name, _ in entries if name in plugins]
+        if point == "score":
+            weights.update({name: weight for name, weight in entries if name in plugins})
+        method = METHODS.get(point, (point,))[0]
+        unnamed = [plugin for name, plugin in extra.items() if name not in plugins]
+        added = [plugin for plugin in unnamed if hasattr(plugin, method)]
+        running = [*added, *running] if point == "bind" else [*running, *added]
+        for method in METHODS.get(point, (point,)):
+            by_method[method] = [plugin for plugin in running if hasattr(plugin, method)]
+    _check_counts(by_method)
+    spec = Profile(profile.scheduler_name or "", by_method, weights, percentage_of_nodes_to_score)
+    return Framework(spec, clock=clock, share_answers=share_answers, waiting=waiting)
+
+
+def _with_names_of_their_own(extra: Iterable[Any], registry: Registry) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for plugin in extra:
+        if plugin.name in found or plugin.name in registry:
+            raise ConfigError(
+                "is the name of another plugin already", path="--plugin", value=plugin.name
+            )
+        found[plugin.name] = plugin
+    return found
+
+
+def _create(
+    profile: ProfileConfig, registry: Registry, handle: Handle, extra: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Every plugin that the profile enables somewhere, by name."""
+    plugins: dict[str, Any] = {}
+    for point in (*CONFIGURED_POINTS, "multi_point"):
+        for i, entry in enumerate(profile.plugins.at(point).enabled):
+            if entry.name in plugins or entry.name in registry.planned:
+                continue
+            if entry.name in extra:
+                plugins[entry.name] = extra[entry.name]
+                continue
+            try:
+                plugins[entry.name] = registry.create(entry.name, profile.args(entry.name), handle)
+            except ConfigError as error:
+                where = f"plugins.{camel(point)}.enabled[{i}].name"
+                raise error.located(path=where) from error
+    return plugins
+
+
+def _implementing(plugins: Mapping[str, Any]) -> Callable[[str, str], bool]:
+    def implements(name: str, point: str) -> bool:
+        if name in POINTS:
+            return point in POINTS[name]  # where it has nothing to do it is left out below
+        method = METHODS.get(point, (point,))[0]
+        return callable(getattr(plugins.get(name), method, None))
+
+    return implements
+
+
+def _check_counts(by_method: Mapping[str, list[Any]]) -> None:
+    sorters = [plugin.name for plugin in by_method["less"]]
+    if len(sorters) != 1:
+        problem = "exactly one queueSort plugin must be enabled"
+        raise ConfigError(problem, path="plugins.queueSort", value=sorters)
+    if not by_method["bind"]:
+        raise ConfigError("at least one bind plugin must be enabled", path="plugins.bind")

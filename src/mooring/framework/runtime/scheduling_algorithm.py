@@ -1,0 +1,27 @@
+"""The scheduling algorithm: from a pod and a snapshot of the cluster to one node.
+
+Source: pkg/scheduler/schedule_one.go (schedulePod).
+"""
+
+from __future__ import annotations
+
+from mooring.framework.cycle_state import Cycle
+from mooring.framework.diagnosis import Diagnosis
+from mooring.framework.runtime import filter as filtering
+from mooring.framework.runtime import score
+from mooring.framework.runtime.attempt import Attempt, Placement
+from mooring.framework.runtime.framework import Framework
+
+
+def schedule_pod(framework: Framework, cycle: Cycle, attempt: Attempt) -> Placement | Diagnosis:
+    """Chooses a node for the pod of ``cycle``; records the plugins' results in ``attempt``.
+
+    Raises:
+        PluginError: if a plugin raised or broke its contract; the pod is to be retried.
+    """
+    if len(cycle.snapshot.nodes) == 0:
+        return Diagnosis(0)
+    feasible = filtering.run(framework, cycle, attempt)
+    if isinstance(feasible, Diagnosis):
+        return feasible
+    return score.run(framework, cycle, attempt, feasible)

@@ -1,0 +1,224 @@
+"""The Score stage: from the nodes that can take the pod to the one that gets it.
+
+Source: pkg/scheduler/schedule_one.go (prioritizeNodes) and framework/runtime/framework.go
+(RunPreScorePlugins, RunScorePlugins).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.errors import PluginError
+from mooring.framework.cycle_state import Cycle
+from mooring.framework.interface import MAX_SCORE, MIN_SCORE
+from mooring.framework.node_info import NodeInfo
+from mooring.framework.node_view import NodeView
+from mooring.framework.runtime.attempt import Attempt, Placement
+from mooring.framework.runtime.filter import Feasible
+from mooring.framework.runtime.framework import Framework
+from mooring.framework.runtime.host_selection import (
+    first_in_heap,
+    first_in_order,
+    ranks_of,
+    visiting_order,
+)
+from mooring.framework.runtime.result_cache import Answers
+from mooring.framework.status import Skip
+from mooring.state.tables.nodes import read_only
+
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+
+
+def run(framework: Framework, cycle: Cycle, attempt: Attempt, feasible: Feasible) -> Placement:
+    """Choose among the feasible nodes (at least one)."""
+    if feasible.count == 1:
+        return _placed(cycle, feasible, int(np.argmax(feasible.mask)))
+    is_everything = feasible.count == cycle.snapshot.nodes.size
+    rows = None if is_everything else feasible.mask.nonzero()[0]
+    view = NodeView(cycle.snapshot, rows)
+    total = total_scores(framework, cycle, attempt, view, rows)
+    best = (total == total.item(total.argmax())).nonzero()[0]
+    tied = best if rows is None else rows[best]
+    attempt.rows, attempt.total, attempt.tied_rows = view.rows, total, tied
+    if framework.tie_break is not None and len(tied) > 1:
+        names = cycle.snapshot.nodes.names
+        chosen = framework.tie_break(sorted(names[row] for row in tied.tolist()))
+        return _placed(cycle, feasible, cycle.snapshot.nodes.row(chosen))
+    return _placed(cycle, feasible, _break_tie(cycle, attempt, feasible, tied))
+
+
+def _placed(cycle: Cycle, feasible: Feasible, row: int) -> Placement:
+    name = cycle.snapshot.nodes.names[row]
+    return Placement(name, row, feasible.count, feasible.evaluated_count)
+
+
+def _break_tie(cycle: Cycle, attempt: Attempt, feasible: Feasible, tied: Rows) -> int:
+    """The winner among nodes with equal totals: the root of upstream's heap."""
+    if len(tied) == 1:
+        return int(tied[0])
+    nodes = cycle.snapshot.nodes
+    is_everybody = feasible.order is None and feasible.count == len(nodes)
+    if is_everybody or (feasible.order is None and not attempt.start_index):
+        passed = None if is_everybody else feasible.mask
+        return first_in_order(nodes.order.array(), nodes.order.places(), tied, passed)
+    listed = nodes.order.array() if feasible.order is None else feasible.order
+    ranks = ranks_of(tied, feasible.mask, visiting_order(listed, attempt.start_index))
+    return int(tied[int((ranks == first_in_heap(ranks)).argmax())])
+
+
+def total_scores(
+    framework: Framework, cycle: Cycle, attempt: Attempt, view: NodeView, rows: Rows | None
+) -> Ints:
+    """The sum of normalized score x weight, int64 shape (f,), of the feasible nodes in ``view``.
+
+    Without score plugins every node has 1, as upstream gives them.
+    """
+    if not framework.scorers:
+        return np.ones(len(view), dtype=np.int64)
+    answers, sharing = framework.answers(cycle)
+    skipped = pre_score(framework, cycle, view, answers, sharing)
+    if answers is not None:
+        readers = framework.score_readers(sharing - skipped)
+        answers.refresh_scores(cycle.snapshot, readers, _Ask(framework, cycle))
+    finals: tuple[int, ...] = ()
+    if answers is not None and answers.finals:
+        # Most scores are shared and final, so they are added up already.
+        finals, column = answers.finals, answers.final_total
+        total = column[: len(view)].copy() if rows is None else column[rows]
+    else:
+        total = np.zeros(len(view), dtype=np.int64)
+    for number, plugin in enumerate(framework.scorers):
+        if plugin.name in skipped:
+            continue
+        if answers is not None and number in finals:
+            attempt.final[plugin.name] = answers.raw[number]
+            if number in answers.constants:
+                attempt.constant[plugin.name] = answers.constants[number]
+            continue
+        if answers is not None and plugin.name in sharing:
+            column = answers.raw[number]
+            raw = column[: len(view)] if rows is None else column[rows]
+        else:
+            raw = score_one(framework, cycle, plugin, view)
+        scores = normalize_one(framework, cycle, plugin, raw, view)
+        attempt.raw[plugin.name] = raw
+        attempt.scores[plugin.name] = scores
+        weight = framework.weight(plugin.name)
+        total += scores if weight == 1 else scores * weight
+    return total
+
+
+def pre_score(
+    framework: Framework,
+    cycle: Cycle,
+    view: NodeView,
+    answers: Answers | None,
+    sharing: frozenset[str],
+) -> frozenset[str]:
+    """Run the PreScore plugins; the names of those that skip this pod."""
+    known = answers.pre_scored if answers is not None else {}
+    skipped = []
+    for plugin in framework.plugins("pre_score"):
+        if plugin.name in known:
+            result, state = known[plugin.name]
+            cycle.restore(plugin.name, state)
+        else:
+            cycle.open_for(plugin.name)
+            result = framework.call(plugin, "PreScore", plugin.pre_score, cycle, view)
+            cycle.open_for(None)
+            if result is not None and result is not Skip.SKIP:
+                raise PluginError(plugin.name, "PreScore", f"returned {result!r}, not None or SKIP")
+            if plugin.name in sharing:
+                known[plugin.name] = (result, cycle.state_of(plugin.name))
+        if result is Skip.SKIP:
+            skipped.append(plugin.name)
+    return frozenset(skipped)
+
+
+class _Ask:
+    """Calls the score plugins on behalf of the shared answers."""
+
+    __slots__ = ("_cycle", "_framework")
+
+    def __init__(self, framework: Framework, cycle: Cycle) -> None:
+        self._framework = framework
+        self._cycle = cycle
+
+    def many(self, number: int, view: NodeView) -> Ints:
+        """Raw scores for a view."""
+        plugin = self._framework.scorers[number]
+        return score_one(self._framework, self._cycle, plugin, view)
+
+    def each(self, number: int, nodes: list[NodeInfo]) -> list[int]:
+        """The raw score of each node."""
+        framework, plugin = self._framework, self._framework.scorers[number]
+        scores = framework.call_each(plugin, "Score", plugin.score_node, self._cycle, nodes)
+        for score in scores:
+            if not isinstance(score, int):
+                told = f"score_node returned {score!r}, not an int"
+                raise PluginError(plugin.name, "Score", told)
+        return scores
+
+
+def score_one(framework: Framework, cycle: Cycle, plugin: Any, view: NodeView) -> Ints:
+    """The raw scores of one plugin.
+
+    Raises:
+        PluginError: if it raises, or the answer is not int64 of shape (m,).
+    """
+    raw = framework.call(plugin, "Score", plugin.score, cycle, view)
+    _check_shape(plugin, "Score", raw, len(view))
+    return raw  # type: ignore[no-any-return]  # checked just above
+
+
+def normalize_one(
+    framework: Framework, cycle: Cycle, plugin: Any, raw: Ints, view: NodeView
+) -> Ints:
+    """The scores of one plugin, 0..100.
+
+    Raises:
+        PluginError: if it raises, or a score is out of range.
+    """
+    scores = raw
+    if hasattr(plugin, "normalize"):
+        scores = framework.call(
+            plugin, "NormalizeScore", plugin.normalize, cycle, read_only(raw), view
+        )
+        _check_shape(plugin, "NormalizeScore", scores, len(view))
+    lowest, highest = int(scores.min()), int(scores.max())
+    if lowest < MIN_SCORE or highest > MAX_SCORE:
+        wrong = lowest if lowest < MIN_SCORE else highest
+        raise PluginError(
+            plugin.name,
+            "Score",
+            f"returns an invalid score {wrong}, it should be in the range of "
+            f"[{MIN_SCORE}, {MAX_SCORE}] after normalizing",
+        )
+    return scores
+
+
+def _check_shape(plugin: Any, point: str, scores: Any, length: int) -> None:
+    if not isinstance(scores, np.ndarray) or scores.dtype != np.int64 or scores.shape != (length,):
+        shape = getattr(scores, "shape", None)
+        kind = getattr(scores, "dtype", type(scores).__name__)
+        raise PluginError(
+            plugin.name, point, f"scores are {kind} of shape {shape}, not int64 of ({length},)"
+        )
+
+
+def default_normalize(scores: Ints, *, reverse: bool = False) -> Ints:
+    """Scale raw scores so that the highest becomes 100; ``reverse`` makes that one 0 instead.
+
+    All zero: they stay zero, or all become 100 in reverse. Raw scores are not negative.
+
+    Source: plugins/helper/normalize_score.go (DefaultNormalizeScore).
+    """
+    highest = int(scores.max()) if len(scores) else 0
+    if highest == 0:
+        return np.full(len(scores), MAX_SCORE, dtype=np.int64) if reverse else scores
+    scaled = scores * MAX_SCORE // highest
+    return MAX_SCORE - scaled if reverse else scaled

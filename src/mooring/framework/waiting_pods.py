@@ -1,0 +1,122 @@
+"""Pods whose binding a Permit plugin holds back.
+
+::
+
+                     every plugin that waits allowed it
+    waiting ----------------------------------------------> allowed
+       |      reject, or a plugin's time is up
+       +-------------------------------------> rejected (the pod is unschedulable, by that plugin)
+
+A sync state machine: the clock is passed in, and whoever drives it calls ``expire``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from mooring.config.durations import duration_text
+from mooring.framework.status import NodeError, Reject, Status
+from mooring.state.tables.pods import PodInfo
+
+#: No plugin holds a pod for longer than 15 minutes (upstream's maxTimeout).
+MAX_WAIT_S = 15 * 60.0
+
+
+class WaitingPod:
+    """A pod in Permit: which plugins still wait, and until when (monotonic seconds)."""
+
+    __slots__ = ("_deadlines", "_timeouts", "node_name", "on_settled", "pod", "verdict")
+
+    def __init__(
+        self, pod: PodInfo, node_name: str, waits: Mapping[str, float], now_s: float
+    ) -> None:
+        self.pod = pod
+        self.node_name = node_name
+        #: None while waiting; afterwards () = allowed, or the refusal.
+        self.verdict: Status | tuple[()] | None = None
+        #: Called once when the verdict is there.
+        self.on_settled: Callable[[WaitingPod], None] | None = None
+        self._timeouts = {plugin: min(wait_s, MAX_WAIT_S) for plugin, wait_s in waits.items()}
+        self._deadlines = {plugin: now_s + wait_s for plugin, wait_s in self._timeouts.items()}
+
+    @property
+    def pending_plugins(self) -> list[str]:
+        """The plugins that have not allowed it yet."""
+        return list(self._deadlines)
+
+    @property
+    def deadline_s(self) -> float:
+        """When the first plugin's time is up; infinity once settled."""
+        if self.verdict is not None:
+            return float("inf")
+        return min(self._deadlines.values(), default=float("inf"))
+
+    def allow(self, plugin: str) -> None:
+        """``plugin`` waits no more; the last one to say so lets the pod go."""
+        self._deadlines.pop(plugin, None)
+        if not self._deadlines:
+            self._settle(())
+
+    def reject(self, plugin: str, message: str) -> None:
+        """``plugin`` refuses the pod after all."""
+        self._settle(Reject(message).named(plugin))
+
+    def preempt(self, plugin: str, message: str) -> bool:
+        """``plugin`` wants its room for another pod; whether that is in time.
+
+        Other than a refused pod it is tried again without waiting for an event.
+        """
+        is_in_time = self.verdict is None
+        self._settle(NodeError(message).named(plugin))
+        return is_in_time
+
+    def expire(self, now_s: float) -> None:
+        """Refuse the pod if a plugin's time is up at ``now_s``: of several the first one's."""
+        if self.deadline_s > now_s:
+            return
+        plugin = min(self._deadlines, key=self._deadlines.__getitem__)
+        waited = duration_text(self._timeouts[plugin])
+        self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
+
+    def _settle(self, verdict: Status | tuple[()]) -> None:
+        if self.verdict is not None:
+            return
+        self.verdict = verdict
+        if self.on_settled is not None:
+            self.on_settled(self)
+
+
+class WaitingPods:
+    """The waiting pods of one scheduler, by UID."""
+
+    __slots__ = ("_pods",)
+
+    def __init__(self) -> None:
+        self._pods: dict[str, WaitingPod] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __iter__(self) -> Iterator[WaitingPod]:
+        return iter(list(self._pods.values()))
+
+    def add(self, waiting: WaitingPod) -> None:
+        """A pod begins to wait."""
+        self._pods[waiting.pod.uid] = waiting
+
+    def get(self, uid: str) -> WaitingPod | None:
+        """The waiting pod with this UID."""
+        return self._pods.get(uid)
+
+    def remove(self, uid: str) -> None:
+        """The pod's wait is over, however it ended."""
+        self._pods.pop(uid, None)
+
+    def next_deadline_s(self) -> float:
+        """When ``expire`` is next worth calling; infinity if nobody waits."""
+        return min((pod.deadline_s for pod in self._pods.values()), default=float("inf"))
+
+    def expire(self, now_s: float) -> None:
+        """Refuse every pod whose time is up."""
+        for waiting in list(self._pods.values()):
+            waiting.expire(now_s)

@@ -1,0 +1,25 @@
+"""Scores from measurements: where numbers come from, and the plugin that goes by them.
+
+``MeasuredLoad`` is installed under its name, so a configuration enables it and says in its args
+where the numbers come from; ``docs/guides/measured-scores.md`` shows it.
+"""
+
+from __future__ import annotations
+
+from mooring.load_metrics.arguments import measured_load
+from mooring.load_metrics.metric_cache import Keeper, Source
+from mooring.load_metrics.metrics import MeasurementMetrics, keepers_of
+from mooring.load_metrics.sources import MetricFile, MetricsApi, Prometheus
+from mooring.plugins.contrib.node_ready import NodeReady
+
+__all__ = [
+    "Keeper",
+    "MeasurementMetrics",
+    "MetricFile",
+    "MetricsApi",
+    "NodeReady",
+    "Prometheus",
+    "Source",
+    "keepers_of",
+    "measured_load",
+]

@@ -1,0 +1,1 @@
+"""Decodes JSON to structs, and encodes structs to JSON."""

@@ -1,0 +1,293 @@
+"""From JSON to structs, and back.
+
+The fast path reads a whole object, or a whole list, in one typed pass. If that fails, the objects
+are looked at one by one, as Go would read them (null is the same as absent), and what is still
+wrong is counted and reported: one malformed object never loses a list.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from types import GenericAlias
+from typing import Any, Final
+
+import msgspec
+
+from mooring.errors import ConfigError
+from mooring.objects.codec.nulls import without_nulls
+from mooring.objects.codec.quantity_check import first_bad_quantity
+from mooring.objects.kinds import Kind, kind_named
+
+#: Errors of a list that are kept: enough to see a pattern, not enough to fill a log.
+ERRORS_KEPT_MAX: Final = 8
+
+_AT = re.compile(r"(?P<problem>.*?) - at `(?:key in )?\$(?P<path>.*)`", re.DOTALL)
+_ESCAPES = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
+)
+_STEP = re.compile(r"\.(?P<field>[^.\[\]]+)|\[(?P<index>[0-9]+|\.\.\.)\]")
+_WORDS: Final = {
+    "str": "text", "int": "an integer", "float": "a number", "bool": "true or false",
+    "object": "a mapping", "array": "a list", "null": "nothing",
+}  # fmt: skip
+
+
+class DecodedList(msgspec.Struct, frozen=True):
+    """The objects of a list response.
+
+    Attributes:
+        items: The objects that could be read, in the order of the list.
+        resource_version: The version of the whole list: watch from here.
+        continue_: The token for the next page, "" on the last one.
+        malformed: How many objects could not be read; they are missing from ``items``.
+        errors: What was wrong with the first of them.
+        rejected: The JSON texts of those that could not be read, all of them.
+    """
+
+    items: tuple[Any, ...] = ()
+    resource_version: str = ""
+    continue_: str = ""
+    malformed: int = 0
+    errors: tuple[ConfigError, ...] = ()
+    rejected: tuple[bytes, ...] = ()
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str | None = None
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class _RawList(msgspec.Struct):
+    metadata: _ListMeta | None = None
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+def decode(data: bytes, kind: Kind | str) -> Any:
+    """The object that the JSON text says.
+
+    Args:
+        data: One object as JSON.
+        kind: What it must be, as Kind or by its name.
+
+    Raises:
+        ConfigError: It is not JSON, not of this kind, or has a field that cannot be read; with
+            the path and the value found there.
+
+    Example:
+        >>> pod = decode(b'{"kind": "Pod", "metadata": {"name": "web-0", "labels": null}}', "Pod")
+        >>> pod.metadata.name, pod.metadata.labels
+        ('web-0', {})
+    """
+    expected = _kind(kind)
+    try:
+        found = _decoder(expected).decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return convert(_parsed(data), expected)
+    return _checked(found, expected)
+
+
+def decode_list(data: bytes, kind: Kind | str) -> DecodedList:
+    """The objects of a list response; malformed ones are counted and left out.
+
+    Raises:
+        ConfigError: The response as a whole is not a JSON list of objects.
+    """
+    expected = _kind(kind)
+    try:
+        whole = _list_decoder(expected).decode(data)
+        items = whole.items or ()
+        for item in items:
+            _checked(item, expected)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ConfigError):
+        return _decode_one_by_one(data, expected)
+    return _decoded(items, whole.metadata)
+
+
+def convert(raw: Any, kind: Kind | str) -> Any:
+    """The object that parsed JSON or YAML says; ``raw`` is not changed.
+
+    Raises:
+        ConfigError: It is not of this kind, or has a field that cannot be read; with the path and
+            the value found there.
+    """
+    expected = _kind(kind)
+    if not isinstance(raw, dict):
+        raise ConfigError(f"must be a mapping that describes a {expected.name}", value=raw)
+    try:
+        found = msgspec.convert(raw, expected.struct)
+    except (msgspec.ValidationError, RecursionError):
+        found = _convert_leniently(raw, expected)
+    return _checked(found, expected)
+
+
+def encode(obj: Any) -> bytes:
+    """The JSON text of an object; fields that have their default are left out."""
+    return _ENCODER.encode(obj)
+
+
+def to_builtins(obj: Any) -> Any:
+    """The object as dicts and lists, as ``encode`` would write it."""
+    return msgspec.to_builtins(obj)
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def _convert_leniently(raw: dict[str, Any], kind: Kind) -> Any:
+    try:
+        cleaned = without_nulls(raw, kind.struct)
+        return msgspec.convert(cleaned, kind.struct)
+    except msgspec.ValidationError as error:
+        raise _located(cleaned, kind, error) from None
+    except RecursionError:
+        raise ConfigError("is nested too deeply") from None
+
+
+def _decode_one_by_one(data: bytes, kind: Kind) -> DecodedList:
+    whole = _parsed(data, _RawList)
+    items: list[Any] = []
+    errors: list[ConfigError] = []
+    rejected: list[bytes] = []
+    for index, raw in enumerate(whole.items or ()):
+        try:
+            items.append(decode(bytes(raw), kind))
+        except ConfigError as error:
+            rejected.append(bytes(raw))
+            if len(errors) < ERRORS_KEPT_MAX:
+                errors.append(_moved(error, f"items[{index}]"))
+    return _decoded(tuple(items), whole.metadata, tuple(errors), tuple(rejected))
+
+
+def _decoded(
+    items: tuple[Any, ...],
+    metadata: _ListMeta | None,
+    errors: tuple[ConfigError, ...] = (),
+    rejected: tuple[bytes, ...] = (),
+) -> DecodedList:
+    found = metadata or _ListMeta()
+    version, token = found.resource_version or "", found.continue_ or ""
+    return DecodedList(items, version, token, len(rejected), errors, rejected)
+
+
+def _kind(kind: Kind | str) -> Kind:
+    return kind if isinstance(kind, Kind) else kind_named(kind)
+
+
+@lru_cache(maxsize=64)
+def _decoder(kind: Kind) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind.struct)
+
+
+@lru_cache(maxsize=64)
+def _list_decoder(kind: Kind) -> msgspec.json.Decoder[Any]:
+    items: Any = GenericAlias(tuple, (kind.struct, ...))
+    shape = msgspec.defstruct(
+        f"{kind.name}List",
+        [("metadata", _ListMeta | None, None), ("items", items | None, None)],
+    )
+    return msgspec.json.Decoder(shape)
+
+
+def _checked(found: Any, kind: Kind) -> Any:
+    """The object, if it says that it is of this kind (or nothing), has a name, and real amounts."""
+    if found.kind != kind.name:
+        raise ConfigError(f"must be {kind.name}", path="kind", value=found.kind)
+    if found.api_version != kind.api_version:
+        raise ConfigError(f"must be {kind.api_version}", path="apiVersion", value=found.api_version)
+    if not found.metadata.name:
+        raise ConfigError("must not be empty", path="metadata.name", value=found.metadata.name)
+    bad = first_bad_quantity(found)
+    if bad is not None:
+        raise ConfigError("is not a quantity", path=bad.path, value=bad.value)
+    return found
+
+
+def _parsed(data: bytes, shape: Any = Any) -> Any:
+    """The parsed JSON, mended first if it has text that only Go can read."""
+    try:
+        return msgspec.json.decode(data, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        data = _mended(data)
+    except RecursionError:
+        raise ConfigError("is nested too deeply") from None
+    try:
+        return msgspec.json.decode(data, type=shape)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_reworded(str(error))) from None
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"is not JSON: {error}") from None
+
+
+def _mended(data: bytes) -> bytes:
+    """What Go makes of bytes that are not UTF-8 and of halves of a surrogate pair: U+FFFD."""
+    text = data.decode("utf-8", "replace")
+    return _ESCAPES.sub(lambda found: r"\ufffd" if found["half"] else found[0], text).encode()
+
+
+def _moved(error: ConfigError, prefix: str) -> ConfigError:
+    """The same error, seen from the list that the object is in."""
+    path = f"{prefix}.{error.path}" if error.path else prefix
+    return ConfigError(error.problem, path=path, value=error.value, suggestion=error.suggestion)
+
+
+def _located(raw: Any, kind: Kind, error: msgspec.ValidationError) -> ConfigError:
+    """The decoder's complaint, with the path in full and the value that stands there."""
+    found = _AT.fullmatch(str(error))
+    problem, path = (found["problem"], found["path"]) if found else (str(error), "")
+    steps = [step["field"] or step["index"] for step in _STEP.finditer(path)]
+    place, value = _resolved(raw, kind, str(error), steps)
+    return ConfigError(_reworded(problem), path=place or None, value=value)
+
+
+def _resolved(raw: Any, kind: Kind, complaint: str, steps: list[str]) -> tuple[str, Any]:
+    """The path as people write it, and the value there.
+
+    The decoder writes ``[...]`` for "some key of this mapping": the key is found by trying.
+    """
+    place, value = "", raw
+    for step in steps:
+        if isinstance(value, list):
+            place, value = f"{place}[{step}]", value[int(step)]
+            continue
+        if not isinstance(value, dict):
+            break
+        name = step if step in value else _culprit(raw, value, kind, complaint)
+        place, value = f"{place}.{name}" if place else name, value.get(name)
+    return place, value
+
+
+def _culprit(raw: Any, mapping: dict[str, Any], kind: Kind, complaint: str) -> str:
+    """The first key of ``mapping``, a part of ``raw``, that draws the complaint all by itself."""
+    entries = dict(mapping)
+    found = "[...]"
+    for name, value in entries.items():
+        mapping.clear()
+        mapping[name] = value
+        if _complaint(raw, kind) == complaint:
+            found = name
+            break
+    mapping.clear()
+    mapping.update(entries)
+    return found
+
+
+def _complaint(raw: Any, kind: Kind) -> str:
+    try:
+        msgspec.convert(raw, kind.struct)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return ""
+
+
+def _reworded(problem: str) -> str:
+    if "matching regex" in problem:
+        return "is not a quantity"
+    if limit := re.fullmatch(r"Expected `int` (?P<sign><=|>=) (?P<bound>-?[0-9]+)", problem):
+        return f"must be at {'most' if limit['sign'] == '<=' else 'least'} {limit['bound']}"
+    words = re.fullmatch(r"Expected `(?P<wanted>[^`]*)`(?:, got `(?P<found>[^`]*)`)?", problem)
+    if words is None:
+        return problem[:1].lower() + problem[1:]
+    wanted = [_WORDS.get(word.strip(), word.strip()) for word in words["wanted"].split("|")]
+    return f"must be {' or '.join(dict.fromkeys(wanted))}"

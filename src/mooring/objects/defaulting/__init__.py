@@ -1,0 +1,1 @@
+"""The defaults and admission changes that an API server makes before it stores an object."""

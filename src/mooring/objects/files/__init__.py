@@ -1,0 +1,1 @@
+"""Reads files of Kubernetes objects, strictly and within limits, and writes YAML."""

@@ -1,0 +1,317 @@
+"""YAML and JSON text to plain Python values, strictly: one value for each document.
+
+Only what JSON can say comes out: dict with string keys, list, str, int, float, bool, None. What
+YAML has beyond that, and what makes a text mean something else than it shows, is refused: anchors
+and aliases, tags, merge keys, equal keys in one mapping, infinite numbers. So is what is too deep.
+
+Values carry no positions, which would cost more than the parsing. When somebody finds a fault in a
+value, ``line_of`` reads the text once more and says on which line the path stands.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, NoReturn, Protocol, cast
+
+import yaml
+
+from mooring.errors import ConfigError
+from mooring.objects.files.limits import DEPTH_MAX, DOCUMENTS_MAX
+from mooring.objects.files.scalars import resolve
+
+#: Where a value stands: keys and list positions from the top.
+Path = tuple[str | int, ...]
+
+_PlainLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Document(NamedTuple):
+    """One document of a text: its number from 1, and its value."""
+
+    number: int
+    value: Any
+
+
+class _Mark(Protocol):
+    line: int
+
+
+class _Events(Protocol):
+    def get_event(self) -> Any: ...
+
+
+def path_text(path: Path) -> str:
+    """A path as people write it. A step that has its brackets already keeps them.
+
+    Example:
+        >>> path_text(("spec", "containers", 0, "resources", "limits", "nvidia.com/gpu"))
+        'spec.containers[0].resources.limits[nvidia.com/gpu]'
+    """
+    text = ""
+    for step in path:
+        if isinstance(step, str) and step.startswith("["):
+            text += step
+        elif isinstance(step, int) or "." in step or "/" in step:
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
+def yaml_documents(data: bytes | str) -> Iterator[Document]:
+    """Yield the documents of a YAML text; empty ones are left out but counted.
+
+    Raises:
+        ConfigError: With document, line and path; the file is for the caller to add.
+    """
+    yield from _Reader(data).documents()
+
+
+def json_document(data: bytes | str) -> Document:
+    """The one value of a JSON text.
+
+    Raises:
+        ConfigError: With line, and the path if a key stands twice.
+    """
+    try:
+        text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+        )
+    except _DuplicateKeyError:
+        # The text is YAML as well, and that reader knows where it is.
+        for _ in yaml_documents(data):
+            pass
+        raise ConfigError("has a key twice in one object") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"is not UTF-8 text (byte {error.start})") from None
+    except json.JSONDecodeError as error:
+        problem = f"is not JSON: {error.msg} (column {error.colno})"
+        raise ConfigError(problem, line=error.lineno) from None
+    except RecursionError:
+        raise ConfigError(f"nests deeper than {DEPTH_MAX} levels") from None
+    if not is_shallow(value):
+        raise ConfigError(f"nests deeper than {DEPTH_MAX} levels")
+    return Document(1, value)
+
+
+def is_shallow(value: Any) -> bool:
+    """Whether a value nests at most ``DEPTH_MAX`` levels of dict and list."""
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        level = [item for holder in level for item in _children(holder)]
+        if not level:
+            return True
+    return False
+
+
+def line_of(data: bytes | str, number: int, path: Path) -> int | None:
+    """The line (from 1) on which the value at ``path`` of document ``number`` stands.
+
+    If the path ends earlier than asked for (a required key that is missing), the line of what is
+    there. None if the text cannot be read or has no such document.
+    """
+    reader = _Reader(data, wanted=(number, path))
+    try:
+        for document in reader.documents():
+            if document.number >= number:
+                break
+    except ConfigError:
+        pass
+    return reader.found_line
+
+
+class _DuplicateKeyError(ValueError):
+    """A JSON object has a key twice."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise _DuplicateKeyError
+    return made
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ConfigError("is not a number that Kubernetes knows", value=name)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else _refuse_constant(digits)
+
+
+def _children(value: Any) -> Sequence[Any]:
+    if isinstance(value, dict):
+        return [item for item in value.values() if isinstance(item, dict | list)]
+    if isinstance(value, list):
+        return [item for item in value if isinstance(item, dict | list)]
+    return ()
+
+
+class _Reader:
+    """Builds values from the parser's events, with the path of what is being built at hand.
+
+    ``_holders`` are the open mappings and lists from the top, ``_steps`` the key or position in
+    each; a step of None says that the next word is a key::
+
+        spec:                 holders  [{...}, {...}, [...]]
+          containers:         steps    ["spec", "containers", 1]
+          - name: a
+          - name: b   <- here
+    """
+
+    def __init__(self, data: bytes | str, *, wanted: tuple[int, Path] | None = None) -> None:
+        self.found_line: int | None = None
+        self._data = data
+        self._wanted = wanted
+        self._number = 0
+        self._holders: list[dict[str, Any] | list[Any]] = []
+        self._steps: list[str | int | None] = []
+
+    def documents(self) -> Iterator[Document]:
+        """Yield what the text holds, one value for each document."""
+        try:
+            events = cast(_Events, _PlainLoader(self._data))
+            while not isinstance(event := events.get_event(), yaml.StreamEndEvent):
+                if not isinstance(event, yaml.DocumentStartEvent):
+                    continue
+                self._number += 1
+                if self._number > DOCUMENTS_MAX:
+                    self._refuse(f"more than {DOCUMENTS_MAX} documents", event.start_mark)
+                value = self._build(events)
+                if value is not None:
+                    yield Document(self._number, value)
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else None
+            problem = " ".join(filter(None, (error.problem, error.context)))
+            number = max(self._number, 1)
+            raise ConfigError(f"is not YAML: {problem}", document=number, line=line) from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            reason = getattr(error, "reason", None) or "unreadable"
+            raise ConfigError(f"is not text that YAML allows: {reason}") from None
+
+    def _build(self, events: _Events) -> Any:
+        """The value of the document that just began."""
+        holders, steps = self._holders, self._steps
+        get_event = events.get_event
+        root: Any = None
+        while True:
+            event = get_event()
+            kind = type(event)
+            if kind is yaml.ScalarEvent:
+                if steps and steps[-1] is None:
+                    self._begin_entry(event)
+                    continue
+                value = self._scalar(event)
+            elif kind is yaml.MappingStartEvent:
+                value = self._open(event, {})
+            elif kind is yaml.SequenceStartEvent:
+                value = self._open(event, [])
+            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+                holders.pop()
+                steps.pop()
+                self._next()
+                continue
+            elif kind is yaml.DocumentEndEvent:
+                return root
+            else:
+                self._refuse_alias(event)
+            opened = kind is not yaml.ScalarEvent
+            parent = holders[-1 - opened] if len(holders) > opened else None
+            if parent is None:
+                root = value
+            elif type(parent) is dict:
+                parent[cast(str, steps[-1 - opened])] = value
+            else:
+                cast("list[Any]", parent).append(value)
+            if not opened:
+                self._next()
+
+    def _open(self, event: Any, value: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
+        if self._steps and self._steps[-1] is None:
+            self._refuse("a key must be a plain word", event.start_mark)
+        self._check_plain(event)
+        self._note_line(event.start_mark)
+        if len(self._holders) >= DEPTH_MAX:
+            self._refuse(f"nests deeper than {DEPTH_MAX} levels", event.start_mark)
+        self._holders.append(value)
+        self._steps.append(None if type(value) is dict else 0)
+        return value
+
+    def _next(self) -> None:
+        """Move the innermost step past the value that is complete."""
+        if self._steps:
+            step = self._steps[-1]
+            self._steps[-1] = step + 1 if isinstance(step, int) else None
+
+    def _begin_entry(self, event: Any) -> None:
+        """Take a scalar as the key of the next entry."""
+        key = event.value
+        if event.implicit[0]:
+            if key == "<<":
+                self._refuse("merge keys are not read; write the entries out", event.start_mark)
+            key = _key_text(key)
+        self._steps[-1] = key
+        self._check_plain(event)
+        self._note_line(event.start_mark)
+        if key is None:
+            self._steps[-1] = event.value
+            self._refuse("a key must not be null; put it in quotes", event.start_mark)
+        if key in self._holders[-1]:
+            self._refuse("this key stands twice in one mapping", event.start_mark)
+
+    def _scalar(self, event: Any) -> Any:
+        self._check_plain(event)
+        self._note_line(event.start_mark)
+        if not event.implicit[0]:
+            return event.value
+        value = resolve(event.value)
+        if isinstance(value, float) and not math.isfinite(value):
+            self._refuse("is not a number that Kubernetes knows", event.start_mark, event.value)
+        return value
+
+    def _check_plain(self, event: Any) -> None:
+        if event.anchor is not None:
+            self._refuse("anchors are not read", event.start_mark, f"&{event.anchor}")
+        if event.tag is not None:
+            self._refuse("tags are not read", event.start_mark, event.tag)
+
+    def _refuse_alias(self, event: Any) -> NoReturn:
+        if self._steps and self._steps[-1] is None:
+            self._steps.pop()
+        problem = "aliases are not read; write the value out"
+        self._refuse(problem, event.start_mark, f"*{event.anchor}")
+
+    def _path(self) -> Path:
+        return tuple(step for step in self._steps if step is not None)
+
+    def _note_line(self, mark: _Mark) -> None:
+        """Remember the line if this is where the wanted path leads, or the nearest so far."""
+        if self._wanted is None or self._wanted[0] != self._number:
+            return
+        path = self._path()
+        if path == self._wanted[1][: len(path)]:
+            self.found_line = mark.line + 1
+
+    def _refuse(self, problem: str, mark: _Mark | None, value: Any = None) -> NoReturn:
+        raise ConfigError(
+            problem,
+            document=self._number,
+            line=mark.line + 1 if mark else None,
+            path=path_text(self._path()) or None,
+            value=value,
+        )
+
+
+def _key_text(word: str) -> str | None:
+    """A plain key as the string that JSON has for it; None for null."""
+    value = resolve(word)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if value is None or isinstance(value, str) else str(value)

@@ -1,0 +1,158 @@
+"""The files that a command line names, and their bytes: folders, standard input, gzip, limits.
+
+Nothing here knows what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from mooring.errors import ConfigError
+from mooring.objects.files.limits import (
+    COMPRESSION_FREE_BYTES,
+    COMPRESSION_RATIO_MAX,
+    FILE_BYTES_MAX,
+    FILES_MAX,
+)
+
+#: On a command line: read standard input.
+STANDARD_INPUT = "-"
+
+#: What a folder is searched for; each also with ``.gz``.
+SUFFIXES = (".yaml", ".yml", ".json")
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_CHUNK_BYTES = 1024**2
+#: zlib's way of saying "with a gzip header".
+_GZIP_WINDOW_BITS = 31
+
+
+def expand(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The files behind a list of files and folders, in the order given; a folder's sorted by path.
+
+    Folders are searched to the bottom, but not through links to folders, nor in folders whose names
+    begin with a dot.
+
+    Raises:
+        ConfigError: A path does not exist, a folder holds nothing to read, or there are too many.
+    """
+    found: list[str] = []
+    for given in paths:
+        path = os.fspath(given)
+        if path == STANDARD_INPUT or not Path(path).is_dir():
+            found.append(path)
+            continue
+        inside = sorted(_search(path))
+        if not inside:
+            kinds = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
+            raise ConfigError(f"is a folder without any file named {kinds} (or .gz)", file=path)
+        found.extend(inside)
+    if len(found) > FILES_MAX:
+        raise ConfigError(f"more than {FILES_MAX} files", value=len(found))
+    if found.count(STANDARD_INPUT) > 1:
+        raise ConfigError("standard input can be read only once", file=STANDARD_INPUT)
+    return found
+
+
+def read_bytes(path: str, *, bytes_max: int = FILE_BYTES_MAX) -> bytes:
+    """The content of a file or of standard input; gzip is unpacked, recognised by its first bytes.
+
+    Raises:
+        ConfigError: It cannot be read, is too large, or unpacks to suspiciously much.
+    """
+    try:
+        if path == STANDARD_INPUT:
+            return _read_stream(sys.stdin.buffer, bytes_max)
+        with Path(path).open("rb") as stream:
+            return _read_stream(stream, bytes_max)
+    except ConfigError as error:
+        raise error.located(file=shown_name(path)) from None
+    except OSError as error:
+        problem = f"cannot be read: {(error.strerror or str(error)).lower()}"
+        raise ConfigError(problem, file=shown_name(path)) from None
+
+
+def shown_name(path: str) -> str:
+    """A path as errors show it."""
+    return "<standard input>" if path == STANDARD_INPUT else path
+
+
+def _search(folder: str) -> Iterator[str]:
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            if not name.startswith(".") and name.removesuffix(".gz").endswith(SUFFIXES):
+                yield str(Path(where) / name)
+
+
+def _read_stream(stream: BinaryIO, bytes_max: int) -> bytes:
+    head = stream.read(_CHUNK_BYTES)
+    chunks = _chunks(head, stream)
+    if head.startswith(_GZIP_MAGIC):
+        chunks = _unpacked(chunks)
+    kept: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > bytes_max:
+            raise ConfigError(f"is larger than {bytes_max} bytes")
+        kept.append(chunk)
+    return b"".join(kept)
+
+
+def _chunks(head: bytes, stream: BinaryIO) -> Iterator[bytes]:
+    chunk = head
+    while chunk:
+        yield chunk
+        chunk = stream.read(_CHUNK_BYTES)
+
+
+def _unpacked(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Unpack gzip, one or more members, a bounded piece at a time."""
+    unpacker = _Unpacker()
+    try:
+        for chunk in chunks:
+            yield from unpacker.pieces(chunk)
+    except zlib.error as error:
+        raise ConfigError(f"is damaged gzip: {error}") from None
+    if not unpacker.is_complete:
+        raise ConfigError("is damaged gzip: it ends too early")
+
+
+class _Unpacker:
+    """The state between two chunks of a gzip file: the open member, and how much came of what."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+        self._packed_bytes = 0
+        self._made_bytes = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last member has ended."""
+        return self._member.eof
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield what a chunk of the file unpacks to."""
+        self._packed_bytes += len(chunk)
+        rest = chunk
+        while rest:
+            if self._member.eof:
+                self._member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+            piece = self._member.decompress(rest, _CHUNK_BYTES)
+            self._made_bytes += len(piece)
+            _check_ratio(self._packed_bytes, self._made_bytes)
+            yield piece
+            rest = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+
+
+def _check_ratio(packed_bytes: int, made_bytes: int) -> None:
+    if made_bytes <= COMPRESSION_FREE_BYTES:
+        return
+    if made_bytes > packed_bytes * COMPRESSION_RATIO_MAX:
+        raise ConfigError(f"unpacks to more than {COMPRESSION_RATIO_MAX} times its size")

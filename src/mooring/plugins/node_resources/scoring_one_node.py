@@ -1,0 +1,124 @@
+"""The scores of ``resource_scores`` for one node, in plain ints and floats.
+
+After a pod is placed one node has changed, and a column of length 1 costs ten times what two ints
+cost. Same formulas, same order, same results: the tests hold the two files against each other.
+
+Source: as ``resource_scores``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from mooring.config.types import UtilizationShapePoint
+from mooring.framework import NodeInfo
+from mooring.framework.interface import MAX_SCORE
+from mooring.framework.node_view import NONZERO
+from mooring.objects.quantity import wrap_int64
+from mooring.plugins.node_resources.scoring import Asked, curve_table
+
+
+class NodeShare(NamedTuple):
+    """One resource of one node: what it has, what its pods ask for, the same with the new pod."""
+
+    weight: int
+    allocatable: int
+    allocated: int
+    requested: int
+
+
+def shares_of_node(node: NodeInfo, asked: Asked, *, exact: bool) -> list[NodeShare]:
+    """The resources that count for this pod on this node."""
+    nonzero = None if exact else node.nonzero_requested()
+    found = []
+    for name, weight, amount in asked.each:
+        allocatable, allocated = node.amounts(name)
+        if allocatable == 0:
+            continue
+        if nonzero is not None and name in NONZERO:
+            allocated = nonzero[NONZERO.index(name)]
+        requested = wrap_int64(allocated + amount)
+        found.append(NodeShare(weight, allocatable, allocated, requested))
+    return found
+
+
+def least_allocated(share: NodeShare) -> int:
+    """The free part of the node, in percent; 0 if it is overcommitted."""
+    if share.requested > share.allocatable:
+        return 0
+    return _percent(share.allocatable - share.requested, share.allocatable)
+
+
+def most_allocated(share: NodeShare) -> int:
+    """The used part of the node, in percent; 100 if it is overcommitted."""
+    return _percent(min(share.requested, share.allocatable), share.allocatable)
+
+
+def capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Callable[[NodeShare], int]:
+    """The score that ``shape`` gives to each percentage of use."""
+    table = curve_table(shape)
+
+    def score(share: NodeShare) -> int:
+        if share.requested > share.allocatable:
+            return table[100]
+        return table[min(max(_percent(share.requested, share.allocatable), 0), 100)]
+
+    return score
+
+
+def weighted_mean(found: Sequence[NodeShare], score: Callable[[NodeShare], int]) -> int:
+    """The mean of the resources' scores by weight; 0 if no resource counts."""
+    total = weights = 0
+    for share in found:
+        total += score(share) * share.weight
+        weights += share.weight
+    mean = abs(total) // weights if weights else 0
+    return mean if total >= 0 else -mean
+
+
+def weighted_mean_of_positive(found: Sequence[NodeShare], score: Callable[[NodeShare], int]) -> int:
+    """As ``weighted_mean``, but scores of 0 do not count, and halves round away from zero."""
+    scores = [(score(share), share.weight) for share in found]
+    total = sum(value * weight for value, weight in scores if value > 0)
+    weights = sum(weight for value, weight in scores if value > 0)
+    mean = total / weights if weights else 0.0
+    whole = math.trunc(mean)
+    return whole + (mean - whole >= 0.5)
+
+
+def balance(found: Sequence[NodeShare]) -> int:
+    """50 + half of how much the pod evens out the use of the node's resources: 50..100."""
+    without_pod, with_pod = [], []
+    for _, allocatable, allocated, requested in found:
+        # Made float first, as upstream does: dividing ints rounds only once.
+        whole = float(allocatable)
+        without_pod.append(min(float(allocated) / whole, 1.0))
+        with_pod.append(min(float(requested) / whole, 1.0))
+    half = MAX_SCORE // 2
+    return half + math.trunc((half + _evenness(with_pod) - _evenness(without_pod)) / 2)
+
+
+def _evenness(fractions: list[float]) -> int:
+    """100 x (1 - spread of the fractions), truncated."""
+    count = len(fractions)
+    deviation = 0.0
+    if count == 2:
+        deviation = abs((fractions[0] - fractions[1]) / 2)
+    elif count > 2:
+        total = squares = 0.0
+        for fraction in fractions:  # not sum(): since Python 3.12 that rounds otherwise than Go
+            total += fraction
+        mean = total / count
+        for fraction in fractions:
+            squares += (fraction - mean) * (fraction - mean)
+        deviation = math.sqrt(squares / count)
+    return math.trunc((1 - deviation) * MAX_SCORE)
+
+
+def _percent(part: int, whole: int) -> int:
+    """100 x ``part`` / ``whole`` as Go's int64 has it: wraps around, divides toward zero."""
+    product = wrap_int64(part * MAX_SCORE)
+    quotient = abs(product) // whole
+    return quotient if product >= 0 else -quotient

@@ -1,0 +1,216 @@
+"""The queues that a waiting pod is in, and how it gets from one into another.
+
+A pod is in one of them or in none; ``SchedulingQueue`` says what moves it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mooring.clock import Clock
+from mooring.errors import InvariantViolation, PluginError
+from mooring.framework import Framework
+from mooring.queue.backoff_queue import WINDOW_S, BackoffQueue
+from mooring.queue.heap import ByLess, PodHeap
+from mooring.queue.queued_pod import Place, QueuedPod
+from mooring.queue.queueing_hints import Hints, Strategy, profile_of
+from mooring.queue.unschedulable_pods import Parked
+
+#: How often pods that have waited for too long are looked for.
+LEFTOVER_TICK_S: Final = 30.0
+
+POP_FROM_BACKOFF: Final = "PopFromBackoffQ"
+
+_log = logging.getLogger(__name__)
+
+#: Told of every move: the pod, the place that it is in now, and the name of what moved it.
+OnMove = Callable[[QueuedPod, Place, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """What may be set; the defaults are kube-scheduler's.
+
+    Attributes:
+        initial_backoff_s: The first backoff of a pod.
+        max_backoff_s: The longest; 0 = no backoff.
+        max_unschedulable_s: After this long a parked pod is tried, whatever happened.
+        pop_from_backoff: Whether refused pods are tried early when there is nothing else to do.
+        leftover_tick_s: How often those are looked for that have waited for too long.
+    """
+
+    initial_backoff_s: float = 1.0
+    max_backoff_s: float = 10.0
+    max_unschedulable_s: float = 300.0
+    pop_from_backoff: bool = True
+    leftover_tick_s: float = LEFTOVER_TICK_S
+
+
+class Places:
+    """Active, backoff, unschedulable and gated pods; each in one of them.
+
+    Attributes:
+        pods: UID -> pod.
+        backoff: Those that wait a little.
+        parked: Those that wait for an event, or behind a gate.
+        moves: (place, what moved it) -> how often.
+    """
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Framework],
+        hints: Hints,
+        options: QueueOptions,
+        clock: Clock,
+        *,
+        on_ready: Callable[[], None] | None,
+        on_move: OnMove | None,
+    ) -> None:
+        self.pods: dict[str, QueuedPod] = {}
+        self.moves: Counter[tuple[Place, str]] = Counter()
+        self.on_ready = on_ready
+        self.on_move = on_move
+        sort_key = _sort_key(next(iter(profiles.values())))
+        self.backoff = BackoffQueue(
+            options.initial_backoff_s,
+            options.max_backoff_s,
+            sort_key,
+            window_s=WINDOW_S if options.pop_from_backoff else 0.0,
+        )
+        self.parked = Parked(hints)
+        self._active = PodHeap(sort_key)
+        self._pop_from_backoff = options.pop_from_backoff
+        self._profiles = profiles
+        self._clock = clock
+
+    def counts(self) -> dict[Place, int]:
+        """How many pods are in each of the queues. Complexity: O(1)."""
+        gated = self.parked.gated_count
+        return {
+            Place.ACTIVE: len(self._active),
+            Place.BACKOFF: len(self.backoff),
+            Place.UNSCHEDULABLE: len(self.parked) - gated,
+            Place.GATED: gated,
+        }
+
+    def pop(self) -> QueuedPod | None:
+        """Take out the next pod to try; None if there is none."""
+        entry = self._active.pop()
+        if entry is None and self._pop_from_backoff:
+            entry = self.backoff.pop_early()
+            if entry is not None:
+                self.moves[Place.ACTIVE, POP_FROM_BACKOFF] += 1
+        if entry is not None:
+            del self.pods[entry.uid]
+        return entry
+
+    def renew(self, entry: QueuedPod) -> None:
+        """The pod has a newer version, which may be sorted or grouped otherwise."""
+        if entry.place is Place.ACTIVE:
+            self._active.push(entry)
+        elif entry.place is Place.BACKOFF:
+            self.backoff.renew(entry)
+        else:
+            self.parked.add(entry)
+
+    def remove(self, entry: QueuedPod, why: str) -> None:
+        """Let a pod go for good."""
+        del self.pods[entry.uid]
+        self._leave(entry)
+        self.note(entry, Place.NONE, why)
+
+    def requeue(self, entry: QueuedPod, strategy: Strategy, why: str) -> bool:
+        """Put a pod where it belongs now; whether it is to be tried again."""
+        if strategy is Strategy.SKIP:
+            self._park(entry, why)
+            return False
+        now_s = self._clock.monotonic_s()
+        waits = strategy is Strategy.AFTER_BACKOFF and self.backoff.is_backing_off(entry, now_s)
+        return self._to_backoff(entry, why) if waits else self.to_active(entry, why)
+
+    def to_active(self, entry: QueuedPod, why: str, *, ask_gates: bool = True) -> bool:
+        """Have a pod tried, unless a gate holds it back; whether it is to be tried.
+
+        ``ask_gates`` False: it was asked about when it went into backoff.
+        """
+        if ask_gates and not self._passes_gates(entry):
+            self._park(entry, why)
+            return False
+        self._leave(entry)
+        if entry.initial_attempt_s is None:
+            entry.initial_attempt_s = self._clock.monotonic_s()
+        self._enter(entry, Place.ACTIVE, why)
+        self._active.push(entry)
+        self._call_ready()
+        return True
+
+    def _to_backoff(self, entry: QueuedPod, why: str) -> bool:
+        if not self._passes_gates(entry):
+            self._park(entry, why)
+            return False
+        self._leave(entry)
+        self._enter(entry, Place.BACKOFF, why)
+        self.backoff.add(entry)
+        self._call_ready()
+        return True
+
+    def _park(self, entry: QueuedPod, why: str) -> None:
+        place = Place.GATED if entry.gating_plugin else Place.UNSCHEDULABLE
+        was_here = entry.place is place
+        if not was_here:
+            self._leave(entry)
+            self._enter(entry, place, why)
+        self.parked.add(entry)
+
+    def _passes_gates(self, entry: QueuedPod) -> bool:
+        """Ask PreEnqueue; a plugin that fails holds the pod back as one that refuses it does."""
+        framework = self._profiles.get(profile_of(entry.pod))
+        if framework is None:
+            name = profile_of(entry.pod)
+            raise InvariantViolation(
+                f"{entry.pod.key} is queued, but no profile is called {name!r}"
+            )
+        refused_by = ""
+        try:
+            status = framework.pre_enqueue(entry.pod, first=entry.gating_plugin)
+            if status is not None:
+                refused_by = status.plugin
+        except PluginError as error:
+            _log.exception("a PreEnqueue plugin failed", extra={"pod": entry.pod.key})
+            refused_by = error.plugin
+        entry.gating_plugin = refused_by
+        if refused_by:
+            entry.unschedulable_plugins |= {refused_by}
+        return not refused_by
+
+    def _enter(self, entry: QueuedPod, place: Place, why: str) -> None:
+        self.pods[entry.uid] = entry
+        self.note(entry, place, why)
+
+    def _leave(self, entry: QueuedPod) -> None:
+        if entry.place is Place.ACTIVE:
+            self._active.remove(entry)
+        elif entry.place is Place.BACKOFF:
+            self.backoff.remove(entry)
+        elif entry.place.is_parked:
+            self.parked.remove(entry)
+
+    def note(self, entry: QueuedPod, place: Place, why: str) -> None:
+        """The pod is in another place now."""
+        entry.place = place
+        self.moves[place, why] += 1
+        if self.on_move is not None:
+            self.on_move(entry, place, why)
+
+    def _call_ready(self) -> None:
+        if self.on_ready is not None:
+            self.on_ready()
+
+
+def _sort_key(framework: Framework) -> Callable[[QueuedPod], Any]:
+    key = framework.sort_key()
+    return key if key is not None else lambda entry: ByLess(framework.less, entry)

@@ -1,0 +1,1 @@
+"""Recordings of decisions: their format, and the comparison of two decisions."""

@@ -1,0 +1,251 @@
+"""What the API server's news does to cache and queue: the cache first, then the queue.
+
+::
+
+    informers ──> on_change ──> cache ──> queue.move(event): parked pods that it can help
+                      │
+                      └─ while an attempt waits for somebody's answer: the inbox, until it is over
+
+A pod is on a node (it counts in the cache), or to be scheduled by us (it is in the queue), or none
+of our business.
+
+Source: pkg/scheduler/eventhandlers.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from mooring.client import Change
+from mooring.cluster_event import ActionType, ClusterEvent, EventResource
+from mooring.framework import Framework
+from mooring.framework.waiting_pods import WaitingPods
+from mooring.objects.kinds import KINDS
+from mooring.objects.meta import key
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
+from mooring.queue import SchedulingQueue, node_changes, pod_changes
+from mooring.state import Cache, PodInfo
+
+POD_ASSIGNED = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
+POD_GONE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
+NODE_ADDED = ClusterEvent(EventResource.NODE, ActionType.ADD)
+NODE_GONE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
+
+#: Kind -> what its events are about, of the kinds that are neither pods nor nodes.
+RESOURCES: Mapping[str, EventResource] = {
+    kind: resource
+    for resource in EventResource
+    if (kind := resource.value.rpartition("/")[2]) in KINDS and kind not in ("Pod", "Node")
+}
+
+
+class EventHandlers:
+    """Takes in changes, kind by kind.
+
+    Args:
+        cache: Told first.
+        queue: Told second.
+        profiles: Pods of other schedulerNames are somebody else's.
+        waiting: The pods that Permit holds back.
+        on_object: Told last, of the kind and key of whatever changed.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        profiles: Mapping[str, Framework],
+        waiting: WaitingPods,
+        *,
+        on_object: Callable[[str, str], None] = lambda *_: None,
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._profiles = profiles
+        self._waiting = waiting
+        self._on_object = on_object
+        self._inbox: dict[tuple[str, str], Change] | None = None
+
+    def handler(self, kind: str) -> Callable[[Change], None]:
+        """What to call with every change of an object of ``kind``."""
+        return lambda change: self.on_change(kind, change)
+
+    def on_change(self, kind: str, change: Change) -> None:
+        """Take a change in, or keep it while the inbox is open."""
+        if self._inbox is not None:
+            self._keep(kind, change)
+            return
+        if kind == "Pod":
+            self._on_pod(change)
+        elif kind == "Node":
+            self._on_node(change)
+        else:
+            self._on_other(kind, change)
+        self._on_object(kind, key(change.new if change.new is not None else change.old))
+
+    @property
+    def kept(self) -> Mapping[tuple[str, str], Change]:
+        """What is in the inbox now: (kind, UID) -> change."""
+        return self._inbox or {}
+
+    @contextmanager
+    def inbox(self) -> Iterator[Mapping[tuple[str, str], Change]]:
+        """Keep changes until the block ends: an attempt that waits sees one state of the cluster.
+
+        Of several changes of an object only the first state and the last one are kept. Yields those
+        that are kept, (kind, UID) -> change; after the block it still says which they were.
+        """
+        assert self._inbox is None, "one attempt at a time"
+        self._inbox = {}
+        try:
+            yield self._inbox
+        finally:
+            kept, self._inbox = self._inbox, None
+            for (kind, _), change in kept.items():
+                self.on_change(kind, change)
+
+    def _keep(self, kind: str, change: Change) -> None:
+        assert self._inbox is not None
+        obj = change.new if change.new is not None else change.old
+        at = kind, obj.metadata.uid or key(obj)
+        before = self._inbox.pop(at, None)
+        if before is not None:
+            change = change._replace(old=before.old)
+        # One that came and went is nothing; kept changes are in the order of the last ones.
+        if change.old is not None or change.new is not None:
+            self._inbox[at] = change
+
+    # -- nodes and others -------------------------------------------------------------------------
+
+    def _on_node(self, change: Change) -> None:
+        old: Node | None = change.old
+        new: Node | None = change.new
+        if new is None:
+            assert old is not None
+            self._cache.remove_node(old.metadata.name)
+            self._queue.move(NODE_GONE, old, None)
+            return
+        self._cache.put_node(new)
+        if old is None:
+            self._queue.move(NODE_ADDED, None, new)
+            return
+        for event in node_changes(old, new):
+            self._queue.move(event, old, new)
+
+    def _on_other(self, kind: str, change: Change) -> None:
+        if change.new is None:
+            self._cache.remove_object(kind, key(change.old))
+        else:
+            self._cache.put_object(kind, change.new)
+        resource = RESOURCES.get(kind)
+        if resource is None:
+            return  # plugins read it, but as upstream no parked pod is tried again for it
+        if change.old is None:
+            action = ActionType.ADD
+        elif change.new is None:
+            action = ActionType.DELETE
+        else:
+            action = ActionType.UPDATE_OTHER
+        self._queue.move(ClusterEvent(resource, action), change.old, change.new)
+
+    # -- pods -------------------------------------------------------------------------------------
+
+    def _on_pod(self, change: Change) -> None:
+        old: Pod | None = change.old
+        new: Pod | None = change.new
+        if new is None:
+            assert old is not None
+            self._on_pod_deleted(change.last if change.last is not None else old)
+        elif new.spec.node_name:
+            self._on_assigned(old, new)
+        elif self._is_ours(new):
+            self._on_pending(old, new)
+
+    def _is_ours(self, pod: Pod) -> bool:
+        return (pod.spec.scheduler_name or "default-scheduler") in self._profiles
+
+    def _on_assigned(self, old: Pod | None, new: Pod) -> None:
+        """A pod on a node is new, changed, or was pending until now."""
+        uid = new.metadata.uid
+        placed = self._cache.pods.get(uid)
+        before = placed.info if placed is not None else None
+        self._cache.put_pod(new)
+        if old is not None and old.spec.node_name:
+            after = self._cache.pods.get(uid)
+            if before is not None and after is not None:
+                for event in pod_changes(before, after.info):
+                    self._queue.move(event, old, new)
+            return
+        self._queue.move(POD_ASSIGNED, None, new)
+        # Bound by us it is in no queue; bound by somebody else it may be in one, or wait in Permit.
+        self._queue.delete(uid)
+        waiting = self._waiting.get(uid)
+        if waiting is not None:
+            waiting.reject("", f"assigned to node {new.spec.node_name} by somebody else")
+
+    def _on_pending(self, old: Pod | None, new: Pod) -> None:
+        info = self._cache.pending_info(new)
+        if self._cache.is_assumed(info.uid):
+            if new.metadata.deletion_timestamp is not None and (
+                old is None or old.metadata.deletion_timestamp is None
+            ):
+                self._release_assumed(info.uid)
+            return
+        placed = self._cache.pods.get(info.uid)
+        if placed is not None:
+            # The API server has gone back in time, to a backup: it is on its node no more.
+            self._cache.remove_pod(info.uid)
+            self._queue.move(POD_GONE, placed.info.pod, None)
+        if old is None:
+            self._queue.add(info)
+            self._nominate(info)
+            return
+        queued = self._queue.get(info.uid)
+        before = queued.pod if queued is not None and queued.pod.pod is old else PodInfo(old)
+        self._queue.update(before, info)
+        self._cache.nominator.update(before, info)
+        named = old.status.nominated_node_name
+        if named and named != new.status.nominated_node_name:
+            self._tell_of_room(before)
+
+    def _on_pod_deleted(self, last: Pod) -> None:
+        """A pod is gone, or finished: its room is free."""
+        uid = last.metadata.uid
+        nominated = self._cache.nominator.node_of(uid) or last.status.nominated_node_name
+        self._queue.delete(uid)
+        if self._cache.is_assumed(uid):
+            self._release_assumed(uid)
+            return
+        was_placed = self._cache.pods.get(uid) is not None
+        self._cache.remove_pod(uid)
+        if was_placed or last.spec.node_name:
+            self._queue.move(POD_GONE, last, None)
+        elif nominated:
+            self._tell_of_room(PodInfo(last))
+
+    def _nominate(self, info: PodInfo) -> None:
+        node_name = info.status.nominated_node_name
+        if node_name:
+            self._cache.nominator.nominate(info, node_name)
+
+    def _tell_of_room(self, info: PodInfo) -> None:
+        """A nomination is gone: pods that had to respect it may fit now."""
+        gone = info.pod
+        priority = info.priority
+        self._queue.move(POD_GONE, gone, None, only=lambda pod: pod.priority <= priority)
+
+    def _release_assumed(self, uid: str) -> None:
+        """A pod is deleted on its way to a node: what it holds is given back at once.
+
+        Its binding goes on and fails, since the pod is gone.
+        """
+        placed = self._cache.pods.get(uid)
+        assert placed is not None
+        waiting = self._waiting.get(uid)
+        if waiting is not None:
+            waiting.reject("", "removed")
+        else:
+            self._cache.forget(uid)
+        self._queue.move(POD_GONE, placed.info.pod, None)

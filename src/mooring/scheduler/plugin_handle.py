@@ -1,0 +1,152 @@
+"""What a plugin gets of the living world: the clock, chance, the API server, other pods."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
+
+from mooring.client import Client
+from mooring.client.transport.transport import Request
+from mooring.clock import Clock, Rng
+from mooring.errors import PluginError
+from mooring.framework.interface import PATCHED_KINDS
+from mooring.framework.waiting_pods import WaitingPod, WaitingPods
+from mooring.scheduler.bind_pod import bind_pod
+from mooring.scheduler.pods_in_prebind import PreBindings
+from mooring.state import Cache, PodInfo, Snapshot
+
+#: A read for a plugin may take so long.
+READ_S: Final = 10.0
+
+
+class LiveHandle:
+    """The ``Handle`` of a scheduler that runs against an API server.
+
+    Args:
+        cache: The scheduler's view of the cluster.
+        client: Writes pass its fence.
+        clock: Monotonic seconds.
+        rng: Of this run.
+        sleep: Waits; tests give one of their own.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: Rng,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.waiting = WaitingPods()
+        self.pre_bindings = PreBindings()
+        #: Kind -> its known objects, "namespace/name" or "name" -> object.
+        self.stores: Mapping[str, Mapping[str, Any]] = {}
+        #: Tries parked pods now; the queue's ``activate``, once there is a queue.
+        self.on_activate: Callable[[Iterable[str]], None] = lambda _: None
+        #: Whether victims of this pod are being evicted, once there is somebody who evicts.
+        self.on_is_preempting: Callable[[str], bool] = lambda _: False
+        self._cache = cache
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._sleep = sleep
+        self._awaited: dict[tuple[str, str], list[asyncio.Event]] = {}
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The present state."""
+        return self._cache.snapshot()
+
+    def monotonic_s(self) -> float:
+        """The clock, in seconds."""
+        return self._clock.monotonic_s()
+
+    def random(self) -> float:
+        """A number in [0, 1) from the run's seeded generator."""
+        return self._rng.random()
+
+    def waiting_pod(self, uid: str) -> WaitingPod | None:
+        """The pod with this UID, if Permit holds it back."""
+        return self.waiting.get(uid)
+
+    def waiting_pods(self) -> Iterable[WaitingPod]:
+        """All pods that Permit holds back."""
+        return self.waiting
+
+    def activate(self, *uids: str) -> None:
+        """Try these pods now, if they wait in the queue."""
+        self.on_activate(uids)
+
+    def is_preempting(self, uid: str) -> bool:
+        """Whether pods are being evicted at this moment to make room for this one."""
+        return self.on_is_preempting(uid)
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once, ``delay_s`` seconds from now, between two attempts."""
+        asyncio.get_running_loop().call_later(delay_s, callback)
+
+    async def bind(self, pod: PodInfo, node_name: str) -> None:
+        """Bind the pod (with its UID) to the node, and return when that is certain.
+
+        Raises:
+            ApiError: it is refused.
+            Unreachable: it surely did not happen.
+        """
+        await bind_pod(self._client, pod.pod, node_name, rng=self._rng, sleep=self._sleep)
+
+    async def read(self, path: str) -> bytes:
+        """What the API server answers to a GET of ``path``.
+
+        Raises:
+            ApiError: it refuses.
+            Unreachable: it does not answer.
+        """
+        return await self._client.read(Request("GET", path, deadline_s=READ_S))
+
+    async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> Any:
+        """Change parts of a volume or a claim, and return it as it is now.
+
+        Raises:
+            ApiError: it is refused.
+            OutcomeUnknown: it may have happened.
+            PluginError: for objects of other kinds.
+        """
+        if kind not in PATCHED_KINDS:
+            raise PluginError("", "patch", f"objects of kind {kind} are not for plugins to change")
+        namespace, _, name = key.rpartition("/")
+        return await self._client.patch(kind, name, patch, namespace=namespace)
+
+    async def until(
+        self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float
+    ) -> Any:
+        """Wait for an object to satisfy ``predicate`` (it is given None while there is none).
+
+        Raises:
+            PluginError: if that takes more than ``deadline_s`` seconds, or nobody follows ``kind``.
+        """
+        if kind not in self.stores:
+            raise PluginError("", "wait", f"objects of kind {kind} are not followed")
+        changed = asyncio.Event()
+        self._awaited.setdefault((kind, key), []).append(changed)
+        try:
+            async with asyncio.timeout(deadline_s):
+                while not predicate(self.stores[kind].get(key)):
+                    changed.clear()
+                    await changed.wait()
+            return self.stores[kind].get(key)
+        except TimeoutError as error:
+            told = f"timed out after {deadline_s:g} s waiting for {kind} {key}"
+            raise PluginError("", "wait", told) from error
+        finally:
+            waiters = self._awaited[kind, key]
+            waiters.remove(changed)
+            if not waiters:
+                del self._awaited[kind, key]
+
+    def changed(self, kind: str, key: str) -> None:
+        """An object has changed: whoever waits for it looks again."""
+        for event in self._awaited.get((kind, key), ()):
+            event.set()

@@ -1,0 +1,75 @@
+"""Profiles: which Framework places the pods of which schedulerName."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mooring.clock import Clock
+from mooring.config import KubeSchedulerConfiguration, with_ignored_resources
+from mooring.errors import ConfigError
+from mooring.framework import Framework, check_plugin
+from mooring.framework.interface import Handle
+from mooring.framework.runtime.registry import Registry, build, load_plugin
+from mooring.framework.waiting_pods import WaitingPods
+from mooring.plugins import IN_TREE
+
+#: SchedulerName -> Framework.
+Profiles = Mapping[str, Framework]
+
+
+def load_profiles(
+    config: KubeSchedulerConfiguration,
+    handle: Handle,
+    *,
+    clock: Clock,
+    waiting: WaitingPods,
+    plugins: Sequence[str | Any] = (),
+    share_answers: bool = True,
+) -> dict[str, Framework]:
+    """The frameworks of a configuration.
+
+    Args:
+        config: With defaults filled in.
+        handle: What plugins get of the world.
+        clock: Times the plugins.
+        waiting: The pods that Permit holds back, of all profiles.
+        plugins: Further plugins for every profile: objects, or ``module:attribute``.
+        share_answers: See ``Framework``.
+
+    Raises:
+        ConfigError: a plugin is unknown, cannot be loaded, or breaks the contract.
+    """
+    registry = Registry(IN_TREE)
+    extra = [
+        load_plugin(found, handle) if isinstance(found, str) else check_plugin(found)
+        for found in plugins
+    ]
+    frameworks = {}
+    for i, profile in enumerate(with_ignored_resources(config).profiles):
+        own = profile.percentage_of_nodes_to_score
+        percentage = own if own is not None else config.percentage_of_nodes_to_score or None
+        try:
+            frameworks[profile.scheduler_name or ""] = build(
+                profile,
+                registry,
+                handle,
+                clock=clock,
+                extra=extra,
+                percentage_of_nodes_to_score=percentage,
+                share_answers=share_answers,
+                waiting=waiting,
+            )
+        except ConfigError as error:
+            raise _in_profile(error, i) from error
+    return frameworks
+
+
+def _in_profile(error: ConfigError, index: int) -> ConfigError:
+    """The error with the place of the profile in the file, if it is about one in there."""
+    path = error.path or ""
+    if path.startswith("plugins."):
+        path = f"profiles[{index}].{path}"
+    return ConfigError(
+        error.problem, path=path or None, value=error.value, suggestion=error.suggestion
+    )

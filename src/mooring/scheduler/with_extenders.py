@@ -1,0 +1,169 @@
+"""Decisions that wait: what extenders are asked is carried to them, and their answers back.
+
+::
+
+    decide yields questions ──> all asked at once ──> answers are sent in ──> ... ──> its result
+    ───────────────────────────── news goes to the inbox ─────────────────────────────┘   │
+                                                     it will do still? <── news is known ─┘
+                                                       │ yes: assume ...     no: once more
+
+While it waits, the news of the cluster is kept back, so that every node keeps its row; pods that
+are on their way to nodes go on, and may give room back. So each answer is taken in with a new
+snapshot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sized
+from contextlib import AbstractContextManager
+from typing import Any, Final, TypeVar
+
+from mooring.errors import ExtenderError, InvariantViolation, SchedulerError
+from mooring.framework import Attempt, Diagnosis, Framework
+from mooring.framework.extender import Ask, Questions
+from mooring.framework.runtime import with_extenders
+from mooring.framework.runtime.post_filter import asking
+from mooring.framework.status import PostFilterResult
+from mooring.queue import Flight, QueuedPod, profile_of
+from mooring.scheduler.schedule_one import Scheduler
+from mooring.state import PodInfo
+
+#: How often extenders are asked about a pod in one attempt, if the cluster changes all the time.
+ASKED_MAX: Final = 3
+
+T = TypeVar("T")
+
+
+class AskingScheduler(Scheduler):
+    """A scheduler with extenders.
+
+    Args:
+        arguments: As of ``Scheduler``.
+        inbox: Keeps news back while its block runs, and holds it.
+        named: As of ``Scheduler``.
+    """
+
+    def __init__(
+        self, *arguments: Any, inbox: Callable[[], AbstractContextManager[Sized]], **named: Any
+    ) -> None:
+        super().__init__(*arguments, **named)
+        self._inbox = inbox
+
+    async def schedule_next(self) -> bool:
+        """Make one decision; False if no pod waits for one."""
+        entry = self._queue.pop()
+        if entry is None:
+            return False
+        if self._profiles[profile_of(entry.pod)].asks(entry.pod):
+            await self.schedule_asking(entry)
+        else:
+            self.schedule_one(entry)
+        return True
+
+    async def schedule_asking(self, entry: QueuedPod) -> None:
+        """As ``schedule_one``, with what extenders say."""
+        with self._queue.in_flight(entry) as flight:
+            framework = self._profiles[profile_of(entry.pod)]
+            for _ in range(ASKED_MAX):
+                if self._is_settled(entry.pod) or self._is_gone(entry):
+                    return
+                try:
+                    is_over = await self._ask(framework, entry, flight)
+                except InvariantViolation:
+                    raise
+                except SchedulerError as error:
+                    self._park(entry, error)
+                    return
+                if is_over:
+                    return
+            told = f"the cluster changed {ASKED_MAX} times while extenders were asked"
+            self._park(entry, SchedulerError(told))
+
+    async def _ask(self, framework: Framework, entry: QueuedPod, flight: Flight) -> bool:
+        """Decide with extenders, and carry it out; False if the node will not do any more.
+
+        Raises:
+            SchedulerError: a plugin or an extender failed.
+        """
+        cycle = framework.open(entry.pod, self._cache.snapshot())
+        attempt = Attempt(cycle.snapshot, self._next_start_index)
+        room = PostFilterResult(None, "")
+
+        def renew() -> None:
+            cycle.snapshot = attempt.snapshot = self._cache.snapshot()
+
+        with self._inbox() as news:
+            try:
+                found = await answered(with_extenders.decide(framework, cycle, attempt), renew)
+            finally:
+                self._next_start_index = attempt.next_start_index(self._next_start_index)
+            if isinstance(found, Diagnosis):
+                room = await answered(asking(framework, cycle, found), renew)
+                attempt.preemption = room.record
+            self._observer.attempted(entry, attempt, found)
+        # Now all news is known: whatever is decided has to be right for the cluster as it is.
+        if self._is_gone(entry):
+            return True
+        if isinstance(found, Diagnosis):
+            if news and not self._are_there(room):
+                return False
+            self._refuse(entry, found, room)
+            return True
+        if news:
+            later = framework.open(entry.pod, self._cache.snapshot())
+            if not with_extenders.fits_still(framework, cycle, later, found.node_name):
+                return False
+            cycle = later
+        self._place(framework, cycle, found, flight)
+        return True
+
+    def _are_there(self, room: PostFilterResult) -> bool:
+        """Whether all victims are still on their node, which is still there."""
+        row = self._cache.nodes.live_row(room.node_name or "")
+        found = [self._cache.pods.get(victim.uid) for victim in room.victims]
+        return all(placed is not None and placed.row == row for placed in found)
+
+    def _is_gone(self, entry: QueuedPod) -> bool:
+        """Whether the pod is not to be placed any more: it is deleted, or has a node."""
+        live = self._pods.get(entry.pod.key)
+        if live is None or live.metadata.uid != entry.uid or live.spec.node_name:
+            self._cache.nominator.remove(entry.uid)
+            return True
+        return live.metadata.deletion_timestamp is not None and self._is_settled(PodInfo(live))
+
+
+# ---------------------------------------------------------------- questions and answers
+
+
+async def answered(questions: Questions[T], renew: Callable[[], None]) -> T:
+    """The result of what asks these questions; ``renew`` is called whenever it has waited.
+
+    Raises whatever it raises.
+    """
+    try:
+        asks = next(questions)
+        while True:
+            answers = await _all(asks)
+            renew()
+            asks = questions.send(answers)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    finally:
+        questions.close()
+
+
+async def _all(asks: list[Ask]) -> list[Any]:
+    if len(asks) == 1:
+        return [await _one(asks[0])]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_one(ask)) for ask in asks]
+    return [task.result() for task in tasks]
+
+
+async def _one(ask: Ask) -> Any:
+    """The answer, or the error as a value: one that failed is no reason to break off the others."""
+    try:
+        return await ask()
+    except ExtenderError as error:
+        return error

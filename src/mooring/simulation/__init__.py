@@ -1,0 +1,1 @@
+"""Schedules without an API server, on virtual time: ``mooring simulate``, ``mooring replay``."""

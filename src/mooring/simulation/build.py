@@ -1,0 +1,87 @@
+"""Puts a driver together from what a person gave on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mooring.clock import SystemClock, seeded_random
+from mooring.config import from_document, load
+from mooring.errors import ConfigError
+from mooring.recordings.format import Recording
+from mooring.simulation.replay import objects_of
+from mooring.simulation.simulate import FAMILY
+
+if TYPE_CHECKING:
+    from mooring.config import KubeSchedulerConfiguration
+    from mooring.simulation.driver import Driver
+
+
+def make_driver(
+    objects: Iterable[Any],
+    *,
+    config: KubeSchedulerConfiguration | None = None,
+    plugins: Sequence[str] = (),
+    seed: int = 0,
+    node_order: Sequence[str] | None = None,
+    preempt_everywhere: bool = False,
+) -> Driver:
+    """A driver over these objects; ``plugins`` are given as ``module:attribute``.
+
+    ``preempt_everywhere``: see ``Driver``.
+
+    Raises:
+        ConfigError: a plugin cannot be loaded, or the configuration cannot be used.
+    """
+    from mooring.simulation.driver import Driver
+
+    return Driver(
+        list(objects),
+        config=config,
+        plugins=plugins,
+        rng=seeded_random(seed),
+        clock=SystemClock(),
+        node_order=node_order,
+        preempt_everywhere=preempt_everywhere,
+    )
+
+
+def driver_of(
+    header: Recording, *, config: KubeSchedulerConfiguration | None, file: str | None = None
+) -> Driver:
+    """A driver that holds the cluster of a recording, before its first step.
+
+    Args:
+        header: The recording; its steps are not looked at.
+        config: What to decide with; see ``configuration_of``.
+        file: The recording's file, for errors.
+
+    Raises:
+        ConfigError: an object or the configuration cannot be used.
+    """
+    return make_driver(
+        objects_of(header.objects, file=file),
+        config=config,
+        seed=header.seed,
+        node_order=header.node_order,
+        # A simulation's preemption has looked at as many nodes as its configuration says.
+        preempt_everywhere=header.family != FAMILY,
+    )
+
+
+def configuration_of(
+    header: Recording, *, config_file: str | None = None, file: str | None = None
+) -> KubeSchedulerConfiguration | None:
+    """The configuration of a file, or that of the recording; None = all defaults.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    if config_file is not None:
+        return load(config_file)
+    if header.config is None:
+        return None
+    try:
+        return from_document(header.config)
+    except ConfigError as error:
+        raise error.located(file=file) from error

@@ -1,0 +1,226 @@
+"""Follow a recording: decide each step again, compare, and go on with what was recorded.
+
+::
+
+    recording ──header──▶ driver with the cluster as it was
+        step ──pod, start index──▶ driver.attempt ──▶ Decision ──compare──▶ differences
+        step ──recorded outcome, effects──▶ driver (so that one slip does not make the next)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
+from mooring.config import KubeSchedulerConfiguration
+from mooring.decision import Decision
+from mooring.errors import ConfigError
+from mooring.objects.codec.decode import convert
+from mooring.objects.kinds import kind_of_resource
+from mooring.objects.meta import KubernetesObject
+from mooring.objects.pod import Pod
+from mooring.recordings.compare import differences
+from mooring.recordings.difference import Difference
+from mooring.recordings.format import Document, Effects, Step, object_key
+from mooring.simulation.weights import score_weights
+
+#: Scheduler names, of which a configuration has few; pods may name anything.
+WEIGHTS_KEPT: Final = 64
+
+
+class Outcome(Protocol):
+    """What an attempt came to; the whole record of it is built when asked for."""
+
+    def decision(self) -> Decision:
+        """Everything that the attempt saw and did."""
+        ...
+
+
+class Followed(Protocol):
+    """What this module needs of the driver: to decide, and to be told what really happened."""
+
+    @property
+    def weights(self) -> Mapping[str, int]:
+        """Plugin -> the weight of its score."""
+        ...
+
+    def attempt(self, pod: Pod, *, start_index: int | None, explain: bool) -> Outcome:
+        """Decide about a pod, and change nothing."""
+        ...
+
+    def place(self, pod: Pod, node_name: str) -> object:
+        """The pod is on that node from now on."""
+        ...
+
+    def remove(self, kind: str, namespace: str, name: str) -> object:
+        """The object is gone."""
+        ...
+
+    def update(self, obj: KubernetesObject) -> object:
+        """The object is new, or is now like this."""
+        ...
+
+    def nominate(self, pod: Pod, node_name: str) -> object:
+        """The pending pod counts as nominated to that node; "" = to none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One step, and how our decision differs from the recorded one.
+
+    ``not_compared`` says why the two were not compared; None = they were.
+    """
+
+    index: int
+    step: Step
+    decided: Decision
+    differences: list[Difference]
+    not_compared: str | None = None
+
+
+def replay(
+    steps: Iterable[Step],
+    driver: Followed,
+    *,
+    objects: Iterable[Document] = (),
+    only: Collection[str] | None = None,
+    config: KubeSchedulerConfiguration | None = None,
+    why_not: Callable[[Pod], str | None] = lambda _: None,
+) -> Iterator[Replayed]:
+    """Decide every step again on the recorded state; yields as it goes.
+
+    Args:
+        steps: The steps of a recording, in order.
+        driver: Holds the cluster of the recording, and no step of it yet.
+        objects: The recording's objects; a nomination may concern a pod among them.
+        only: Compare what these plugins say; None = everything.
+        config: The driver's configuration, whose profiles may weigh the scores of ``only`` each
+            in its own way; None = the driver's weights count for all pods.
+        why_not: Tells of a pod, just before it is decided on, why that step is only followed;
+            None = it is compared.
+    """
+    follower = Follower(driver, objects)
+
+    @lru_cache(maxsize=WEIGHTS_KEPT)
+    def weights_of(scheduler_name: str) -> Mapping[str, int]:
+        if config is None:
+            return driver.weights
+        return {**driver.weights, **score_weights(config, scheduler_name)}
+
+    for index, step in enumerate(steps):
+        pod = convert(step.pod, "Pod")
+        not_compared = why_not(pod)
+        outcome = driver.attempt(pod, start_index=step.start_index, explain=True)
+        decided = outcome.decision()
+        if not_compared is not None:
+            yield Replayed(index, step, decided, [], not_compared)
+            follower.apply(step)
+            continue
+        found = differences(
+            index,
+            step.decision,
+            decided,
+            pod=step.pod_key,
+            only=only,
+            weights=weights_of(pod.spec.scheduler_name),
+        )
+        yield Replayed(index, step, decided, found)
+        follower.apply(step)
+
+
+class Follower:
+    """Puts recorded outcomes in place; remembers the pods, since effects name them by key."""
+
+    def __init__(self, driver: Followed, objects: Iterable[Document] = ()) -> None:
+        """Start with the pods among ``objects``."""
+        self._driver = driver
+        self._pods = {object_key(obj): obj for obj in objects if obj.get("kind") == "Pod"}
+
+    def apply(self, step: Step) -> None:
+        """Make the driver's cluster what it was after the step.
+
+        Raises:
+            ConfigError: the effects name a resource or an object that cannot be read.
+        """
+        effects = step.effects or Effects()
+        self._apply_outcome(step, effects)
+        for deleted in effects.deleted:
+            self._remove(deleted)
+        for document in effects.updated:
+            self._driver.update(convert(document, _kind_of(document)))
+        for key, node_name in effects.nominated.items():
+            if key != step.pod_key and key in self._pods:
+                self._nominate(key, self._pods[key], node_name)
+
+    def _apply_outcome(self, step: Step, effects: Effects) -> None:
+        key, decision = step.pod_key, step.decision
+        if decision.node is None:
+            after = decision.nominated_node_after
+            before = str(_part(step.pod, "status").get("nominatedNodeName", ""))
+            self._nominate(key, step.pod, before if after is None else after)
+            return
+        status: Document = {"nominatedNodeName": None}
+        if effects.start_time is not None:
+            status["startTime"] = effects.start_time
+        if effects.extended_resource_claim_status is not None:
+            status["extendedResourceClaimStatus"] = effects.extended_resource_claim_status
+        placed = _changed(step.pod, spec={"nodeName": decision.node}, status=status)
+        self._pods[key] = placed
+        self._driver.place(convert(placed, "Pod"), decision.node)
+
+    def _nominate(self, key: str, pod: Document, node_name: str) -> None:
+        changed = _changed(pod, status={"nominatedNodeName": node_name or None})
+        self._pods[key] = changed
+        self._driver.nominate(convert(changed, "Pod"), node_name)
+
+    def _remove(self, deleted: str) -> None:
+        resource, _, key = deleted.partition(" ")
+        namespace, _, name = key.rpartition("/")
+        kind = kind_of_resource(resource).name
+        if kind == "Pod":
+            self._pods.pop(key, None)
+        self._driver.remove(kind, namespace, name)
+
+
+def objects_of(documents: Sequence[Document], *, file: str | None = None) -> list[Any]:
+    """The recorded objects as structs, in order of arrival.
+
+    Finished pods are left out: a scheduler never sees them.
+
+    Raises:
+        ConfigError: an object cannot be read; the path says which one.
+    """
+    found = []
+    for index, document in enumerate(documents):
+        try:
+            if _part(document, "status").get("phase") in ("Succeeded", "Failed"):
+                continue
+            found.append(convert(document, _kind_of(document)))
+        except ConfigError as error:
+            path = f"objects[{index}]" + (f".{error.path}" if error.path else "")
+            raise ConfigError(error.problem, file=file, path=path, value=error.value) from error
+    return found
+
+
+def _kind_of(document: Document) -> str:
+    kind = document.get("kind")
+    if not isinstance(kind, str):
+        raise ConfigError("must be text", path="kind", value=kind)
+    return kind
+
+
+def _part(document: Document, name: str) -> Document:
+    part = document.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _changed(document: Document, **parts: Document) -> Document:
+    """A copy with fields of its parts replaced; None takes a field away. The rest is shared."""
+    changed = dict(document)
+    for part, fields in parts.items():
+        merged = {**_part(document, part), **fields}
+        changed[part] = {name: value for name, value in merged.items() if value is not None}
+    return changed

@@ -1,0 +1,116 @@
+"""Node labels as columns: one int32 code per row, for the keys that somebody asked for.
+
+A selector is then evaluated once per distinct value instead of once per node: look the values up
+in ``LabelColumn.values``, build a table of answers by code, and index it with ``codes``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.state.columns.interner import Interner
+
+#: The code of a row that does not have the label.
+MISSING = -1
+
+#: Columns kept at most; the one unused for longest is dropped and rebuilt when asked for again.
+#: 256 keys x 5 000 nodes x 4 bytes = 5 MB.
+COLUMN_LIMIT = 256
+
+
+class LabelColumn:
+    """The values of one label key: ``codes`` int32 shape (capacity,), ``MISSING`` where absent."""
+
+    __slots__ = ("codes", "values")
+
+    def __init__(self, capacity: int) -> None:
+        self.codes: npt.NDArray[np.int32] = np.full(capacity, MISSING, dtype=np.int32)
+        self.values: Interner[str] = Interner()
+
+    def put(self, row: int, value: str | None) -> None:
+        """Row ``row`` has ``value`` now; None = the label is gone."""
+        old = int(self.codes[row])
+        self.codes[row] = MISSING if value is None else self.values.acquire(value)
+        if old != MISSING:
+            self.values.release(old)
+
+    def fill(self, values: Sequence[str | None]) -> None:
+        """The rows from 0 on have these values; it was empty until now."""
+        codes: dict[str | None, int] = {
+            value: MISSING if value is None else self.values.acquire(value, holders)
+            for value, holders in Counter(values).items()
+        }
+        self.codes[: len(values)] = [codes[value] for value in values]
+
+    def grow(self, capacity: int) -> None:
+        """Make room for ``capacity`` rows."""
+        codes = np.full(capacity, MISSING, dtype=np.int32)
+        codes[: len(self.codes)] = self.codes
+        self.codes = codes
+
+
+class LabelColumns:
+    """The label columns of a node table, made when first asked for and kept up to date since."""
+
+    __slots__ = ("_absent", "_capacity", "_columns", "_holders")
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._columns: OrderedDict[str, LabelColumn] = OrderedDict()
+        #: Key -> rows that have it.
+        self._holders: dict[str, int] = {}
+        #: The column of every key that no row has.
+        self._absent = LabelColumn(capacity)
+
+    def has(self, key: str) -> bool:
+        """Whether any row has the label."""
+        return key in self._holders
+
+    def column(self, key: str, labels: Sequence[Mapping[str, str] | None]) -> LabelColumn:
+        """The column of ``key``; good until labels change.
+
+        ``labels`` are the label maps by row (None = no node there), read only if the column has
+        to be built. Complexity: O(rows) the first time, O(1) afterwards, and for keys that no row
+        has: a pod may ask for a thousand of those.
+        """
+        column = self._columns.get(key)
+        if column is not None:
+            self._columns.move_to_end(key)
+            return column
+        if key not in self._holders:
+            return self._absent
+        column = LabelColumn(self._capacity)
+        column.fill([None if of_row is None else of_row.get(key) for of_row in labels])
+        self._columns[key] = column
+        if len(self._columns) > COLUMN_LIMIT:
+            self._columns.popitem(last=False)
+        return column
+
+    def put(self, row: int, before: Mapping[str, str], labels: Mapping[str, str]) -> None:
+        """Row ``row`` had the labels ``before`` and has ``labels`` now; none: it has no node."""
+        for key in labels:
+            self._holders[key] = self._holders.get(key, 0) + 1
+        for key in before:
+            self._holders[key] -= 1
+            if not self._holders[key]:
+                del self._holders[key]
+        for key, column in self._columns.items():
+            column.put(row, labels.get(key))
+
+    def grow(self, capacity: int) -> None:
+        """Make room for ``capacity`` rows."""
+        self._capacity = capacity
+        for column in (self._absent, *self._columns.values()):
+            column.grow(capacity)
+
+    def items(self) -> list[tuple[str, LabelColumn]]:
+        """The columns that exist, for the audit."""
+        return list(self._columns.items())
+
+    def holders(self) -> dict[str, int]:
+        """Key -> how many rows have it, for the audit."""
+        return dict(self._holders)

@@ -1,0 +1,1 @@
+"""Kinds without a table of their own: budgets, namespaces, workloads, device classes."""

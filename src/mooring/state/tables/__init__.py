@@ -1,0 +1,1 @@
+"""The tables of the cluster: nodes, pods on nodes, counts by selector, (anti-)affinity terms."""

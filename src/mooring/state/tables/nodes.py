@@ -1,0 +1,353 @@
+"""The nodes as columns: one row per node, updated in place.
+
+::
+
+    add_node ----> a row with a node --remove_node, no pods--> free row, used again
+                      |        ^
+       remove_node,   |        |  add_node
+       pods left      v        |
+                   ghost row: its pods still count, nothing is placed there
+                      ^
+      add_pod on a node nobody has told us about yet
+
+A row number means the same node for as long as nothing is awaited; whoever waits keeps the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.errors import InvariantViolation
+from mooring.objects.node import Node, Taint
+from mooring.objects.quantity import wrap_int64
+from mooring.objects.requests import allocatable_units
+from mooring.state.columns.change_log import Change, ChangeLog
+from mooring.state.columns.images import ImageTable
+from mooring.state.columns.interner import Interner
+from mooring.state.columns.labels import LabelColumn, LabelColumns
+from mooring.state.columns.ports import PortTable
+from mooring.state.columns.visit_order import VisitOrder, zone_key
+from mooring.state.tables.pods import FIXED_RESOURCES, PlacedPod, PodInfo
+
+#: Resource ids that never change; every other resource gets the next free one.
+CPU, MEMORY, EPHEMERAL_STORAGE = 0, 1, 2
+
+#: Plain ints: flags are slow to combine, and these are written for every pod.
+_USAGE = int(Change.USAGE)
+_USAGE_AND_PORTS = int(Change.USAGE | Change.PORTS)
+
+
+def node_allocatable(node: Node) -> dict[str, int]:
+    """``status.allocatable`` in scheduler units: cpu in millicores, pods and the rest in units."""
+    return allocatable_units(node.status.allocatable)
+
+
+class NodeTable:
+    """One row per node. All columns are int64 and shared read-only unless said otherwise.
+
+    - ``allocatable``, ``requested``: shape (n_resources, capacity), one line per resource id.
+    - ``nonzero_requested``: shape (2, capacity), cpu millicores and memory bytes.
+    - ``pod_count``, ``allowed_pods``: shape (capacity,).
+    - ``unschedulable``, ``alive``: bool, shape (capacity,); ``alive`` = the row has a node.
+    - ``taint_ids``: int32, shape (capacity,); what an id means is in ``taint_sets``.
+
+    Rows from ``size`` on were never used. The one owner is the Cache; nobody else writes.
+    """
+
+    def __init__(self, capacity: int = 64) -> None:
+        self.capacity = capacity
+        self.size = 0
+        self.names: list[str] = []
+        self.objects: list[Node | None] = []
+        self.log = ChangeLog()
+        self.images = ImageTable()
+        self.ports = PortTable()
+        self.order = VisitOrder()
+        self.resources: Interner[str] = Interner()
+        self.taint_sets: Interner[tuple[Taint, ...]] = Interner()
+        self._labels = LabelColumns(capacity)
+        self._label_maps: list[Mapping[str, str] | None] = []
+        self._row_of: dict[str, int] = {}
+        self._free: list[int] = []
+        self._allocatable_ids: dict[int, tuple[int, ...]] = {}
+        self._no_taints = self.taint_sets.acquire(())
+        for name in FIXED_RESOURCES:
+            self.resources.acquire(name)
+        self._allocate(n_resources=8)
+
+    def _allocate(self, n_resources: int) -> None:
+        self._allocatable = np.zeros((n_resources, self.capacity), dtype=np.int64)
+        self._requested = np.zeros((n_resources, self.capacity), dtype=np.int64)
+        self._nonzero = np.zeros((2, self.capacity), dtype=np.int64)
+        self._pod_count = np.zeros(self.capacity, dtype=np.int64)
+        self._allowed_pods = np.zeros(self.capacity, dtype=np.int64)
+        self._unschedulable = np.zeros(self.capacity, dtype=np.bool_)
+        self._alive = np.zeros(self.capacity, dtype=np.bool_)
+        self._taint_ids = np.full(self.capacity, self._no_taints, dtype=np.int32)
+        self._publish()
+
+    def _columns(self) -> list[npt.NDArray[Any]]:
+        return [
+            self._allocatable,
+            self._requested,
+            self._nonzero,
+            self._pod_count,
+            self._allowed_pods,
+            self._unschedulable,
+            self._alive,
+            self._taint_ids,
+        ]
+
+    def _publish(self) -> None:
+        """Make the read-only faces of the columns that everybody else gets."""
+        self.allocatable = read_only(self._allocatable)
+        self.requested = read_only(self._requested)
+        self.nonzero_requested = read_only(self._nonzero)
+        self.pod_count = read_only(self._pod_count)
+        self.allowed_pods = read_only(self._allowed_pods)
+        self.unschedulable = read_only(self._unschedulable)
+        self.alive = read_only(self._alive)
+        self.taint_ids = read_only(self._taint_ids)
+
+    # -- questions --------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """The number of nodes (ghosts not counted)."""
+        return len(self.order.rows())
+
+    def row(self, name: str) -> int:
+        """The row of node ``name``, ghosts included; -1 if there is none."""
+        return self._row_of.get(name, -1)
+
+    def live_row(self, name: str) -> int:
+        """The row of node ``name``; -1 if there is no such node (a ghost is not one)."""
+        row = self._row_of.get(name, -1)
+        return row if row >= 0 and self.objects[row] is not None else -1
+
+    def node(self, row: int) -> Node:
+        """The Node object of a live row.
+
+        Raises:
+            InvariantViolation: if the row has no node.
+        """
+        node = self.objects[row]
+        if node is None:
+            raise InvariantViolation(f"row {row} has no node")
+        return node
+
+    def resource_id(self, name: str) -> int:
+        """The id of a resource that some node has or some placed pod asks for; -1 otherwise."""
+        return self.resources.find(name)
+
+    def label(self, key: str) -> LabelColumn:
+        """The column of label ``key``."""
+        return self._labels.column(key, self._label_maps)
+
+    def has_label(self, key: str) -> bool:
+        """Whether any node has the label ``key``. Complexity: O(1)."""
+        return self._labels.has(key)
+
+    @property
+    def labels(self) -> LabelColumns:
+        """All label columns, for the audit."""
+        return self._labels
+
+    # -- nodes come, change and go ------------------------------------------------------------
+
+    def put(self, node: Node) -> int:
+        """Take in a node, or a newer version of one, and return its row."""
+        name = node.metadata.name
+        allocatable = node_allocatable(node)  # first: may raise, and then nothing is half done
+        row = self._row_of.get(name, -1)
+        if row < 0:
+            row = self._new_row(name)
+        before = self.objects[row]
+        kinds = _differences(before, node)
+        self.objects[row] = node
+        self._alive[row] = True
+        if kinds & (Change.LABELS | Change.EXISTENCE):
+            self.order.put(row, zone_key(node.metadata.labels))
+            self._labels.put(row, self._label_maps[row] or {}, node.metadata.labels)
+            self._label_maps[row] = node.metadata.labels
+        if kinds & (Change.TAINTS | Change.EXISTENCE):
+            self._put_taints(row, node.spec.taints)
+            self._unschedulable[row] = node.spec.unschedulable
+        if kinds & (Change.ALLOCATABLE | Change.EXISTENCE):
+            self._put_allocatable(row, allocatable)
+        if self.images.put(row, node.status.images):
+            kinds |= Change.IMAGES
+        if kinds:
+            self.log.append(row, kinds)
+        return row
+
+    def remove(self, name: str) -> None:
+        """The node is gone; if pods are left on it the row stays as a ghost.
+
+        Raises:
+            InvariantViolation: if there is no such node.
+        """
+        row = self.live_row(name)
+        if row < 0:
+            raise InvariantViolation(f"node {name} is not there, so it cannot be removed")
+        self.order.remove(row)
+        self.images.put(row, ())
+        self._labels.put(row, self._label_maps[row] or {}, {})
+        self._label_maps[row] = None
+        self._put_taints(row, ())
+        self._put_allocatable(row, {})
+        self._unschedulable[row] = False
+        self._alive[row] = False
+        self.objects[row] = None
+        self.log.append(row, Change.ALL)
+        if self._pod_count[row] == 0:
+            self._free_row(row)
+
+    # -- pods come and go ---------------------------------------------------------------------
+
+    def place(self, info: PodInfo, name: str) -> PlacedPod:
+        """Count a pod on node ``name`` (a ghost row is made for a name nobody has told of)."""
+        row = self._row_of.get(name, -1)
+        if row < 0:
+            row = self._new_row(name)
+        for resource in info.usage:
+            self.resources.acquire(resource)
+        if len(self.resources) > len(self._requested):
+            self._grow_resources()
+        placed = PlacedPod(info, row)
+        self._count(placed, 1)
+        self.ports.add(row, info.host_ports)
+        return placed
+
+    def displace(self, placed: PlacedPod) -> None:
+        """Take away exactly what ``place`` added."""
+        row = placed.row
+        self._count(placed, -1)
+        self.ports.remove(row, placed.info.host_ports)
+        for resource in placed.info.usage:
+            self.resources.release(self.resources.find(resource))
+        if self._pod_count[row] == 0 and self.objects[row] is None:
+            self._free_row(row)
+
+    def _count(self, placed: PlacedPod, sign: int) -> None:
+        row, info = placed.row, placed.info
+        requested, find = self._requested, self.resources.find
+        for resource, amount in info.usage.items():
+            _add(requested, find(resource), row, sign * amount)
+        cpu_milli, memory_bytes = info.nonzero_usage
+        _add(self._nonzero, 0, row, sign * cpu_milli)
+        _add(self._nonzero, 1, row, sign * memory_bytes)
+        self._pod_count[row] += sign
+        self.log.append(row, _USAGE_AND_PORTS if info.host_ports else _USAGE)
+
+    # -- rows -----------------------------------------------------------------------------------
+
+    def _new_row(self, name: str) -> int:
+        if self._free:
+            row = self._free.pop()
+            self.names[row] = name
+        else:
+            row = self.size
+            self.size += 1
+            self.names.append(name)
+            self.objects.append(None)
+            self._label_maps.append(None)
+            if self.size > self.capacity:
+                self._grow_rows()
+        self._row_of[name] = row
+        return row
+
+    def _free_row(self, row: int) -> None:
+        del self._row_of[self.names[row]]
+        self.names[row] = ""
+        self._free.append(row)
+
+    def _grow_rows(self) -> None:
+        old = self.capacity
+        self.capacity = 2 * old
+        before = self._columns()
+        self._allocate(n_resources=len(self._requested))
+        for small, large in zip(before, self._columns(), strict=True):
+            large[..., :old] = small
+        self._labels.grow(self.capacity)
+
+    def _grow_resources(self) -> None:
+        allocatable, requested = self._allocatable, self._requested
+        n_resources = max(2 * len(requested), len(self.resources))
+        self._allocatable = np.zeros((n_resources, self.capacity), dtype=np.int64)
+        self._requested = np.zeros((n_resources, self.capacity), dtype=np.int64)
+        self._allocatable[: len(allocatable)] = allocatable
+        self._requested[: len(requested)] = requested
+        self._publish()
+
+    # -- one column of one row --------------------------------------------------------------------
+
+    def _put_taints(self, row: int, taints: tuple[Taint, ...]) -> None:
+        old = int(self._taint_ids[row])
+        new = self.taint_sets.acquire(taints) if taints else self._no_taints
+        self._taint_ids[row] = new
+        if old != self._no_taints:
+            self.taint_sets.release(old)
+
+    def _put_allocatable(self, row: int, amounts: dict[str, int]) -> None:
+        self._allowed_pods[row] = amounts.pop("pods", 0)
+        new = {self.resources.acquire(name): amount for name, amount in amounts.items()}
+        if len(self.resources) > len(self._allocatable):
+            self._grow_resources()
+        old = self._allocatable_ids.pop(row, ())
+        for resource in old:
+            self._allocatable[resource, row] = 0
+        for resource, amount in new.items():
+            self._allocatable[resource, row] = amount
+        for resource in old:
+            self.resources.release(resource)
+        if new:
+            self._allocatable_ids[row] = tuple(new)
+
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def read_only(column: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """A face of ``column`` that cannot be written through."""
+    face = column.view()
+    face.flags.writeable = False
+    return face
+
+
+def _add(column: npt.NDArray[np.int64], line: int, row: int, amount: int) -> None:
+    """Add to one cell as Go adds int64: a sum that does not fit wraps, and fits again later.
+
+    Plain ints are faster here than numpy's scalars, which would warn as well.
+    """
+    total = column.item(line, row) + amount
+    try:
+        column[line, row] = total
+    except OverflowError:
+        column[line, row] = wrap_int64(total)
+
+
+def _differences(before: Node | None, after: Node) -> int:
+    """The kinds of columns in which two versions of a node differ."""
+    if before is None:
+        return Change.ALL
+    kinds = 0
+    if before.metadata.labels != after.metadata.labels:
+        kinds |= Change.LABELS
+    if (before.spec.taints, before.spec.unschedulable) != (
+        after.spec.taints,
+        after.spec.unschedulable,
+    ):
+        kinds |= Change.TAINTS
+    if before.status.allocatable != after.status.allocatable:
+        kinds |= Change.ALLOCATABLE
+    if (
+        before.metadata.annotations != after.metadata.annotations
+        or before.status.conditions != after.status.conditions
+        or before.status.declared_features != after.status.declared_features
+    ):
+        kinds |= Change.OTHER
+    return kinds

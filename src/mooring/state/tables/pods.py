@@ -1,0 +1,381 @@
+"""Pods as the scheduler sees them, and the table of those that are on a node."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from mooring.errors import InvariantViolation
+from mooring.objects.meta import ObjectMeta
+from mooring.objects.pod import Pod, PodSpec, PodStatus
+from mooring.objects.quantity import wrap_int64
+from mooring.objects.requests import (
+    NON_MISSING,
+    host_ports,
+    nonzero_requests,
+    pod_requests,
+    scheduler_units,
+)
+from mooring.state.columns.ports import HostPort
+
+#: Requests as a plugin reads them: resource name -> amount; cpu in millicores, the rest in units.
+Amounts = dict[str, int]
+
+#: The resources whose amounts the pod table has as columns; their numbers in the node table, too.
+FIXED_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
+
+#: When a pod that has not started will have: later than any other.
+NOT_STARTED: Final = 2**62
+
+#: requests, usage, requests with defaults, nonzero usage, host ports of a PodInfo.
+Computed = tuple[Amounts, Amounts, Amounts, tuple[int, int], tuple[HostPort, ...]]
+
+
+class PodInfo:
+    """One version of a pod, with what the scheduler computes of it, each thing at most once.
+
+    It reads like the pod itself (``metadata``, ``spec``, ``status``). The requests come in the
+    three forms that upstream tells apart:
+
+    - ``requests``: what the spec asks for; filters compare it with the room on a node.
+    - ``usage``: what the pod counts for on its node (a resize in progress included).
+    - ``nonzero_usage``: (cpu millicores, memory bytes) of ``usage`` with 100m and 200 MiB for
+      containers that ask for none; only scoring reads it.
+
+    Source: pkg/scheduler/framework/types.go (PodInfo, CalculateResource).
+    """
+
+    __slots__ = (
+        "_defaulted",
+        "_host_ports",
+        "_nonzero_usage",
+        "_requests",
+        "_usage",
+        "key",
+        "pod",
+        "signature",
+        "uid",
+    )
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+        self.uid = pod.metadata.uid
+        self.key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        #: The runner's note of this pod's signature, (framework, id); nobody else's business.
+        self.signature: tuple[Any, Any] | None = None
+        self._requests: Amounts | None = None
+        self._usage: Amounts | None = None
+        self._defaulted: Amounts | None = None
+        self._nonzero_usage: tuple[int, int] | None = None
+        self._host_ports: tuple[HostPort, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"PodInfo({self.key}, uid={self.uid!r}, node={self.node_name!r})"
+
+    def on_node(self, node_name: str, *, start_time: str | None = None) -> PodInfo:
+        """The same pod, bound to ``node_name`` and no longer nominated; started, if that is said.
+
+        What was computed of it stays: nothing of that depends on where the pod is.
+        """
+        pod = self.pod
+        twin = PodInfo(
+            replace(
+                pod,
+                spec=replace(pod.spec, node_name=node_name),
+                status=replace(
+                    pod.status,
+                    nominated_node_name="",
+                    start_time=start_time or pod.status.start_time,
+                ),
+            )
+        )
+        twin._requests, twin._usage = self._requests, self._usage
+        twin._defaulted, twin._nonzero_usage = self._defaulted, self._nonzero_usage
+        twin._host_ports = self._host_ports
+        return twin
+
+    def computed(self) -> Computed:
+        """All that is computed of the pod, for others that are equal in what it follows from."""
+        usage, nonzero, ports = self.usage, self.nonzero_usage, self.host_ports
+        self.score_request("cpu", exact=False)
+        assert self._defaulted is not None
+        return self.requests, usage, self._defaulted, nonzero, ports
+
+    def take_computed(self, computed: Computed) -> None:
+        """Use what was computed of a pod that is equal to this one in all it follows from."""
+        self._requests, self._usage, self._defaulted = computed[:3]
+        self._nonzero_usage, self._host_ports = computed[3:]
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The pod's metadata."""
+        return self.pod.metadata
+
+    @property
+    def spec(self) -> PodSpec:
+        """The pod's spec."""
+        return self.pod.spec
+
+    @property
+    def status(self) -> PodStatus:
+        """The pod's status."""
+        return self.pod.status
+
+    @property
+    def node_name(self) -> str:
+        """The node it is assigned to; "" while pending."""
+        return self.pod.spec.node_name
+
+    @property
+    def priority(self) -> int:
+        """``spec.priority``, 0 if it has none."""
+        return self.pod.spec.priority or 0
+
+    @property
+    def start_s(self) -> int:
+        """``status.startTime`` as seconds since 1970; NOT_STARTED if it has none."""
+        text = self.pod.status.start_time
+        if not text:
+            return NOT_STARTED
+        try:
+            started = datetime.fromisoformat(text)
+        except ValueError:
+            return NOT_STARTED  # no API server writes such a time
+        return int(started.timestamp() // 1) if started.tzinfo is not None else NOT_STARTED
+
+    @property
+    def requests(self) -> Amounts:
+        """What the spec asks for. Shared: read, do not change."""
+        if self._requests is None:
+            self._requests = scheduler_units(pod_requests(self.pod))
+        return self._requests
+
+    @property
+    def usage(self) -> Amounts:
+        """What it counts for on its node. Shared: read, do not change."""
+        if self._usage is None and self._is_plain:
+            self._usage = self.requests
+        if self._usage is None:
+            self._usage = scheduler_units(pod_requests(self.pod, use_status=True))
+        return self._usage
+
+    @property
+    def nonzero_usage(self) -> tuple[int, int]:
+        """(cpu millicores, memory bytes) with the defaults for containers that ask for none."""
+        if self._nonzero_usage is None and self._is_plain:
+            cpu_milli = self.score_request("cpu", exact=False)
+            self._nonzero_usage = cpu_milli, self.score_request("memory", exact=False)
+        if self._nonzero_usage is None:
+            self._nonzero_usage = nonzero_requests(self.pod, use_status=True)
+        return self._nonzero_usage
+
+    def score_request(self, resource: str, *, exact: bool) -> int:
+        """What scoring takes the pod to ask of ``resource``; 0 if nothing.
+
+        ``exact`` is ``usage``, as NodeResourcesBalancedAllocation reads it. NodeResourcesFit takes
+        every container without a request for cpu or memory to need 100m and 200 MiB, and looks
+        neither at requests of the pod as a whole nor at a resize in progress: its scorer is made
+        without those feature gates.
+
+        Source: noderesources/resource_allocation.go (calculatePodResourceRequest), fit.go (NewFit).
+        """
+        if exact:
+            return self.usage.get(resource, 0)
+        if self._defaulted is None:
+            self._defaulted = scheduler_units(
+                pod_requests(self.pod, non_missing=NON_MISSING, use_pod_level=False)
+            )
+        return self._defaulted.get(resource, 0)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether nothing is resized or asked for by the pod as a whole: most pods.
+
+        Then its usage is its requests, and all ways to fill in defaults agree.
+        """
+        spec, status = self.pod.spec, self.pod.status
+        return (
+            spec.resources is None
+            and status.resources is None
+            and not status.container_statuses
+            and not status.init_container_statuses
+        )
+
+    @property
+    def host_ports(self) -> tuple[HostPort, ...]:
+        """(address, protocol, port) of each host port, defaults filled in."""
+        if self._host_ports is None:
+            self._host_ports = host_ports(self.pod)
+        return self._host_ports
+
+
+class PlacedPod:
+    """A pod on a row, in the version that counts there.
+
+    Its ``usage``, ``nonzero_usage`` and ``host_ports`` were added to the columns; a PodInfo never
+    changes, so the same is taken away again, whatever became of the pod or its node in between.
+    """
+
+    __slots__ = ("info", "place", "row", "slot")
+
+    def __init__(self, info: PodInfo, row: int) -> None:
+        self.info = info
+        self.row = row
+        #: The row of this pod in the PodTable; -1 until it is there.
+        self.slot = -1
+        #: Its place among the pods on its row.
+        self.place = -1
+
+
+class PodTable:
+    """One slot per pod on a node, assumed pods included; slots are reused.
+
+    Columns, shape (capacity,): ``node_row`` int32 (-1 = free slot), ``priority`` int32, ``start_s``
+    int64 (seconds since 1970, or NOT_STARTED); and ``usage`` int64 shape (3, capacity), a line for
+    each of FIXED_RESOURCES.
+
+    The pods of a row are in kube-scheduler's order, on which a preemption's victims may depend: the
+    last one takes the place of one that goes, and a pod that changes goes and comes again.
+    """
+
+    __slots__ = (
+        "_by_uid",
+        "_free",
+        "_on_row",
+        "_placed",
+        "_slots_on_row",
+        "node_row",
+        "priority",
+        "start_s",
+        "usage",
+    )
+
+    def __init__(self, capacity: int = 1024) -> None:
+        self.node_row: npt.NDArray[np.int32] = np.full(capacity, -1, dtype=np.int32)
+        self.priority: npt.NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        self.start_s: npt.NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
+        self.usage: npt.NDArray[np.int64] = np.zeros((3, capacity), dtype=np.int64)
+        self._by_uid: dict[str, PlacedPod] = {}
+        self._placed: list[PlacedPod | None] = []
+        self._free: list[int] = []
+        self._on_row: dict[int, list[PlacedPod]] = {}
+        self._slots_on_row: dict[int, array[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def __iter__(self) -> Iterator[PlacedPod]:
+        return iter(self._by_uid.values())
+
+    def get(self, uid: str) -> PlacedPod | None:
+        """The pod with this UID, if it is on a node."""
+        return self._by_uid.get(uid)
+
+    def at(self, slot: int) -> PodInfo:
+        """The pod in a slot that is in use."""
+        placed = self._placed[slot]
+        assert placed is not None
+        return placed.info
+
+    def on_row(self, row: int) -> Sequence[PlacedPod]:
+        """The pods on ``row``, in kube-scheduler's order. Shared: read, do not change."""
+        return self._on_row.get(row, [])
+
+    def slots_on(
+        self, rows: npt.NDArray[np.intp]
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """The slots of the pods on these rows, one row after another, and how many each has.
+
+        Complexity: O(rows + pods on them), in columns.
+        """
+        nobody: array[int] = array("i")
+        found = [self._slots_on_row.get(row, nobody) for row in rows.tolist()]
+        slots = np.frombuffer(b"".join(found), dtype=np.int32)
+        return slots.astype(np.intp), np.fromiter(map(len, found), np.intp, count=len(found))
+
+    def add(self, placed: PlacedPod) -> None:
+        """Take a pod in.
+
+        Raises:
+            InvariantViolation: if a pod with its UID is there already.
+        """
+        uid = placed.info.uid
+        if uid in self._by_uid:
+            raise InvariantViolation(f"pod {placed.info.key} ({uid}) is placed twice")
+        if self._free:
+            placed.slot = self._free.pop()
+            self._placed[placed.slot] = placed
+        else:
+            placed.slot = len(self._placed)
+            self._placed.append(placed)
+            self._grow_to(placed.slot + 1)
+        self._by_uid[uid] = placed
+        self._append(placed)
+        self.node_row[placed.slot] = placed.row
+        self._write(placed.slot, placed.info)
+
+    def renew(self, placed: PlacedPod, info: PodInfo) -> None:
+        """A newer version of a pod that counts for the same on its row."""
+        placed.info = info
+        self._take_out(placed)
+        self._append(placed)
+        self._write(placed.slot, info)
+
+    def remove(self, uid: str) -> PlacedPod:
+        """Let a pod go, and return it.
+
+        Raises:
+            InvariantViolation: if it is not there.
+        """
+        placed = self._by_uid.pop(uid, None)
+        if placed is None:
+            raise InvariantViolation(f"pod with UID {uid} is not placed")
+        self._take_out(placed)
+        self._placed[placed.slot] = None
+        self._free.append(placed.slot)
+        self.node_row[placed.slot] = -1
+        self.priority[placed.slot] = 0
+        return placed
+
+    def _append(self, placed: PlacedPod) -> None:
+        on_row = self._on_row.setdefault(placed.row, [])
+        placed.place = len(on_row)
+        on_row.append(placed)
+        self._slots_on_row.setdefault(placed.row, array("i")).append(placed.slot)
+
+    def _take_out(self, placed: PlacedPod) -> None:
+        on_row, slots = self._on_row[placed.row], self._slots_on_row[placed.row]
+        last = on_row.pop()
+        slots.pop()
+        if last is not placed:
+            on_row[placed.place], slots[placed.place] = last, last.slot
+            last.place = placed.place
+        if not on_row:
+            del self._on_row[placed.row], self._slots_on_row[placed.row]
+
+    def _write(self, slot: int, info: PodInfo) -> None:
+        self.priority[slot] = info.priority
+        self.start_s[slot] = info.start_s
+        usage = info.usage
+        for line, resource in enumerate(FIXED_RESOURCES):
+            self.usage[line, slot] = wrap_int64(usage.get(resource, 0))
+
+    def _grow_to(self, length: int) -> None:
+        old = len(self.node_row)
+        if length <= old:
+            return
+        capacity = max(length, 2 * old)
+        node_row = np.full(capacity, -1, dtype=np.int32)
+        priority = np.zeros(capacity, dtype=np.int32)
+        start_s = np.zeros(capacity, dtype=np.int64)
+        usage = np.zeros((len(FIXED_RESOURCES), capacity), dtype=np.int64)
+        node_row[:old], priority[:old] = self.node_row, self.priority
+        start_s[:old], usage[:, :old] = self.start_s, self.usage
+        self.node_row, self.priority = node_row, priority
+        self.start_s, self.usage = start_s, usage

@@ -1,0 +1,1 @@
+"""Index of free volumes: the smallest one that matches a claim, for every node."""

@@ -1,0 +1,317 @@
+"""Volumes, claims, classes and drivers, indexed as the volume plugins ask for them.
+
+What is decided counts at once: a volume that is about to be given to a claim, and a claim whose
+volume is about to be made, are *assumed* in the version that will be written.
+
+::
+
+                assume_volume, assume_claim              put: the API server has a newer version,
+    as it is -----------------------------> assumed ---------------------------> as it is
+        ^                                      |                       remove: it is gone
+        +--------------------------------------+
+              restore_...: it was not written after all
+
+Everything reads what the API server says, but whoever matches claims and volumes: those read what
+is assumed.
+
+Source: pkg/scheduler/framework/plugins/volumebinding/{assume_cache,passive_assume_cache}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from mooring.errors import InvariantViolation
+from mooring.objects.meta import key
+from mooring.objects.storage import (
+    CSIDriver,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from mooring.objects.volume_claims import volume_class
+from mooring.state.tables.nodes import NodeTable
+from mooring.state.volumes.capacity import Capacities, CapacitiesByClass
+from mooring.state.volumes.csi_nodes import CSINodes
+from mooring.state.volumes.free_index.free_volumes import FreeVolumes
+from mooring.state.volumes.limits import CLAIM, CLASS, KnownStorage
+from mooring.state.volumes.topology import Reaches
+from mooring.state.volumes.usage import VolumeUse
+
+#: The kinds that are kept here.
+STORAGE_KINDS: Final = (
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "StorageClass",
+    "CSINode",
+    "CSIDriver",
+    "CSIStorageCapacity",
+    "VolumeAttachment",
+)
+
+
+#: Those that say where new volumes can be made.
+ROOM_KINDS: Final = ("StorageClass", "CSIDriver", "CSIStorageCapacity")
+
+
+class Storage:
+    """What volume plugins read. The Cache is the one owner; Reserve alone assumes and restores."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self.reaches = Reaches(nodes)
+        self.csi_nodes = CSINodes(nodes)
+        self.known = KnownStorage()
+        self.use = VolumeUse(nodes, self.known, self.csi_nodes)
+        #: Rises with every change but those of pods and nodes.
+        self.version = 0
+        #: Rises with every change of what says where new volumes can be made.
+        self.room_version = 0
+        self._nodes = nodes
+        self._drivers: dict[str, CSIDriver] = {}
+        self._assumed_volumes: dict[str, PersistentVolume] = {}
+        self._assumed_claims: dict[str, PersistentVolumeClaim] = {}
+        #: Class -> its free volumes; claim -> the volumes that name it.
+        self._free: dict[str, FreeVolumes] = {}
+        self._named: dict[str, dict[str, None]] = {}
+        #: Volume -> the class it is free in, or the claim that it names: where it is listed.
+        self._listed: dict[str, tuple[str, str]] = {}
+        self._capacities = CapacitiesByClass(nodes, self.reaches)
+        self._put: dict[str, Callable[[Any], None]] = {
+            "PersistentVolume": self._put_volume,
+            "PersistentVolumeClaim": self._put_claim,
+            "StorageClass": self._put_class,
+            "CSINode": self.csi_nodes.put,
+            "CSIDriver": self._put_driver,
+            "CSIStorageCapacity": self._capacities.put,
+            "VolumeAttachment": self.use.put_attachment,
+        }
+        self._remove: dict[str, Callable[[str], None]] = {
+            "PersistentVolume": self._remove_volume,
+            "PersistentVolumeClaim": self._remove_claim,
+            "StorageClass": self._remove_class,
+            "CSINode": self.csi_nodes.remove,
+            "CSIDriver": self._remove_driver,
+            "CSIStorageCapacity": self._capacities.remove,
+            "VolumeAttachment": self.use.remove_attachment,
+        }
+
+    # -- objects come, change and go --------------------------------------------------------------
+
+    def put(self, obj: Any) -> None:
+        """An object is new or changed."""
+        kind = type(obj).__name__
+        self.version += 1
+        self.room_version += kind in ROOM_KINDS
+        self._put[kind](obj)
+
+    def remove(self, kind: str, object_key: str) -> None:
+        """The object is gone. Unknown ones are fine."""
+        self.version += 1
+        self.room_version += kind in ROOM_KINDS
+        self._remove[kind](object_key)
+
+    def renew_row(self, node_name: str) -> None:
+        """A row of the node table has got the node of this name."""
+        self.csi_nodes.renew_row(node_name)
+
+    # -- questions, as the API server sees it -----------------------------------------------------
+
+    def claim(self, claim_key: str) -> PersistentVolumeClaim | None:
+        """The claim called "namespace/name"."""
+        return self.known.claims.get(claim_key)
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """The volume of this name."""
+        return self.known.volumes.get(name)
+
+    def storage_class(self, name: str) -> StorageClass | None:
+        """The class of this name."""
+        return self.known.classes.get(name)
+
+    def driver(self, name: str) -> CSIDriver | None:
+        """The CSI driver of this name."""
+        return self._drivers.get(name)
+
+    def capacities(self, class_name: str) -> Capacities | None:
+        """The room that is left for volumes of the class; None = nothing is known."""
+        return self._capacities.get(class_name)
+
+    # -- questions, with what is assumed ----------------------------------------------------------
+
+    def current_claim(self, claim_key: str) -> PersistentVolumeClaim | None:
+        """The claim as it is, or as it is assumed to be."""
+        return self._assumed_claims.get(claim_key) or self.known.claims.get(claim_key)
+
+    def current_volume(self, name: str) -> PersistentVolume | None:
+        """The volume as it is, or as it is assumed to be."""
+        return self._assumed_volumes.get(name) or self.known.volumes.get(name)
+
+    def free_volumes(self, class_name: str) -> FreeVolumes | None:
+        """The volumes of the class that can be given to a claim; None = there are none."""
+        return self._free.get(class_name)
+
+    def volumes_naming(self, claim_key: str, class_name: str) -> list[PersistentVolume]:
+        """The volumes of the class that name this claim, by its namespace and name."""
+        names = sorted(self._named.get(claim_key, ()))
+        if not names:
+            return []
+        found = [(name, self.current_volume(name)) for name in names]
+        return [
+            volume
+            for name, volume in found
+            if volume is not None and volume_class(self.known.volumes[name]) == class_name
+        ]
+
+    def assumed(self) -> tuple[dict[str, PersistentVolume], dict[str, PersistentVolumeClaim]]:
+        """What is assumed, by key. Shared: read, do not change."""
+        return self._assumed_volumes, self._assumed_claims
+
+    def listings(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """Class -> its free volumes, claim -> the volumes that name it, sorted; for the audit."""
+        free = {
+            name: sorted(volume.metadata.name for volume in each.volumes())
+            for name, each in self._free.items()
+        }
+        return free, {claim: sorted(names) for claim, names in self._named.items()}
+
+    # -- assuming ---------------------------------------------------------------------------------
+
+    def assume_volume(self, volume: PersistentVolume) -> None:
+        """Take the volume to be like this until the API server has a newer version.
+
+        Raises:
+            InvariantViolation: if there is no such volume.
+        """
+        name = volume.metadata.name
+        if name not in self.known.volumes:
+            raise InvariantViolation(f"volume {name} is not there, so it cannot be assumed")
+        self._assumed_volumes[name] = volume
+        self.version += 1
+        self._list(name)
+
+    def assume_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Take the claim to be like this until the API server has a newer version.
+
+        Raises:
+            InvariantViolation: if there is no such claim.
+        """
+        claim_key = key(claim)
+        if claim_key not in self.known.claims:
+            raise InvariantViolation(f"claim {claim_key} is not there, so it cannot be assumed")
+        self._assumed_claims[claim_key] = claim
+        self.version += 1
+
+    def restore_volume(self, volume: PersistentVolume) -> None:
+        """This very assumption was wrong. One that is over already is fine."""
+        name = volume.metadata.name
+        if self._assumed_volumes.get(name) is volume:
+            del self._assumed_volumes[name]
+            self.version += 1
+            self._list(name)
+
+    def restore_claim(self, claim: PersistentVolumeClaim) -> None:
+        """This very assumption was wrong. One that is over already is fine."""
+        if self._assumed_claims.get(key(claim)) is claim:
+            del self._assumed_claims[key(claim)]
+            self.version += 1
+
+    # -- kind by kind -----------------------------------------------------------------------------
+
+    def _put_volume(self, volume: PersistentVolume) -> None:
+        name = volume.metadata.name
+        assumed = self._assumed_volumes.get(name)
+        if assumed is not None and _is_news(assumed, volume):
+            del self._assumed_volumes[name]
+        self.known.volumes[name] = volume
+        self._list(name)
+        self.use.volume_changed(name)
+
+    def _remove_volume(self, name: str) -> None:
+        if self.known.volumes.pop(name, None) is None:
+            return
+        self._assumed_volumes.pop(name, None)
+        self._list(name)
+        self.use.volume_changed(name)
+
+    def _put_claim(self, claim: PersistentVolumeClaim) -> None:
+        claim_key = key(claim)
+        assumed = self._assumed_claims.get(claim_key)
+        if assumed is not None and _is_news(assumed, claim):
+            del self._assumed_claims[claim_key]
+        self.known.claims[claim_key] = claim
+        self.use.changed(CLAIM, claim_key)
+
+    def _remove_claim(self, claim_key: str) -> None:
+        self._assumed_claims.pop(claim_key, None)
+        if self.known.claims.pop(claim_key, None) is not None:
+            self.use.changed(CLAIM, claim_key)
+
+    def _put_class(self, found: StorageClass) -> None:
+        self.known.classes[found.metadata.name] = found
+        self.use.changed(CLASS, found.metadata.name)
+
+    def _remove_class(self, name: str) -> None:
+        if self.known.classes.pop(name, None) is not None:
+            self.use.changed(CLASS, name)
+
+    def _put_driver(self, driver: CSIDriver) -> None:
+        self._drivers[driver.metadata.name] = driver
+
+    def _remove_driver(self, name: str) -> None:
+        self._drivers.pop(name, None)
+
+    # -- where a volume is listed -----------------------------------------------------------------
+
+    def _list(self, name: str) -> None:
+        """List a volume where it is to be found, and nowhere else."""
+        before, after = self._listed.get(name), self._place_of(name)
+        if before is not None and before != after:
+            del self._listed[name]
+            self._unlist(name, *before)
+        if after is None:
+            return
+        kind, place = self._listed[name] = after
+        if kind == CLAIM:
+            self._named.setdefault(place, {})[name] = None
+            return
+        free = self._free.get(place)
+        if free is None:
+            free = self._free[place] = FreeVolumes(self._nodes, self.reaches)
+        volume = self.current_volume(name)
+        assert volume is not None
+        free.put(volume)
+
+    def _unlist(self, name: str, kind: str, place: str) -> None:
+        if kind == CLAIM:
+            of_claim = self._named[place]
+            del of_claim[name]
+            if not of_claim:
+                del self._named[place]
+            return
+        free = self._free[place]
+        free.remove(name)
+        if not len(free):
+            del self._free[place]
+
+    def _place_of(self, name: str) -> tuple[str, str] | None:
+        """Under its claim, if the volume names one; else under its class, if it is free."""
+        volume = self.current_volume(name)
+        if volume is None:
+            return None
+        reference = volume.spec.claim_ref
+        if reference is not None:
+            return CLAIM, f"{reference.namespace}/{reference.name}"
+        is_leaving = volume.metadata.deletion_timestamp is not None
+        if is_leaving or volume.status.phase != "Available":
+            return None
+        return CLASS, volume_class(self.known.volumes[name])
+
+
+def _is_news(assumed: Any, found: Any) -> bool:
+    """Whether the API server says something newer than what the assumption rests on.
+
+    Without versions, as offline, whatever is told is newer.
+    """
+    before, after = assumed.metadata.resource_version, found.metadata.resource_version
+    return not after or before != after

@@ -1,0 +1,251 @@
+"""A real control plane for tests and benchmarks: etcd, kube-apiserver, and what else is asked for.
+
+::
+
+    ControlPlane ──┬── etcd
+                   ├── kube-apiserver            ready about 3 s after the start
+                   ├── kube-scheduler            scheduler=True
+                   └── kube-controller-manager   controller_manager=True
+
+What is missing on purpose: kubelets (pods stay Pending or merely bound) and a network.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mooring.testing.controlplane.arguments import LOOPBACK, Layout
+from mooring.testing.controlplane.binaries import Report, build, cache_folder
+from mooring.testing.controlplane.certificates import Pair, make_certificates
+from mooring.testing.controlplane.failures import ControlPlaneFailed
+from mooring.testing.controlplane.kubeconfig import Access
+from mooring.testing.controlplane.ports import Ports
+from mooring.testing.controlplane.processes import Process, Readiness
+from mooring.testing.controlplane.programs import run_program
+
+__all__ = ["ControlPlane"]
+
+RBAC_FILE = Path(__file__).with_name("mooring-rbac.yaml")
+#: Made by kube-apiserver itself a moment after it is ready; without them nothing can be created.
+NAMESPACES = ("default", "kube-system")
+COMPACT_S_MAX = 30.0
+
+
+class ControlPlane(Access):
+    """A control plane of its own, from ``with`` to the end of the block; not shared, not kept.
+
+    Parts are ``Process`` objects: ``plane.apiserver.kill()``, ``plane.apiserver.restart()`` and so
+    on. Whatever happens to the Python process, the programs end with it.
+
+    Example::
+
+        with ControlPlane(scheduler=True) as plane:
+            plane.kubectl("get", "nodes", identity="mooring")
+            client = connect(plane.kubeconfig("mooring"))
+
+    Args:
+        scheduler: Start kube-scheduler too.
+        controller_manager: Start kube-controller-manager too (Deployments, garbage collection,
+            the ``status`` of PodDisruptionBudgets, claims of pods).
+        scheduler_configuration: A KubeSchedulerConfiguration without what says where the server is.
+        etcd_arguments, apiserver_arguments, scheduler_arguments, controller_manager_arguments:
+            Further flags, after ours: the last one of a name counts.
+        folder: Where data, logs, certificates are and stay; by default a temporary folder, which
+            is removed at the end. Must be empty or missing.
+        programs: The folder of the programs; by default they are built if they are not yet.
+        report: Told, in one line, if a build is necessary.
+        start_s_max: Seconds that each part may take to be ready.
+    """
+
+    etcd: Process
+    apiserver: Process
+
+    def __init__(
+        self,
+        *,
+        scheduler: bool = False,
+        controller_manager: bool = False,
+        scheduler_configuration: Mapping[str, object] | None = None,
+        etcd_arguments: Sequence[str] = (),
+        apiserver_arguments: Sequence[str] = (),
+        scheduler_arguments: Sequence[str] = (),
+        controller_manager_arguments: Sequence[str] = (),
+        folder: Path | None = None,
+        programs: Path | None = None,
+        report: Report = lambda _: None,
+        start_s_max: float = 60.0,
+    ) -> None:
+        self._has_scheduler = scheduler
+        self._has_controller_manager = controller_manager
+        self._configuration = scheduler_configuration or {}
+        self._further = {
+            "etcd": etcd_arguments,
+            "kube-apiserver": apiserver_arguments,
+            "kube-scheduler": scheduler_arguments,
+            "kube-controller-manager": controller_manager_arguments,
+        }
+        self._asked_folder = folder
+        self._asked_programs = programs
+        self._report = report
+        self._start_s_max = start_s_max
+        self._clients: dict[str, Process] = {}
+        self._exit = ExitStack()
+
+    @property
+    def scheduler(self) -> Process:
+        """kube-scheduler; KeyError if it was not asked for."""
+        return self._clients["kube-scheduler"]
+
+    @property
+    def controller_manager(self) -> Process:
+        """kube-controller-manager; KeyError if it was not asked for."""
+        return self._clients["kube-controller-manager"]
+
+    @property
+    def parts(self) -> list[Process]:
+        """All parts, in the order in which they are started."""
+        return [self.etcd, self.apiserver, *self._clients.values()]
+
+    def __enter__(self) -> Self:
+        """Start every part and wait until it is ready.
+
+        Raises:
+            ControlPlaneUnavailable: the programs are not there and cannot be built.
+            ControlPlaneFailed: a part did not start; says why, and where all the logs are.
+        """
+        programs = self._asked_programs or build(report=self._report)
+        with ExitStack() as undo:
+            layout = self._prepare(undo)
+            super().__init__(layout.folder, programs=programs, url=layout.apiserver_url)
+            make_certificates(programs / "plane-tool", layout.pki)
+            self._make_servers(layout)
+            self._start(undo)
+            self._exit = undo.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Kill every part; remove the folder if it is temporary."""
+        self._exit.close()
+
+    def compact(self) -> int:
+        """Make etcd forget all revisions but the newest, whose number is returned.
+
+        A page of a list that began before is then 410 Gone. A watch is served from kube-apiserver's
+        own memory: it learns of it only after ``apiserver.restart()``, or if the plane was started
+        with ``apiserver_arguments=["--watch-cache=false"]``.
+
+        Raises:
+            ControlPlaneFailed: etcd refused, for example because nothing changed since last time.
+        """
+        tool = self.programs / "plane-tool"
+        flags = self.etcd.readiness.flags()
+        done = run_program([tool, "compact", *flags], limit_s=COMPACT_S_MAX)
+        if done.returncode:
+            raise ControlPlaneFailed(done.stderr.strip(), part="etcd")
+        return int(done.stdout)
+
+    def _prepare(self, undo: ExitStack) -> Layout:
+        """Make the folder and take the ports; undone in the reverse order."""
+        ports = Ports(cache_folder() / "ports")
+        undo.callback(ports.release)
+        if self._asked_folder is None:
+            folder = Path(tempfile.mkdtemp(prefix="mooring-plane-"))
+            undo.push(lambda kind, *_: _remove(folder, keep_logs=kind is not None))
+        else:
+            folder = self._asked_folder.absolute()
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise ControlPlaneFailed(f"{folder} is not empty", part="control plane")
+        for name in ("pki", "kubeconfig", "logs", "home"):
+            (folder / name).mkdir(mode=0o700)
+        return Layout(folder, *(ports.reserve() for _ in range(Layout.PORTS)))
+
+    def _make_servers(self, layout: Layout) -> None:
+        pki = layout.pki
+        self.etcd = self._process(
+            "etcd",
+            layout.etcd(),
+            Readiness(
+                layout.etcd_url, ["/health"], pki / "etcd-ca.crt", Pair.of(pki, "etcd-client")
+            ),
+        )
+        self.apiserver = self._process(
+            "kube-apiserver",
+            layout.apiserver(),
+            self._readiness(
+                layout.apiserver_url,
+                "/readyz",
+                *(f"/api/v1/namespaces/{name}" for name in NAMESPACES),
+            ),
+        )
+        self._clients = {}
+        if self._has_controller_manager:
+            name = "kube-controller-manager"
+            port, kubeconfig = layout.controller_manager_port, self.kubeconfig(f"system:{name}")
+            self._clients[name] = self._process(
+                name,
+                layout.controller_manager(kubeconfig),
+                self._readiness(f"https://{LOOPBACK}:{port}", "/healthz"),
+            )
+        if self._has_scheduler:
+            name = "kube-scheduler"
+            port, kubeconfig = layout.scheduler_port, self.kubeconfig(f"system:{name}")
+            self._clients[name] = self._process(
+                name,
+                layout.scheduler(kubeconfig, self._configuration),
+                self._readiness(f"https://{LOOPBACK}:{port}", "/healthz", "/readyz"),
+            )
+
+    def _readiness(self, url: str, *paths: str) -> Readiness:
+        return Readiness(url, paths, self.authority, self.certificate("admin"))
+
+    def _process(self, name: str, arguments: Sequence[str], readiness: Readiness) -> Process:
+        # One guard is enough to remove a temporary folder: that of the part with the most data.
+        is_temporary = self._asked_folder is None
+        return Process(
+            name,
+            [str(self.programs / name), *arguments, *self._further[name]],
+            tool=self.programs / "plane-tool",
+            folder=self.folder,
+            readiness=readiness,
+            environment=self.environment(),
+            litter=self.folder if is_temporary and name == "etcd" else None,
+            start_s_max=self._start_s_max,
+        )
+
+    def _start(self, undo: ExitStack) -> None:
+        """Start the servers one after another, then their clients side by side."""
+        for part in (self.etcd, self.apiserver):
+            undo.callback(part.kill)
+            part.launch()
+            part.wait_until_ready()
+        for part in self._clients.values():
+            undo.callback(part.kill)
+            part.launch()
+        self.kubectl("create", "--validate=false", "--filename", str(RBAC_FILE))
+        for part in self._clients.values():
+            part.wait_until_ready()
+
+
+def _remove(folder: Path, *, keep_logs: bool) -> None:
+    """Remove a temporary folder; after a failure the logs stay, keys and data never do."""
+    for path in folder.iterdir():
+        if keep_logs and path.name == "logs":
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    if not keep_logs:
+        folder.rmdir()

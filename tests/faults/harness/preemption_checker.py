@@ -1,0 +1,92 @@
+"""S6: who is evicted had to go, for a pod that matters more, and protected ones only in need.
+
+Like the other checkers it shares nothing with the plugin that decides: it asks the slow reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mooring.framework.status import PostFilterResult
+from mooring.objects.meta import key
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
+from mooring.state import Cache, PodInfo
+from tests.faults.harness.reference_fit import misfit
+
+
+class Evictions:
+    """Who is to leave, for whom: as the scheduler has decided."""
+
+    def __init__(self) -> None:
+        self._preemptors: dict[str, list[str]] = {}
+
+    def note(self, victim_uid: str, preemptor_uid: str) -> None:
+        """It was decided that this pod leaves."""
+        self._preemptors.setdefault(victim_uid, []).append(preemptor_uid)
+
+    def left_undone(self, pods: Mapping[str, Pod]) -> Iterator[str]:
+        """Pods that were to leave, and stay, while the pod that needs their room waits for it."""
+        for uid, preemptors in self._preemptors.items():
+            victim = pods.get(uid)
+            if victim is None or victim.metadata.deletion_timestamp is not None:
+                continue
+            for waiting in (pods[each] for each in preemptors if each in pods):
+                is_nominated = waiting.status.nominated_node_name == victim.spec.node_name
+                if is_nominated and victim.spec.node_name and not waiting.spec.node_name:
+                    yield f"{key(waiting)} waits for {key(victim)} to leave, which nobody tells"
+
+    def has(self, victim_uid: str) -> bool:
+        """Whether it ever was."""
+        return victim_uid in self._preemptors
+
+
+def unjust(pod: PodInfo, room: PostFilterResult, cache: Cache) -> Iterator[str]:
+    """What is wrong with having these victims leave, on the state that was decided on."""
+    name = room.node_name or ""
+    row = cache.nodes.live_row(name)
+    if row < 0:
+        yield f"{pod.key} makes room on {name}, which is no node"
+        return
+    node = cache.nodes.node(row)
+    here = {placed.info.uid: placed.info for placed in cache.pods.on_row(row)}
+    for victim in room.victims:
+        if victim.uid not in here:
+            yield f"{victim.key} is to leave {name}, and is not there"
+        if victim.priority >= pod.priority:
+            yield f"{victim.key} ({victim.priority}) leaves for {pod.key} ({pod.priority})"
+    rivals = [
+        other.pod
+        for other in cache.nominator.pods_on(name)
+        if other.priority >= pod.priority and other.uid != pod.uid
+    ]
+    gone = {victim.uid for victim in room.victims}
+    stay = [other.pod for uid, other in here.items() if uid not in gone]
+    why = misfit(pod.pod, node, [*stay, *rivals])
+    if why:
+        yield f"{pod.key} does not fit {name} without its victims: {why}"
+    for victim in room.victims:
+        if not misfit(pod.pod, node, [*stay, *rivals, victim.pod]):
+            yield f"{victim.key} could stay on {name} beside {pod.key}"
+    if any(_is_protected(victim.pod, cache) for victim in room.victims):
+        yield from _in_need(pod, node, list(here.values()), rivals, cache)
+
+
+def _in_need(
+    pod: PodInfo, node: Node, here: list[PodInfo], rivals: list[Pod], cache: Cache
+) -> Iterator[str]:
+    """Protected pods leave only if all others together would not be enough."""
+    left = [
+        other.pod
+        for other in here
+        if other.priority >= pod.priority or _is_protected(other.pod, cache)
+    ]
+    if not misfit(pod.pod, node, [*left, *rivals]):
+        yield f"{node.metadata.name} has room for {pod.key} without any protected pod's leaving"
+
+
+def _is_protected(pod: Pod, cache: Cache) -> bool:
+    """Whether a budget that allows nobody to go is about the pod: the only ones in scenarios."""
+    labels = frozenset(pod.metadata.labels.items())
+    found = cache.budgets.of(pod.metadata.namespace, labels)
+    return any(budget.disruptions_allowed == 0 for budget in found)

@@ -1,0 +1,225 @@
+"""Everybody but the scheduler in a drawn scenario: users, controllers, nodes, a rival scheduler.
+
+They talk to the API server over a sound network, so what they do is surely done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from mooring.client import Client
+from mooring.clock import Rng
+from mooring.errors import ApiError
+from mooring.objects.pod import Pod
+from tests.faults.harness.checkers import StoreChecker
+from tests.faults.harness.ledger import LABEL, WAYS
+
+Object = dict[str, Any]
+
+PODS: Final = "/api/v1/namespaces/default/pods"
+NODES: Final = "/api/v1/nodes"
+MERGE: Final = "application/merge-patch+json"
+GATE: Final = "example.com/wait"
+TAINT: Final = {"key": "example.com/kept", "value": "yes", "effect": "NoSchedule"}
+EVERYTHING: Final = {"operator": "Exists"}
+#: The labels of pods that a budget protects.
+PROTECTION: Final = {"tier": "gold"}
+ZONES: Final = ("a", "b", "c")
+
+#: What is done to a cluster, and how often compared with the others.
+WEIGHTS: Final = {
+    "create_pod": 6,
+    "delete_pod": 4,
+    "remake_pod": 3,
+    "ungate_pod": 3,
+    "relabel_pod": 2,
+    "finish_pod": 2,
+    "bind_pod": 1,
+    "add_node": 1,
+    "delete_node": 1,
+    "shrink_node": 1,
+    "grow_node": 1,
+    "taint_node": 1,
+    "clear_node": 2,
+    "cordon_node": 1,
+    "relabel_node": 1,
+}
+
+
+class Users:
+    """Draws what happens to the cluster, and does it.
+
+    Args:
+        client: Of an administrator.
+        store: What there is.
+        rng: Draws.
+        n_safe: So many nodes are never touched, so that capacity can be checked there.
+    """
+
+    def __init__(self, client: Client, store: StoreChecker, rng: Rng, *, n_safe: int) -> None:
+        self._client = client
+        self._store = store
+        self._rng = rng
+        self._safe = {f"node-{number}" for number in range(n_safe)}
+        self._n_nodes = 0
+        self._n_pods = 0
+        self.done = 0
+
+    async def act(self) -> None:
+        """Do one thing; one that cannot be done now is left undone."""
+        name = self._rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        action: Callable[[], Awaitable[None]] = getattr(self, name)
+        try:
+            await action()
+            self.done += 1
+        except (ApiError, IndexError):
+            # There is no such pod or node, or it has changed meanwhile.
+            pass
+
+    # -- pods -------------------------------------------------------------------------------------
+
+    async def create_pod(self) -> None:
+        """A new pod, as drawn."""
+        self._n_pods += 1
+        await self._post(PODS, self._pod(f"pod-{self._n_pods}"))
+
+    async def create_expiring_pod(self) -> None:
+        """A new pod that asks for little, and that the ledger refuses once."""
+        self._n_pods += 1
+        name = f"pod-{self._n_pods}"
+        labels = {LABEL: "expire"}
+        spec = {"containers": [{"name": "c", "image": "i"}], "tolerations": [EVERYTHING]}
+        pod = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+        await self._post(PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
+
+    async def delete_pod(self) -> None:
+        """With a grace period, if it is on a node."""
+        pod = self._any_pod(lambda _: True)
+        await self._client.delete("Pod", pod.metadata.name, "default")
+
+    async def remake_pod(self) -> None:
+        """Another pod under the name of one that goes at this very moment."""
+        name = self._any_pod(lambda _: True).metadata.name
+        await self._client.delete("Pod", name, "default", grace_period_s=0)
+        await self._post(PODS, self._pod(name))
+
+    async def ungate_pod(self) -> None:
+        """A gate opens."""
+        pod = self._any_pod(lambda found: bool(found.spec.scheduling_gates))
+        await self._patch(f"{PODS}/{pod.metadata.name}", {"spec": {"schedulingGates": None}})
+
+    async def relabel_pod(self) -> None:
+        """A change that has nothing to do with its place."""
+        name = self._any_pod(lambda _: True).metadata.name
+        labels = {"touched": str(self._rng.randrange(10))}
+        await self._patch(f"{PODS}/{name}", {"metadata": {"labels": labels}})
+
+    async def finish_pod(self) -> None:
+        """A pod on a node comes to its end."""
+        pod = self._any_pod(lambda found: bool(found.spec.node_name))
+        phase = self._rng.choice(("Succeeded", "Failed"))
+        await self._patch(f"{PODS}/{pod.metadata.name}/status", {"status": {"phase": phase}})
+
+    async def bind_pod(self) -> None:
+        """Somebody else is faster."""
+        pod = self._any_pod(lambda found: not found.spec.node_name)
+        await self._client.bind(pod, self._any_node())
+
+    # -- nodes ------------------------------------------------------------------------------------
+
+    async def add_node(self) -> None:
+        """A new node."""
+        name, cpu = f"node-{self._n_nodes}", self._rng.choice((2, 3, 4))
+        self._n_nodes += 1
+        room = {"cpu": str(cpu), "memory": f"{cpu}Gi", "pods": str(self._rng.choice((3, 6, 10)))}
+        labels = {"kubernetes.io/hostname": name, "zone": self._rng.choice(ZONES)}
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "status": {
+                "allocatable": room,
+                "capacity": room,
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+        await self._post(NODES, node)
+
+    async def delete_node(self) -> None:
+        """A node goes, its pods stay for now."""
+        await self._client.delete("Node", self._any_node())
+
+    async def shrink_node(self) -> None:
+        """It has less than before."""
+        await self._resize(cpu="1", pods="2")
+
+    async def grow_node(self) -> None:
+        """It has more than before, as a rule."""
+        await self._resize(cpu="6", pods="12")
+
+    async def taint_node(self) -> None:
+        """New pods must tolerate it."""
+        await self._patch(f"{NODES}/{self._any_node()}", {"spec": {"taints": [TAINT]}})
+
+    async def cordon_node(self) -> None:
+        """No new pods."""
+        await self._patch(f"{NODES}/{self._any_node()}", {"spec": {"unschedulable": True}})
+
+    async def clear_node(self) -> None:
+        """Taints and cordons are lifted."""
+        spec = {"taints": None, "unschedulable": None}
+        await self._patch(f"{NODES}/{self._any_node()}", {"spec": spec})
+
+    async def relabel_node(self) -> None:
+        """It is in another zone now."""
+        labels = {"zone": self._rng.choice(ZONES)}
+        await self._patch(f"{NODES}/{self._any_node()}", {"metadata": {"labels": labels}})
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def _pod(self, name: str) -> Object:
+        rng = self._rng
+        asked = {"cpu": f"{rng.choice((100, 300, 500, 1000))}m", "memory": "128Mi"}
+        if rng.random() < 0.05:
+            asked["cpu"] = "64"
+        container: Object = {"name": "c", "image": "i", "resources": {"requests": asked}}
+        if rng.random() < 0.1:
+            container["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+        metadata: Object = {"name": name, "labels": {}}
+        if rng.random() < 0.4:
+            metadata["labels"][LABEL] = rng.choice(WAYS)
+        spec: Object = {"containers": [container]}
+        if rng.random() < 0.15:
+            spec["schedulingGates"] = [{"name": GATE}]
+        if rng.random() < 0.2:
+            spec["nodeSelector"] = {"zone": rng.choice(ZONES)}
+        if rng.random() < 0.3:
+            spec["tolerations"] = [{"key": TAINT["key"], "operator": "Exists"}]
+        if rng.random() < 0.05:
+            spec["schedulerName"] = "somebody-else"
+        if rng.random() < 0.3:
+            spec["priorityClassName"] = "urgent"
+        if rng.random() < 0.3:
+            metadata["labels"].update(PROTECTION)
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    def _any_pod(self, wanted: Callable[[Pod], bool]) -> Pod:
+        """One of those, and IndexError if there is none."""
+        return self._rng.choice([pod for pod in self._store.pods.values() if wanted(pod)])
+
+    def _any_node(self) -> str:
+        return self._rng.choice([name for name in self._store.nodes if name not in self._safe])
+
+    async def _resize(self, **room: str) -> None:
+        status = {"allocatable": room, "capacity": room}
+        await self._patch(f"{NODES}/{self._any_node()}/status", {"status": status})
+
+    async def _post(self, path: str, obj: Object) -> None:
+        await self._client.write("POST", path, msgspec.json.encode(obj))
+
+    async def _patch(self, path: str, patch: Object) -> None:
+        body = msgspec.json.encode(patch)
+        await self._client.write("PATCH", path, body, content_type=MERGE)

@@ -1,0 +1,280 @@
+"""The checkers see what is wrong: each rule is broken once by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from mooring.apiserver import ApiServer
+from mooring.client import Client, InProcessTransport
+from mooring.clock import seeded_random
+from mooring.objects import Node, Pod
+from mooring.scheduler.service import Service, ServiceOptions
+from mooring.state import PodInfo
+from mooring.testing import make_node, make_pod
+from mooring.virtual_loop import LoopClock, run_virtually
+from tests.faults.harness.checkers import SCHEDULER, Decisions, Findings, StoreChecker
+from tests.faults.harness.reference_fit import misfit, overfull, repels, requests_of
+from tests.faults.harness.scheduler_checker import (
+    SchedulerChecker,
+    left_over,
+    miscounted,
+    misplaced,
+)
+from tests.faults.harness.trace import InvariantBroken, Trace
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Scene:
+    """A server, those who write to it, and the one who watches."""
+
+    def __init__(self) -> None:
+        self.clock = LoopClock(asyncio.get_running_loop())
+        self.rng = seeded_random(1)
+        self.findings = Findings(Trace())
+        self.decisions = Decisions()
+        self.api = ApiServer(self.clock, self.rng)
+        self.store = StoreChecker(self.api, self.findings, self.decisions)
+        self.user = self.client("user")
+        self.scheduler = self.client(SCHEDULER)
+
+    def client(self, actor: str) -> Client:
+        return Client(InProcessTransport(self.store.handler(actor)), rng=self.rng)
+
+    @property
+    def rules(self) -> list[str]:
+        return [violation.rule for violation in self.findings.violations]
+
+    async def node(self, name: str = "a", **allocatable: str) -> None:
+        room = {"cpu": "1", "memory": "1Gi", "pods": "3", **allocatable}
+        await self.post("/api/v1/nodes", name, status={"allocatable": room, "capacity": room})
+
+    async def pod(self, name: str, **spec: Any) -> Pod:
+        asked = {"requests": {"cpu": "400m"}}
+        container = {"name": "c", "image": "i", "resources": asked}
+        await self.post(PODS, name, spec={"containers": [container], **spec})
+        found: Pod = await self.user.get("Pod", name, "default")
+        return found
+
+    async def post(self, path: str, name: str, **parts: Any) -> None:
+        import msgspec
+
+        kind = "Pod" if path == PODS else "Node"
+        body = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, **parts}
+        await self.user.write("POST", path, msgspec.json.encode(body))
+
+
+def on_scene(work: Callable[[Scene], Awaitable[None]]) -> Scene:
+    async def run() -> Scene:
+        scene = Scene()
+        await work(scene)
+        scene.store.close()
+        return scene
+
+    return run_virtually(run())
+
+
+def test_what_was_decided_may_be_bound() -> None:
+    async def work(scene: Scene) -> None:
+        await scene.node()
+        pod = await scene.pod("p")
+        scene.decisions.note(pod.metadata.uid, "a")
+        await scene.scheduler.bind(pod, "a")
+
+    scene = on_scene(work)
+    assert scene.rules == []
+    assert list(scene.store.bound_by.values()) == [SCHEDULER]
+    assert scene.store.pending() == []
+    assert any("node=a by=scheduler" in line for line in scene.findings.trace.lines)
+
+
+def test_s1_a_pod_on_a_node_that_was_not_chosen_for_it() -> None:
+    async def work(scene: Scene) -> None:
+        await scene.node("a")
+        await scene.node("b")
+        pod = await scene.pod("p")
+        scene.decisions.note(pod.metadata.uid, "a")
+        await scene.scheduler.bind(pod, "b")
+
+    assert on_scene(work).rules == ["S1"]
+
+
+def test_s2_one_pod_more_than_a_node_has_room_for() -> None:
+    async def work(scene: Scene) -> None:
+        await scene.node()
+        for name in ("p", "q", "r"):
+            assert scene.rules == []
+            pod = await scene.pod(name)
+            scene.decisions.note(pod.metadata.uid, "a")
+            await scene.scheduler.bind(pod, "a")
+
+    scene = on_scene(work)
+    assert scene.rules == ["S2"]
+    assert "cpu: 1200 of 1000" in scene.findings.violations[0].told
+
+
+def test_s2_is_not_asked_where_others_bind_or_nodes_shrink() -> None:
+    async def work(scene: Scene) -> None:
+        await scene.node("a")
+        await scene.node("b")
+        await scene.user.bind(await scene.pod("theirs"), "a")
+        room = {"allocatable": {"cpu": "500m"}, "capacity": {"cpu": "500m"}}
+        await scene.user.patch("Node", "b", {"status": room}, subresource="status")
+        for name, node in (("p", "a"), ("q", "a"), ("r", "b"), ("s", "b")):
+            pod = await scene.pod(name)
+            scene.decisions.note(pod.metadata.uid, node)
+            await scene.scheduler.bind(pod, node)
+
+    scene = on_scene(work)
+    assert scene.rules == []
+    assert list(scene.store.excused) == ["a", "b"]
+
+
+def test_s7_a_pod_of_another_scheduler() -> None:
+    async def work(scene: Scene) -> None:
+        await scene.node()
+        pod = await scene.pod("p", schedulerName="theirs")
+        scene.decisions.note(pod.metadata.uid, "a")
+        await scene.scheduler.bind(pod, "a")
+
+    assert on_scene(work).rules == ["S7"]
+
+
+def test_a_finding_ends_the_run_when_it_is_asked_for() -> None:
+    async def work(scene: Scene) -> None:
+        scene.findings.raise_first()
+        scene.findings.broken("S0", "nothing is right")
+        with pytest.raises(InvariantBroken, match=r"S0 at 0\.000 s: nothing is right"):
+            scene.findings.raise_first()
+
+    on_scene(work)
+
+
+def test_two_traces_are_equal_only_line_by_line() -> None:
+    traces = [Trace(), Trace(), Trace()]
+    for trace, words in zip(traces, ("ab", "ab", "ba"), strict=True):
+        for word in words:
+            trace.add(1.0, word)
+
+    assert traces[0].digest == traces[1].digest != traces[2].digest
+    assert len(traces[0]) == 2
+
+
+# -- the scheduler's side ------------------------------------------------------------------------
+
+
+def with_service(break_it: Callable[[Service, Pod], None]) -> tuple[list[str], list[str]]:
+    """What L1 and S3 say of a scheduler at rest with one bound and one parked pod, then broken."""
+
+    async def run() -> tuple[list[str], list[str]]:
+        scene = Scene()
+        checker = SchedulerChecker(scene.findings, scene.decisions)
+        options = ServiceOptions(observer=checker)
+        service = Service(scene.scheduler, clock=scene.clock, rng=scene.rng, options=options)
+        checker.service = service
+        await scene.node(pods="1")
+        async with asyncio.TaskGroup() as tasks:
+            work = tasks.create_task(service.run())
+            await scene.pod("bound")
+            await asyncio.sleep(5)
+            parked = await scene.pod("parked")
+            await asyncio.sleep(5)
+            checker.on_step()
+            assert list(left_over(service)) == []
+            parked = service.informers["Pod"].objects["default/parked"]
+            break_it(service, parked)
+            found = list(misplaced(service)), list(miscounted(service))
+            service.stop()
+            await work
+        return found
+
+    return run_virtually(run())
+
+
+def test_a_scheduler_at_rest_is_in_order() -> None:
+    assert with_service(lambda service, pod: None) == ([], [])
+
+
+def test_l1_a_pod_that_is_nowhere() -> None:
+    places, counts = with_service(lambda service, pod: service.queue.delete(pod.metadata.uid))
+
+    assert len(places) == 1
+    assert "default/parked" in places[0]
+    assert counts == []
+
+
+def test_l1_a_pod_that_is_in_two_places() -> None:
+    def hold(service: Service, pod: Pod) -> None:
+        service.cache.assume(PodInfo(pod).on_node("a"), "a").keep()
+
+    places, _ = with_service(hold)
+    assert "queued: True, held: True" in places[0]
+
+
+def test_l1_a_queued_pod_that_is_no_pod() -> None:
+    ghost = PodInfo(make_pod("ghost"))
+    places, _ = with_service(lambda service, pod: service.queue.add(ghost))
+
+    assert places == ["default/ghost (pod-default-ghost) is queued, and is no pod any more"]
+
+
+def test_s3_a_pod_that_is_not_counted() -> None:
+    def forget(service: Service, pod: Pod) -> None:
+        bound = service.informers["Pod"].objects["default/bound"]
+        service.cache.remove_pod(bound.metadata.uid)
+
+    _, counts = with_service(forget)
+    assert counts == ["default/bound is on a, and counted on no node"]
+
+
+def test_s3_a_pod_that_is_counted_and_gone() -> None:
+    def count(service: Service, pod: Pod) -> None:
+        service.cache.put_pod(make_pod("ghost", node="a"))
+
+    _, counts = with_service(count)
+    assert counts == ["default/ghost (pod-default-ghost) is counted, and is no pod any more"]
+
+
+# -- the reference ---------------------------------------------------------------------------------
+
+NODE = make_node("a", allocatable={"cpu": "1", "pods": "2"}, labels={"zone": "a"})
+
+
+@pytest.mark.parametrize(
+    ("pod", "node", "why"),
+    [
+        (make_pod(requests={"cpu": "1"}), NODE, ""),
+        (make_pod(requests={"cpu": "1001m"}), NODE, "cpu: 0 and 1001 of 1000"),
+        (make_pod(requests={"example.com/gpu": "1"}), NODE, "example.com/gpu: 0 and 1 of 0"),
+        (make_pod(node_selector={"zone": "a"}), NODE, ""),
+        (make_pod(node_selector={"zone": "b"}), NODE, "label zone is not b"),
+        (make_pod(), make_node(unschedulable=True), "cordoned"),
+        (make_pod(), make_node(taints=["k=v:NoSchedule"]), "taint k=v:NoSchedule"),
+        (make_pod(), make_node(taints=["k=v:PreferNoSchedule"]), ""),
+        (make_pod(tolerations=["k=v:NoSchedule"]), make_node(taints=["k=v:NoSchedule"]), ""),
+        (make_pod(tolerations=["k=w:NoSchedule"]), make_node(taints=["k=v:NoSchedule"]), "taint"),
+        (make_pod(tolerations=["k"]), make_node(taints=["k=v:NoExecute"]), ""),
+    ],
+)
+def test_the_reference_knows_what_fits(pod: Pod, node: Node, why: str) -> None:
+    found = misfit(pod, node, [])
+
+    assert found.startswith(why) if why else not found
+    assert bool(repels(pod, node)) <= bool(found)
+
+
+def test_the_reference_counts_pods_and_ports() -> None:
+    web = make_pod("web", requests={"cpu": "300m"}, host_ports=[80])
+    other = make_pod("other", requests={"cpu": "300m"})
+
+    assert requests_of(web) == {"pods": 1, "cpu": 300}
+    assert misfit(web, NODE, [other]) == ""
+    assert misfit(web, NODE, [web]) == "ports [('TCP', 80)] are taken"
+    assert misfit(web, NODE, [other, other]) == "pods: 2 and 1 of 2"
+    # That two others are in each other's way is nothing to one who wants no port.
+    assert misfit(other, make_node(), [web, web]) == ""
+    assert overfull(make_node(), [web, web]) == "port 80/TCP twice"

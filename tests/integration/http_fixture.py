@@ -1,0 +1,70 @@
+"""The door of the embedded API server with a handler of the test's behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+from mooring.apiserver.auth.authentication import Tokens
+from mooring.apiserver.http_server.http import Door, serve
+from mooring.clock import Clock, SystemClock
+
+DEADLINE_S = 20.0
+PODS = "/api/v1/pods"
+
+Call = tuple[str, str, list[tuple[str, str]], Mapping[str, str], bytes]
+
+
+class Handler:
+    """Answers with what it is told to, and remembers what it was asked."""
+
+    def __init__(self, answer: Callable[[], Any] = lambda: b"{}") -> None:
+        self.calls: list[Call] = []
+        self.clock: Clock = SystemClock()
+        self.tokens = Tokens()
+        self.ticked = asyncio.Event()
+        self._answer = answer
+
+    async def handle(self, *call: Any) -> Any:
+        self.calls.append(call)
+        return 200, {"content-type": "application/json"}, self._answer()
+
+    def tick(self) -> None:
+        self.ticked.set()
+
+
+@asynccontextmanager
+async def client(door: Door, token: str | None = "admin") -> AsyncIterator[aiohttp.ClientSession]:
+    context = ssl.create_default_context(cadata=door.authority.decode())
+    headers = {} if token is None else {"Authorization": f"Bearer {door.token(token)}"}
+    async with aiohttp.ClientSession(
+        door.url,
+        headers=headers,
+        connector=aiohttp.TCPConnector(ssl=context),
+        timeout=aiohttp.ClientTimeout(total=DEADLINE_S),
+    ) as session:
+        yield session
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            await test
+
+    asyncio.run(bounded())
+
+
+def opened(handler: Handler, **options: Any) -> Any:
+    return serve(handler, **options)
+
+
+async def status_of(answer: Awaitable[aiohttp.ClientResponse]) -> tuple[int, Any]:
+    response = await answer
+    async with response:
+        return response.status, json.loads(await response.read())

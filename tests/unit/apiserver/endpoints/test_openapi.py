@@ -1,0 +1,190 @@
+"""OpenAPI: the index, the documents, and that they are complete for what is served."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+import pytest
+
+from mooring.apiserver.endpoints import openapi
+from mooring.apiserver.errors import Refused
+from mooring.apiserver.resources import RESOURCES, resource_at
+
+
+def index() -> dict[str, str]:
+    answer = openapi.respond("/openapi/v3", {"accept": "application/json"})
+    assert answer is not None
+    paths = json.loads(answer.body)["paths"]
+    return {name: entry["serverRelativeURL"] for name, entry in paths.items()}
+
+
+def document(name: str) -> Any:
+    return json.loads(openapi.document(name))
+
+
+def test_every_group_and_version_has_a_document() -> None:
+    assert {one.root.strip("/") for one in RESOURCES} <= set(index())
+
+
+def test_the_hash_in_the_index_is_that_of_the_bytes_sent() -> None:
+    for name, url in index().items():
+        path, _, tag = url.partition("?hash=")
+        answer = openapi.respond(path, {}, [("hash", tag)])
+
+        assert answer is not None, name
+        assert answer.status == 200
+        assert hashlib.sha512(answer.body).hexdigest().upper() == tag
+        assert answer.headers["cache-control"] == "public, immutable"
+
+
+def test_an_old_hash_leads_to_the_new_one() -> None:
+    answer = openapi.respond("/openapi/v3/api/v1", {}, [("hash", "OLD")])
+
+    assert answer is not None
+    assert (answer.status, answer.headers["location"]) == (301, index()["api/v1"])
+
+
+def test_who_has_a_document_is_not_sent_it_again() -> None:
+    first = openapi.respond("/openapi/v3/api/v1", {})
+    assert first is not None
+    again = openapi.respond("/openapi/v3/api/v1", {"if-none-match": first.headers["etag"]})
+
+    assert again is not None
+    assert (again.status, again.body) == (304, b"")
+
+
+@pytest.mark.parametrize("path", ["/openapi/v3/apis/none/v1", "/api/v1", "/openapi"])
+def test_other_paths_are_not_answered(path: str) -> None:
+    assert openapi.respond(path, {}) is None
+
+
+def test_protobuf_documents_are_refused() -> None:
+    accept = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
+    with pytest.raises(Refused) as refusal:
+        openapi.respond("/openapi/v3/api/v1", {"accept": accept})
+
+    assert refusal.value.code == 406
+
+
+@pytest.mark.parametrize(
+    "name", ["api/v1", "apis/apps/v1", "apis/policy/v1", "apis/resource.k8s.io/v1"]
+)
+def test_a_document_refers_to_nothing_that_it_lacks(name: str) -> None:
+    text = openapi.document(name).decode()
+    wanted = set(re.findall(r'"#/components/schemas/([^"]+)"', text))
+
+    assert wanted
+    assert wanted <= set(json.loads(text)["components"]["schemas"])
+
+
+def test_only_what_is_served_is_described() -> None:
+    methods = {"get", "put", "post", "patch", "delete"}
+    for path, item in document("api/v1")["paths"].items():
+        found = resource_at(path)
+        if found is None:
+            assert path == "/api/v1/"
+            continue
+        part = found.resource.subresource(found.subresource) if found.subresource else None
+        verbs = part.verbs if part is not None else found.resource.verbs
+        actions = {item[method]["x-kubernetes-action"] for method in methods & set(item)}
+        assert actions
+        assert {{"post": "create", "put": "update"}.get(one, one) for one in actions} <= set(verbs)
+
+
+def test_patches_say_that_fields_can_be_validated() -> None:
+    """kubectl looks for this parameter before it leaves validation to the server."""
+    patch = document("api/v1")["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
+
+    assert "fieldValidation" in [parameter["name"] for parameter in patch["parameters"]]
+    assert patch["x-kubernetes-group-version-kind"] == {"group": "", "kind": "Pod", "version": "v1"}
+    assert sorted(patch["requestBody"]["content"]) == [
+        "application/apply-patch+yaml",
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+    ]
+    assert list(patch["responses"]["200"]["content"]) == ["application/json"]
+
+
+def test_schemas_keep_how_lists_are_merged() -> None:
+    schemas = document("api/v1")["components"]["schemas"]
+    spec = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]
+
+    assert spec["containers"]["x-kubernetes-patch-merge-key"] == "name"
+    assert spec["containers"]["x-kubernetes-list-map-keys"] == ["name"]
+    taints = schemas["io.k8s.api.core.v1.NodeSpec"]["properties"]["taints"]
+    assert taints["x-kubernetes-list-type"] == "atomic"
+    assert "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions" in schemas
+
+
+def test_a_name_that_is_no_document_is_an_error() -> None:
+    with pytest.raises(KeyError, match=r"\.\./secrets"):
+        openapi.document("../secrets")
+
+
+# ---------------------------------------------------------------- v2
+
+
+V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+
+
+def fields(data: bytes) -> list[tuple[int, bytes]]:
+    """The fields of a message that has none but strings and messages."""
+    found = []
+    position = 0
+
+    def varint() -> int:
+        nonlocal position
+        number = shift = 0
+        while True:
+            byte = data[position]
+            position += 1
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return number
+
+    while position < len(data):
+        tag = varint()
+        assert tag & 7 == 2
+        length = varint()
+        found.append((tag >> 3, data[position : position + length]))
+        position += length
+    return found
+
+
+@pytest.mark.parametrize("accept", [V2, V2.replace("@", "."), "*/*", ""])
+def test_the_old_document_is_the_protobuf_that_kubectl_asks_for(accept: str) -> None:
+    answer = openapi.respond("/openapi/v2", {"accept": accept})
+
+    assert answer is not None
+    assert answer.status == 200
+    # kubectl asks with "@", which the header of an answer cannot have.
+    assert answer.headers["content-type"] == V2.replace("@", ".")
+    document_fields = dict(fields(answer.body))
+    assert document_fields[1] == b"2.0"
+    # Document.definitions = 9, Definitions.additional_properties = 1, NamedSchema = name, value.
+    schemas = [dict(fields(one)) for _, one in fields(document_fields[9])]
+    pod = next(fields(one[2]) for one in schemas if one[1] == b"io.k8s.api.core.v1.Pod")
+    extensions = [dict(fields(one)) for number, one in pod if number == 31]
+    kinds = next(one for one in extensions if one[1] == b"x-kubernetes-group-version-kind")
+    assert json.loads(dict(fields(kinds[2]))[2]) == [{"group": "", "kind": "Pod", "version": "v1"}]
+
+
+def test_the_old_document_is_not_there_as_json() -> None:
+    with pytest.raises(Refused) as refusal:
+        openapi.respond("/openapi/v2", {"accept": "application/json"})
+
+    assert refusal.value.code == 406
+
+
+def test_who_has_the_old_document_is_not_sent_it_again() -> None:
+    first = openapi.respond("/openapi/v2", {})
+    assert first is not None
+    again = openapi.respond("/openapi/v2", {"if-none-match": first.headers["etag"]})
+
+    assert again is not None
+    assert again.status == 304

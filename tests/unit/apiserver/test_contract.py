@@ -1,0 +1,125 @@
+"""The scenarios of the contract, in process: without a control plane, sockets and waiting.
+
+That they are true of kube-apiserver is tested where both servers run, in integration/contract.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from mooring.apiserver.server import ApiServer
+from mooring.clock import VirtualClock, seeded_random
+from tests.integration.contract.api import JSON, Answer, Api
+from tests.integration.contract.scenario import SCENARIO_FILES, SCENARIOS
+
+for _name in SCENARIO_FILES:
+    importlib.import_module(f"tests.integration.contract.scenarios_{_name}")
+
+#: They wait for the end of a watch, are about grace periods, or about the door.
+_NOT_HERE = {
+    "lists-a_watch_ends_when_its_time_is_up",
+    "requests-answers_are_for_one_client_only",
+    "requests-long_selectors_are_read",
+}
+
+
+class LocalWatch:
+    """The lines of a watch, taken from the server's own stream."""
+
+    def __init__(self, api: LocalApi, chunks: AsyncIterator[bytes]) -> None:
+        self._api = api
+        self._chunks = chunks
+        self._lines: list[bytes] = []
+
+    def next(self) -> tuple[str, Any]:
+        while not self._lines:
+            try:
+                chunk = self._api.loop.run_until_complete(asyncio.wait_for(anext(self._chunks), 5))
+            except StopAsyncIteration:
+                raise EOFError from None
+            self._lines = chunk.splitlines()
+        event = json.loads(self._lines.pop(0))
+        return event["type"], event["object"]
+
+    def take(self, count: int) -> list[tuple[str, str]]:
+        events = [self.next() for _ in range(count)]
+        return [(kind, found.get("metadata", {}).get("name", "")) for kind, found in events]
+
+
+class LocalApi(Api):
+    """An API server in the same process, asked as ``Api`` asks over a socket."""
+
+    def __init__(self, server: ApiServer, loop: asyncio.AbstractEventLoop) -> None:
+        self.server, self.loop = server, loop
+        self.notes: list[Any] = []
+
+    def _handle(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str],
+        body: Any = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> tuple[int, Any, Any]:
+        headers = {"accept": accept}
+        content = b""
+        if body is not None:
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            headers["content-type"] = content_type
+        pairs = list(query.items())
+        answer = self.server.handle(method, path, pairs, headers, content)
+        return self.loop.run_until_complete(answer)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = JSON,
+        accept: str = JSON,
+        **query: str,
+    ) -> Answer:
+        code, headers, content = self._handle(method, path, query, body, content_type, accept)
+        if not isinstance(content, bytes):
+            content = self.loop.run_until_complete(_all_of(content))
+        parsed: Any = content.decode("utf-8", "replace")
+        if headers.get("content-type", "").startswith("application/json"):
+            parsed = json.loads(content)
+        self.note(f"{method} {path}", code, parsed)
+        return Answer(code, parsed, headers)
+
+    @contextmanager
+    def watch(self, path: str, *, accept: str = JSON, **query: str) -> Iterator[Any]:
+        asked = {"watch": "true", **query}
+        code, _, chunks = self._handle("GET", path, asked, accept=accept)
+        assert code == 200, chunks
+        yield LocalWatch(self, chunks)
+        self.loop.run_until_complete(chunks.aclose())
+
+
+async def _all_of(chunks: AsyncIterator[bytes]) -> bytes:
+    return b"".join([chunk async for chunk in chunks])
+
+
+@pytest.fixture
+def api() -> Iterator[LocalApi]:
+    with asyncio.Runner() as runner:
+        server = ApiServer(VirtualClock(), seeded_random(0))
+        yield LocalApi(server, runner.get_loop())
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in _NOT_HERE])
+def test_in_process(api: LocalApi, name: str) -> None:
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "contract"}}
+    assert api.post("/api/v1/namespaces", space).code == 201
+    api.notes.clear()
+    SCENARIOS[name](api, "contract")

@@ -1,0 +1,31 @@
+"""Pods as written, and as kube-apiserver v1.36.3 stored them (tests/unit/data/README.md)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from mooring.apiserver.admission import add_default_tolerations
+from mooring.apiserver.registry.pod_strategy import merge_label_keys
+from mooring.apiserver.schema.decoding import reader_of
+from tests.helpers.paths import UNIT_DATA
+
+FILE = UNIT_DATA / "pods.jsonl.gz"
+LINES = [json.loads(line) for line in gzip.decompress(FILE.read_bytes()).decode().splitlines()]
+
+
+def read(found: Any) -> Any:
+    return reader_of("core.Pod").read(found)
+
+
+@pytest.mark.parametrize("number", range(len(LINES)))
+def test_a_pod_is_filled_in_as_kube_apiserver_does(number: int) -> None:
+    written, stored = LINES[number]["written"], LINES[number]["stored"]
+    found = read(written)
+    merge_label_keys(found["spec"], found["metadata"].get("labels", {}))
+    add_default_tolerations(found)
+    # Read again: the recording may write out values that are empty.
+    assert read(found)["spec"] == read(stored)["spec"]

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from mooring.apiserver.persistence import Keeper, new_private_file
+from mooring.apiserver.server import ApiServer
+from mooring.apiserver.storage.store import SLICE_OBJECTS
+from mooring.clock import VirtualClock, seeded_random
+from mooring.errors import ConfigError
+from tests.helpers.api import CONFIG_MAPS, Api, config_map
+
+
+def api_with(count: int) -> Api:
+    api = Api()
+    for number in range(count):
+        api.post(CONFIG_MAPS, config_map(f"m{number:05}", data={"a": "1"}))
+    return api
+
+
+def loaded(path: Path) -> ApiServer:
+    other = ApiServer(VirtualClock(), seeded_random(1))
+    Keeper(other, path).load()
+    return other
+
+
+def test_slices_make_the_whole() -> None:
+    api = api_with(SLICE_OBJECTS + 2)
+    slices = list(api.server.store.snapshot_slices())
+    assert len(slices) > 5
+    assert b"".join(slices) == api.server.snapshot()
+    other = ApiServer(VirtualClock(), seeded_random(1))
+    other.load(b"".join(slices))
+    assert other.snapshot() == api.server.snapshot()
+
+
+def test_what_is_written_meanwhile_is_not_in_the_file(tmp_path: Path) -> None:
+    api = api_with(SLICE_OBJECTS * 2)
+    before = api.server.snapshot()
+    keeper = Keeper(api.server, tmp_path / "data.json")
+
+    async def run() -> int:
+        turns = 0
+        async with asyncio.TaskGroup() as group:
+            saving = group.create_task(keeper.save_slowly())
+            await asyncio.sleep(0)  # it has begun
+            while not saving.done():
+                turns += 1
+                answer = api.server.handle("DELETE", f"{CONFIG_MAPS}/m{turns:05}", [], {}, b"")
+                assert (await answer)[0] == 200
+                await asyncio.sleep(0)
+        return turns
+
+    assert asyncio.run(run()) > 3
+    other = ApiServer(VirtualClock(), seeded_random(1))
+    other.load((tmp_path / "data.json").read_bytes())
+    assert other.snapshot() == before
+    assert keeper.is_saved is False
+    keeper.save()
+    other.load((tmp_path / "data.json").read_bytes())
+    assert other.snapshot() == api.server.snapshot()
+
+
+def test_nothing_is_written_if_nothing_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    keeper = Keeper(api_with(1).server, path)
+    keeper.save()
+    path.unlink()
+    keeper.save()
+    asyncio.run(keeper.save_slowly())
+    assert not path.exists()
+
+
+def test_a_save_that_is_cancelled_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    path.write_bytes(b"old")
+    keeper = Keeper(api_with(3).server, path)
+
+    async def run() -> None:
+        async with asyncio.timeout(0):
+            await keeper.save_slowly()
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(run())
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in tmp_path.iterdir()] == ["data.json"]
+    assert not keeper.is_saved
+
+
+def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+    keeper = Keeper(api_with(1).server, tmp_path / "none" / "data.json")
+    with pytest.raises(ConfigError, match="No such file"):
+        keeper.save()
+
+
+def test_a_private_file_is_private_from_the_first_moment(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    with new_private_file(path) as file:
+        (partial,) = tmp_path.iterdir()
+        assert stat.S_IMODE(partial.stat().st_mode) == 0o600
+        file.write(b"x")
+        assert not path.exists()
+    assert path.read_bytes() == b"x"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_versions_that_a_crash_has_lost_are_never_given_out_again(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    api = api_with(3)
+    Keeper(api.server, path).save()
+    api.post(CONFIG_MAPS, config_map("lost", data={"a": "1"}))
+    lost_version = api.server.store.version
+
+    first = loaded(path)
+    assert first.store.version > lost_version
+    # It crashes too, and has saved nothing more.
+    second = loaded(path)
+    assert second.store.version > first.store.version
+    assert asyncio.run(watched(second, lost_version)) == 410
+
+
+async def watched(server: ApiServer, version: int) -> int:
+    """The code with which a watch from an old version is answered, or ended."""
+    query = [("watch", "1"), ("resourceVersion", str(version))]
+    status, _, body = await server.handle("GET", CONFIG_MAPS, query, {}, b"")
+    if isinstance(body, bytes):
+        return int(status)
+    line = json.loads(await anext(aiter(body)))
+    return int(line["object"]["code"])

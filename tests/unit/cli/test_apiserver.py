@@ -1,0 +1,105 @@
+"""``mooring apiserver``: its data file, and what it says when it cannot start."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from mooring import cli
+from mooring.apiserver import ApiServer
+from mooring.apiserver.persistence import Keeper
+from mooring.clock import VirtualClock, seeded_random
+from mooring.errors import ConfigError
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def make_api() -> ApiServer:
+    return ApiServer(VirtualClock(), seeded_random(1))
+
+
+def add(api: ApiServer, name: str) -> None:
+    body = json.dumps({"metadata": {"name": name}}).encode()
+    headers = {"content-type": "application/json"}
+    assert asyncio.run(api.handle("POST", MAPS, [], headers, body))[0] == 201
+
+
+def names(api: ApiServer) -> list[str]:
+    _, _, body = asyncio.run(api.handle("GET", MAPS, [], {}, b""))
+    assert isinstance(body, bytes)
+    return [one["metadata"]["name"] for one in json.loads(body)["items"]]
+
+
+def test_what_one_server_saved_another_one_has(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    first, second = make_api(), make_api()
+    add(first, "kept")
+    Keeper(first, path).save()
+    Keeper(second, path).load()
+
+    assert names(second) == ["kept"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_not_there_yet_is_no_error(tmp_path: Path) -> None:
+    api = make_api()
+    Keeper(api, tmp_path / "none.json").load()
+
+    assert names(api) == []
+
+
+def test_nothing_is_written_unless_something_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    api = make_api()
+    keeper = Keeper(api, path)
+    keeper.save()
+    path.unlink()
+    keeper.save()
+    assert not path.exists()
+    add(api, "new")
+    keeper.save()
+
+    assert path.exists()
+
+
+def test_a_loaded_server_has_nothing_new_to_save(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    Keeper(make_api(), path).save()
+    keeper = Keeper(make_api(), path)
+    keeper.load()
+    path.unlink()
+    keeper.save()
+
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"not json", b'{"format": "other"}'])
+def test_a_file_that_is_no_snapshot_is_named_and_left_alone(
+    tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "data.json"
+    path.write_bytes(content)
+
+    code = cli.main(["apiserver", "--port=0", f"--data={path}", f"--kubeconfig-out={tmp_path}/k"])
+
+    assert code == 2
+    assert capsys.readouterr().err.startswith(f"mooring apiserver: {path}: ")
+    assert path.read_bytes() == content
+    assert [one.name for one in tmp_path.iterdir()] == ["data.json"]
+
+
+def test_a_data_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "data.json"
+
+    with pytest.raises(ConfigError, match=rf"{path}: No such file or directory"):
+        Keeper(make_api(), path).save()
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "x"])
+def test_a_port_is_a_number_that_there_is(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["apiserver", f"--port={port}"]) == 2
+    assert "--port" in capsys.readouterr().err

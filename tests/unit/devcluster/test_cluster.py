@@ -1,0 +1,175 @@
+"""A whole cluster in one process: seeded, filled, settled, and ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from mooring.clock import seeded_random
+from mooring.devcluster.cluster import ERRORS_MAX, World
+from mooring.devcluster.seeding import Seed, seeds_of_objects
+from mooring.errors import InvariantViolation
+from mooring.scheduler.service import ServiceOptions
+from mooring.testing import make_node, make_pod
+from mooring.virtual_loop import LoopClock
+from tests.helpers.running_scheduler import virtually
+
+
+class Fails:
+    """Fails at pods called poison."""
+
+    name = "Fails"
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.calls = 0
+
+    def pre_filter(self, cycle: Any) -> None:
+        if cycle.pod.metadata.name == "poison":
+            self.calls += 1
+            raise self.error
+
+
+@asynccontextmanager
+async def world(*objects: Any, plugins: Any = (), **more: Any) -> AsyncIterator[World]:
+    clock = LoopClock(asyncio.get_running_loop())
+    found = World(
+        clock=clock, rng=seeded_random(0), options=ServiceOptions(plugins=plugins), **more
+    )
+    pending = await found.seed(seeds_of_objects(objects))
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(found.run())
+        await found.service.wait_until_synced()
+        await found.submit(pending)
+        yield found
+        found.service.stop()
+        await running
+
+
+@virtually
+async def test_pods_that_wait_are_not_part_of_the_seed_but_handed_back() -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    found = World(clock=clock, rng=seeded_random(0))
+    seeds = seeds_of_objects([make_pod("web"), make_node("a"), make_pod("there", node="a")])
+    pending = await found.seed(seeds)
+    assert [seed.metadata["name"] for seed in pending] == ["web"]
+    assert [pod.metadata.name for pod in (await found.client.list("Pod")).items] == ["there"]
+
+
+@virtually
+async def test_settled_means_bound_or_refused() -> None:
+    async with world(
+        make_node("a"), make_pod("web"), make_pod("big", requests={"cpu": "40"})
+    ) as found:
+        await found.settle()
+        assert found.is_settled
+        assert len(found.service.cache.pods) == 1
+
+
+@virtually
+async def test_whoever_submits_is_told_of_each_pod() -> None:
+    async with world(make_node("a")) as found:
+        told: list[str] = []
+        pods = seeds_of_objects([make_pod(f"p{number}") for number in range(60)])
+        await found.submit(pods, lambda created: told.append(created.metadata.name))
+        assert told == [f"p{number}" for number in range(60)]
+        await found.settle()
+        assert len(found.service.cache.pods) == 60
+
+
+@virtually
+async def test_pods_that_fail_for_ever_do_not_keep_it_from_being_settled() -> None:
+    plugin = Fails(ValueError("no"))
+    async with world(
+        make_node("a"), make_pod("poison"), make_pod("web"), plugins=[plugin]
+    ) as found:
+        await found.settle()
+        assert plugin.calls == ERRORS_MAX
+        assert len(found.service.cache.pods) == 1
+
+
+@virtually
+async def test_a_cluster_without_nodes_is_settled_some_time() -> None:
+    async with world(make_pod("web")) as found:
+        await found.settle()
+        assert len(found.service.cache.pods) == 0
+
+
+@virtually
+async def test_kubelets_run_what_is_bound() -> None:
+    async with world(make_node("a"), make_pod("web"), with_kubelets=True) as found:
+        await found.settle()
+        await asyncio.sleep(2)
+        assert (await found.client.get("Pod", "web", "default")).status.phase == "Running"
+
+
+@pytest.mark.parametrize(("instant_deletion", "is_there"), [(True, False), (False, True)])
+def test_bound_pods_go_at_once_only_if_that_is_wanted(
+    instant_deletion: bool, is_there: bool
+) -> None:
+    @virtually
+    async def main() -> None:
+        async with world(
+            make_node("a"), make_pod("web"), instant_deletion=instant_deletion
+        ) as found:
+            await found.settle()
+            await found.client.delete("Pod", "web", "default")
+            left = (await found.client.list("Pod")).items
+            assert bool(left) is is_there
+
+    main()
+
+
+@virtually
+async def test_time_finishes_what_is_terminating() -> None:
+    async with world(make_node("a"), make_pod("web")) as found:
+        await found.settle()
+        await found.client.delete("Pod", "web", "default")
+        await asyncio.sleep(40)
+        assert (await found.client.list("Pod")).items == ()
+        assert len(found.service.cache.pods) == 0
+
+
+def test_a_bug_of_ours_ends_it() -> None:
+    @virtually
+    async def main() -> None:
+        bug = InvariantViolation("a bug")
+        async with world(make_node("a"), make_pod("poison"), plugins=[Fails(bug)]):
+            await asyncio.sleep(1)
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        main()
+    assert caught.value.subgroup(InvariantViolation) is not None
+
+
+def test_the_same_seed_gives_the_same_world() -> None:
+    traces: list[list[tuple[str, str, str]]] = []
+
+    @virtually
+    async def main() -> None:
+        nodes = [make_node(f"n{number}") for number in range(5)]
+        pods = [make_pod(f"p{number}", requests={"cpu": "500m"}) for number in range(50)]
+        async with world(*nodes, *pods, with_kubelets=True) as found:
+            await found.settle()
+            await asyncio.sleep(3)
+            listed = (await found.client.list("Pod")).items
+            traces.append(
+                [
+                    (pod.metadata.uid, pod.spec.node_name, pod.metadata.resource_version)
+                    for pod in listed
+                ]
+            )
+
+    main()
+    main()
+    assert traces[0] == traces[1]
+    assert len(traces[0]) == 50
+
+
+def test_a_seed_is_its_raw_object() -> None:
+    seed = Seed({"kind": "Node", "metadata": {"name": "n"}})
+    assert (seed.kind, seed.source, seed.is_pending_pod) == ("Node", None, False)

@@ -1,0 +1,90 @@
+"""Kubelets that run nothing: bound pods become Running, deleted ones go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from mooring.clock import seeded_random
+from mooring.devcluster.kubelets import START_S, Kubelets
+from mooring.errors import NotFound
+from mooring.testing import make_node, make_pod
+from tests.helpers.running_scheduler import Life, living, virtually
+
+
+async def with_kubelets(life: Life, tasks: asyncio.TaskGroup) -> asyncio.Task[None]:
+    kubelets = Kubelets(life.client, clock=life.clock, rng=seeded_random(0))
+    return tasks.create_task(kubelets.run())
+
+
+@virtually
+async def test_a_bound_pod_is_running_half_a_second_later() -> None:
+    async with living(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+        running = await with_kubelets(life, tasks)
+        await life.create(make_pod("web"), make_pod("big", requests={"cpu": "40"}))
+        await life.until_seen("bound", "web")
+        assert (await life.raw("web"))["status"]["phase"] == "Pending"
+        await asyncio.sleep(START_S + 0.1)
+        status = (await life.raw("web"))["status"]
+        assert status["phase"] == "Running"
+        assert status["podIP"] == "10.0.0.1"
+        (container,) = status["containerStatuses"]
+        assert container["name"] == "container-0"
+        assert container["state"]["running"]["startedAt"].startswith("2026-01-01T00:00:0")
+        types = {each["type"]: each["status"] for each in status["conditions"]}
+        assert types == dict.fromkeys(
+            ["PodScheduled", "Initialized", "Ready", "ContainersReady"], "True"
+        )
+        # One that has no node is nobody's.
+        assert (await life.raw("big"))["status"]["phase"] == "Pending"
+        running.cancel()
+
+
+@virtually
+async def test_each_pod_has_an_address_of_its_own() -> None:
+    async with living(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+        running = await with_kubelets(life, tasks)
+        await life.create(*(make_pod(f"p{number}") for number in range(300)))
+        await life.settle()
+        await asyncio.sleep(5)
+        pods = (await life.client.list("Pod")).items
+        on_node = [pod.metadata.name for pod in pods if pod.spec.node_name]
+        addresses = {(await life.raw(name))["status"]["podIP"] for name in on_node}
+        assert len(addresses) == len(on_node) == 110
+        running.cancel()
+
+
+@virtually
+async def test_a_deleted_pod_goes_though_it_has_a_grace_period() -> None:
+    async with (
+        living(make_node("a"), instant_deletion=False) as life,
+        asyncio.TaskGroup() as tasks,
+    ):
+        running = await with_kubelets(life, tasks)
+        await life.create(make_pod("web"))
+        await life.until_seen("bound", "web")
+        await asyncio.sleep(2)
+        await life.delete("web", grace_period_s=None)
+        await asyncio.sleep(0.5)
+        with pytest.raises(NotFound):
+            await life.client.get("Pod", "web", "default")
+        running.cancel()
+
+
+@virtually
+async def test_a_pod_that_is_gone_before_it_starts_is_no_trouble(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "mooring.devcluster.kubelets")
+    async with living(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+        running = await with_kubelets(life, tasks)
+        await life.create(make_pod("web"))
+        await life.until_seen("bound", "web")
+        await life.delete("web")
+        await life.create(make_pod("next"))
+        await asyncio.sleep(2)
+        assert (await life.raw("next"))["status"]["phase"] == "Running"
+        assert "a pod was not run" in caplog.text
+        running.cancel()

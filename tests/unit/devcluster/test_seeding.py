@@ -1,0 +1,183 @@
+"""A cluster's objects put into an API server: order, status, and what is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.apiserver import ApiServer
+from mooring.client import Client, InProcessTransport
+from mooring.clock import VirtualClock, seeded_random
+from mooring.devcluster.seeding import Seed, Seeder, in_order, seeds_of_files, seeds_of_objects
+from mooring.errors import ConfigError
+from mooring.testing import make_node
+from tests.helpers.running_scheduler import virtually
+
+
+def raw(kind: str, name: str, version: str = "v1", **more: Any) -> Seed:
+    metadata = {"name": name, **more.pop("metadata", {})}
+    return Seed({"apiVersion": version, "kind": kind, "metadata": metadata, **more})
+
+
+def a_pod(name: str, namespace: str = "default", **more: Any) -> Seed:
+    spec = {"containers": [{"name": "c", "image": "i"}], **more.pop("spec", {})}
+    return raw("Pod", name, metadata={"namespace": namespace}, spec=spec, **more)
+
+
+def names(seeds: list[Seed]) -> list[str]:
+    return [f"{seed.kind} {seed.metadata.get('name')}" for seed in seeds]
+
+
+class Server:
+    """An API server, and one who seeds it."""
+
+    def __init__(self) -> None:
+        rng = seeded_random(0)
+        api = ApiServer(VirtualClock(), rng)
+        self.client = Client(InProcessTransport(api.handle), rng=rng)
+        self.seeder = Seeder(self.client)
+
+
+# ---- what is to be created, and when ----
+
+
+def test_what_others_refer_to_comes_first() -> None:
+    seeds = [
+        a_pod("on", spec={"nodeName": "n"}),
+        raw("Node", "n"),
+        raw("Service", "s", metadata={"namespace": "default"}),
+        raw("PriorityClass", "p", "scheduling.k8s.io/v1"),
+        raw("Namespace", "team"),
+    ]
+    cluster, pending = in_order(seeds)
+    assert names(cluster) == ["Namespace team", "PriorityClass p", "Node n", "Pod on", "Service s"]
+    assert pending == []
+
+
+def test_namespaces_that_are_used_and_missing_are_made() -> None:
+    seeds = [a_pod("a", "team"), a_pod("b", "default"), a_pod("c", "kube-system"), a_pod("d", "x")]
+    cluster, _ = in_order([*seeds, raw("Namespace", "x")])
+    assert sorted(names(cluster)) == ["Namespace team", "Namespace x"]
+
+
+def test_pods_that_wait_come_last_the_important_ones_first() -> None:
+    seeds = [
+        a_pod("low", spec={"priority": 1}),
+        a_pod("none"),
+        a_pod("high", spec={"priority": 9}),
+        a_pod("odd", spec={"priority": "nonsense"}),
+        a_pod("over", status={"phase": "Succeeded"}),
+    ]
+    cluster, pending = in_order(seeds)
+    assert names(pending) == ["Pod high", "Pod low", "Pod none", "Pod odd"]
+    assert names(cluster) == ["Pod over"]
+
+
+def test_what_only_a_cluster_itself_writes_is_left_out() -> None:
+    cluster, _ = in_order([raw("Event", "e"), raw("Lease", "l"), raw("Binding", "b")])
+    assert cluster == []
+
+
+def test_nonsense_is_looked_at_without_falling_over() -> None:
+    seed = Seed({"kind": "Pod", "metadata": None, "spec": None, "status": None})
+    assert seed.metadata == {}
+    assert seed.is_pending_pod
+    assert Seed({}).kind == ""
+
+
+def test_files_are_read_in_order_with_their_places(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: one}\n"
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {name: two}\n"
+    )
+    seeds = seeds_of_files([str(path)])
+    assert names(seeds) == ["Node one", "Pod two"]
+    assert all(seed.source is not None for seed in seeds)
+
+
+def test_nodes_that_were_made_are_ready_unless_they_say_otherwise() -> None:
+    other = make_node("b", status={"conditions": [{"type": "Ready", "status": "False"}]})
+    first, second = seeds_of_objects([make_node("a"), other])
+    assert first.raw["status"]["conditions"][0]["reason"] == "KubeletReady"
+    assert second.raw["status"]["conditions"][0]["status"] == "False"
+
+
+# ---- creating ----
+
+
+@virtually
+async def test_an_object_gets_an_identity_of_its_own_and_keeps_its_status() -> None:
+    server = Server()
+    status = {"phase": "Running", "podIP": "10.0.0.1"}
+    seed = a_pod("web", spec={"nodeName": "n"}, status=status)
+    seed.raw["metadata"].update(uid="theirs", resourceVersion="77", generation=9)
+    created = await server.seeder.create(seed)
+    assert created is not None
+    assert created.metadata.uid != "theirs"
+    live = await server.client.get("Pod", "web", "default")
+    assert created.metadata.uid == live.metadata.uid
+    assert live.status.phase == "Running"
+    assert server.seeder.last_version == int(live.metadata.resource_version)
+    # What was read stays as it was.
+    assert seed.raw["metadata"]["uid"] == "theirs"
+
+
+@virtually
+async def test_a_pod_that_waits_comes_without_its_old_status() -> None:
+    server = Server()
+    status = {"phase": "Pending", "nominatedNodeName": "gone"}
+    assert await server.seeder.create(a_pod("web", status=status)) is not None
+    live = await server.client.get("Pod", "web", "default")
+    assert live.status.nominated_node_name == ""
+
+
+@virtually
+async def test_a_node_keeps_the_status_it_is_created_with() -> None:
+    server = Server()
+    (seed,) = seeds_of_objects([make_node("a", allocatable={"cpu": "7"})])
+    await server.seeder.create(seed)
+    assert (await server.client.get("Node", "a")).status.allocatable["cpu"] == "7"
+
+
+@virtually
+async def test_kinds_that_are_not_served_are_counted_and_passed_over() -> None:
+    server = Server()
+    for seed in (
+        raw("Widget", "w", "example.com/v1"),
+        raw("Widget", "v", "example.com/v1"),
+        raw("Pods", "p"),
+    ):
+        assert await server.seeder.create(seed) is None
+    assert server.seeder.passed_over == {"Widget": 2, "Pods": 1}
+
+
+@virtually
+async def test_what_is_there_already_is_passed_over() -> None:
+    server = Server()
+    assert await server.seeder.create(raw("Namespace", "default")) is None
+
+
+@virtually
+async def test_all_of_them_come_out_as_they_were_created() -> None:
+    server = Server()
+    seeds = [raw("Namespace", "team"), raw("Namespace", "team"), a_pod("web", "default")]
+    created = [each.metadata.name async for each in server.seeder.create_all(seeds)]
+    assert created == ["team", "web"]
+
+
+@virtually
+async def test_a_refusal_says_where_the_object_stands(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: Bad_Name\n")
+    (seed,) = seeds_of_files([str(path)])
+    with pytest.raises(ConfigError) as caught:
+        await Server().seeder.create(seed)
+    told = str(caught.value)
+    assert told.startswith(f"{path}: ")
+    assert "the API server refuses this Namespace" in told
+    assert told.endswith("got 'Bad_Name'")
+    with pytest.raises(ConfigError, match=r"^metadata.name: the API server refuses"):
+        await Server().seeder.create(raw("Namespace", "Bad_Name"))

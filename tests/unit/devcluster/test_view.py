@@ -1,0 +1,144 @@
+"""What a person sees while a scheduler lives: a picture on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from mooring.clock import seeded_random
+from mooring.devcluster.cluster import World
+from mooring.devcluster.observer import Tracker
+from mooring.devcluster.seeding import seeds_of_objects
+from mooring.devcluster.view import TEXT_WIDTH, Situation, Watcher, picture, watched
+from mooring.scheduler.service import ServiceOptions
+from mooring.simulation.utilization import Fill
+from mooring.testing import make_node, make_pod
+from mooring.virtual_loop import LoopClock
+from tests.helpers.running_scheduler import virtually
+
+
+class Scene:
+    """A world with one node, and one who watches it."""
+
+    def __init__(self) -> None:
+        self.clock = LoopClock(asyncio.get_running_loop())
+        self.node = make_node("a", allocatable={"cpu": "2", "example.com/gpu": "1"})
+        self.tracker = Tracker(Fill([self.node]), self.clock)
+        options = ServiceOptions(observer=self.tracker)
+        self.world = World(clock=self.clock, rng=seeded_random(0), options=options)
+        self.watcher = Watcher(self.world, self.tracker, clock=self.clock)
+
+    async def play(self, *pods: Any) -> None:
+        """Let the pods come, and all be settled; the world goes on until it is stopped."""
+        await self.world.submit(seeds_of_objects(pods))
+        await self.world.settle()
+
+
+async def shown(
+    out: io.StringIO, console: Console | None, *batches: list[Any], pause_s: float = 3.0
+) -> Scene:
+    """Play pods in batches while it is watched."""
+    scene = Scene()
+    async with asyncio.TaskGroup() as tasks:
+        await scene.world.seed(seeds_of_objects([scene.node]))
+        running = tasks.create_task(scene.world.run())
+        await scene.world.service.wait_until_synced()
+        async with watched(scene.watcher, title="the title", out=out, console=console):
+            for batch in batches:
+                await scene.play(*batch)
+                await asyncio.sleep(pause_s)
+        scene.world.service.stop()
+        await running
+    return scene
+
+
+def pods(*names: str, cpu: str = "1") -> list[Any]:
+    return [make_pod(name, requests={"cpu": cpu}) for name in names]
+
+
+def test_a_situation_is_one_line() -> None:
+    line = Situation(3, 2, 1, 4, 1213, 1234.5).line()
+    assert line == ("pods: 3 bound, 2 pending, 1 refused   nodes: 4 of 1213 in use   1,234 pods/s")
+
+
+@virtually
+async def test_lines_tell_what_changes_and_nothing_else() -> None:
+    out = io.StringIO()
+    await shown(out, None, pods("one"), pods("two", "three"), pause_s=20)
+    # What is told of preemption is not looked at here.
+    whole = [line.partition(" no new claims")[0] for line in out.getvalue().splitlines()]
+    lines = [line.rpartition("   ")[0] or line for line in whole]
+    assert lines == [
+        "the title",
+        "pods: 0 bound, 0 pending, 0 refused   nodes: 0 of 1 in use",
+        "pods: 1 bound, 0 pending, 0 refused   nodes: 1 of 1 in use",
+        # It is decided before the other one is bound.
+        "  default/three: 0/1 nodes are available: 1 Insufficient cpu.",
+        "  default/two: bound to a",
+        "pods: 2 bound, 0 pending, 1 refused   nodes: 1 of 1 in use",
+    ]
+
+
+@virtually
+async def test_lines_hold_no_control_characters() -> None:
+    out = io.StringIO()
+    await shown(out, None, pods("one"))
+    assert all(line.isprintable() for line in out.getvalue().splitlines())
+
+
+@virtually
+async def test_a_terminal_shows_where_how_many_how_full_and_the_latest() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=120, color_system=None)
+    await shown(out, console, pods("one"), pods("big", cpu="40"))
+    last = out.getvalue().rpartition("the title")[2]
+    assert "pods: 1 bound, 0 pending, 1 refused" in last
+    assert "cpu" in last
+    assert "50.0%" in last
+    assert "gpu" in last
+    assert last.index("default/big") < last.index("default/one"), "the newest one is on top"
+
+
+@virtually
+async def test_a_terminal_is_left_in_order_after_an_error() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=120)
+
+    async def fail() -> None:
+        async with watched(Scene().watcher, title="t", out=out, console=console):
+            raise RuntimeError
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await fail()
+    assert caught.value.subgroup(RuntimeError) is not None
+    assert out.getvalue().rstrip().endswith("\x1b[?25h")
+
+
+@virtually
+async def test_the_rate_is_that_of_the_last_seconds() -> None:
+    scene = Scene()
+    assert scene.watcher.now().pods_per_s == 0
+    scene.tracker.decisions = 100
+    await asyncio.sleep(2)
+    assert round(scene.watcher.now().pods_per_s) == 50
+    for _ in range(40):
+        await asyncio.sleep(0.5)
+        situation = scene.watcher.now()
+    assert situation.pods_per_s == 0
+
+
+@virtually
+async def test_a_long_text_is_cut() -> None:
+    scene = Scene()
+    console = Console(file=io.StringIO(), width=400, color_system=None)
+    from mooring.devcluster.observer import Latest
+
+    scene.tracker.latest.append(Latest(0.0, "d/p", "x" * (TEXT_WIDTH + 1), is_bound=False))
+    with console.capture() as captured:
+        console.print(picture(scene.watcher, "t"))
+    assert "x" * (TEXT_WIDTH - 3) + "..." in captured.get()
+    assert "x" * TEXT_WIDTH not in captured.get()

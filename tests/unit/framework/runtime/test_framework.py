@@ -1,0 +1,319 @@
+"""The framework as the one place that calls plugins: order, blame, clocks, signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+import pytest
+
+from mooring.errors import ConfigError, InvariantViolation, PluginError
+from mooring.framework import (
+    Attempt,
+    Code,
+    Cycle,
+    Framework,
+    NodeInfo,
+    NodeView,
+    Pending,
+    Placement,
+    Profile,
+    Reject,
+    Status,
+    Verdicts,
+    per_node,
+    schedule_pod,
+)
+from mooring.framework.runtime.filter_results import MAX_FILTERS
+from mooring.plugins import PrioritySort
+from mooring.state import PodInfo
+from mooring.state.columns.change_log import Change
+from mooring.testing import FakeClock, Harness, cluster, make_node, make_pod
+
+
+class Gate:
+    """A PreEnqueue plugin that answers as it is told."""
+
+    def __init__(self, name: str, answer: Any, asked: list[str]) -> None:
+        self.name = name
+        self.answer = answer
+        self.asked = asked
+
+    def pre_enqueue(self, pod: PodInfo) -> Any:
+        self.asked.append(self.name)
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+def framework_of(*plugins: Any, **more: Any) -> Framework:
+    return Harness([], plugins, **more).framework
+
+
+def pod(name: str = "p", **more: Any) -> PodInfo:
+    return PodInfo(make_pod(name, **more))
+
+
+# ---------------------------------------------------------------- before the queue
+
+
+def test_the_first_gate_that_is_closed_is_named_and_ends_the_round() -> None:
+    asked: list[str] = []
+    gates = [
+        Gate("A", None, asked),
+        Gate("B", Reject("quota"), asked),
+        Gate("C", Reject("never asked"), asked),
+    ]
+
+    status = framework_of(*gates).pre_enqueue(pod())
+
+    assert status == Reject("quota").named("B")
+    assert asked == ["A", "B"]
+
+
+def test_a_pod_that_no_gate_stops_may_enter() -> None:
+    assert framework_of(Gate("A", None, []), Gate("B", None, [])).pre_enqueue(pod()) is None
+    assert framework_of().pre_enqueue(pod()) is None
+
+
+def test_a_gate_may_say_that_it_opens_by_itself() -> None:
+    status = framework_of(Gate("A", Pending("driver"), [])).pre_enqueue(pod())
+    assert status is not None
+    assert (status.code, status.plugin) == (Code.PENDING, "A")
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (True, "returned True"),
+        ("closed", "returned 'closed'"),
+        (OSError("disk"), "OSError: disk"),
+        (LookupError(), "LookupError"),
+    ],
+)
+def test_an_answer_that_is_none_is_an_error_of_that_gate(answer: Any, told: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        framework_of(Gate("A", answer, [])).pre_enqueue(pod())
+
+    assert str(caught.value) == f'running PreEnqueue plugin "A": {told}'
+
+
+def test_the_one_queue_sort_plugin_compares() -> None:
+    class Waiting(NamedTuple):
+        pod: PodInfo
+        timestamp_s: float
+
+    framework = framework_of(PrioritySort())
+    high, early, late = (
+        Waiting(pod(priority=5), 9.0),
+        Waiting(pod(), 1.0),
+        Waiting(pod(), 2.0),
+    )
+
+    assert framework.less(high, early)
+    assert framework.less(early, late)
+    assert not framework.less(late, early)
+
+
+# ---------------------------------------------------------------- calling
+
+
+def test_what_a_plugin_raises_is_named_and_chained() -> None:
+    framework, plugin = framework_of(), Gate("A", None, [])
+    error = ZeroDivisionError("by zero")
+
+    def fails() -> None:
+        raise error
+
+    with pytest.raises(PluginError) as caught:
+        framework.call(plugin, "Permit", fails)
+
+    assert (caught.value.plugin, caught.value.point) == ("A", "Permit")
+    assert caught.value.problem == "ZeroDivisionError: by zero"
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PluginError("Other", "Filter", "already named"),
+        InvariantViolation("row 3"),
+        KeyboardInterrupt(),
+    ],
+)
+def test_what_is_no_fault_of_the_plugin_passes_as_it_is(error: BaseException) -> None:
+    def fails() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        framework_of().call(Gate("A", None, []), "Permit", fails)
+
+    assert caught.value is error
+
+
+def test_every_call_is_timed_also_one_that_fails() -> None:
+    clock = FakeClock()
+    framework, plugin = framework_of(clock=clock), Gate("A", None, [])
+
+    def takes(seconds: float) -> float:
+        clock.advance(seconds)
+        if seconds > 1:
+            raise TimeoutError
+        return seconds
+
+    assert framework.call(plugin, "Filter", takes, 0.5) == 0.5
+    with pytest.raises(PluginError):
+        framework.call(plugin, "Filter", takes, 2.0)
+
+    timing = framework.timings.statistics()["A", "Filter"]
+    assert (timing.calls, timing.seconds) == (2, 2.5)
+
+
+# ---------------------------------------------------------------- what it is made of
+
+
+def test_points_that_do_not_exist_are_our_own_bug() -> None:
+    with pytest.raises(InvariantViolation, match="prefilter is not an extension point"):
+        framework_of().plugins("prefilter")
+
+
+def test_a_plugin_without_a_weight_has_the_weight_1() -> None:
+    framework = framework_of(weights={"A": 5})
+    assert (framework.weight("A"), framework.weight("B")) == (5, 1)
+
+
+class Passes:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        return Verdicts.feasible(len(nodes))
+
+
+def test_more_filters_than_fit_into_a_byte_are_refused() -> None:
+    filters = [Passes(f"F{number}") for number in range(MAX_FILTERS + 1)]
+
+    assert len(framework_of(*filters[:-1]).filters) == MAX_FILTERS
+    with pytest.raises(ConfigError, match=f"at most {MAX_FILTERS} filters, got {MAX_FILTERS + 1}"):
+        framework_of(*filters)
+
+
+def test_the_last_of_all_filters_is_heard() -> None:
+    class Last(Passes):
+        @per_node
+        def filter(self, pod: Any, node: NodeInfo) -> Status | None:
+            return Reject("last word") if node.name == "a" else None
+
+    filters = [Passes(f"F{number}") for number in range(MAX_FILTERS - 1)]
+    harness = Harness([make_node("a"), make_node("b")], [*filters, Last("Last")])
+
+    decided = harness.decide(make_pod())
+
+    assert decided.node == "b"
+    assert decided.decision.rejected["a"].plugin == "Last"
+
+
+def test_a_cycle_knows_the_profile_that_it_runs_under() -> None:
+    profile = Profile("mine", {}, {})
+    cycle = Framework(profile, clock=FakeClock()).open(pod(), cluster().snapshot())
+
+    assert (cycle.profile, cycle.pod.metadata.name) == ("mine", "p")
+
+
+def test_without_filters_and_scores_the_first_node_is_taken() -> None:
+    harness = Harness([make_node("a"), make_node("b")], [PrioritySort()])
+
+    assert harness.decide(make_pod()).node == "a"
+    assert harness.decide(make_pod(), start_index=1).node == "b"
+    assert harness.decide(make_pod()).decision.choice == "first"
+
+
+# ---------------------------------------------------------------- signatures
+
+
+class Signs:
+    """A shareable filter that counts how often it is asked to sign and to filter."""
+
+    name = "Signs"
+    reads = Change.LABELS
+
+    def __init__(self) -> None:
+        self.signed = 0
+        self.filtered = 0
+
+    def sign(self, pod: PodInfo) -> Hashable | None:
+        self.signed += 1
+        return pod.spec.node_selector.get("share", "yes") == "yes" or None
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        self.filtered += 1
+        return Verdicts.feasible(len(nodes))
+
+
+def decided(harness: Harness, info: PodInfo) -> str:
+    snapshot = harness.cache.snapshot()
+    cycle = harness.framework.open(info, snapshot)
+    found = schedule_pod(harness.framework, cycle, Attempt(snapshot))
+    assert isinstance(found, Placement)
+    return found.node_name
+
+
+def test_a_pod_is_signed_once_and_equal_pods_are_filtered_once() -> None:
+    plugin = Signs()
+    harness = Harness([make_node("a")], [plugin])
+    first, second = pod("p"), pod("q")
+
+    for info in (first, first, second):
+        assert decided(harness, info) == "a"
+
+    assert (plugin.signed, plugin.filtered) == (1, 1)
+
+
+def test_a_signature_is_that_of_one_framework() -> None:
+    one, two = Signs(), Signs()
+    shared = pod("p")
+
+    assert decided(Harness([make_node("a")], [one]), shared) == "a"
+    assert decided(Harness([make_node("a")], [two]), shared) == "a"
+
+    assert (one.signed, two.signed) == (1, 1)
+
+
+def test_a_pod_that_cannot_be_shared_is_asked_about_every_time() -> None:
+    plugin = Signs()
+    harness = Harness([make_node("a")], [plugin])
+
+    for _ in range(3):
+        decided(harness, pod("p", node_selector={"share": "no"}))
+
+    assert plugin.filtered == 3
+
+
+def test_shared_answers_are_dropped_when_that_is_asked_for() -> None:
+    plugin = Signs()
+    harness = Harness([make_node("a")], [plugin])
+
+    decided(harness, pod("p"))
+    harness.framework.forget_answers()
+    decided(harness, pod("q"))
+
+    assert plugin.filtered == 2
+
+
+def test_sharing_can_be_turned_off() -> None:
+    plugin = Signs()
+    harness = Harness([make_node("a")], [plugin], share_answers=False)
+
+    decided(harness, pod("p"))
+    decided(harness, pod("q"))
+
+    assert (plugin.signed, plugin.filtered) == (0, 2)
+
+
+def test_an_error_in_sign_is_one_of_that_pod() -> None:
+    class Illiterate(Signs):
+        def sign(self, pod: PodInfo) -> Hashable | None:
+            raise AttributeError("no pen")
+
+    with pytest.raises(PluginError, match='running Sign plugin "Signs": AttributeError: no pen'):
+        decided(Harness([make_node("a")], [Illiterate()]), pod())

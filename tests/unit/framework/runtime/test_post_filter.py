@@ -1,0 +1,103 @@
+"""PostFilter: who makes room, who knows that none can be made, and what is told of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from mooring.framework import Code, Cycle, Diagnosis, PostFilterResult, Reject
+from mooring.framework.runtime.post_filter import post_filter
+from mooring.state import PodInfo
+from mooring.testing import Harness, make_node, make_pod
+
+NO = Reject("no victims")
+
+
+class Tries:
+    def __init__(self, name: str, answer: Any) -> None:
+        self.name = name
+        self.answer = answer
+        self.seen: list[Diagnosis] = []
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> Any:
+        self.seen.append(diagnosis)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def tried(*answers: Any) -> tuple[PostFilterResult, Diagnosis, list[Tries]]:
+    plugins = [Tries("ABC"[at], answer) for at, answer in enumerate(answers)]
+    harness = Harness([make_node("a")], plugins)
+    cycle = harness.framework.open(PodInfo(make_pod()), harness.cache.snapshot())
+    diagnosis = Diagnosis(1, reasons=Counter({"full": 1}))
+    return post_filter(harness.framework, cycle, diagnosis), diagnosis, plugins
+
+
+def test_room_is_made_and_nobody_else_is_asked() -> None:
+    result, diagnosis, plugins = tried(
+        PostFilterResult(NO), PostFilterResult(None, "a"), PostFilterResult(NO)
+    )
+
+    assert result == PostFilterResult(None, "a", plugin="B")
+    assert diagnosis.message == "0/1 nodes are available: 1 full."  # success has no words
+    assert plugins[1].seen == [diagnosis]
+    assert plugins[2].seen == []
+
+
+def test_the_reasons_of_all_that_failed_are_joined_under_the_first_ones_name() -> None:
+    result, diagnosis, _ = tried(
+        PostFilterResult(Reject("no victims", "no luck")), PostFilterResult(Reject("too late"))
+    )
+
+    assert result.status == Reject("no victims", "no luck", "too late").named("A")
+    assert diagnosis.message == ("0/1 nodes are available: 1 full. no victims, no luck, too late")
+
+
+def test_who_knows_that_eviction_cannot_help_ends_it_with_its_own_words_alone() -> None:
+    final = Reject("never", resolvable=False)
+    result, diagnosis, plugins = tried(
+        PostFilterResult(NO), PostFilterResult(final, ""), PostFilterResult(None, "a")
+    )
+
+    assert result == PostFilterResult(final.named("B"), "")
+    assert diagnosis.post_filter_message == "never"
+    assert plugins[2].seen == []
+
+
+@pytest.mark.parametrize(
+    ("names", "last"),
+    [(["", None], ""), ([None, None], None), (["", "a"], "a"), (["a", None], "a")],
+)
+def test_the_last_word_on_the_nomination_counts_and_silence_is_no_word(
+    names: list[str | None], last: str | None
+) -> None:
+    result, _, _ = tried(*(PostFilterResult(NO, name) for name in names))
+
+    assert result.node_name == last
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (ValueError("broken"), "ValueError: broken"),
+        (None, "returned None"),
+        (NO, "returned Reject(code="),
+        (PostFilterResult("no"), "returned 'no'"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_failure_leaves_the_pod_unschedulable_and_is_told(answer: Any, told: str) -> None:
+    # Upstream: RunPostFilterPlugins' error text joins the FitError; the nomination stays.
+    result, diagnosis, plugins = tried(
+        PostFilterResult(NO, "a"), answer, PostFilterResult(None, "a")
+    )
+
+    assert result.node_name is None
+    assert result.status is not None
+    assert (result.status.code, result.status.plugin) == (Code.ERROR, "B")
+    assert diagnosis.message.startswith(
+        f'0/1 nodes are available: 1 full. running PostFilter plugin "B": {told}'
+    )
+    assert plugins[2].seen == []

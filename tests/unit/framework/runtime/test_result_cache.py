@@ -1,0 +1,397 @@
+"""Shared answers: asked again only about what changed, and always equal to asking afresh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.clock import seeded_random
+from mooring.decision import encode_decision
+from mooring.errors import PluginError
+from mooring.framework import (
+    SKIP,
+    Attempt,
+    Cycle,
+    NodeView,
+    Reject,
+    Verdicts,
+)
+from mooring.framework.runtime import result_cache as answers_module
+from mooring.framework.runtime.filter_results import FEW_ROWS
+from mooring.framework.runtime.result_cache import AnswerCache
+from mooring.state.columns.change_log import Change, ChangeLog
+from mooring.testing import Harness, make_node, make_pod
+from mooring.testing.random_cluster import random_node, random_pod
+
+
+class Fits:
+    """Free cpu in columns; notes how often and about which nodes it is asked."""
+
+    name = "Fits"
+    reads = Change.ALLOCATABLE | Change.USAGE
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+        self.scored: list[list[str]] = []
+        self.signed = 0
+        self.noted = 0
+
+    def sign(self, pod: Any) -> Any:
+        self.signed += 1
+        return None if pod.metadata.labels.get("own") else pod.requests.get("cpu", 0)
+
+    def pre_filter(self, cycle: Cycle) -> Any:
+        self.noted += 1
+        cycle[self] = cycle.pod.requests.get("cpu", 0)
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        self.asked.append(nodes.names)
+        free = nodes.allocatable("cpu") - nodes.requested("cpu")
+        return Verdicts.refuse(free < cycle[self], Reject(f"needs {cycle[self]}"))
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Any:
+        self.scored.append(nodes.names)
+        return (nodes.allocatable("cpu") - nodes.requested("cpu")) // 1000
+
+
+class FitsOne(Fits):
+    """As Fits (also in name), and in plain ints about one node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one_by_one: list[str] = []
+
+    def filter_node(self, cycle: Cycle, node: Any) -> Any:
+        self.one_by_one.append(node.name)
+        return Reject(f"needs {cycle[self]}") if node.free("cpu") < cycle[self] else None
+
+    def score_node(self, cycle: Cycle, node: Any) -> int:
+        return int(node.free("cpu") // 1000)
+
+
+def nodes(count: int = 6) -> list[Any]:
+    return [make_node(f"n{number}", allocatable={"cpu": "4"}) for number in range(count)]
+
+
+def pod(name: str = "p", cpu: str = "1", **more: Any) -> Any:
+    return make_pod(name, requests={"cpu": cpu}, **more)
+
+
+def place(harness: Harness, node: str, name: str = "placed", cpu: str = "4") -> None:
+    harness.cache.put_pod(pod(name, cpu, node=node))
+
+
+def test_an_equal_pod_asks_nobody_again() -> None:
+    plugin = Fits()
+    harness = Harness(nodes(), [plugin])
+
+    first, second = harness.decide(pod("one")), harness.decide(pod("two"))
+
+    assert first.decision == second.decision
+    assert (len(plugin.asked), len(plugin.scored), plugin.noted) == (1, 1, 1)
+    assert plugin.signed == 1
+
+
+@pytest.mark.parametrize("other", [pod("q", "2"), pod("q", labels={"own": "yes"})])
+def test_another_signature_or_none_is_asked_for_itself(other: Any) -> None:
+    plugin = Fits()
+    harness = Harness(nodes(), [plugin])
+
+    harness.decide(pod())
+    harness.decide(other)
+
+    assert len(plugin.asked) == 2
+
+
+def test_after_a_change_only_that_node_is_asked_about() -> None:
+    plugin = Fits()
+    harness = Harness(nodes(), [plugin])
+    harness.decide(pod())
+
+    place(harness, "n3")
+    decision = harness.decide(pod("q")).decision
+
+    assert plugin.asked[1:] == [["n3"]]
+    assert plugin.scored[1:] == [["n3"]]
+    assert list(decision.rejected) == ["n3"]
+    assert plugin.noted == 1
+
+
+def test_a_change_of_columns_that_the_plugin_does_not_read_asks_nobody() -> None:
+    plugin = Fits()
+    harness = Harness(nodes(), [plugin])
+    harness.decide(pod())
+
+    harness.cache.put_node(make_node("n3", allocatable={"cpu": "4"}, labels={"disk": "ssd"}))
+    harness.decide(pod("q"))
+
+    assert len(plugin.asked) == 1
+
+
+def test_a_node_that_came_is_asked_about_and_one_that_went_is_out() -> None:
+    plugin = Fits()
+    harness = Harness(nodes(), [plugin])
+    harness.decide(pod())
+
+    harness.cache.put_node(make_node("new", allocatable={"cpu": "64"}))
+    harness.cache.remove_node("n0")
+    found = harness.decide(pod("q"))
+
+    assert plugin.asked[1:] == [["new"]]
+    assert found.node == "new"
+    assert found.decision.total is not None
+    assert set(found.decision.total) == {"n1", "n2", "n3", "n4", "n5", "new"}
+
+
+def test_when_most_of_the_cluster_changed_everything_is_asked_about_at_once() -> None:
+    plugin = Fits()
+    harness = Harness(nodes(), [plugin])
+    harness.decide(pod())
+
+    for number in range(4):
+        place(harness, f"n{number}", f"placed-{number}")
+    harness.decide(pod("q"))
+
+    assert plugin.asked[1:] == [[f"n{number}" for number in range(6)]]
+
+
+def test_when_the_log_has_forgotten_everything_is_asked_about_again() -> None:
+    plugin = Fits()
+    harness = Harness(nodes(), [plugin])
+    harness.cache.nodes.log = ChangeLog(capacity=4)
+    harness.decide(pod())
+
+    for number in range(3):  # each comes and goes: two changes of the same row
+        place(harness, "n5", f"placed-{number}")
+        harness.cache.remove_pod(f"pod-default-placed-{number}")
+    found = harness.decide(pod("q"))
+
+    assert plugin.asked[1:] == [[f"n{number}" for number in range(6)]]
+    assert found.decision.rejected == {}
+
+
+def test_what_is_read_everywhere_asks_about_every_node() -> None:
+    class Spread(Fits):
+        reads = Change.EXISTENCE
+        reads_everywhere = Change.USAGE
+
+    plugin = Spread()
+    harness = Harness(nodes(), [plugin])
+    harness.decide(pod())
+    place(harness, "n3")
+    harness.decide(pod("q"))
+
+    assert [len(names) for names in plugin.asked] == [6, 6]
+    assert [len(names) for names in plugin.scored] == [6, 6]
+
+
+def test_few_changed_nodes_are_asked_about_one_by_one_where_that_is_possible() -> None:
+    plugin = FitsOne()
+    harness = Harness(nodes(20), [plugin])
+    harness.decide(pod())
+
+    for number in range(FEW_ROWS):
+        place(harness, f"n{number}", f"placed-{number}")
+    harness.decide(pod("q"))
+    assert plugin.one_by_one == [f"n{number}" for number in range(FEW_ROWS)]
+    assert len(plugin.asked) == 1
+
+    for number in range(FEW_ROWS + 1):
+        place(harness, f"n{10 + number}", f"more-{number}")
+    harness.decide(pod("r"))
+    assert len(plugin.one_by_one) == FEW_ROWS
+    assert len(plugin.asked[1]) == FEW_ROWS + 1
+
+
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [
+        ("filter_node", 'Filter plugin "Fits": filter_node returned 7'),
+        ("score_node", "Score plugin \"Fits\": score_node returned 'x', not an int"),
+    ],
+)
+def test_an_odd_answer_about_one_node_is_an_error(method: str, told: str) -> None:
+    class Odd(FitsOne):
+        name = "Fits"
+
+    setattr(Odd, method, lambda self, cycle, node: 7 if method == "filter_node" else "x")
+    harness = Harness(nodes(), [Odd()])
+    harness.decide(pod())
+    place(harness, "n3", cpu="1")
+
+    with pytest.raises(PluginError) as caught:
+        harness.decide(pod("q"))
+
+    assert str(caught.value) == f"running {told}"
+
+
+def test_after_an_error_the_same_nodes_are_asked_about_again() -> None:
+    class Moody(Fits):
+        fails = False
+
+        def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+            verdicts = super().filter(cycle, nodes)
+            if self.fails:
+                raise RuntimeError("mood")
+            return verdicts
+
+    plugin = Moody()
+    harness = Harness(nodes(), [plugin])
+    harness.decide(pod())
+    place(harness, "n3")
+    plugin.fails = True
+    with pytest.raises(PluginError, match="mood"):
+        harness.decide(pod("q"))
+    plugin.fails = False
+
+    assert list(harness.decide(pod("r")).decision.rejected) == ["n3"]
+
+
+def test_skips_are_shared_too() -> None:
+    class Skips(Fits):
+        def pre_filter(self, cycle: Cycle) -> Any:
+            self.noted += 1
+            return SKIP
+
+        def pre_score(self, cycle: Cycle, nodes: NodeView) -> Any:
+            self.noted += 1
+            return SKIP
+
+    plugin = Skips()
+    harness = Harness(nodes(), [plugin])
+
+    for name in "abc":
+        harness.decide(pod(name))
+
+    assert (plugin.noted, plugin.asked, plugin.scored) == (2, [], [])
+
+
+def test_forgotten_answers_are_asked_for_again() -> None:
+    plugin = Fits()
+    harness = Harness(nodes(), [plugin])
+    harness.decide(pod())
+
+    harness.framework.forget_answers()
+    harness.decide(pod("q"))
+
+    assert len(plugin.asked) == 2
+
+
+def test_a_plugin_without_sharing_beside_one_with_it() -> None:
+    class Live:
+        name = "Live"
+
+        def __init__(self) -> None:
+            self.asked: list[list[str]] = []
+
+        def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+            self.asked.append(nodes.names)
+            return Verdicts.refuse(np.array([n == "n1" for n in nodes.names]), Reject("n1"))
+
+    shared, before, after = Fits(), Live(), Live()
+    after.name = "After"
+    harness = Harness(nodes(3), [before, shared, after])
+    place(harness, "n0")
+    harness.decide(pod())
+
+    decision = harness.decide(pod("q")).decision
+
+    assert len(shared.asked) == 1
+    assert before.asked == [["n0", "n1", "n2"]] * 2
+    assert after.asked == [["n2"]] * 2
+    assert {name: found.plugin for name, found in decision.rejected.items()} == {
+        "n0": "Fits",
+        "n1": "Live",
+    }
+
+
+# ---------------------------------------------------------------- the cache of answers
+
+
+def test_the_least_recently_used_answers_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers_module, "MEMORY_LIMIT_BYTES", 1)  # then the floor of 8 holds
+    cache = AnswerCache(("F",), 1)
+    kept = [cache.of(number, 16) for number in range(8)]
+    assert cache.of(0, 16) is kept[0]
+
+    cache.of("new", 16)
+
+    assert len(cache) == 8
+    assert cache.of(0, 16) is kept[0]
+    assert cache.of(1, 16) is not kept[1]
+    assert (cache.hits, cache.misses) == (2, 10)
+
+
+def test_the_limit_follows_from_the_memory_that_answers_take() -> None:
+    cache = AnswerCache(("F", "G"), 3)
+    each = 1_000_000 * (2 + 2 * 2 + 8 * 3) + 4096  # 30 MB, so two would fit: the floor counts
+    assert answers_module.MEMORY_LIMIT_BYTES // each == 2
+
+    for number in range(20):
+        cache.of(number, 1)
+
+    assert len(cache) == 20
+
+
+def test_a_table_that_has_grown_begins_new_answers() -> None:
+    cache = AnswerCache(("F",), 1)
+    small = cache.of("s", 16)
+
+    grown = cache.of("s", 32)
+
+    assert (small.capacity, grown.capacity) == (16, 32)
+    assert len(cache) == 1
+    assert cache.of("s", 32) is grown
+
+
+def test_growth_of_the_node_table_keeps_decisions_right() -> None:
+    plugin = FitsOne()
+    harness = Harness(nodes(2), [plugin])
+    harness.decide(pod())
+    before = harness.cache.nodes.capacity
+
+    for number in range(before + 1):
+        harness.cache.put_node(make_node(f"late-{number}", allocatable={"cpu": "2"}))
+    decision = harness.decide(pod("q", "3")).decision
+
+    assert harness.cache.nodes.capacity > before
+    assert len(decision.rejected) == before + 1
+    assert decision.node in ("n0", "n1")
+
+
+# ---------------------------------------------------------------- fast equals slow
+
+
+@given(st.integers(0, 10_000))
+def test_shared_answers_never_change_a_decision(seed: int) -> None:
+    rng = seeded_random(seed)
+    objects = [random_node(rng, f"node-{number}") for number in range(rng.choice((1, 7, 30)))]
+    fast = Harness(objects, [FitsOne()])
+    slow = Harness(objects, [Fits()], share_answers=False)
+    for step in range(12):
+        incoming = random_pod(rng, f"p{step}")
+        name = f"node-{rng.randrange(len(objects) + 2)}"
+        change = rng.randrange(4)
+        newer = random_node(rng, name)
+        placed = random_pod(rng, f"placed-{step}", node=name)
+        for harness in (fast, slow):
+            if change == 0:
+                harness.cache.put_node(newer)
+            elif change == 1:
+                harness.cache.remove_node(name)
+            elif change == 2:
+                harness.cache.put_pod(placed)
+        start = rng.randrange(40)
+        ours, theirs = (h.decide(incoming, start_index=start) for h in (fast, slow))
+        assert encode_decision(ours.decision) == encode_decision(theirs.decision)
+
+
+def test_an_attempts_arrays_are_those_of_its_snapshot() -> None:
+    harness = Harness(nodes(), [Fits()])
+    snapshot = harness.cache.snapshot()
+    assert Attempt(snapshot).rejected() == {}
+    assert Attempt(snapshot).refused_count() == 0

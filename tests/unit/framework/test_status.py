@@ -1,0 +1,68 @@
+"""Statuses, verdicts, and what the runner refuses as an answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mooring.errors import PluginError
+from mooring.framework import SKIP, Code, Pending, Reject, Status, Verdicts
+from mooring.framework.status import NodeError
+
+
+def test_reject_is_a_status_with_the_code_that_resolvable_says() -> None:
+    assert Reject("a", "b") == Status(Code.UNSCHEDULABLE, ("a", "b"))
+    assert Reject("a", resolvable=False).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert Reject("a", "b").message == "a, b"
+    assert Reject("a").named("P").plugin == "P"
+
+
+@pytest.mark.parametrize(
+    ("status", "is_rejection"),
+    [(Reject("x"), True), (Pending("x"), True), (NodeError("x"), False)],
+)
+def test_an_error_is_no_rejection(status: Status, is_rejection: bool) -> None:
+    assert status.is_rejection is is_rejection
+
+
+def test_code_names_are_kube_schedulers() -> None:
+    assert [code.value for code in Code] == [
+        "Success",
+        "Error",
+        "Unschedulable",
+        "UnschedulableAndUnresolvable",
+        "Wait",
+        "Skip",
+        "Pending",
+    ]
+
+
+def test_skip_is_one_object_that_prints_its_name() -> None:
+    assert repr(SKIP) == "SKIP"
+
+
+def test_verdicts_of_shares_equal_statuses() -> None:
+    verdicts = Verdicts.of([None, Reject("a"), Reject("b"), Reject("a")])
+
+    assert verdicts.codes.tolist() == [0, 1, 2, 1]
+    assert verdicts.table == [Reject("a"), Reject("b")]
+
+
+def test_refuse_marks_where_the_mask_is_true() -> None:
+    verdicts = Verdicts.refuse(np.array([True, False, True]), Reject("a"))
+
+    assert verdicts.codes.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("codes", "problem"),
+    [
+        (np.zeros(2, dtype=np.uint16), "shape"),
+        (np.zeros(3, dtype=np.int64), "uint16"),
+        (np.full(3, 2, dtype=np.uint16), "past the end"),
+    ],
+)
+def test_verdicts_that_do_not_fit_are_the_plugins_fault(codes: np.ndarray, problem: str) -> None:
+    with pytest.raises(PluginError, match=problem) as caught:
+        Verdicts(codes, [Reject("a")]).checked("Mine", 3)
+    assert caught.value.plugin == "Mine"

@@ -1,0 +1,195 @@
+"""Kubernetes objects from files: lists, dumps, what is skipped, what is refused and where."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.errors import ConfigError
+from mooring.objects import Node, Pod
+from mooring.objects.files import reader
+from mooring.objects.files.reader import iter_documents, read_objects
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def names(*paths: Path) -> list[str]:
+    return [found.metadata.name for found in read_objects(paths)]
+
+
+def refusal(path: Path) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        read_objects([path])
+    assert caught.value.file == str(path)
+    return caught.value
+
+
+def test_documents_lists_and_folders_come_in_order(tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", POD % "one" + "---\n" + POD % "two")
+    items = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": n}} for n in ("3", "4")]
+    write(tmp_path / "b.json", json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    (tmp_path / "c.yaml.gz").write_bytes(gzip.compress((POD % "five").encode()))
+    assert names(tmp_path) == ["one", "two", "3", "4", "five"]
+
+
+def test_objects_are_structs_of_their_kind(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.yaml",
+        "apiVersion: v1\nkind: Node\nmetadata:\n  name: node-1\n  labels: {zone: 'a'}\n"
+        "status:\n  allocatable: {cpu: 4, memory: 8Gi, pods: '110'}\n",
+    )
+    (node,) = read_objects([path])
+    assert isinstance(node, Node)
+    assert node.metadata.labels == {"zone": "a"}
+    assert node.status.allocatable == {"cpu": 4, "memory": "8Gi", "pods": "110"}
+
+
+def test_output_of_kubectl_get(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "dump.yaml",
+        "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata:\n"
+        "    annotations: null\n    creationTimestamp: '2026-01-01T00:00:00Z'\n    name: web\n"
+        "    namespace: shop\n    uid: 1-2-3\n  spec: {nodeName: n1, containers: []}\n"
+        "  status: {phase: Running}\nkind: List\nmetadata: {resourceVersion: ''}\n",
+    )
+    (pod,) = read_objects([path])
+    assert isinstance(pod, Pod)
+    assert (pod.metadata.namespace, pod.spec.node_name, pod.status.phase) == (
+        "shop",
+        "n1",
+        "Running",
+    )
+    assert pod.metadata.annotations == {}
+
+
+def test_items_of_a_typed_list_take_its_kind(tmp_path: Path) -> None:
+    raw = {"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}]}
+    assert names(write(tmp_path / "a.json", json.dumps(raw))) == ["a"]
+
+
+def test_lists_may_hold_lists_or_nothing(tmp_path: Path) -> None:
+    inner = {"apiVersion": "v1", "kind": "PodList", "items": [{"metadata": {"name": "a"}}]}
+    outer = {"apiVersion": "v1", "kind": "List", "items": [inner]}
+    empty = {"apiVersion": "v1", "kind": "List", "items": None}
+    assert names(write(tmp_path / "a.json", json.dumps(outer))) == ["a"]
+    assert names(write(tmp_path / "b.json", json.dumps(empty))) == []
+
+
+def test_other_kinds_are_skipped_and_counted(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.yaml",
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n---\n"
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n---\n"
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: e}\n---\n"
+        # A Service, but not the one that a scheduler reads.
+        "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: k}\n---\n"
+        + POD
+        % "kept",
+    )
+    found = read_objects([path])
+    assert [each.metadata.name for each in found] == ["kept"]
+    assert found.skipped == {"Deployment": 2, "Secret": 1, "Service": 1}
+    assert list(found.skipped) == sorted(found.skipped)
+
+
+def test_flow_style_and_several_json_values_in_a_yaml_file(tmp_path: Path) -> None:
+    one = '{apiVersion: v1, kind: Pod, metadata: {name: "a"}}'
+    two = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}'
+    assert names(write(tmp_path / "a.yaml", f"{one}\n---\n{two}\n")) == ["a", "b"]
+    assert names(write(tmp_path / "b.yaml", two)) == ["b"]
+
+
+def test_empty_files_hold_nothing(tmp_path: Path) -> None:
+    assert (
+        names(write(tmp_path / "a.yaml", "# nothing\n---\n"), write(tmp_path / "b.json", "")) == []
+    )
+
+
+def test_generated_names_are_numbered(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: Pod\nmetadata: {generateName: job-}\n---\n"
+    found = names(write(tmp_path / "a.yaml", text * 28))
+    assert found[:2] == ["job-bbbbb", "job-bbbbc"]
+    assert found[27] == "job-bbbcb"
+    assert len(set(found)) == 28
+
+
+REFUSED: list[tuple[str, int, str | None, Any, str]] = [
+    ("- a\n", 1, None, ["a"], "must be a Kubernetes object"),
+    ("metadata: {name: a}\n", 1, "kind", None, "must name the kind"),
+    ("kind: Pod\n", 1, "apiVersion", None, "must name the API version"),
+    ("apiVersion: v1\nkind: 1\n", 2, "kind", 1, "must name the kind"),
+    ("apiVersion: v1\nkind: List\nitems: {}\n", 3, "items", {}, "must be a list"),
+    ("apiVersion: v1\nkind: List\nitems:\n- x\n", 4, "items[0]", "x", "must be a Kubernetes"),
+    ("apiVersion: apps/v1beta1\nkind: ReplicaSet\n", 1, "apiVersion", "apps/v1beta1", "only as"),
+    (POD % "''", 3, "metadata.name", "", "must not be empty"),
+    (POD % "a" + "spec:\n  nodeSelector:\n    a.b/c: yes\n", 6, "spec.nodeSelector[a.b/c]", True,
+     "must be text; put it in quotes"),
+    (POD % "a, labels: {rank: 1}", 3, "metadata.labels.rank", 1, "put it in quotes"),
+    (POD % "a" + "spec:\n  containers:\n  - name: c\n    resources:\n      limits: {a.b/g: one}\n",
+     8, "spec.containers[0].resources.limits[a.b/g]", "one", "is not a quantity"),
+    (POD % "a" + "spec: {containers: {}}\n", 4, "spec.containers", {}, "must be a list"),
+    (POD % "a" + "spec: {priority: high}\n", 4, "spec.priority", "high", "must be"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line", "path", "value", "problem"), REFUSED)
+def test_faults_tell_where_and_what(
+    tmp_path: Path, text: str, line: int, path: str | None, value: Any, problem: str
+) -> None:
+    # The second document, so that its number counts too.
+    error = refusal(write(tmp_path / "a.yaml", POD % "before" + "---\n" + text))
+    assert (error.document, error.line, error.path, error.value) == (2, line + 4, path, value)
+    assert problem in error.problem
+
+
+def test_a_fault_inside_a_list_has_its_whole_path(tmp_path: Path) -> None:
+    item = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"x": 1}}}
+    raw = {"apiVersion": "v1", "kind": "List", "items": [{**item, "metadata": {"name": "b"}}, item]}
+    error = refusal(write(tmp_path / "a.json", json.dumps(raw, indent=1)))
+    assert error.path == "items[1].metadata.labels.x"
+    assert error.line is not None
+    assert '"x": 1' in json.dumps(raw, indent=1).splitlines()[error.line - 1]
+
+
+def test_the_same_object_twice_is_refused(tmp_path: Path) -> None:
+    first = write(tmp_path / "a.yaml", POD % "web")
+    second = write(tmp_path / "b.yaml", POD % "web, namespace: default")
+    with pytest.raises(ConfigError) as caught:
+        read_objects([first, second])
+    assert caught.value.problem == f"this Pod stands twice, first in {first}, document 1"
+    assert (caught.value.file, caught.value.value) == (str(second), "web")
+
+
+def test_the_same_name_in_other_namespaces_and_kinds_is_fine(tmp_path: Path) -> None:
+    text = "---\n".join(
+        [POD % "a", POD % "a, namespace: b", "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n"]
+    )
+    assert names(write(tmp_path / "a.yaml", text)) == ["a", "a", "a"]
+
+
+def test_number_of_objects_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "OBJECTS_MAX", 2)
+    path = write(tmp_path / "a.yaml", "---\n".join(POD % name for name in "abc"))
+    with pytest.raises(ConfigError, match="more than 2 objects"):
+        read_objects([path])
+
+
+def test_documents_are_given_one_by_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.yaml", "a: 1\n---\n- 2\n---\n[\n")
+    documents = iter_documents([path])
+    assert next(documents)[1] == {"a": 1}
+    source, value = next(documents)
+    assert (source.document, value) == (2, [2])
+    with pytest.raises(ConfigError) as caught:
+        next(documents)
+    assert (caught.value.file, caught.value.document) == (str(path), 3)

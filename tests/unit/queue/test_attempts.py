@@ -1,0 +1,262 @@
+"""The scheduling queue: what happens during an attempt, activation, and flushing of leftovers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from mooring.queue import Place
+from mooring.queue.in_flight import InFlight
+from tests.helpers.queues import NODE_ADD, PV_ADD, PV_UPDATE, SKIP, Bench, Refuser, on
+
+ACTIVE, BACKOFF, UNSCHEDULABLE = Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE
+IN_FLIGHT, NONE = Place.IN_FLIGHT, Place.NONE
+
+
+def bench(**options: Any) -> Bench:
+    """Fit is helped by new nodes, Picky never is."""
+    return Bench(Refuser("Fit", on(NODE_ADD)), Refuser("Picky", on(NODE_ADD, SKIP)), **options)
+
+
+# -- an attempt and what happens during it --------------------------------------------------------
+
+
+def test_events_are_kept_only_while_somebody_needs_them() -> None:
+    it = bench()
+    it.add("a")
+    it.queue.move(NODE_ADD, None, None)
+    assert it.queue.in_flight_events == 0
+    entry = it.pop()
+    it.queue.move(NODE_ADD, None, None)
+    it.queue.move(PV_UPDATE, None, None)
+    assert it.queue.in_flight_events == 1
+
+    it.refuse(entry, "Picky")
+
+    assert it.queue.in_flight_events == 0
+    assert it.place("a") is UNSCHEDULABLE
+
+
+@pytest.mark.parametrize(
+    ("refused_by", "pending_on", "place"),
+    [
+        (["Fit"], [], BACKOFF),
+        (["Picky"], [], UNSCHEDULABLE),
+        (["Picky"], ["Fit"], ACTIVE),
+        (["Fit"], ["Picky"], BACKOFF),
+        ([], [], BACKOFF),
+    ],
+)
+def test_an_event_in_the_middle_of_an_attempt_counts_at_its_end(
+    refused_by: list[str], pending_on: list[str], place: Place
+) -> None:
+    it = bench()
+    it.add("a")
+    with it.queue.in_flight(it.pop()) as flight:
+        it.queue.move(NODE_ADD, None, None)
+        it.queue.park(flight.entry, flight.entry.pod, refused_by=refused_by, pending_on=pending_on)
+
+    assert it.last_move() == ("a", place, "ScheduleAttemptFailure")
+
+
+def test_an_event_before_the_attempt_does_not() -> None:
+    it = bench()
+    it.add("other")
+    it.add("a")
+    it.pop()
+    it.queue.move(NODE_ADD, None, None)
+    it.refuse(it.pop(), "Fit")
+
+    assert it.place("a") is UNSCHEDULABLE
+
+
+def test_of_several_events_the_best_counts() -> None:
+    it = Bench(Refuser("Fit", on(NODE_ADD)), Refuser("Volume", on(PV_ADD)))
+    it.add("a")
+    entry = it.pop()
+    it.queue.move(NODE_ADD, None, None)
+    it.queue.move(PV_ADD, None, None)
+    it.refuse(entry, "Fit", pending=["Volume"])
+
+    assert it.place("a") is ACTIVE
+
+
+def test_when_too_much_happened_to_remember_the_pod_is_tried_again() -> None:
+    it = bench()
+    it.queue._in_flight = InFlight(max_events=4)
+    it.add("a")
+    entry = it.pop()
+    for _ in range(9):
+        it.queue.move(NODE_ADD, None, None)
+    it.refuse(entry, "Picky")
+
+    assert it.place("a") is BACKOFF
+
+
+def test_a_pod_that_is_bound_is_no_more_the_queues_business() -> None:
+    it = bench()
+    it.add("a")
+    with it.queue.in_flight(it.pop()) as flight:
+        flight.hand_over()
+    assert it.place("a") is IN_FLIGHT
+    flight.done()
+
+    assert it.place("a") is NONE
+    assert it.queue.pods() == []
+
+
+def test_one_whose_binding_fails_late_comes_back_as_an_error() -> None:
+    it = bench()
+    it.add("a")
+    with it.queue.in_flight(it.pop()) as flight:
+        flight.hand_over()
+    flight.done()
+
+    it.queue.park(flight.entry, flight.entry.pod)
+
+    assert it.place("a") is BACKOFF
+
+
+def test_one_that_was_taken_in_meanwhile_is_left_where_it_is() -> None:
+    it = bench()
+    it.add("a")
+    with it.queue.in_flight(it.pop()) as flight:
+        flight.hand_over()
+    flight.done()
+    it.add("a")
+
+    it.queue.park(flight.entry, flight.entry.pod, refused_by=["Fit"])
+
+    assert it.place("a") is ACTIVE
+    assert len(it.queue.pods()) == 1
+
+
+def test_one_that_is_tried_again_meanwhile_stays_in_flight() -> None:
+    it = bench()
+    it.add("a")
+    with it.queue.in_flight(it.pop()) as first:
+        first.hand_over()
+    first.done()
+    it.add("a")
+    second = it.pop()
+
+    it.queue.park(first.entry, first.entry.pod, refused_by=["Fit"])
+
+    assert it.place("a") is IN_FLIGHT
+    it.queue.move(NODE_ADD, None, None)
+    it.refuse(second, "Fit")
+    assert it.place("a") is BACKOFF
+
+
+# -- activation -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", [None, NODE_ADD])
+def test_an_activated_pod_is_tried_at_once(event: Any) -> None:
+    it = bench()
+    it.parked("a", "Fit")
+    if event:
+        it.queue.move(event, None, None)
+
+    it.queue.activate(["a", "unknown"])
+
+    assert it.last_move() == ("a", ACTIVE, "ForceActivate")
+
+
+def test_one_that_is_active_already_is_left_alone() -> None:
+    it = bench()
+    it.add("a")
+    moves = len(it.moved)
+    it.queue.activate(["a"])
+
+    assert len(it.moved) == moves
+    assert it.pops() == ["a"]
+
+
+def test_activated_in_the_middle_of_its_attempt_it_is_tried_again_and_no_other() -> None:
+    it = bench()
+    it.add("a")
+    it.add("b")
+    first, second = it.pop(), it.pop()
+    it.queue.activate(["a"])
+    it.refuse(first, "Picky")
+    it.refuse(second, "Picky")
+
+    assert (it.place("a"), it.place("b")) == (BACKOFF, UNSCHEDULABLE)
+
+
+def test_activating_a_stranger_is_not_remembered() -> None:
+    it = bench()
+    it.add("a")
+    it.pop()
+    it.queue.activate(["unknown"])
+
+    assert it.queue.in_flight_events == 0
+
+
+# -- flushing -------------------------------------------------------------------------------------
+
+
+def test_after_five_minutes_a_parked_pod_is_tried_whatever_happened() -> None:
+    it = bench()
+    it.parked("mid", "Picky", priority=5)
+    it.parked("high", "Picky", priority=9)
+    it.clock.advance(300)
+    it.queue.flush()
+    assert it.place("mid") is UNSCHEDULABLE
+    it.clock.advance(30)
+    it.queue.flush()
+
+    assert it.queue.moves[ACTIVE, "UnschedulableTimeout"] == 2
+    entry = it.pop()
+    assert (entry.uid, entry.was_flushed) == ("high", True)
+    it.refuse(entry, "Picky")
+    assert not entry.was_flushed
+
+
+def test_leftovers_are_looked_for_every_thirty_seconds_only() -> None:
+    it = bench(max_unschedulable_s=10)
+    it.parked("a", "Picky")
+    it.clock.advance(29)
+    it.queue.flush()
+    assert it.place("a") is UNSCHEDULABLE
+    it.clock.advance(1)
+    it.queue.flush()
+    assert it.place("a") is ACTIVE
+
+
+def test_the_time_counts_from_the_last_attempt() -> None:
+    it = bench()
+    it.parked("a", "Fit")
+    it.clock.advance(290)
+    it.queue.move(NODE_ADD, None, None)
+    it.refuse(it.pop(), "Fit")
+    it.clock.advance(60)
+    it.queue.flush()
+
+    assert it.place("a") is UNSCHEDULABLE
+
+
+def test_it_says_when_flushing_is_worth_it() -> None:
+    it = bench()
+    assert it.queue.next_flush_s() == math.inf
+    it.parked("a", "Picky")
+    assert it.queue.next_flush_s() == 1030
+    it.parked("b")
+    assert it.queue.next_flush_s() == 1002
+    it.clock.advance(2)
+    it.queue.flush()
+    assert it.place("b") is ACTIVE
+    assert it.queue.next_flush_s() == 1030
+
+
+def test_what_comes_out_of_backoff_together_is_popped_by_importance() -> None:
+    it = bench()
+    for name, priority in [("low", 1), ("high", 9)]:
+        it.parked(name, priority=priority)
+    it.clock.advance(2)
+    it.queue.flush()
+
+    assert it.pops() == ["high", "low"]

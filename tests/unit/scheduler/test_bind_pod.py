@@ -1,0 +1,159 @@
+"""The three outcomes of a binding: done, refused, and unknown until the API server says."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mooring.client import Client
+from mooring.clock import seeded_random
+from mooring.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    LeaseLost,
+    NotFound,
+    OutcomeUnknown,
+    TooManyRequests,
+    Unreachable,
+)
+from mooring.objects.codec.decode import encode
+from mooring.scheduler.bind_pod import ASK_AGAIN_S, ASK_AGAIN_S_MAX, bind_pod
+from mooring.testing import make_pod
+from tests.helpers.client_servers import Script, answer, refusal
+from tests.helpers.running_scheduler import virtually
+
+POD = make_pod("web", uid="u1")
+DONE = answer(201, {})
+LOST = OutcomeUnknown("no answer")
+CUT = Unreachable("cut off")
+TAKEN = refusal(409, "Conflict", "pod web is already assigned to node")
+
+
+def there(node: str, *, uid: str = "u1") -> Any:
+    """The pod, as the API server shows it."""
+    return answer(200, encode(make_pod("web", uid=uid, node=node)))
+
+
+class Try:
+    """Binds the pod to node a over prepared answers."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.script = Script(*answers)
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    def run(self) -> None:
+        @virtually
+        async def main() -> None:
+            rng = seeded_random(0)
+            client = Client(self.script, rng=rng, sleep=asyncio.sleep)
+            await bind_pod(client, POD, "a", rng=rng, sleep=self.sleep)
+
+        main()
+
+    @property
+    def asked(self) -> str:
+        """What was sent, in letters: B a binding, G a question."""
+        return "".join("B" if each.method == "POST" else "G" for each in self.script.requests)
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked"),
+    [
+        ([DONE], "B"),
+        # It was lost on its way back, and the pod is there.
+        ([LOST, there("a")], "BG"),
+        # It was lost on its way there: once more.
+        ([LOST, there(""), DONE], "BGB"),
+        # Whether it was done shows only in the refusal of the second try.
+        ([LOST, there(""), TAKEN, there("a")], "BGBG"),
+        # Somebody else has bound it just there.
+        ([TAKEN, there("a")], "BG"),
+        # What is refused for now was not done; but the first one may still be on its way.
+        ([LOST, there(""), CUT, there(""), DONE], "BGBGB"),
+        ([LOST, there(""), CUT, there("a")], "BGBG"),
+        # A server that fails may have done it.
+        ([refusal(500, "InternalError"), there("a")], "BG"),
+        # Nobody answers the question for a while.
+        ([LOST, CUT, refusal(403, "Forbidden"), there("a")], "BGGG"),
+    ],
+)
+def test_it_returns_when_the_pod_is_surely_bound(answers: list[Any], asked: str) -> None:
+    tried = Try(*answers)
+    tried.run()
+    assert tried.asked == asked
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked", "error"),
+    [
+        ([CUT], "B", Unreachable),
+        ([refusal(403, "Forbidden")], "B", Forbidden),
+        ([refusal(404, "NotFound")], "B", NotFound),
+        ([refusal(429, "TooManyRequests")], "B", TooManyRequests),
+        # On no node: then it was refused for another reason, such as being deleted.
+        ([TAKEN, there("")], "BG", Conflict),
+        ([TAKEN, there("b")], "BG", Conflict),
+        ([TAKEN, there("a", uid="u2")], "BG", Conflict),
+        ([LOST, there("b")], "BG", Conflict),
+        ([LOST, there("a", uid="u2")], "BG", Conflict),
+        ([LOST, refusal(404, "NotFound")], "BG", NotFound),
+        # A refusal counts once it is known that the first try has done nothing.
+        ([LOST, there(""), refusal(403, "Forbidden"), there("")], "BGBG", Forbidden),
+        ([LeaseLost("over")], "B", LeaseLost),
+    ],
+)
+def test_it_raises_when_the_pod_is_surely_not_bound_by_us(
+    answers: list[Any], asked: str, error: type[Exception]
+) -> None:
+    tried = Try(*answers)
+    with pytest.raises(error):
+        tried.run()
+    assert tried.asked == asked
+
+
+def test_it_says_which_pod_by_its_uid() -> None:
+    tried = Try(DONE)
+    tried.run()
+    (request,) = tried.script.requests
+    assert request.path == "/api/v1/namespaces/default/pods/web/binding"
+    assert request.body["metadata"]["uid"] == "u1"
+    assert request.body["target"]["name"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (there("b"), "it is assigned to node b already"),
+        (there("a", uid="u2"), "it was made anew under its name"),
+    ],
+)
+def test_a_conflict_says_what_is_there_instead(found: Any, told: str) -> None:
+    with pytest.raises(ApiError, match=told):
+        Try(TAKEN, found).run()
+
+
+def are_doubled(slept: list[float]) -> bool:
+    """Whether each wait is twice the one before, with jitter, up to the longest."""
+    steps = [min(ASK_AGAIN_S * 2**number, ASK_AGAIN_S_MAX) for number in range(len(slept))]
+    return all(step <= each < 2 * step for step, each in zip(steps, slept, strict=True))
+
+
+def test_it_waits_longer_and_longer_between_questions_but_not_too_long() -> None:
+    tried = Try(LOST, *[refusal(403, "Forbidden")] * 9, there("a"))
+    tried.run()
+    assert len(tried.slept) == 9
+    assert are_doubled(tried.slept)
+
+
+def test_it_waits_longer_and_longer_between_tries() -> None:
+    tried = Try(LOST, there(""), LOST, there(""), LOST, there(""), DONE)
+    tried.run()
+    assert tried.asked == "BGBGBGB"
+    assert len(tried.slept) == 3
+    assert are_doubled(tried.slept)

@@ -1,0 +1,166 @@
+"""A binding that was acknowledged and then lost again: its pod is not counted for ever."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mooring.client.transport.transport import Request
+from mooring.errors import Unreachable
+from mooring.objects import Pod
+from mooring.queue import SchedulingQueue
+from mooring.scheduler.bind_verification import CONFIRM_S, LOOK_S, Confirmations
+from mooring.state import Cache, PodInfo
+from mooring.testing import make_node, make_pod
+from tests.helpers.queues import framework_of
+from tests.helpers.running_scheduler import Life, living, on, virtually
+from tests.helpers.scripted_plugins import Binds
+
+
+@virtually
+async def test_a_pod_whose_binding_was_lost_is_placed_again_and_its_room_is_given_back() -> None:
+    # It says "bound", and the API server knows nothing of it: as after going back to a backup.
+    lies = Binds(None)
+    node = make_node("a", allocatable={"cpu": "1"})
+    async with living(node, plugins=[lies], at_rest=False) as life:
+        await life.create(make_pod("lost", requests={"cpu": "1"}))
+        await life.until_seen("bound", "lost")
+        began_s = life.clock.monotonic_s()
+        await life.create(make_pod("other", requests={"cpu": "1"}))
+        await life.until_seen("failed", "other")
+        assert life.service.cache.assumed_count() == 1
+
+        # One of the two gets the room, the other one is told that there is none.
+        await life.until(lambda: len(life.seen.names("bound")) == 2)
+        waited_s = life.clock.monotonic_s() - began_s
+        assert CONFIRM_S <= waited_s < CONFIRM_S + LOOK_S + 2
+        await life.settle()
+        nodes = sorted([await life.node_of("lost"), await life.node_of("other")])
+        assert nodes == ["", "a"]
+        assert len(life.service.queue.pods()) == 1
+
+
+class Alone:
+    """Confirmations over a cache that no watch fills."""
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+        self.cache = Cache()
+        self.cache.put_node(make_node("a"))
+        profiles = {"default-scheduler": framework_of()}
+        self.queue = SchedulingQueue(profiles, clock=life.clock)
+        self.pods: dict[str, Pod] = {}
+        self.confirmations = Confirmations(
+            life.client, self.cache, self.queue, self.pods, clock=life.clock
+        )
+
+    async def bound(self, name: str) -> PodInfo:
+        """A pod that we believe to be bound."""
+        stored = await self.life.create(make_pod(name, scheduler_name="somebody-else"))
+        self.pods[f"default/{name}"] = stored
+        info = PodInfo(stored)
+        self.cache.assume(info.on_node("a"), "a").keep()
+        self.confirmations.expect(info, "a")
+        return info
+
+
+@virtually
+async def test_one_that_is_there_is_waited_for_and_asked_about_again() -> None:
+    async with living(make_node("a")) as life:
+        alone = Alone(life)
+        info = await alone.bound("web")
+        await life.client.bind(info.pod, "a")
+
+        await asyncio.sleep(CONFIRM_S - 1)
+        await alone.confirmations.look()
+        await asyncio.sleep(2)
+        await alone.confirmations.look()
+
+        assert alone.cache.is_assumed(info.uid)
+        assert len(alone.confirmations) == 1
+        # The watch tells of it at last.
+        alone.cache.confirm(info.uid)
+        await alone.confirmations.look()
+        assert len(alone.confirmations) == 0
+
+
+@virtually
+async def test_one_that_is_gone_is_counted_no_more_and_not_queued() -> None:
+    async with living(make_node("a")) as life:
+        alone = Alone(life)
+        info = await alone.bound("web")
+        await life.delete("web")
+        del alone.pods["default/web"]
+
+        await asyncio.sleep(CONFIRM_S + 1)
+        await alone.confirmations.look()
+
+        assert (len(alone.cache.pods), alone.queue.pods()) == (0, [])
+        assert alone.queue.get(info.uid) is None
+
+
+@virtually
+async def test_one_that_was_made_anew_is_another_pod() -> None:
+    async with living(make_node("a")) as life:
+        alone = Alone(life)
+        await alone.bound("web")
+        await life.delete("web")
+        alone.pods["default/web"] = await life.create(
+            make_pod("web", scheduler_name="somebody-else")
+        )
+
+        await asyncio.sleep(CONFIRM_S + 1)
+        await alone.confirmations.look()
+
+        assert (len(alone.cache.pods), alone.queue.pods()) == (0, [])
+
+
+@virtually
+async def test_one_that_is_being_deleted_is_not_placed_again() -> None:
+    async with living(make_node("a")) as life:
+        alone = Alone(life)
+        info = await alone.bound("web")
+        deleted = make_pod(
+            "web", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z", "uid": info.uid}
+        )
+        alone.pods["default/web"] = deleted
+
+        await asyncio.sleep(CONFIRM_S + 1)
+        await alone.confirmations.look()
+
+        assert (len(alone.cache.pods), alone.queue.pods()) == (0, [])
+
+
+@virtually
+async def test_while_nobody_answers_the_room_is_kept() -> None:
+    async def cut(request: Request) -> None:
+        raise Unreachable("cut off")
+
+    async with living(make_node("a"), plugins=[Binds(None)], at_rest=False) as life:
+        await life.create(make_pod("lost"))
+        await life.until_seen("bound", "lost")
+        life.wire.before.append(on("GET", "/pods/lost", times=1000)(cut))
+        await asyncio.sleep(CONFIRM_S + 3 * LOOK_S)
+        assert life.service.cache.assumed_count() == 1
+        life.wire.before.clear()
+        await life.until_seen("bound", "lost", times=2)
+
+
+@virtually
+async def test_news_that_come_while_it_asks_count() -> None:
+    async with living(make_node("a"), plugins=[Binds(None)]) as life:
+        stored = await life.create(make_pod("lost"))
+        await life.until_seen("bound", "lost")
+
+        async def bind_at_last(request: Request) -> None:
+            life.wire.before.clear()
+            await life.client.bind(stored, "a")
+
+        async def wait(request: Request) -> None:
+            await asyncio.sleep(0.5)
+
+        life.wire.before.append(on("GET", "/pods/lost")(wait))
+        life.wire.after.append(on("GET", "/pods/lost")(bind_at_last))
+        await asyncio.sleep(CONFIRM_S + LOOK_S + 2)
+        await life.settle()
+        assert life.seen.names("bound") == ["lost"]
+        assert await life.node_of("lost") == "a"

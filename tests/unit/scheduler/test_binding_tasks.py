@@ -1,0 +1,197 @@
+"""Bindings beside the decisions: how many, who supervises them, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any
+
+import pytest
+
+from mooring.clock import seeded_random
+from mooring.errors import InvariantViolation, LeaseLost
+from mooring.scheduler.binding_tasks import PAUSE_S, PAUSE_S_MAX, Bindings
+from tests.helpers.running_scheduler import virtually
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def sleeping(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+async def failing(error: BaseException) -> None:
+    raise error
+
+
+def made(limit: int = 2) -> Bindings:
+    return Bindings(seeded_random(0), limit=limit)
+
+
+@virtually
+async def test_room_is_there_until_the_limit_and_again_when_one_ends() -> None:
+    bindings = made(limit=2)
+    async with asyncio.TaskGroup() as tasks:
+        bindings.open(tasks)
+        for seconds in (1, 3):
+            await bindings.room()
+            bindings.start(partial(sleeping, seconds))
+        assert now_s() < 0.1
+        assert len(bindings) == 2
+        await bindings.room()
+        assert 1 <= now_s() < 1.1
+
+
+@virtually
+async def test_those_that_wait_take_no_room() -> None:
+    bindings = made(limit=1)
+
+    async def waits() -> None:
+        with bindings.waits():
+            await asyncio.sleep(5)
+        await asyncio.sleep(5)
+
+    async with asyncio.TaskGroup() as tasks:
+        bindings.open(tasks)
+        bindings.start(waits)
+        await asyncio.sleep(1)
+        await bindings.room()
+        assert now_s() < 1.1
+        await asyncio.sleep(5)
+        await bindings.room()
+        assert 10 <= now_s() < 10.1
+
+
+@virtually
+async def test_a_binding_that_begins_to_wait_makes_room() -> None:
+    bindings = made(limit=1)
+
+    async def later() -> None:
+        await asyncio.sleep(2)
+        with bindings.waits():
+            await asyncio.sleep(50)
+
+    async with asyncio.TaskGroup() as tasks:
+        bindings.open(tasks)
+        bindings.start(later)
+        await bindings.room()
+        assert 2 <= now_s() < 2.1
+
+
+@virtually
+async def test_an_unforeseen_failure_is_logged_and_ends_nobody_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bindings = made()
+    async with asyncio.TaskGroup() as tasks:
+        bindings.open(tasks)
+        bindings.start(partial(failing, ZeroDivisionError("oops")))
+        bindings.start(partial(sleeping, 1))
+        await asyncio.sleep(0.5)
+        assert len(bindings) == 1
+    assert not len(bindings)
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert record.exc_info is not None
+    assert "oops" in str(record.exc_info[1])
+
+
+@pytest.mark.parametrize("error", [LeaseLost("over"), InvariantViolation("a bug")])
+def test_what_must_end_everything_does(error: Exception) -> None:
+    @virtually
+    async def main() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            bindings = made()
+            bindings.open(tasks)
+            bindings.start(partial(failing, error))
+            await asyncio.sleep(1)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        main()
+    assert caught.value.exceptions == (error,)
+
+
+@virtually
+async def test_drain_waits_for_all_that_end_in_time() -> None:
+    bindings = made()
+    async with asyncio.TaskGroup() as tasks:
+        bindings.open(tasks)
+        bindings.start(partial(sleeping, 3))
+        assert await bindings.drain(10) == 0
+        assert 3 <= now_s() < 3.1
+        bindings.start(partial(sleeping, 30))
+        assert await bindings.drain(10) == 1
+        assert 13 <= now_s() < 13.1
+        bindings.cancel()
+        assert await bindings.drain(10) == 0
+    assert now_s() < 13.2
+
+
+@virtually
+async def test_drain_does_not_wait_for_permit() -> None:
+    bindings = made()
+
+    async def in_permit() -> None:
+        with bindings.waits_in_permit():
+            await asyncio.sleep(900)
+
+    async with asyncio.TaskGroup() as tasks:
+        bindings.open(tasks)
+        bindings.start(in_permit)
+        bindings.start(partial(sleeping, 2))
+        await asyncio.sleep(0)
+        assert await bindings.drain(10) == 0
+        assert 2 <= now_s() < 2.1
+        bindings.cancel()
+
+
+@virtually
+async def test_a_binding_that_is_cancelled_before_it_begins_leaves_nothing_behind() -> None:
+    begun: list[int] = []
+
+    async def begins() -> None:
+        begun.append(1)
+
+    bindings = made()
+    async with asyncio.TaskGroup() as tasks:
+        bindings.open(tasks)
+        bindings.start(begins)
+        bindings.cancel()
+    # A coroutine that was made and never awaited would be a warning, and so an error here.
+    assert begun == []
+    assert not len(bindings)
+
+
+@virtually
+async def test_decisions_pause_longer_and_longer_until_the_server_answers() -> None:
+    bindings = made()
+    pauses: list[float] = []
+
+    async def measure() -> None:
+        began_s = now_s()
+        await bindings.room()
+        pauses.append(now_s() - began_s)
+
+    await measure()
+    for _ in range(7):
+        bindings.unreachable()
+        await measure()
+    bindings.reached()
+    await measure()
+    assert pauses[0] == pauses[-1] == 0
+    expected = [min(PAUSE_S * 2**number, PAUSE_S_MAX) for number in range(7)]
+    for pause, step in zip(pauses[1:-1], expected, strict=True):
+        assert step <= pause + 1e-6
+        assert pause < 2 * step + 1e-6
+
+
+def test_it_must_be_opened_first() -> None:
+    async def never() -> None:
+        """Not even made."""
+
+    bindings: Any = made()
+    with pytest.raises(AssertionError, match="open"):
+        bindings.start(never)

@@ -1,0 +1,26 @@
+"""The garbage collector is as it was before, once a scheduler has ended."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from mooring.scheduler.gc_tuning import THRESHOLDS, rare_collections, settle_down
+
+
+def test_it_collects_rarely_inside_and_as_before_afterwards() -> None:
+    before = gc.get_threshold()
+    with rare_collections():
+        assert gc.get_threshold() == THRESHOLDS
+        settle_down()
+        assert gc.get_freeze_count() > 0
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0
+
+
+def test_so_it_is_after_an_error() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(KeyError), rare_collections():
+        raise KeyError("x")
+    assert gc.get_threshold() == before

@@ -1,0 +1,165 @@
+"""What a plugin gets of the living world."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mooring.client import Client
+from mooring.clock import seeded_random
+from mooring.errors import PluginError
+from mooring.framework.waiting_pods import WaitingPod
+from mooring.scheduler.plugin_handle import LiveHandle
+from mooring.state import Cache, PodInfo
+from mooring.testing import make_node, make_pod
+from mooring.virtual_loop import LoopClock
+from tests.helpers.client_servers import Script, answer
+from tests.helpers.running_scheduler import virtually
+
+
+def handle_of(*answers: Any, cache: Cache | None = None) -> LiveHandle:
+    client = Client(Script(*answers), rng=seeded_random(0))
+    clock = LoopClock(asyncio.get_running_loop())
+    return LiveHandle(cache or Cache(), client, clock=clock, rng=seeded_random(7))
+
+
+@virtually
+async def test_time_and_chance_are_those_of_the_run() -> None:
+    handle = handle_of()
+    before_s = handle.monotonic_s()
+    await asyncio.sleep(2)
+    assert 2 <= handle.monotonic_s() - before_s < 2.1
+    assert handle.random() == seeded_random(7).random()
+
+
+@virtually
+async def test_the_snapshot_is_the_present_state() -> None:
+    cache = Cache()
+    handle = handle_of(cache=cache)
+    assert len(handle.snapshot.nodes) == 0
+    cache.put_node(make_node("a"))
+    assert len(handle.snapshot.nodes) == 1
+
+
+@virtually
+async def test_waiting_pods_are_found_by_uid_and_in_order() -> None:
+    handle = handle_of()
+    pods = [PodInfo(make_pod(name, uid=name)) for name in ("b", "a")]
+    for pod in pods:
+        handle.waiting.add(WaitingPod(pod, "n", {"P": 1.0}, 0.0))
+    assert [each.pod.uid for each in handle.waiting_pods()] == ["b", "a"]
+    found = handle.waiting_pod("a")
+    assert found is not None
+    assert found.pod is pods[1]
+    assert handle.waiting_pod("c") is None
+
+
+@virtually
+async def test_activating_is_nothing_before_there_is_a_queue() -> None:
+    handle = handle_of()
+    handle.activate("u1")
+    asked: list[tuple[str, ...]] = []
+    handle.on_activate = lambda uids: asked.append(tuple(uids))
+    handle.activate("u1", "u2")
+    assert asked == [("u1", "u2")]
+
+
+@virtually
+async def test_a_callback_comes_once_and_later() -> None:
+    handle = handle_of()
+    called_s: list[float] = []
+    handle.call_later(3, lambda: called_s.append(handle.monotonic_s()))
+    await asyncio.sleep(10)
+    assert len(called_s) == 1
+    assert 3 <= called_s[0] < 3.1
+
+
+@virtually
+async def test_it_binds() -> None:
+    await handle_of(answer(201, {})).bind(PodInfo(make_pod()), "a")
+
+
+# ---- waiting for an object ----
+
+
+class Claims:
+    """A store of one kind, and a handle that follows it."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, str] = {}
+        self.handle = handle_of()
+        self.handle.stores = {"PersistentVolumeClaim": self.objects}
+
+    def put(self, key: str, value: str) -> None:
+        """The object is so now."""
+        self.objects[key] = value
+        self.handle.changed("PersistentVolumeClaim", key)
+
+    async def until(self, key: str, wanted: str | None, deadline_s: float = 10.0) -> Any:
+        """Wait for it to be so."""
+        return await self.handle.until(
+            "PersistentVolumeClaim", key, lambda found: found == wanted, deadline_s
+        )
+
+
+@virtually
+async def test_until_returns_at_once_what_is_so_already() -> None:
+    claims = Claims()
+    claims.put("d/c", "Bound")
+    assert await claims.until("d/c", "Bound") == "Bound"
+    # Nothing, too, may be what is waited for.
+    assert await claims.until("d/gone", None) is None
+
+
+@virtually
+async def test_until_looks_again_whenever_the_object_has_changed() -> None:
+    claims = Claims()
+    loop = asyncio.get_running_loop()
+    loop.call_later(1, claims.put, "d/c", "Pending")
+    loop.call_later(2, claims.put, "d/other", "Bound")
+    loop.call_later(3, claims.put, "d/c", "Bound")
+    found = await asyncio.gather(claims.until("d/c", "Bound"), claims.until("d/c", "Pending"))
+    assert list(found) == ["Bound", "Pending"]
+    assert 3 <= loop.time() < 3.1
+    assert claims.handle._awaited == {}
+
+
+@virtually
+async def test_until_gives_up_and_says_what_it_waited_for() -> None:
+    claims = Claims()
+    with pytest.raises(PluginError, match=r"timed out after 2.5 s .* PersistentVolumeClaim d/c"):
+        await claims.until("d/c", "Bound", deadline_s=2.5)
+    assert claims.handle._awaited == {}
+
+
+@virtually
+async def test_until_refuses_kinds_that_nobody_follows() -> None:
+    with pytest.raises(PluginError, match="Secret are not followed"):
+        await Claims().handle.until("Secret", "d/s", bool, 1.0)
+
+
+@virtually
+async def test_volumes_and_claims_are_changed_by_merge_patch() -> None:
+    stored = {"metadata": {"name": "c", "namespace": "shop", "resourceVersion": "8"}}
+    script = Script(answer(200, stored))
+    client = Client(script, rng=seeded_random(0))
+    clock = LoopClock(asyncio.get_running_loop())
+    handle = LiveHandle(Cache(), client, clock=clock, rng=seeded_random(7))
+    change = {"metadata": {"resourceVersion": "7", "annotations": {"a": "b"}}}
+
+    found = await handle.patch("PersistentVolumeClaim", "shop/c", change)
+
+    assert found.metadata.resource_version == "8"
+    (request,) = script.requests
+    path = "/api/v1/namespaces/shop/persistentvolumeclaims/c"
+    assert (request.method, request.path) == ("PATCH", path)
+    assert request.headers["content-type"] == "application/merge-patch+json"
+    assert request.body == change
+
+
+@virtually
+async def test_nothing_else_is_for_plugins_to_change() -> None:
+    with pytest.raises(PluginError, match="objects of kind Pod are not for plugins to change"):
+        await handle_of().patch("Pod", "default/p", {})

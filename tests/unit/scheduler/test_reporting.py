@@ -1,0 +1,147 @@
+"""What the API server is told: the words, the reasons, and whose words they are."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mooring.client import Client, Recorder
+from mooring.clock import VirtualClock, seeded_random
+from mooring.errors import PluginError, SchedulerError
+from mooring.framework import Diagnosis, Reject
+from mooring.scheduler.reporting import NOTE_LENGTH_MAX, Reporting, error_text
+from mooring.scheduler.status_writer import StatusWriter
+from mooring.state import PodInfo
+from mooring.testing import make_pod
+from tests.helpers.client_servers import Script
+
+
+class Office:
+    """A Reporting, and what lies on its recorders' and its writer's desks."""
+
+    def __init__(self, *names: str) -> None:
+        clock, rng = VirtualClock(), seeded_random(0)
+        client = Client(Script(), rng=rng)
+        self.recorders = {
+            name: Recorder(client, controller=name, instance=f"{name}-x", clock=clock, rng=rng)
+            for name in names or ("default-scheduler",)
+        }
+        self.writer = StatusWriter(client, clock=clock, sleep=asyncio.sleep)
+        self.reporting = Reporting(self.recorders, self.writer)
+
+    def event(self, name: str = "default-scheduler") -> Any:
+        """The one event of a scheduler."""
+        ((event, _),) = self.recorders[name]._queue
+        return event
+
+    def word(self) -> Any:
+        """The one word about a pod's status."""
+        (word,) = self.writer._waiting.values()
+        return word
+
+
+def info(**more: Any) -> PodInfo:
+    return PodInfo(make_pod("web", **more))
+
+
+def refusal(*reasons: str) -> Diagnosis:
+    found = Diagnosis(1)
+    found.reasons.update(reasons)
+    return found
+
+
+def test_a_bound_pod_is_told_of_in_kube_schedulers_words() -> None:
+    office = Office()
+    office.reporting.bound(info(), "a")
+    event = office.event()
+    assert (event.type, event.reason, event.action) == ("Normal", "Scheduled", "Binding")
+    assert event.note == "Successfully assigned default/web to a"
+    assert len(office.writer) == 0
+
+
+def test_a_pod_that_is_being_deleted_is_told_of_without_a_condition() -> None:
+    office = Office()
+    office.reporting.skipped(info())
+    event = office.event()
+    assert (event.type, event.reason, event.action) == (
+        "Warning",
+        "FailedScheduling",
+        "Scheduling",
+    )
+    assert event.note == "skip schedule deleting pod: default/web"
+    assert len(office.writer) == 0
+
+
+@pytest.mark.parametrize(
+    ("why", "reason", "message"),
+    [
+        (
+            refusal("Insufficient cpu"),
+            "Unschedulable",
+            "0/1 nodes are available: 1 Insufficient cpu.",
+        ),
+        (Diagnosis(0), "Unschedulable", "no nodes available to schedule pods"),
+        (Reject("not now", "nor then"), "Unschedulable", "not now, nor then"),
+        (
+            PluginError("P", "Filter", "oops"),
+            "SchedulerError",
+            'running Filter plugin "P": oops',
+        ),
+        (SchedulerError("odd"), "SchedulerError", "odd"),
+    ],
+)
+def test_a_failure_has_its_reason_and_its_message(why: Any, reason: str, message: str) -> None:
+    office = Office()
+    office.reporting.failed(info(), why, "")
+    event, word = office.event(), office.word()
+    assert (event.type, event.reason, event.action, event.note) == (
+        "Warning",
+        "FailedScheduling",
+        "Scheduling",
+        message,
+    )
+    assert (word.reason, word.message, word.nominated, word.announced) == (
+        reason,
+        message,
+        "",
+        None,
+    )
+
+
+def test_each_scheduler_speaks_for_itself_and_the_default_one_for_the_nameless() -> None:
+    office = Office("default-scheduler", "second")
+    office.reporting.bound(info(scheduler_name=""), "a")
+    office.reporting.bound(info(scheduler_name="second"), "b")
+    assert office.event().note.endswith(" to a")
+    assert office.event("second").note.endswith(" to b")
+    assert office.event("second").reporting_controller == "second"
+
+
+@pytest.mark.parametrize(
+    ("length", "kept"), [(NOTE_LENGTH_MAX, NOTE_LENGTH_MAX), (NOTE_LENGTH_MAX + 1, 1020)]
+)
+def test_a_long_note_is_cut_and_says_so(length: int, kept: int) -> None:
+    office = Office()
+    message = "x" * length
+    office.reporting.failed(info(), SchedulerError(message), None)
+    note = office.event().note
+    assert note == (message if length == kept else "x" * kept + " ...")
+    assert len(note) <= NOTE_LENGTH_MAX
+    assert office.word().message == message
+
+
+def test_no_half_of_a_character_is_left_by_the_cut() -> None:
+    office = Office()
+    office.reporting.failed(info(), SchedulerError("x" + "é" * 600), None)
+    note = office.event().note
+    assert note.endswith("é ...")
+    assert len(note.encode()) <= NOTE_LENGTH_MAX
+
+
+def test_an_error_tells_first_who_met_it() -> None:
+    error = SchedulerError("refused")
+    assert error_text(error) == "refused"
+    error.add_note('running Bind plugin "B"')
+    assert error_text(error) == 'running Bind plugin "B": refused'

@@ -1,0 +1,393 @@
+"""A scheduler as a whole: how it begins, how it paces itself, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from mooring.client import Client, InProcessTransport
+from mooring.client.transport.transport import Request
+from mooring.clock import seeded_random
+from mooring.cluster_event import ActionType, ClusterEvent, ClusterEventWithHint, EventResource
+from mooring.config import KubeSchedulerConfiguration, default_configuration
+from mooring.errors import ConfigError, Unreachable
+from mooring.framework import Reject, Wait
+from mooring.framework.status import Skip
+from mooring.queue import Place, QueueOptions
+from mooring.scheduler.service import COMPLAIN_S, DECISIONS_MAX, DRAIN_S, Service, ServiceOptions
+from mooring.state.kinds.workloads import WORKLOAD_KINDS
+from mooring.testing import make_node, make_pod
+from mooring.virtual_loop import LoopClock
+from tests.helpers.configurations import FEW_PLUGINS
+from tests.helpers.running_scheduler import living, on, virtually
+from tests.helpers.scripted_plugins import Keeps, Permits, Prepares
+
+POD_ADDED = ClusterEvent(EventResource.PERSISTENT_VOLUME, ActionType.ADD)
+
+
+# ---- beginning ----
+
+
+@virtually
+async def test_nothing_is_decided_before_all_is_known() -> None:
+    async with living(make_node("a"), make_pod("web")) as life:
+        assert life.service.has_synced
+        await life.settle()
+        # Had it looked at the pod before it knew of the node, it would have been refused first.
+        assert life.seen.names("attempted") == life.seen.names("bound") == ["web"]
+
+
+@virtually
+async def test_pods_that_are_on_nodes_count_from_the_start() -> None:
+    async with living(
+        make_node("a", allocatable={"cpu": "1"}), make_pod("there", node="a", requests={"cpu": "1"})
+    ) as life:
+        await life.create(make_pod("web", requests={"cpu": "1"}))
+        await life.settle()
+        assert await life.node_of("web") == ""
+
+
+@virtually
+async def test_finished_pods_are_not_even_asked_for() -> None:
+    async with living(make_node("a", allocatable={"pods": "1"})) as life:
+        await life.create(make_pod("done"))
+        await life.settle()
+        await life.client.patch(
+            "Pod",
+            "done",
+            {"status": {"phase": "Succeeded"}},
+            namespace="default",
+            subresource="status",
+        )
+        await life.create(make_pod("web"))
+        await life.until_seen("bound", "web")
+        assert list(life.service.informers["Pod"].objects) == ["default/web"]
+
+
+class WaitsForVolumes:
+    name = "WaitsForVolumes"
+
+    def pre_filter(self, cycle: Any) -> Any:
+        return Reject("no volume")
+
+    def events(self) -> list[ClusterEventWithHint]:
+        return [ClusterEventWithHint(POD_ADDED)]
+
+
+@virtually
+async def test_kinds_that_nobody_wants_to_hear_of_are_not_followed() -> None:
+    async with living(make_node("a"), config=FEW_PLUGINS) as life:
+        assert list(life.service.informers) == ["Node", "DeviceClass", "Pod"]
+    async with living(make_node("a"), plugins=[WaitsForVolumes()], config=FEW_PLUGINS) as life:
+        kinds = ["Node", "PersistentVolume", "DeviceClass", "Pod"]
+        assert list(life.service.informers) == kinds
+
+
+@virtually
+async def test_kinds_that_plugins_only_read_are_followed_too() -> None:
+    async with living(make_node("a")) as life:
+        kinds = list(life.service.informers)
+        assert {*WORKLOAD_KINDS, "PodDisruptionBudget"} <= set(kinds)
+        assert (kinds[0], kinds[-1], len(set(kinds))) == ("Node", "Pod", len(kinds))
+
+
+def alone(api: Any, headers: dict[str, str], plugins: Any = ()) -> Service:
+    """A service that talks to ``api`` as somebody."""
+    client = Client(InProcessTransport(api, headers=headers), rng=seeded_random(0))
+    clock, rng = LoopClock(asyncio.get_running_loop()), seeded_random(0)
+    options = ServiceOptions(plugins=plugins)
+    return Service(client, FEW_PLUGINS, clock=clock, rng=rng, options=options)
+
+
+async def forbidden(*_: Any) -> tuple[int, dict[str, str], bytes]:
+    told = b'{"kind":"Status","code":403,"reason":"Forbidden","message":"nodes is forbidden"}'
+    return 403, {}, told
+
+
+async def away(*_: Any) -> tuple[int, dict[str, str], bytes]:
+    raise Unreachable("nobody listens")
+
+
+@pytest.mark.parametrize(
+    ("answer", "level", "told"),
+    [(forbidden, logging.ERROR, "nodes is forbidden"), (away, logging.WARNING, "nobody listens")],
+)
+def test_what_cannot_be_read_is_said_again_and_again(
+    answer: Any, level: int, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    @virtually
+    async def main() -> None:
+        service = alone(answer, {})
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(service.run())
+            await asyncio.sleep(3 * COMPLAIN_S + 0.5)
+            assert not service.has_synced
+            service.stop()
+            await running
+
+    main()
+    lines = [each for each in caplog.records if each.name == "mooring.scheduler.service"]
+    kinds = {"Node", "DeviceClass", "Pod"}
+    assert [each.levelno for each in lines] == [level] * 3 * len(kinds)
+    assert {vars(each)["kind"] for each in lines} == kinds
+    assert told in vars(lines[0])["error"]
+    assert "nothing is scheduled yet" in lines[0].getMessage()
+
+
+def test_a_configuration_that_cannot_be_used_is_refused_at_once() -> None:
+    @virtually
+    async def main() -> None:
+        with pytest.raises(ConfigError, match="no_such_module"):
+            alone(away, {}, plugins=["no_such_module:Plugin"])
+
+    main()
+
+
+def test_backoff_is_that_of_the_configuration() -> None:
+    config = replace(
+        default_configuration(), pod_initial_backoff_seconds=4, pod_max_backoff_seconds=5
+    )
+
+    class Fails:
+        name = "Fails"
+
+        def pre_filter(self, cycle: Any) -> None:
+            raise ValueError
+
+    @virtually
+    async def main() -> None:
+        async with living(make_node("a"), config=config, plugins=[Fails()], at_rest=False) as life:
+            await life.create(make_pod("web"))
+            times = []
+            for number in (1, 2, 3):
+                await life.until_seen("failed", "web", times=number)
+                times.append(life.clock.monotonic_s())
+            assert 4 <= times[1] - times[0] <= 5.1
+            assert 5 <= times[2] - times[1] <= 6.1
+
+    main()
+
+
+# ---- pacing ----
+
+
+@virtually
+async def test_others_get_their_turn_between_slices_of_decisions() -> None:
+    async with living(make_node("a", allocatable={"pods": "500"})) as life:
+        bound: list[int] = []
+        pods = [make_pod(f"p-{number}") for number in range(3 * DECISIONS_MAX)]
+        decided = life.service.scheduler.schedule_one
+
+        def counted(entry: Any) -> None:
+            decided(entry)
+            bound.append(len(life.seen.names("bound")))
+
+        life.service.scheduler.schedule_one = counted  # type: ignore[method-assign]
+        await life.create(*pods)
+        await life.settle()
+        assert len(life.seen.names("bound")) == len(pods)
+        # Bindings of the first slice were done before the last one was decided.
+        assert bound[-1] > 0
+
+
+@virtually
+async def test_decisions_pause_while_too_many_bindings_are_inside_a_request() -> None:
+    most = 0
+    inside = 0
+
+    async def slow(request: Request) -> None:
+        nonlocal most, inside
+        inside += 1
+        most = max(most, inside)
+        await asyncio.sleep(0.5)
+        inside -= 1
+
+    async with living(make_node("a"), bindings_max=3) as life:
+        life.wire.before.append(on("POST", "/binding", times=40)(slow))
+        await life.create(*(make_pod(f"p-{number}") for number in range(40)))
+        await life.settle()
+        assert len(life.seen.names("bound")) == 40
+        # One slice is decided at a time.
+        assert most <= 3 + DECISIONS_MAX
+
+
+@virtually
+async def test_a_pod_that_waited_for_five_minutes_is_tried_whatever_happened() -> None:
+    class Deaf(WaitsForVolumes):
+        pass
+
+    async with living(make_node("a"), plugins=[Deaf()]) as life:
+        await life.create(make_pod("web"))
+        await life.until_seen("failed", "web")
+        began_s = life.clock.monotonic_s()
+        await life.until(lambda: len(life.seen.names("attempted")) == 2, deadline_s=400)
+        assert 300 <= life.clock.monotonic_s() - began_s <= 331
+        assert ("active", "web", "UnschedulableTimeout") in life.seen.lines
+
+
+@virtually
+async def test_the_queue_may_be_given_options_of_its_own() -> None:
+    options = QueueOptions(max_unschedulable_s=5, leftover_tick_s=1)
+    async with living(make_node("a"), plugins=[WaitsForVolumes()], queue=options) as life:
+        await life.create(make_pod("web"))
+        await life.until_seen("failed", "web", times=2)
+        assert life.clock.monotonic_s() < 10
+
+
+@virtually
+async def test_pods_go_in_the_order_of_a_queue_sort_plugin_of_ones_own() -> None:
+    class ByName:
+        name = "ByName"
+
+        def less(self, a: Any, b: Any) -> bool:
+            return bool(a.pod.metadata.name < b.pod.metadata.name)
+
+    config = without("PrioritySort")
+    async with living(make_node("a"), config=config, plugins=[ByName()]) as life:
+        await life.create(make_pod("c"), make_pod("a"), make_pod("b"))
+        await life.settle()
+        assert life.seen.names("attempted") == ["a", "b", "c"]
+
+
+def without(name: str) -> KubeSchedulerConfiguration:
+    """The default configuration without one of its plugins."""
+    config = default_configuration()
+    (profile,) = config.profiles
+    everywhere = profile.plugins.multi_point
+    enabled = tuple(entry for entry in everywhere.enabled if entry.name != name)
+    assert len(enabled) == len(everywhere.enabled) - 1
+    plugins = replace(profile.plugins, multi_point=replace(everywhere, enabled=enabled))
+    return replace(config, profiles=(replace(profile, plugins=plugins),))
+
+
+@virtually
+async def test_a_more_important_pod_goes_first() -> None:
+    critical = {"priorityClassName": "system-node-critical"}
+    pods = [make_pod("low"), make_pod("high", namespace="kube-system", spec=critical)]
+    async with living(make_node("a"), *pods) as life:
+        await life.settle()
+        assert life.seen.names("attempted")[0] == "high"
+
+
+# ---- ending ----
+
+
+@virtually
+async def test_bindings_under_way_are_finished_and_told_before_it_ends() -> None:
+    async def slow(request: Request) -> None:
+        await asyncio.sleep(3)
+
+    async with living(make_node("a"), at_rest=False) as life:
+        life.wire.before.append(on("POST", "/binding")(slow))
+        await life.create(make_pod("web"))
+        await life.until_seen("attempted", "web")
+        life.service.stop()
+        await asyncio.sleep(0.1)
+        # Nothing is decided any more.
+        await life.create(make_pod("late"))
+        await asyncio.sleep(5)
+        assert await life.node_of("web") == "a"
+        assert [event.reason for event in await life.events("web")] == ["Scheduled"]
+        assert life.seen.names("attempted") == ["web"]
+
+
+@virtually
+async def test_a_binding_that_never_ends_does_not_keep_it_from_ending(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def hang(request: Request) -> None:
+        await asyncio.sleep(10_000)
+
+    async with living(make_node("a"), at_rest=False) as life:
+        life.wire.before.append(on("POST", "/binding")(hang))
+        await life.create(make_pod("web"))
+        await life.until_seen("attempted", "web")
+        stopped_s = life.clock.monotonic_s()
+        life.service.stop()
+        await life.until(lambda: not len(life.service.bindings))
+        assert DRAIN_S <= life.clock.monotonic_s() - stopped_s < DRAIN_S + 1
+    assert "bindings did not end in time" in caplog.text
+
+
+@virtually
+async def test_pods_that_wait_in_permit_are_left_at_once() -> None:
+    async with living(make_node("a"), plugins=[Permits(Wait(900.0))], at_rest=False) as life:
+        await life.create(make_pod("web"))
+        await life.until_seen("waits", "web")
+        await asyncio.sleep(1)
+        stopped_s = life.clock.monotonic_s()
+        life.service.stop()
+        await life.until(lambda: not len(life.service.bindings), deadline_s=1)
+        assert life.clock.monotonic_s() - stopped_s < 0.5
+        assert await life.node_of("web") == ""
+
+
+@virtually
+async def test_events_that_nobody_takes_do_not_keep_it_from_ending() -> None:
+    async def refuse(request: Request) -> None:
+        raise Unreachable("cut off")
+
+    async with living(make_node("a"), at_rest=False) as life:
+        life.wire.before.append(on("POST", "/events", times=99)(refuse))
+        await life.create(make_pod("web"))
+        await life.until_seen("bound", "web")
+        assert not life.service.is_settled
+        stopped_s = life.clock.monotonic_s()
+    # ``living`` has stopped it, and waited.
+    assert life.clock.monotonic_s() - stopped_s < 3
+
+
+@virtually
+async def test_it_can_be_stopped_before_it_knows_anything() -> None:
+    service = alone(away, {})
+    service.stop()
+    await service.run()
+    assert not service.has_synced
+
+
+@virtually
+async def test_it_can_be_cancelled() -> None:
+    service = alone(away, {})
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(service.run())
+        await asyncio.sleep(1)
+        running.cancel()
+    assert running.cancelled()
+
+
+@virtually
+async def test_settled_means_that_nothing_is_left_to_do_or_to_tell() -> None:
+    gate = asyncio.Event()
+
+    async def wait() -> None:
+        await gate.wait()
+
+    async with living(make_node("a"), plugins=[Prepares(wait), Keeps()]) as life:
+        await life.create(make_pod("web"))
+        await life.until_seen("attempted", "web")
+        assert not life.service.is_settled
+        gate.set()
+        await life.settle()
+        await life.create(make_pod("big", requests={"cpu": "40"}))
+        await life.settle()
+        assert life.service.queue.counts()[Place.UNSCHEDULABLE] == 1
+
+
+@virtually
+async def test_a_skip_of_every_binder_is_an_error_and_not_a_loss() -> None:
+    class Never:
+        name = "Never"
+
+        async def bind(self, cycle: Any, node_name: str) -> Any:
+            return Skip.SKIP
+
+    config = without("DefaultBinder")
+    async with living(make_node("a"), config=config, plugins=[Never()], at_rest=False) as life:
+        await life.create(make_pod("web"))
+        await life.until_seen("failed", "web")
+        assert "no bind plugin took the pod" in life.seen.of("failed")[0][2]
+        assert len(life.service.cache.pods) == 0

@@ -1,0 +1,274 @@
+"""Conditions and nominations: what is written, when, and what is left out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from mooring.client import Client
+from mooring.clock import seeded_random
+from mooring.errors import LeaseLost, OutcomeUnknown, Unreachable
+from mooring.objects.codec.decode import encode
+from mooring.objects.pod import Pod
+from mooring.scheduler import status_writer
+from mooring.scheduler.status_writer import RETRY_S, TRIES_MAX, StatusWriter, Word, patch_of
+from mooring.testing import make_pod
+from mooring.virtual_loop import LoopClock
+from tests.helpers.client_servers import Script, answer, refusal
+from tests.helpers.running_scheduler import virtually
+
+NOW = "2026-01-01T00:00:00Z"
+CUT = Unreachable("cut off")
+
+
+def pod(**more: Any) -> Pod:
+    found = make_pod("web", uid="u1", **more)
+    return replace(found, metadata=replace(found.metadata, generation=4))
+
+
+def word(of: Pod | None = None, message: str = "no room", nominated: str | None = None) -> Word:
+    return Word(of or pod(), "Unschedulable", message, nominated)
+
+
+def refused(status: str = "False", message: str = "no room", **more: Any) -> Pod:
+    """A pod whose condition says so already."""
+    condition = {
+        "type": "PodScheduled",
+        "status": status,
+        "reason": "Unschedulable",
+        "message": message,
+        "lastTransitionTime": "2025-01-01T00:00:00Z",
+    }
+    return pod(status={"conditions": [condition], **more})
+
+
+def stored() -> Any:
+    return answer(200, encode(pod()))
+
+
+@asynccontextmanager
+async def writing(*answers: Any) -> AsyncIterator[tuple[StatusWriter, Script]]:
+    """A writer at work over prepared answers."""
+    script = Script(*answers)
+    clock = LoopClock(asyncio.get_running_loop())
+    writer = StatusWriter(Client(script, rng=seeded_random(0)), clock=clock)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(writer.run())
+        yield writer, script
+        running.cancel()
+
+
+# ---- what the patch is ----
+
+
+def test_a_first_condition_has_everything() -> None:
+    assert patch_of(word(), NOW) == {
+        "conditions": [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": "no room",
+                "observedGeneration": 4,
+                "lastProbeTime": None,
+                "lastTransitionTime": NOW,
+            }
+        ]
+    }
+
+
+def test_the_same_condition_again_is_nothing() -> None:
+    assert patch_of(word(refused()), NOW) is None
+
+
+def test_another_message_keeps_the_time_of_the_transition() -> None:
+    patch = patch_of(word(refused(), message="other"), NOW)
+    assert patch is not None
+    (condition,) = patch["conditions"]
+    assert condition["message"] == "other"
+    assert "lastTransitionTime" not in condition
+
+
+def test_another_status_begins_a_new_time() -> None:
+    patch = patch_of(word(refused(status="True")), NOW)
+    assert patch is not None
+    assert patch["conditions"][0]["lastTransitionTime"] == NOW
+
+
+@pytest.mark.parametrize(
+    ("stands", "nominated", "announced", "written"),
+    [
+        ("", "a", None, {"nominatedNodeName": "a"}),
+        ("a", "a", None, {}),
+        ("a", "b", None, {"nominatedNodeName": "b"}),
+        ("a", "", None, {"nominatedNodeName": None}),
+        ("", "", None, {}),
+        ("a", None, None, {}),
+        # We have written it, and have not heard of it yet.
+        ("", "", "a", {"nominatedNodeName": None}),
+    ],
+)
+def test_a_nomination_is_written_when_it_changes(
+    stands: str, nominated: str | None, announced: str | None, written: Any
+) -> None:
+    of = refused(nominatedNodeName=stands)
+    patch = patch_of(word(of, nominated=nominated)._replace(announced=announced), NOW)
+    assert (patch or {}) == written
+
+
+# ---- writing ----
+
+
+@virtually
+async def test_a_word_is_written_to_this_very_pod() -> None:
+    async with writing(stored()) as (writer, script):
+        writer.say(word(nominated="a"))
+        assert len(writer) == 1
+        await asyncio.sleep(0.1)
+        (request,) = script.requests
+        assert (request.method, request.path) == (
+            "PATCH",
+            "/api/v1/namespaces/default/pods/web/status",
+        )
+        assert request.headers["content-type"] == "application/strategic-merge-patch+json"
+        assert request.body["metadata"] == {"uid": "u1"}
+        assert request.body["status"]["nominatedNodeName"] == "a"
+        assert request.body["status"]["conditions"][0]["lastTransitionTime"] == NOW
+        assert len(writer) == 0
+        assert writer.statistics.written == 1
+
+
+@virtually
+async def test_what_stands_there_already_is_not_written() -> None:
+    async with writing() as (writer, script):
+        writer.say(word(refused()))
+        await asyncio.sleep(1)
+        assert script.requests == []
+        assert writer.statistics.unchanged == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        CUT,
+        OutcomeUnknown("lost"),
+        refusal(500, "InternalError"),
+        refusal(429, "TooManyRequests"),
+    ],
+)
+def test_what_passes_is_tried_again(failure: Any) -> None:
+    @virtually
+    async def main() -> None:
+        async with writing(failure, failure, stored()) as (writer, script):
+            writer.say(word())
+            await asyncio.sleep(2 * RETRY_S + 0.5)
+            assert len(script.requests) == 3
+            assert writer.statistics.written == 1
+
+    main()
+
+
+@virtually
+async def test_it_is_given_up_in_the_end() -> None:
+    async with writing(*[CUT] * TRIES_MAX) as (writer, script):
+        writer.say(word())
+        await asyncio.sleep(60)
+        assert len(script.requests) == TRIES_MAX
+        assert writer.statistics.failed == 1
+        assert len(writer) == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(404, "NotFound"), (409, "Conflict"), (422, "Invalid")]
+)
+def test_what_is_refused_for_good_is_not(code: int, reason: str) -> None:
+    @virtually
+    async def main() -> None:
+        async with writing(refusal(code, reason)) as (writer, script):
+            writer.say(word())
+            await asyncio.sleep(10)
+            assert len(script.requests) == 1
+            assert writer.statistics.failed == 1
+
+    main()
+
+
+@virtually
+async def test_only_the_newest_word_about_a_pod_is_written() -> None:
+    async with writing(CUT, stored()) as (writer, script):
+        writer.say(word(message="first"))
+        await asyncio.sleep(0.1)
+        writer.say(word(message="second"))
+        writer.say(word(message="third"))
+        assert len(writer) == 2
+        await asyncio.sleep(5)
+        said = [each.body["status"]["conditions"][0]["message"] for each in script.requests]
+        assert said == ["first", "third"]
+        assert (writer.statistics.written, writer.statistics.failed) == (1, 1)
+
+
+@virtually
+async def test_a_word_that_says_what_stands_takes_an_older_one_away() -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    writer = StatusWriter(Client(Script(), rng=seeded_random(0)), clock=clock)
+    writer.say(word(refused(), message="other"))
+    writer.say(word(refused()))
+    assert len(writer) == 0
+
+
+@virtually
+async def test_too_many_words_drop_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_writer, "QUEUE_MAX", 2)
+    clock = LoopClock(asyncio.get_running_loop())
+    writer = StatusWriter(Client(Script(), rng=seeded_random(0)), clock=clock)
+    for name in ("a", "b", "c"):
+        writer.say(word(make_pod(name, uid=name)))
+    assert list(writer._waiting) == ["b", "c"]
+    assert writer.statistics.dropped == 1
+
+
+def test_a_lost_lease_ends_it() -> None:
+    @virtually
+    async def main() -> None:
+        async with writing(LeaseLost("over")) as (writer, _):
+            writer.say(word())
+            await asyncio.sleep(1)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        main()
+    assert caught.value.subgroup(LeaseLost) is not None
+
+
+# ---- nominating at once ----
+
+
+@pytest.mark.parametrize(
+    ("answers", "stands"),
+    [
+        ([stored()], True),
+        ([OutcomeUnknown("lost")], True),
+        ([CUT], False),
+        ([refusal(404, "NotFound")], False),
+    ],
+)
+def test_a_nomination_is_written_once_and_at_once(answers: list[Any], stands: bool) -> None:
+    @virtually
+    async def main() -> None:
+        async with writing(*answers) as (writer, script):
+            assert await writer.nominate(pod(), "a") is stands
+            (request,) = script.requests
+            assert request.body["status"] == {"nominatedNodeName": "a"}
+
+    main()
+
+
+@virtually
+async def test_a_nomination_that_stands_is_not_written() -> None:
+    async with writing() as (writer, script):
+        assert await writer.nominate(pod(nominated_node="a"), "a")
+        assert script.requests == []

@@ -1,0 +1,128 @@
+"""The loop of a simulation, with the real driver: everything decided is counted, kept, applied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mooring.objects.meta import ObjectMeta, ResourceRequirements
+from mooring.objects.node import Node, NodeStatus
+from mooring.objects.pod import Container, Pod, PodSchedulingGate, PodSpec
+from mooring.recordings.format import RecordingWriter, read_recording
+from mooring.simulation.build import driver_of, make_driver
+from mooring.simulation.progress import Silent
+from mooring.simulation.replay import replay
+from mooring.simulation.report import Tally
+from mooring.simulation.simulate import decide_until, peak_rss_bytes, recording_header, simulate
+from mooring.simulation.utilization import Fill
+from mooring.simulation.workload import Workload, workload_of
+
+
+def node(name: str, cpu: str = "4") -> Node:
+    amounts: dict[str, str | int | float] = {"cpu": cpu, "memory": "8Gi", "pods": "9"}
+    status = NodeStatus(allocatable=amounts, capacity=amounts)
+    return Node(metadata=ObjectMeta(name=name, uid=name), status=status)
+
+
+def pod(name: str, cpu: str = "1", gates: tuple[str, ...] = ()) -> Pod:
+    resources = ResourceRequirements(requests={"cpu": cpu, "memory": "1Gi"})
+    spec = PodSpec(
+        containers=(Container(name="c", image="i", resources=resources),),
+        scheduler_name="default-scheduler",
+        scheduling_gates=tuple(PodSchedulingGate(name=gate) for gate in gates),
+    )
+    return Pod(metadata=ObjectMeta(name=name, namespace="a", uid=name), spec=spec)
+
+
+def workload() -> Workload:
+    pods = [pod("p0", "3"), pod("p1", "3"), pod("big", "64"), pod("p2"), pod("held", gates=("x",))]
+    return workload_of("small", [node("n0"), node("n1"), *pods])
+
+
+class Counting:
+    steps = 0
+
+    def step(self) -> None:
+        self.steps += 1
+
+
+def test_every_pod_is_decided_once_and_counted() -> None:
+    given = workload()
+    fill, tally, view = Fill(given.objects), Tally(), Counting()
+    driver = make_driver(given.objects)
+    simulate(given.pending, driver, tally, fill, view)
+    assert view.steps == tally.pods == 5
+    assert tally.bound == 3
+    assert tally.refused == {
+        "Insufficient cpu": 1,
+        "waiting for scheduling gates: [x]": 1,
+    }
+    # The two large pods cannot share a node, so each has its own; the third joins one of them.
+    assert sorted(n.requested.get("cpu", 0) for n in fill.nodes.values()) == [3000, 4000]
+
+
+def test_equal_seeds_give_equal_runs() -> None:
+    def run() -> list[int]:
+        given = workload()
+        fill = Fill(given.objects)
+        driver = make_driver(given.objects, seed=3)
+        simulate(given.pending, driver, Tally(), fill, Silent())
+        return [n.requested.get("cpu", 0) for n in fill.nodes.values()]
+
+    assert run() == run()
+
+
+def save(path: Path) -> None:
+    given = workload()
+    driver = make_driver(given.objects)
+    header = recording_header(
+        given, upstream="mooring", seed=0, node_order=["n0", "n1"], config=None
+    )
+    with RecordingWriter(path, header) as writer:
+        simulate(given.pending, driver, Tally(), Fill(given.objects), Silent(), writer=writer)
+
+
+def test_a_saved_run_replays_without_a_difference(tmp_path: Path) -> None:
+    path = tmp_path / "run.json.gz"
+    save(path)
+    recording = read_recording(path)
+    driver = driver_of(recording, config=None)
+    results = list(replay(recording.steps, driver, objects=recording.objects))
+    assert len(results) == 5
+    assert [str(item) for result in results for item in result.differences] == []
+    assert {result.step.decision.result for result in results} == {
+        "scheduled",
+        "unschedulable",
+        "gated",
+    }
+
+
+def test_a_saved_run_starts_a_pod_every_minute_of_virtual_time(tmp_path: Path) -> None:
+    save(tmp_path / "run.json")
+    steps = read_recording(tmp_path / "run.json").steps
+    assert [step.effects.start_time for step in steps if step.effects] == [
+        "2026-02-01T00:01:00Z",
+        "2026-02-01T00:02:00Z",
+        "2026-02-01T00:03:00Z",
+    ]
+    assert [step.start_index for step in steps[:2]] == [0, 0]
+
+
+def test_a_decision_is_told_for_the_cluster_as_the_pod_met_it() -> None:
+    given = workload()
+    fill = Fill(given.objects)
+    decision = decide_until(given.pending, make_driver(given.objects), fill, "a/big")
+    assert decision.result == "unschedulable"
+    assert set(decision.rejected) == {"n0", "n1"}
+    assert [n.requested["cpu"] for n in fill.nodes.values()] == [3000, 3000]
+
+
+def test_a_pod_that_does_not_wait_cannot_be_decided() -> None:
+    given = workload()
+    with pytest.raises(LookupError, match="a/none"):
+        decide_until(given.pending, make_driver(given.objects), Fill(given.objects), "a/none")
+
+
+def test_memory_is_told_in_bytes() -> None:
+    assert 10 << 20 < peak_rss_bytes() < 8 << 30

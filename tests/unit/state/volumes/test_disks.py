@@ -1,0 +1,88 @@
+"""Disks that pods describe themselves: which of them get in each other's way, and where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.state.volumes.disks import Disks, conflict_count, describes_disk, disks_of
+from mooring.testing import make_pod
+
+
+def disks(**source: Any) -> Any:
+    return disks_of(make_pod(spec={"volumes": [{"name": "v", **source}]}))
+
+
+def google(name: str = "d", *, read_only: bool = False) -> Any:
+    return disks(gcePersistentDisk={"pdName": name, "readOnly": read_only})
+
+
+def iscsi(name: str = "d", *, read_only: bool = False) -> Any:
+    return disks(iscsi={"targetPortal": "p", "iqn": name, "readOnly": read_only})
+
+
+def ceph(*monitors: str, pool: str = "p", image: str = "i", read_only: bool = False) -> Any:
+    source = {"monitors": monitors, "pool": pool, "image": image, "readOnly": read_only}
+    return disks(rbd=source)
+
+
+def amazon(name: str = "d", *, read_only: bool = False) -> Any:
+    return disks(awsElasticBlockStore={"volumeID": name, "readOnly": read_only})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "clashes"),
+    [
+        (google(), google(), True),
+        (google(read_only=True), google(), True),
+        (google(read_only=True), google(read_only=True), False),
+        (google("a"), google("b"), False),
+        (google(), iscsi(), False),
+        (amazon(read_only=True), amazon(read_only=True), True),
+        (amazon("a"), amazon("b"), False),
+        (iscsi(), iscsi(), True),
+        (iscsi(read_only=True), iscsi(read_only=True), False),
+        (ceph("a", "b"), ceph("b", "c"), True),
+        (ceph("a"), ceph("b"), False),
+        (ceph(), ceph(), False),
+        (ceph("a", pool="x"), ceph("a", pool="y"), False),
+        (ceph("a", image="x"), ceph("a", image="y"), False),
+        (ceph("a", read_only=True), ceph("a", read_only=True), False),
+        ((), google(), False),
+    ],
+)
+def test_two_pods_with_disks(one: Any, other: Any, clashes: bool) -> None:
+    assert (conflict_count(one, other) > 0) is clashes
+    assert (conflict_count(other, one) > 0) is clashes
+    table = Disks()
+    table.add(3, other)
+    assert table.conflicts(one) == ({3: conflict_count(one, other)} if clashes else {})
+    table.remove(3, other)
+    assert table.conflicts(one) == {}
+    assert len(table) == 0
+
+
+def test_conflicts_are_summed_up_by_row() -> None:
+    table = Disks()
+    table.add(1, google(read_only=True))
+    table.add(1, google(read_only=True))
+    table.add(2, google())
+
+    assert table.conflicts(google()) == {1: 2, 2: 1}
+    assert table.conflicts(google(read_only=True)) == {2: 1}
+    assert table.items() == {(("gce", "d"), 1): (2, 0), (("gce", "d"), 2): (0, 1)}
+
+
+def test_only_some_kinds_are_such_disks() -> None:
+    volumes = [
+        {"name": "a", "emptyDir": {}},
+        {"name": "b", "persistentVolumeClaim": {"claimName": "c"}},
+        {"name": "c", "azureDisk": {"diskName": "d", "diskURI": "u"}},
+        {"name": "d", "rbd": {"monitors": [], "image": "i"}},
+    ]
+    pod = make_pod(spec={"volumes": volumes})
+
+    assert [describes_disk(volume) for volume in pod.spec.volumes] == [False, False, False, True]
+    assert disks_of(pod) == ()
+    assert disks_of(make_pod()) == ()

@@ -1,0 +1,86 @@
+"""What is kept about volumes in use, beside the objects, follows every change of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from mooring.objects.pod import Pod
+from mooring.state import Cache, PodInfo, audit
+from mooring.state.volumes.csi_nodes import NO_LIMIT
+from mooring.testing import cluster, make_node, make_pod
+from tests.helpers.volume_objects import (
+    DRIVER,
+    attachment,
+    claim,
+    csi,
+    csi_node,
+    put,
+    user,
+    volume,
+)
+
+
+def left(cache: Cache, node: str = "a") -> int:
+    """How many more the node can hold, by the column."""
+    return int(cache.storage.use.attached.left_by_row(DRIVER)[cache.nodes.row(node)])
+
+
+def test_slots_of_pods_whose_volumes_count_follow_pods_and_objects() -> None:
+    objects = [claim("c", volume_name="v"), volume("v", csi=csi("h")), make_node("a")]
+    cache = put(Cache(), *objects)
+    for number in range(100):
+        cache.put_pod(make_pod(f"plain-{number}", node="a"))
+    cache.put_pod(user("p", "c", node="a"))
+    slots = [each.slot for each in cache.pods if each.info.spec.volumes]
+    counting = cache.storage.use.counting
+    assert counting().nonzero()[0].tolist() == slots
+
+    put(cache, volume("v", local={"path": "/"}))  # as a local one it does not count
+    assert not counting().any()
+    put(cache, volume("v", csi=csi("h")))
+    assert counting().nonzero()[0].tolist() == slots
+    cache.put_pod(make_pod("last", node="a"))
+    (uid,) = [each.info.uid for each in cache.pods if each.info.spec.volumes]
+    cache.remove_pod(uid)
+    cache.put_pod(make_pod("in-its-slot", node="a"))
+
+    assert not counting().any()
+    assert audit(cache) == []
+
+
+def test_what_is_left_follows_limits_that_change() -> None:
+    cache = cluster(make_node("a"))
+    put(cache, csi_node("a", disk_csi_test=3), volume("v", csi=csi()))
+    put(cache, attachment("x", node="a", volume="v"))
+    assert left(cache) == 2
+
+    put(cache, csi_node("a", disk_csi_test=1))
+    assert left(cache) == 0
+    put(cache, csi_node("a", disk_csi_test=0))
+    assert left(cache) == -1
+    cache.remove_object("CSINode", "a")
+    assert left(cache) == NO_LIMIT - 1
+    assert audit(cache) == []
+
+
+def asked_and_placed(cache: Cache, pod: Pod, *between: Any) -> dict[str, str]:
+    """What a pod counts for on its node that was asked about before, while objects changed."""
+    cache.storage.use.if_placed(pod)
+    put(cache, *between)
+    cache.put_pod(replace(pod, spec=replace(pod.spec, node_name="a")))
+    assert audit(cache) == []
+    return cache.storage.use.of_pod(PodInfo(pod)).volumes
+
+
+def test_a_pod_that_was_asked_about_counts_as_it_is_when_it_is_placed() -> None:
+    there = [make_node("a"), claim("c", volume_name="v"), volume("v", csi=csi("h"))]
+    pod, handle = user("p", "c"), f"{DRIVER}/h"
+
+    assert asked_and_placed(put(Cache(), *there), pod) == {handle: DRIVER}
+    other = volume("v", csi=csi("new"))
+    assert asked_and_placed(put(Cache(), *there), pod, other) == {f"{DRIVER}/new": DRIVER}
+    stranger = user("stranger", node="a")
+    assert asked_and_placed(put(Cache(), *there), pod, stranger) == {handle: DRIVER}
+    assert asked_and_placed(put(Cache(), *there[:1]), pod, *there[1:]) == {handle: DRIVER}

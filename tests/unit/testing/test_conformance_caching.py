@@ -1,0 +1,157 @@
+"""The conformance kit: what ``sign`` and ``reads`` promise, broken on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mooring.framework import Cycle, NodeView, Reject, Verdicts, default_normalize
+from mooring.state import PodInfo
+from mooring.state.columns.change_log import Change
+from mooring.testing import check_conformance
+from tests.helpers.broken_plugins import fault_of
+
+
+class Shares:
+    """Refuses nodes by a label that the pod's priority chooses; shared without a fault."""
+
+    name = "Shares"
+    reads: Any = Change.LABELS
+
+    def sign(self, pod: PodInfo) -> Hashable | None:
+        return pod.priority > 0
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        codes, _ = nodes.label("disk" if cycle.pod.priority > 0 else "rack")
+        return Verdicts.refuse(codes < 0, Reject("has no such label"))
+
+
+class SharesNothing(Shares):
+    name = "SharesNothing"
+
+    def sign(self, pod: PodInfo) -> Hashable | None:
+        return None
+
+
+class Coarse(Shares):
+    name = "Coarse"
+
+    def sign(self, pod: PodInfo) -> Hashable | None:
+        return "all alike"
+
+
+class Unhashable(Shares):
+    name = "Unhashable"
+
+    def sign(self, pod: PodInfo) -> Any:
+        return (["a list"],)
+
+
+class ByName(Shares):
+    name = "ByName"
+
+    def sign(self, pod: PodInfo) -> Hashable | None:
+        return (pod.metadata.name, pod.priority > 0)
+
+
+class NeverTheSame(Shares):
+    name = "NeverTheSame"
+
+    def sign(self, pod: PodInfo) -> Hashable | None:
+        return object()
+
+
+class ReadsTooLittle(Shares):
+    name = "ReadsTooLittle"
+    reads = Change.TAINTS
+
+
+class ReadsOthers(Shares):
+    """Refuses all but the smallest nodes, which depends on all of them."""
+
+    name = "ReadsOthers"
+    reads = Change.ALLOCATABLE
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        table = cycle.snapshot.nodes
+        rows = table.order.rows()
+        least = min((int(table.allowed_pods[row]) for row in rows), default=0)
+        return Verdicts.refuse(nodes.allowed_pods > least, Reject("others are smaller"))
+
+
+class ReadsOthersAndSaysSo(ReadsOthers):
+    name = "ReadsOthersAndSaysSo"
+    reads_everywhere = Change.ALLOCATABLE | Change.EXISTENCE
+
+
+class ScoresByRank(Shares):
+    name = "ScoresByRank"
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Any:
+        return np.arange(len(nodes), dtype=np.int64)
+
+
+class StaleNotes(Shares):
+    """Notes in pre_filter how many nodes there are: right for the first pod, stale for the next."""
+
+    name = "StaleNotes"
+    reads = Change.LABELS
+    reads_everywhere = Change.EXISTENCE
+
+    def pre_filter(self, cycle: Cycle) -> None:
+        cycle[self] = len(cycle.snapshot.nodes)
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        return Verdicts.refuse(np.full(len(nodes), cycle[self] % 2 == 0), Reject("is even"))
+
+
+class Reversed(Shares):
+    """Normalizes, and says what zeros become."""
+
+    name = "Reversed"
+    zeros_become = 100
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Any:
+        return np.zeros(len(nodes), dtype=np.int64)
+
+    def normalize(self, cycle: Cycle, scores: Any, nodes: NodeView) -> Any:
+        return default_normalize(scores, reverse=True)
+
+
+class ReversedAndWrong(Reversed):
+    name = "ReversedAndWrong"
+    zeros_become = 0
+
+
+@pytest.mark.parametrize("plugin", [Shares(), SharesNothing(), Reversed()])
+def test_sharing_that_keeps_its_promises_passes(plugin: Any) -> None:
+    check_conformance(plugin)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "fault"),
+    [
+        (Unhashable(), "sign returned (['a list'],), which is not hashable"),
+        (NeverTheSame(), "sign differs for the same pod"),
+        (ByName(), "sign differs for a pod with another name and UID, so no answer is ever"),
+        (Coarse(), "sign is the same for a pod with another spec.priority, but (status, score)"),
+        (ReadsTooLittle(), "but reads has no <Change.LABELS: 2>"),
+        (ScoresByRank(), "alone, {'node-"),
+        (ReversedAndWrong(), "zeros_become is 0, but normalize makes [100"),
+        (StaleNotes(), "pre_filter and pre_score may depend on sign(pod) only"),
+    ],
+)
+def test_sharing_that_breaks_a_promise_is_caught(plugin: Any, fault: str) -> None:
+    assert fault in fault_of(plugin)
+
+
+def test_a_look_at_other_nodes_has_to_be_declared() -> None:
+    told = fault_of(ReadsOthers())
+
+    assert "but reads_everywhere has no <Change." in told
+    assert "others are smaller" in told
+    assert " when " in told
+    check_conformance(ReadsOthersAndSaysSo())
