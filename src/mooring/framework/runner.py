@@ -27,6 +27,7 @@ from mooring.framework.extender import EXTENDER, Extender
 from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.plans import FilterPlans
+from mooring.framework.plugin_errors import PluginErrors
 from mooring.framework.refusals import MAX_FILTERS
 from mooring.framework.signatures import Signatures
 from mooring.framework.timing import Timings
@@ -84,6 +85,7 @@ class Framework:
         """
         self.profile = profile
         self.timings = Timings()
+        self.errors = PluginErrors()
         self._opened = 0
         self._is_timed = True
         self.waiting = waiting if waiting is not None else WaitingPods()
