@@ -40,6 +40,15 @@ spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "12"}}}]}
 """
 
 
+@pytest.fixture(autouse=True)
+def runtime_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a kubeconfig is written by default."""
+    folder = tmp_path / "runtime"
+    folder.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    return folder
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
@@ -58,11 +67,11 @@ def a_pod(name: str, cpu: str) -> dict[str, Any]:
 
 
 def test_kubectl_creates_looks_and_deletes_while_it_is_up(
-    programs: Path, tmp_path: Path, files: list[str]
+    programs: Path, tmp_path: Path, files: list[str], runtime_folder: Path
 ) -> None:
+    path = runtime_folder / "mooring" / "start.kubeconfig"
     with mooring(tmp_path, "start", *files, "--kubelets") as program:
         program.wait_for("1 bound, 0 pending, 1 refused")
-        path = tmp_path / "mooring.kubeconfig"
         said = program.out.read_text()
         assert f"export KUBECONFIG={path}\n" in said
         url = said.splitlines()[0].removeprefix("mooring start: ")
@@ -107,7 +116,9 @@ def test_once_tells_how_it_went_and_ends(tmp_path: Path, files: list[str]) -> No
     assert found["pods_per_s"] > 0
 
 
-def test_virtual_time_gives_the_same_again(tmp_path: Path, files: list[str]) -> None:
+def test_virtual_time_gives_the_same_again(
+    tmp_path: Path, files: list[str], runtime_folder: Path
+) -> None:
     runs = [once(tmp_path, "start", *files, "--virtual", "-o", "json") for _ in range(2)]
     first, second = (json.loads(done.stdout) for done in runs)
     for measured in ("seconds", "pods_per_s", "peak_rss_bytes"):
@@ -115,7 +126,7 @@ def test_virtual_time_gives_the_same_again(tmp_path: Path, files: list[str]) -> 
         assert second.pop(measured) >= 0
     assert first == second
     # There is no network, so nothing is written for kubectl.
-    assert not (tmp_path / "mooring.kubeconfig").exists()
+    assert not list(runtime_folder.iterdir())
 
 
 def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path, files: list[str]) -> None:
@@ -129,4 +140,5 @@ def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path, files: list[st
         assert done.returncode == 2
         assert done.stderr.startswith(f"mooring start: port {port}: ")
         assert done.stderr.count("\n") == 1
+        assert not list(other.iterdir())
         assert program.end(signal.SIGTERM) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -47,19 +46,6 @@ def workload_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
-
-
-def kubeconfig_out(default: str) -> Callable[[Command], Command]:
-    """Where the administrator of an embedded server finds out how to reach it."""
-    return click.option(
-        "--kubeconfig-out",
-        "kubeconfig",
-        type=click.Path(path_type=Path, dir_okay=False),
-        default=default,
-        show_default=True,
-        metavar="FILE",
-        help="Where to write the administrator's kubeconfig; only you can read it.",
-    )
 
 
 log_level = click.option(
