@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import stat
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.docs.pages import ROOT, Block, commands_of
 from tests.integration.embedded import Embedded, Kubectl
 from tests.integration.processes import mooring, once, wait_until
 
@@ -92,6 +95,36 @@ def test_kubectl_creates_looks_and_deletes_while_it_is_up(
         assert program.end(signal.SIGINT) == 0
         assert "pods placed on" in program.said()
         assert program.err.read_text() == ""
+
+
+def test_the_guide_helps_the_pod_that_it_promises_to_help(
+    programs: Path, tmp_path: Path, runtime_folder: Path
+) -> None:
+    """The kubectl commands of that section, and what the page shows for each but for ages."""
+
+    def facts(table: str) -> list[str]:
+        return [word for word in table.split() if not re.fullmatch(r"\d+s", word)]
+
+    guide = (ROOT / "docs" / "guides" / "start.md").read_text()
+    section = guide.partition("## Help a pending pod\n")[2].partition("\n## ")[0]
+    commands = [
+        (shlex.split(command)[1:], shown)
+        for block in re.findall(
+            r"^```console no-run\n(.*?)^```$", section, re.MULTILINE | re.DOTALL
+        )
+        for command, shown in commands_of(Block("console", block, 0))
+    ]
+    assert len(commands) == 3
+    with mooring(tmp_path, "start") as program:
+        program.wait_for("8039 bound, 0 pending, 113 refused")
+        path = runtime_folder / "mooring" / "start.kubeconfig"
+        kubectl = Kubectl(programs / "kubectl", Embedded(program.process, "", path), tmp_path)  # type: ignore[arg-type]
+        for words, shown in commands:
+            if "openb-pod-1639" in words:
+                condition = ("--for=condition=PodScheduled", "--timeout=30s")
+                kubectl("wait", "pod/openb-pod-1639", *condition)
+            assert facts(kubectl(*words)) == facts(shown)
+        assert program.end(signal.SIGTERM) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
