@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 LEVELS = ("debug", "info", "warning", "error")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def file_names(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Makes a shell complete the value as the name of a file."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 def workload_options(command: Command) -> Command:
@@ -20,17 +32,23 @@ def workload_options(command: Command) -> Command:
                 "--cluster",
                 multiple=True,
                 metavar="FILE",
+                shell_complete=file_names,
                 help="Nodes and all else: YAML, JSON, a folder, or openb:LIST. Default: openb:gpu.",
             ),
             click.option(
                 "--pods",
                 multiple=True,
                 metavar="FILE",
+                shell_complete=file_names,
                 help="Pods to place, the same way. "
                 "Default: the cluster's pending pods, or openb:default.",
             ),
             click.option(
-                "--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration."
+                "--config",
+                "config_file",
+                metavar="FILE",
+                shell_complete=file_names,
+                help="A KubeSchedulerConfiguration.",
             ),
             click.option(
                 "--plugin",
