@@ -5,7 +5,7 @@
 #   make controlplane  the real etcd, kube-apiserver, kube-scheduler and kubectl, built once
 #   make lint     style, types, layers, sizes
 #   make bench    how much a decision, a request and a watch event cost
-#   make venv     the virtual environment that the others use (made once)
+#   make venv     the virtual environment that the others use (made once; start needs a part of it)
 #   make lock     make requirements/*.txt anew; UPGRADE=--upgrade takes newer versions
 #
 # PYTHON=/path/to/python chooses the interpreter of the virtual environment.
@@ -13,7 +13,10 @@
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.stamp
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	--require-hashes
 ARGS ?=
 UPGRADE ?=
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
@@ -26,8 +29,10 @@ help:
 
 venv: $(STAMP)
 
-# The stamp is written last: an interrupted installation is repeated, a finished one costs nothing.
-$(STAMP): requirements/dev.txt pyproject.toml
+# Stamps are written last: an interrupted installation is repeated, a finished one costs nothing.
+# `make start` needs the runtime requirements alone; the other targets add those of developers.
+# pip does not compile: Python compiles what it imports, which is far less than all modules.
+$(RUNTIME): requirements/runtime.txt pyproject.toml tools/install_checkout.py
 	@python="$(PYTHON)"; \
 	if [ -z "$$python" ]; then \
 	  for candidate in $(CANDIDATES); do \
@@ -40,17 +45,21 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	  echo "make: no Python >= 3.11 found; say where it is: make PYTHON=/path/to/python3.11" >&2; \
 	  exit 1; \
 	fi; \
-	if [ ! -x $(BIN)/python ] || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	if [ ! -x $(BIN)/python ] || ! $(BIN)/python -c 'import pip' >/dev/null 2>&1; then \
 	  echo "making $(VENV) with $$python"; \
 	  "$$python" -m venv --clear $(VENV) || { \
 	    echo "make: $$python has no venv module (on Debian: apt-get install python3-venv)" >&2; \
 	    exit 1; }; \
 	fi
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(INSTALL) -r requirements/runtime.txt
+	$(BIN)/python tools/install_checkout.py
+	@touch $(RUNTIME)
+
+$(STAMP): $(RUNTIME) requirements/dev.txt
+	$(INSTALL) -r requirements/dev.txt
 	@touch $(STAMP)
 
-start: $(STAMP)
+start: $(RUNTIME)
 	$(BIN)/mooring start $(ARGS)
 
 test: $(STAMP)

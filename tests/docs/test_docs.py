@@ -39,6 +39,9 @@ def name_of(page: Path) -> str:
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     monkeypatch.setenv("COLUMNS", "80")
+    runtime_folder = tmp_path / "runtime"
+    runtime_folder.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime_folder))
     monkeypatch.syspath_prepend(str(tmp_path))
     gc.collect()
     gc.freeze()  # collections look at what the page makes, not at all that pytest holds

@@ -230,8 +230,8 @@ class _DeafQueue:
 def skip_unreserve(patch: Patch) -> None:
     """Plugins do not hear that a binding failed."""
 
-    def unreserve(self: Any, *_: Any) -> list[Any]:
-        return []
+    def unreserve(self: Any, *_: Any) -> None:
+        pass
 
     from mooring.framework.runtime import bind as binding
 

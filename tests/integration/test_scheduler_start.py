@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import stat
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.docs.pages import ROOT, Block, commands_of
 from tests.integration.embedded import Embedded, Kubectl
 from tests.integration.processes import mooring, once, wait_until
 
@@ -40,6 +43,15 @@ spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "12"}}}]}
 """
 
 
+@pytest.fixture(autouse=True)
+def runtime_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a kubeconfig is written by default."""
+    folder = tmp_path / "runtime"
+    folder.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    return folder
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
@@ -58,11 +70,11 @@ def a_pod(name: str, cpu: str) -> dict[str, Any]:
 
 
 def test_kubectl_creates_looks_and_deletes_while_it_is_up(
-    programs: Path, tmp_path: Path, files: list[str]
+    programs: Path, tmp_path: Path, files: list[str], runtime_folder: Path
 ) -> None:
+    path = runtime_folder / "mooring" / "start.kubeconfig"
     with mooring(tmp_path, "start", *files, "--kubelets") as program:
         program.wait_for("1 bound, 0 pending, 1 refused")
-        path = tmp_path / "mooring.kubeconfig"
         said = program.out.read_text()
         assert f"export KUBECONFIG={path}\n" in said
         url = said.splitlines()[0].removeprefix("mooring start: ")
@@ -83,6 +95,36 @@ def test_kubectl_creates_looks_and_deletes_while_it_is_up(
         assert program.end(signal.SIGINT) == 0
         assert "pods placed on" in program.said()
         assert program.err.read_text() == ""
+
+
+def test_the_guide_helps_the_pod_that_it_promises_to_help(
+    programs: Path, tmp_path: Path, runtime_folder: Path
+) -> None:
+    """The kubectl commands of that section, and what the page shows for each but for ages."""
+
+    def facts(table: str) -> list[str]:
+        return [word for word in table.split() if not re.fullmatch(r"\d+s", word)]
+
+    guide = (ROOT / "docs" / "guides" / "start.md").read_text()
+    section = guide.partition("## Help a pending pod\n")[2].partition("\n## ")[0]
+    commands = [
+        (shlex.split(command)[1:], shown)
+        for block in re.findall(
+            r"^```console no-run\n(.*?)^```$", section, re.MULTILINE | re.DOTALL
+        )
+        for command, shown in commands_of(Block("console", block, 0))
+    ]
+    assert len(commands) == 3
+    with mooring(tmp_path, "start") as program:
+        program.wait_for("8039 bound, 0 pending, 113 refused")
+        path = runtime_folder / "mooring" / "start.kubeconfig"
+        kubectl = Kubectl(programs / "kubectl", Embedded(program.process, "", path), tmp_path)  # type: ignore[arg-type]
+        for words, shown in commands:
+            if "openb-pod-1639" in words:
+                condition = ("--for=condition=PodScheduled", "--timeout=30s")
+                kubectl("wait", "pod/openb-pod-1639", *condition)
+            assert facts(kubectl(*words)) == facts(shown)
+        assert program.end(signal.SIGTERM) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -107,7 +149,9 @@ def test_once_tells_how_it_went_and_ends(tmp_path: Path, files: list[str]) -> No
     assert found["pods_per_s"] > 0
 
 
-def test_virtual_time_gives_the_same_again(tmp_path: Path, files: list[str]) -> None:
+def test_virtual_time_gives_the_same_again(
+    tmp_path: Path, files: list[str], runtime_folder: Path
+) -> None:
     runs = [once(tmp_path, "start", *files, "--virtual", "-o", "json") for _ in range(2)]
     first, second = (json.loads(done.stdout) for done in runs)
     for measured in ("seconds", "pods_per_s", "peak_rss_bytes"):
@@ -115,7 +159,7 @@ def test_virtual_time_gives_the_same_again(tmp_path: Path, files: list[str]) -> 
         assert second.pop(measured) >= 0
     assert first == second
     # There is no network, so nothing is written for kubectl.
-    assert not (tmp_path / "mooring.kubeconfig").exists()
+    assert not list(runtime_folder.iterdir())
 
 
 def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path, files: list[str]) -> None:
@@ -129,4 +173,5 @@ def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path, files: list[st
         assert done.returncode == 2
         assert done.stderr.startswith(f"mooring start: port {port}: ")
         assert done.stderr.count("\n") == 1
+        assert not list(other.iterdir())
         assert program.end(signal.SIGTERM) == 0

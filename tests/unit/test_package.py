@@ -155,6 +155,14 @@ def test_locks_carry_hashes_and_no_address(name: str) -> None:
     assert not re.search(r"(^|\s)/\w", text)
 
 
+def test_the_package_says_where_the_project_is() -> None:
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert sorted(urls) == ["Changelog", "Documentation", "Issues", "Source"]
+    assert all(
+        url.startswith(f"{urls['Source']}/") for url in urls.values() if url != urls["Source"]
+    )
+
+
 def test_console_command_points_at_main() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert importlib.metadata.EntryPoint("mooring", scripts["mooring"], "x").load() is cli.main

@@ -30,6 +30,10 @@ EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 EXIT_PIPE_CLOSED = 141
 
+#: Set by the scripts of ``mooring completion``.
+COMPLETE_VARIABLE = "_MOORING_COMPLETE"
+HELP_NAMES = ["-h", "--help"]
+
 
 class Entry(NamedTuple):
     """One line of the table: where a command lives and what it does, in a few words."""
@@ -49,6 +53,7 @@ COMMANDS = {
     "run": Entry("mooring.cli.run", "Schedule the pods of a real cluster."),
     "extender": Entry("mooring.cli.extender", "Be a scheduler extender, with plugins."),
     "apiserver": Entry("mooring.cli.apiserver", "Run a Kubernetes API server in memory."),
+    "completion": Entry("mooring.cli.completion", "Print a script for completion in a shell."),
 }
 
 OPTIONS = {
@@ -65,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _run(words)
+        instruction = os.environ.get(COMPLETE_VARIABLE) if arguments is None else None
+        code = _complete(instruction) if instruction else _run(words)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -111,6 +117,12 @@ def _run(words: list[str]) -> int:
     return _call(first, words[1:])
 
 
+def _complete(instruction: str) -> int:
+    from mooring.cli.completion import complete  # imports click, as _call does
+
+    return complete(instruction)
+
+
 def _refuse_unknown(word: str) -> int:
     kind = "option" if word.startswith("-") else "command"
     known = ["--help", "--version"] if kind == "option" else list(COMMANDS)
@@ -127,7 +139,9 @@ def _call(name: str, words: list[str]) -> int:
     command: click.Command = importlib.import_module(COMMANDS[name].module).command
     try:
         # Not command.main(): it would answer a closed pipe with exit code 1.
-        with command.make_context(f"mooring {name}", words) as context:
+        with command.make_context(
+            f"mooring {name}", words, help_option_names=HELP_NAMES
+        ) as context:
             code = command.invoke(context)
     except click.exceptions.Exit as exit_:
         return exit_.exit_code

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.cli.options import kubeconfig_out
+from mooring.cli.kubeconfig_out import kubeconfig_out, write_kubeconfig
 from mooring.clock import SystemClock, seeded_random
 from mooring.errors import ConfigError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Where kube-apiserver listens.
 PORT = 6443
-KUBECONFIG = "mooring.kubeconfig"
+KUBECONFIG = "apiserver.kubeconfig"
 #: What a crash may cost; a normal end saves everything.
 SAVE_EVERY_S = 30.0
 
@@ -44,12 +44,11 @@ SAVE_EVERY_S = 30.0
     is_flag=True,
     help="Deleted pods go at once; without it, after their grace period.",
 )
-def command(port: int, kubeconfig: Path, data: Path | None, instant_deletion: bool) -> None:
+def command(port: int, kubeconfig: Path | None, data: Path | None, instant_deletion: bool) -> None:
     """Run a Kubernetes API server in memory until it is interrupted.
 
     kubectl, kube-scheduler and other clients use it like a real one. Nothing runs the pods.
     """
-    kubeconfig = kubeconfig.absolute()
     from mooring.apiserver import ApiServer
     from mooring.apiserver.persistence import Keeper
     from mooring.event_loop import fresh_seed, loop_factory
@@ -66,18 +65,17 @@ def command(port: int, kubeconfig: Path, data: Path | None, instant_deletion: bo
         click.echo(f"mooring apiserver: saved to {data}", err=True)
 
 
-async def _serve(api: ApiServer, keeper: Keeper | None, port: int, kubeconfig: Path) -> None:
+async def _serve(api: ApiServer, keeper: Keeper | None, port: int, kubeconfig: Path | None) -> None:
     from mooring.apiserver import serve
-    from mooring.apiserver.http_server.certificates import write_private
 
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     try:
         async with serve(api, port=port) as door:
-            write_private(kubeconfig, door.kubeconfig().encode())
+            export = write_kubeconfig(kubeconfig, KUBECONFIG, door.kubeconfig())
             print(f"mooring apiserver: listening on {door.url}")
-            print(f"export KUBECONFIG={kubeconfig}", flush=True)
+            print(export, flush=True)
             await _wait_until_stopped(stopped, keeper)
     except OSError as why:
         place = str(why.filename or f"port {port}")

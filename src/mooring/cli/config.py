@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from mooring.cli import EXIT_DONE
+from mooring.cli.options import file_names
 from mooring.clock import SystemClock, VirtualClock, seeded_random
 from mooring.config import (
     KubeSchedulerConfiguration,
@@ -47,7 +48,7 @@ def command() -> None:
 
 
 @command.command("view")
-@click.argument("file", required=False, metavar="[FILE]")
+@click.argument("file", required=False, metavar="[FILE]", shell_complete=file_names)
 @_output
 def view(file: str | None, output: str) -> None:
     """Show a configuration complete, exactly as kube-scheduler --write-config-to writes it.
@@ -62,7 +63,7 @@ def view(file: str | None, output: str) -> None:
 
 
 @command.command("check")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=file_names)
 @_plugins
 def check(file: str, plugins: tuple[str, ...]) -> int:
     """Say whether a scheduler can run with a configuration: exit code 0, or 2 and every fault.
@@ -81,7 +82,7 @@ def check(file: str, plugins: tuple[str, ...]) -> int:
 
 
 @command.command("convert")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=file_names)
 @_output
 def convert(file: str, output: str) -> None:
     """Make a KubeSchedulerConfiguration of a Policy file, which kube-scheduler read up to v1.22.

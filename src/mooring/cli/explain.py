@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 import click
 
-from mooring.cli.options import workload_options
+from mooring.cli.options import file_names, workload_options
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
@@ -27,11 +27,14 @@ from mooring.simulation.workload import read_workload
 
 @click.command("explain")
 @click.argument("pod", metavar="POD")
-@click.option("--recording", metavar="FILE", help="Explain what was decided there.")
+@click.option(
+    "--recording", metavar="FILE", shell_complete=file_names, help="Explain what was decided there."
+)
 @click.option("--attempt", type=click.IntRange(min=1), help="Which one; the last by default.")
 @click.option(
     "--kubeconfig",
     metavar="FILE",
+    shell_complete=file_names,
     help="Explain a pod of this cluster: the mooring that runs there is asked, if one does.",
 )
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.cli.options import log_level
+from mooring.cli.options import file_names, log_level
 from mooring.clock import SystemClock, VirtualClock, seeded_random
 
 if TYPE_CHECKING:
@@ -47,17 +47,31 @@ def command() -> None:
     show_default=True,
     help="0 = any that is free.",
 )
-@click.option("--tls-cert-file", metavar="FILE", default="", help="Its certificate: HTTPS.")
-@click.option("--tls-private-key-file", metavar="FILE", default="", help="The key of it.")
+@click.option(
+    "--tls-cert-file",
+    metavar="FILE",
+    shell_complete=file_names,
+    default="",
+    help="Its certificate: HTTPS.",
+)
+@click.option(
+    "--tls-private-key-file",
+    metavar="FILE",
+    shell_complete=file_names,
+    default="",
+    help="The key of it.",
+)
 @click.option(
     "--client-ca-file",
     metavar="FILE",
+    shell_complete=file_names,
     default="",
     help="Serve only clients with a certificate of this authority.",
 )
 @click.option(
     "--kubeconfig",
     metavar="FILE",
+    shell_complete=file_names,
     help="Follow this cluster, so that plugins see its pods, and pods can be bound; "
     '"in-cluster" = the service account of the pod that this runs in.',
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from mooring.cli.options import file_names
 from mooring.clock import Clock, SystemClock, seeded_random
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Options(NamedTuple):
 @click.option(
     "--kubeconfig",
     metavar="FILE",
+    shell_complete=file_names,
     help="On this cluster, not in memory; what is created there is deleted at the end.",
 )
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 LEVELS = ("debug", "info", "warning", "error")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def file_names(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Makes a shell complete the value as the name of a file."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 def workload_options(command: Command) -> Command:
@@ -21,17 +32,23 @@ def workload_options(command: Command) -> Command:
                 "--cluster",
                 multiple=True,
                 metavar="FILE",
+                shell_complete=file_names,
                 help="Nodes and all else: YAML, JSON, a folder, or openb:LIST. Default: openb:gpu.",
             ),
             click.option(
                 "--pods",
                 multiple=True,
                 metavar="FILE",
+                shell_complete=file_names,
                 help="Pods to place, the same way. "
                 "Default: the cluster's pending pods, or openb:default.",
             ),
             click.option(
-                "--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration."
+                "--config",
+                "config_file",
+                metavar="FILE",
+                shell_complete=file_names,
+                help="A KubeSchedulerConfiguration.",
             ),
             click.option(
                 "--plugin",
@@ -47,19 +64,6 @@ def workload_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
-
-
-def kubeconfig_out(default: str) -> Callable[[Command], Command]:
-    """Where the administrator of an embedded server finds out how to reach it."""
-    return click.option(
-        "--kubeconfig-out",
-        "kubeconfig",
-        type=click.Path(path_type=Path, dir_okay=False),
-        default=default,
-        show_default=True,
-        metavar="FILE",
-        help="Where to write the administrator's kubeconfig; only you can read it.",
-    )
 
 
 log_level = click.option(

@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from mooring.cli.options import file_names
 from mooring.errors import ConfigError
 from mooring.recordings.compare import DEFAULT_FILTER_ORDER
 from mooring.recordings.difference import Difference
@@ -29,13 +30,21 @@ DIFFERENCES_SHOWN: Final = 100
 
 
 @click.command("replay")
-@click.argument("recordings", nargs=-1, required=True, metavar="RECORDING...")
+@click.argument(
+    "recordings", nargs=-1, required=True, metavar="RECORDING...", shell_complete=file_names
+)
 @click.option(
     "--only-plugins",
     metavar="A,B|own",
     help="Compare what these plugins say; own: those that mooring has.",
 )
-@click.option("--config", "config_file", metavar="FILE", help="In place of the recorded one.")
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    shell_complete=file_names,
+    help="In place of the recorded one.",
+)
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.cli.options import log_level
+from mooring.cli.options import file_names, log_level
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import default_configuration, load
 
@@ -22,11 +22,17 @@ if TYPE_CHECKING:
 @click.option(
     "--kubeconfig",
     metavar="FILE",
+    shell_complete=file_names,
     help="Where the cluster is and who we are; without it $KUBECONFIG, ~/.kube/config, or the "
     "service account of the pod that this runs in.",
 )
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig; by default its own.")
-@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration, as kube-scheduler's.")
+@click.option(
+    "--config",
+    metavar="FILE",
+    shell_complete=file_names,
+    help="A KubeSchedulerConfiguration, as kube-scheduler's.",
+)
 @click.option(
     "--plugin",
     "plugins",

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from mooring import __version__
-from mooring.cli.options import workload_options
+from mooring.cli.options import file_names, workload_options
 from mooring.clock import Clock, SystemClock
 from mooring.config import load, to_document
 from mooring.recordings.format import RecordingWriter
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 
 @click.command("simulate")
 @workload_options
-@click.option("--save", metavar="RECORDING", help="Keep every decision; .gz is compressed.")
+@click.option(
+    "--save",
+    metavar="RECORDING",
+    shell_complete=file_names,
+    help="Keep every decision; .gz is compressed.",
+)
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
 )

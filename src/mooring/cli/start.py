@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import msgspec
 
-from mooring.cli.options import kubeconfig_out, workload_options
+from mooring.cli.kubeconfig_out import kubeconfig_out, write_kubeconfig
+from mooring.cli.options import workload_options
 from mooring.clock import Clock, SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from mooring.objects.meta import KubernetesObject
     from mooring.simulation.workload import Workload
 
-KUBECONFIG = "mooring.kubeconfig"
+KUBECONFIG = "start.kubeconfig"
 
 
 class Options(NamedTuple):
     """What was asked for."""
 
     port: int
-    kubeconfig: Path
+    kubeconfig: Path | None
     once: bool
     virtual: bool
     kubelets: bool
@@ -62,7 +63,7 @@ def command(
     plugins: tuple[str, ...],
     seed: int,
     port: int,
-    kubeconfig: Path,
+    kubeconfig: Path | None,
     kubelets: bool,
     once: bool,
     virtual: bool,
@@ -86,7 +87,7 @@ def command(
     if virtual and config is not None:
         config = without_extenders(config)  # they live in real time
     seeds = _seeds(workload, cluster, pods)
-    options = Options(port, kubeconfig.absolute(), once or virtual, virtual, kubelets, output)
+    options = Options(port, kubeconfig, once or virtual, virtual, kubelets, output)
     with asyncio.Runner(loop_factory=_loop_factory(virtual)) as runner:
         try:
             runner.run(_start(workload, seeds, config, plugins, seed, options))
@@ -185,14 +186,12 @@ async def _served(world: World, options: Options, clock: Clock) -> AsyncIterator
         yield "mooring start: virtual time, no network"
         return
     from mooring.apiserver import serve
-    from mooring.apiserver.http_server.certificates import write_private
     from mooring.explain.endpoint import Askable
 
     try:
         async with serve(Askable(world.api, world.service, clock), port=options.port) as door:
-            write_private(options.kubeconfig, door.kubeconfig().encode())
-            told = f"mooring start: {door.url}\nexport KUBECONFIG={options.kubeconfig}"
-            yield told
+            export = write_kubeconfig(options.kubeconfig, KUBECONFIG, door.kubeconfig())
+            yield f"mooring start: {door.url}\n{export}"
     except OSError as why:
         place = str(why.filename or f"port {options.port}")
         raise ConfigError(why.strerror or str(why), path=place) from why

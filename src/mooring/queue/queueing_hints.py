@@ -101,7 +101,8 @@ class Hints:
     def _fragment(self, profile: str, plugin: str, pod: PodInfo) -> Hashable | None:
         try:
             return self._profiles[profile].fragment(plugin, pod)
-        except PluginError:
+        except PluginError as error:
+            self._profiles[profile].errors.count(error)
             # The pod waits like any other; its next attempt fails with this error.
             _log.exception("a pod cannot be signed", extra={"plugin": plugin, "pod": pod.key})
             return None
@@ -110,7 +111,23 @@ class Hints:
         self, wanted: Sequence[ClusterEventWithHint], plugin: str, pod: PodInfo, old: Any, new: Any
     ) -> bool:
         """Whether one of a plugin's registrations says that the event can help the pod."""
-        return any(_says_queue(each, plugin, pod, old, new) for each in wanted)
+        return any(self._says_queue(each, plugin, pod, old, new) for each in wanted)
+
+    def _says_queue(
+        self, wanted: ClusterEventWithHint, plugin: str, pod: PodInfo, old: Any, new: Any
+    ) -> bool:
+        if wanted.hint is None:
+            return True
+        try:
+            says = wanted.hint(pod, old, new)
+            if not isinstance(says, QueueingHint):
+                raise TypeError(f"a hint is a QueueingHint, not {says!r}")
+        except Exception as error:  # noqa: BLE001 - a plugin may raise anything; one more attempt
+            failed = PluginError(plugin, "QueueingHint", str(error))
+            self._profiles[profile_of(pod)].errors.count(failed)
+            _log.exception("a queueing hint failed", extra={"plugin": plugin, "pod": pod.key})
+            return True
+        return says is QueueingHint.QUEUE
 
     def strategy(self, entry: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Strategy:
         """What becomes of a pod after an event; asks the plugins that refused it."""
@@ -153,18 +170,3 @@ def _wanted(framework: Framework, plugin: Any) -> list[ClusterEventWithHint]:
         # kube-scheduler adds this, too: such a plugin's pods wake when a node loses its taint.
         wanted.append(ClusterEventWithHint(_TAINT))
     return wanted
-
-
-def _says_queue(
-    wanted: ClusterEventWithHint, plugin: str, pod: PodInfo, old: Any, new: Any
-) -> bool:
-    if wanted.hint is None:
-        return True
-    try:
-        says = wanted.hint(pod, old, new)
-        if not isinstance(says, QueueingHint):
-            raise TypeError(f"a hint is a QueueingHint, not {says!r}")
-    except Exception:  # noqa: BLE001 - a plugin may raise anything; a try too many costs little
-        _log.exception("a queueing hint failed", extra={"plugin": plugin, "pod": pod.key})
-        return True
-    return says is QueueingHint.QUEUE

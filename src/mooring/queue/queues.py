@@ -180,6 +180,7 @@ class Places:
             if status is not None:
                 refused_by = status.plugin
         except PluginError as error:
+            framework.errors.count(error)
             _log.exception("a PreEnqueue plugin failed", extra={"pod": entry.pod.key})
             refused_by = error.plugin
         entry.gating_plugin = refused_by

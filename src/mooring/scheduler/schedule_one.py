@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any
 
 from mooring.clock import Clock
-from mooring.errors import InvariantViolation, LeaseLost, SchedulerError, Unreachable
+from mooring.errors import InvariantViolation, LeaseLost, PluginError, SchedulerError, Unreachable
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement, schedule_pod
 from mooring.framework.runtime import bind as binding
 from mooring.framework.runtime.post_filter import post_filter
@@ -227,8 +227,7 @@ class Scheduler:
         self._expect(held.cycle.pod, held.node_name)
         self._reporting.bound(held.cycle.pod, held.node_name)
         self._observer.bound(held.entry, held.node_name)
-        for error in binding.post_bind(held.framework, held.cycle, held.node_name):
-            _log.error("a plugin failed", extra={"pod": held.cycle.pod.key, "error": str(error)})
+        binding.post_bind(held.framework, held.cycle, held.node_name)
         self._activate(held.cycle)
 
     def _give_back(self, held: Held, refusal: Refusal) -> None:
@@ -277,6 +276,8 @@ class Scheduler:
             nominated: What its nomination becomes, "" = none, None = stays as it is.
             announced: The nomination that was written just now; None if none was.
         """
+        if isinstance(why, PluginError):
+            self._profiles[profile_of(entry.pod)].errors.count(why)
         live = self._pods.get(entry.pod.key)
         if live is None or live.spec.node_name or live.metadata.uid != entry.uid:
             self._cache.nominator.remove(entry.uid)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.unit.extenders.test_http_extender import Server, extender, pod_json, says
 
 from mooring.client import Client, InProcessTransport
 from mooring.clock import VirtualClock, seeded_random
@@ -22,7 +23,6 @@ from mooring.virtual_loop import LoopClock
 from tests.helpers.extenders import NODES, Play, configured
 from tests.helpers.extenders import extender as one
 from tests.helpers.running_scheduler import Life, living, virtually
-from tests.unit.extenders.test_http_extender import Server, extender, pod_json, says
 
 WEB = make_pod("web")
 

@@ -286,6 +286,8 @@ def test_a_hint_that_fails_or_says_nonsense_counts_as_queue_and_is_logged(
     with caplog.at_level(logging.ERROR):
         assert hints.strategy(refused("A"), PV_ADD, None, None) is Strategy.AFTER_BACKOFF
     assert [record.message for record in caplog.records] == ["a queueing hint failed"]
+    (framework,) = hints._profiles.values()
+    assert framework.errors.statistics() == {("A", "QueueingHint"): 1}
     assert caplog.records[0].__dict__["plugin"] == "A"
 
 

@@ -36,19 +36,17 @@ def reserve(framework: Framework, cycle: Cycle, node_name: str) -> Status | None
     return None
 
 
-def unreserve(framework: Framework, cycle: Cycle, node_name: str) -> list[PluginError]:
-    """Give back what Reserve plugins hold, last plugin first.
+def unreserve(framework: Framework, cycle: Cycle, node_name: str) -> None:
+    """Runs the Unreserve plugins, the last one first.
 
-    Every one of them is called; the errors of those that raised are returned, since there is
-    nobody left to fail.
+    Every plugin is called. The attempt has failed already, so an error of one is logged and
+    counted.
     """
-    errors = []
     for plugin in reversed(framework.plugins("unreserve")):
         try:
             framework.call(plugin, "Unreserve", plugin.unreserve, cycle, node_name)
         except PluginError as error:
-            errors.append(error)
-    return errors
+            framework.errors.log(error, pod=cycle.pod.key, node=node_name)
 
 
 def permit(
@@ -160,19 +158,16 @@ async def _bound_by_extender(framework: Framework, cycle: Cycle, node_name: str)
     return False
 
 
-def post_bind(framework: Framework, cycle: Cycle, node_name: str) -> list[PluginError]:
-    """Run the PostBind plugins, every one of them.
+def post_bind(framework: Framework, cycle: Cycle, node_name: str) -> None:
+    """Runs the PostBind plugins.
 
-    The pod is bound, so there is nothing left to fail: the errors of those that raised are
-    returned.
+    Every plugin is called. The pod is bound already, so an error of one is logged and counted.
     """
-    errors = []
     for plugin in framework.plugins("post_bind"):
         try:
             framework.call(plugin, "PostBind", plugin.post_bind, cycle, node_name)
         except PluginError as error:
-            errors.append(error)
-    return errors
+            framework.errors.log(error, pod=cycle.pod.key, node=node_name)
 
 
 async def _wait(

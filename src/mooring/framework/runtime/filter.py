@@ -191,7 +191,10 @@ def _leave_out(
 def try_nominated(
     framework: Framework, cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis
 ) -> Feasible | None:
-    """Filter the node that the pod is nominated to; if it will do, nothing else is looked at."""
+    """Filters the node that the pod is nominated to; if it passes, no other node is filtered.
+
+    An error of a filter is logged and counted, and the other nodes are filtered next.
+    """
     name = cycle.pod.status.nominated_node_name
     row = cycle.snapshot.nodes.live_row(name) if name else -1
     if row < 0:
@@ -199,13 +202,15 @@ def try_nominated(
     rows = np.array([row], dtype=np.intp)
     try:
         refusals = refuse(framework, cycle, rows)
-    except PluginError:
-        return None  # upstream logs it and goes on to the other nodes
-    status = refusals.status(row)
+        status = refusals.status(row)
+        if status is not None and status.code is Code.ERROR:
+            raise PluginError(status.plugin, "Filter", status.message)
+    except PluginError as error:
+        framework.errors.log(error, pod=cycle.pod.key, node=name)
+        return None
     if status is not None:
-        if status.code is not Code.ERROR:
-            attempt.extra[row] = status
-            diagnosis.note_plugin(status)
+        attempt.extra[row] = status
+        diagnosis.note_plugin(status)
         return None
     return Feasible(refusals.feasible, 1, rows, 1)
 

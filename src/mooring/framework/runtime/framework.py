@@ -25,6 +25,7 @@ from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.runtime.filter_plans import FilterPlans
 from mooring.framework.runtime.filter_results import MAX_FILTERS
+from mooring.framework.runtime.plugin_errors import PluginErrors
 from mooring.framework.runtime.result_cache import AnswerCache, Answers, Reader
 from mooring.framework.runtime.signatures import Signatures
 from mooring.framework.runtime.timings import Timings
@@ -75,6 +76,7 @@ class Framework:
         self.profile = profile
         self.timings = Timings()
         self.tie_break = tie_break
+        self.errors = PluginErrors()
         self._opened = 0
         self._is_timed = True
         self.waiting = waiting if waiting is not None else WaitingPods()

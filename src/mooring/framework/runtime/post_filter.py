@@ -60,6 +60,7 @@ def _run(
     try:
         return (yield from _ask(framework, cycle, diagnosis, extenders))
     except PluginError as error:
+        framework.errors.count(error)
         return _told(diagnosis, PostFilterResult(NodeError(str(error)).named(error.plugin)))
 
 

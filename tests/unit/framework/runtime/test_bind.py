@@ -123,15 +123,33 @@ def test_only_permit_may_wait() -> None:
         binding.reserve(framework, cycle, "a")
 
 
-def test_unreserve_goes_back_through_all_also_past_errors() -> None:
+def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[Any, ...]]:
+    """Plugin, extension point, pod and error of each line, and the last line of its traceback."""
+    lines = []
+    for record in caplog.records:
+        facts = vars(record)
+        assert record.exc_info is not None
+        cause = record.exc_info[1].__cause__ if record.exc_info[1] else None
+        keys = ("plugin", "extension_point", "pod", "error")
+        lines.append((record.message, *(facts[key] for key in keys), repr(cause)))
+    return lines
+
+
+def test_unreserve_calls_every_plugin_and_logs_and_counts_those_that_raise(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     called, framework, cycle = steps(
         {"unreserve": None}, {"unreserve": KeyError("lost")}, {"unreserve": None}
     )
 
-    errors = binding.unreserve(framework, cycle, "a")
+    binding.unreserve(framework, cycle, "a")
 
     assert called == [("C", "unreserve"), ("B", "unreserve"), ("A", "unreserve")]
-    assert [str(error) for error in errors] == ["running Unreserve plugin \"B\": KeyError: 'lost'"]
+    error = "running Unreserve plugin \"B\": KeyError: 'lost'"
+    assert logged(caplog) == [
+        ("a plugin failed", "B", "Unreserve", "default/p", error, "KeyError('lost')")
+    ]
+    assert framework.errors.statistics() == {("B", "Unreserve"): 1}
 
 
 def test_our_own_bug_is_not_taken_for_a_plugins_fault() -> None:
@@ -312,10 +330,16 @@ def test_a_bind_that_waits_goes_on_where_it_stood() -> None:
 # ---------------------------------------------------------------- PostBind
 
 
-def test_post_bind_reaches_every_plugin_and_hands_back_what_went_wrong() -> None:
+def test_post_bind_calls_every_plugin_and_logs_and_counts_those_that_raise(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     called, framework, cycle = steps({"post_bind": ValueError("late")}, {"post_bind": None})
 
-    errors = binding.post_bind(framework, cycle, "a")
+    binding.post_bind(framework, cycle, "a")
 
     assert called == [("A", "post_bind"), ("B", "post_bind")]
-    assert [str(error) for error in errors] == ['running PostBind plugin "A": ValueError: late']
+    error = 'running PostBind plugin "A": ValueError: late'
+    assert logged(caplog) == [
+        ("a plugin failed", "A", "PostBind", "default/p", error, "ValueError('late')")
+    ]
+    assert framework.errors.statistics() == {("A", "PostBind"): 1}

@@ -102,17 +102,28 @@ def test_a_nominated_node_that_is_gone_is_forgotten() -> None:
     assert decision.node == "a"
 
 
-def test_a_nominated_node_that_fails_is_logged_upstream_and_passed_over() -> None:
+def test_a_nominated_node_whose_filter_fails_is_passed_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with pytest.raises(PluginError, match="burns"):  # the walk over all nodes meets it again
         decided(make_pod("p", nominated_node="b"), Refuses(b=NodeError("burns")), Flat())
+    caplog.clear()
 
     # but a walk that ends before it does not
-    decision = decided(make_pod("p", nominated_node="c"), Refuses(c=NodeError("burns")))
+    harness = Harness(NODES, [Refuses(c=NodeError("burns"))])
+    decision = harness.decide(make_pod("p", nominated_node="c")).decision
+
     assert decision.node == "a"
     assert decision.rejected == {}
+    (record,) = caplog.records
+    assert vars(record)["error"] == 'running Filter plugin "Refuses": burns'
+    assert vars(record)["node"] == "c"
+    assert harness.framework.errors.statistics() == {("Refuses", "Filter"): 1}
 
 
-def test_an_exception_at_the_nominated_node_alone_is_passed_over_too() -> None:
+def test_an_exception_at_the_nominated_node_alone_is_logged_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     class OncePerPod:
         name = "Moody"
 
@@ -121,7 +132,21 @@ def test_an_exception_at_the_nominated_node_alone_is_passed_over_too() -> None:
                 raise RuntimeError("not alone")
             return Verdicts.feasible(len(nodes))
 
-    assert decided(make_pod("p", nominated_node="c"), OncePerPod(), Flat()).node == "a"
+    harness = Harness(NODES, [OncePerPod(), Flat()])
+
+    assert harness.decide(make_pod("p", nominated_node="c")).decision.node == "a"
+
+    (record,) = caplog.records
+    assert record.message == "a plugin failed"
+    facts = {key: vars(record)[key] for key in ("plugin", "extension_point", "pod", "node")}
+    assert facts == {
+        "plugin": "Moody",
+        "extension_point": "Filter",
+        "pod": "default/p",
+        "node": "c",
+    }
+    assert 'raise RuntimeError("not alone")' in caplog.text
+    assert harness.framework.errors.statistics() == {("Moody", "Filter"): 1}
 
 
 def test_pre_filter_left_the_nominated_node_out_and_it_is_taken_all_the_same() -> None:

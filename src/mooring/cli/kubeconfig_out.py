@@ -1,0 +1,72 @@
+"""The option ``--kubeconfig-out``, and the file that an embedded API server writes for kubectl.
+
+Without the option the file is in a folder of the user's own, not in the current folder: it holds an
+administrator's token, and the current folder may be a repository.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def kubeconfig_out(name: str) -> Callable[[Command], Command]:
+    """Returns the option; ``name`` is the file's name in the default folder."""
+    return click.option(
+        "--kubeconfig-out",
+        "kubeconfig",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Where to write the administrator's kubeconfig (mode 0600).  "
+        f"[default: {name} in $XDG_RUNTIME_DIR/mooring, else in ~/.cache/mooring]",
+    )
+
+
+def write_kubeconfig(
+    file: Path | None, name: str, content: str, environment: Mapping[str, str] = os.environ
+) -> str:
+    """Writes a kubeconfig, and returns the line for a shell that makes kubectl use it.
+
+    Args:
+        file: Where; its folder must exist. None: ``name`` in the default folder, which is made
+            with mode 0700.
+        name: Of the file in the default folder.
+        content: Of the file.
+        environment: Names the default folder.
+
+    Raises:
+        OSError: the file or the folder cannot be written.
+    """
+    from mooring.apiserver.http_server.certificates import write_private
+
+    if file is None:
+        folder = default_folder(environment)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.chmod(0o700)  # an earlier version, or the control plane's cache, may have made it
+        file = folder / name
+    write_private(file.absolute(), content.encode())
+    return f"export KUBECONFIG={shlex.quote(str(file.absolute()))}"
+
+
+def default_folder(environment: Mapping[str, str]) -> Path:
+    """Returns ``mooring`` in the user's runtime folder, or in the cache if there is none.
+
+    A runtime folder is private and ends with the login session, as the token ends with the
+    server. Containers and cron jobs have none. As the XDG specification says, relative paths do
+    not count.
+    """
+    runtime = environment.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(runtime) and os.access(runtime, os.W_OK | os.X_OK):
+        return Path(runtime) / "mooring"
+    cache = environment.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(cache):
+        cache = os.path.join(environment.get("HOME") or os.path.expanduser("~"), ".cache")
+    return Path(cache) / "mooring"
