@@ -88,7 +88,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name at its first use (PEP 562)."""
+    """Loads a public name at its first use (PEP 562)."""
     module = _PUBLIC.get(name)
     if module is None:
         raise AttributeError(f"module 'mooring' has no attribute {name!r}")

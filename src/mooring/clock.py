@@ -43,7 +43,7 @@ class SystemClock:
 
 
 def seeded_random(seed: int) -> Rng:
-    """The generator that a run passes around; equal seeds give equal runs."""
+    """Returns the generator that a run passes around; equal seeds give equal runs."""
     return random.Random(seed)  # noqa: S311 - chance for simulations and tie-breaks, not for secrets
 
 
@@ -71,7 +71,7 @@ class VirtualClock:
         return self._wall_s
 
     def advance(self, seconds: float) -> None:
-        """Let ``seconds`` go by, on both readings.
+        """Lets ``seconds`` go by, on both readings.
 
         Raises:
             ValueError: if that were back in time.
@@ -82,5 +82,5 @@ class VirtualClock:
         self._wall_s += seconds
 
     def step_wall(self, seconds: float) -> None:
-        """Move the wall clock alone, as an operator or NTP does."""
+        """Moves the wall clock alone, as an operator or NTP does."""
         self._wall_s += seconds

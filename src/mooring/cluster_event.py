@@ -85,7 +85,7 @@ class ClusterEvent:
     custom_label: str = ""
 
     def matches(self, happened: ClusterEvent) -> bool:
-        """Whether a registration for ``self`` covers the event ``happened``.
+        """Returns whether a registration for ``self`` covers the event ``happened``.
 
         It must cover all of it: "some update" is none of the specific ones.
         """

@@ -127,12 +127,12 @@ class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 def encode_decision(decision: Decision) -> bytes:
-    """The JSON of a decision, fields in the order of the struct, nothing that is absent."""
+    """Returns the JSON of a decision, fields in the order of the struct, nothing that is absent."""
     return msgspec.json.encode(decision)
 
 
 def decode_decision(data: bytes | str | msgspec.Raw, *, file: str | None = None) -> Decision:
-    """Read a decision back; see ``check_decision`` for what is refused.
+    """Reads a decision back; see ``check_decision`` for what is refused.
 
     Raises:
         ConfigError: the JSON is broken, a field is unknown, missing or of another type, or the
@@ -147,7 +147,7 @@ def decode_decision(data: bytes | str | msgspec.Raw, *, file: str | None = None)
 
 
 def check_decision(decision: Decision, *, file: str | None = None, path: str = "") -> None:
-    """Refuse a decision whose fields contradict each other; types alone do not show that.
+    """Refuses a decision whose fields contradict each other; types alone do not show that.
 
     Raises:
         ConfigError: an unknown ``result`` or ``choice``, a node without "scheduled" or the other

@@ -59,7 +59,7 @@ class ConfigError(SchedulerError):
         value: Any = None,
         suggestion: str | None = None,
     ) -> None:
-        """Hold the parts apart, so that callers can add what only they know (see ``located``)."""
+        """Holds the parts apart, so that callers can add what only they know (see ``located``)."""
         self.problem = problem
         self.file = file
         self.document = document

@@ -31,7 +31,7 @@ def fresh_seed() -> int:
 
 @contextmanager
 def ticking(tick: Callable[[], object]) -> Iterator[None]:
-    """Call ``tick`` every ``TICK_S``; what it raises goes to the loop's exception handler."""
+    """Calls ``tick`` every ``TICK_S``; what it raises goes to the loop's exception handler."""
     loop = asyncio.get_running_loop()
     handles: list[asyncio.TimerHandle] = []
 

@@ -23,7 +23,7 @@ class KeyValueFormatter(logging.Formatter):
     """``2026-01-31T12:00:00.000Z INFO mooring.scheduler.service: the cluster is known nodes=5``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line; what could end it or move a cursor is escaped."""
+        """Returns one line; what could end it or move a cursor is escaped."""
         moment = datetime.fromtimestamp(record.created, UTC)
         parts = [
             f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z",
@@ -39,7 +39,7 @@ class KeyValueFormatter(logging.Formatter):
 
 
 def configure(level: int | str = logging.INFO, *, out: IO[str] | None = None) -> None:
-    """Write all lines of at least ``level`` to ``out`` (stderr if None), and to nowhere else."""
+    """Writes all lines of at least ``level`` to ``out`` (stderr if None), and to nowhere else."""
     handler = logging.StreamHandler(out) if out is not None else _ToStderr()
     handler.setFormatter(KeyValueFormatter())
     root = logging.getLogger()

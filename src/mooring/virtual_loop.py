@@ -116,7 +116,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         raise NotImplementedError("there are no threads on a virtual loop")
 
     def _move_on(self, timeout: float | None) -> None:
-        """Let time go by until something is due: never less than to that moment, nor more.
+        """Lets time go by until something is due: never less than to that moment, nor more.
 
         Raises:
             AssertionError: nothing ever will be.
@@ -158,7 +158,7 @@ class LoopClock:
 
 
 def run_virtually(work: Coroutine[Any, Any, _Result], rng: Rng | None = None) -> _Result:
-    """The result of a coroutine, on virtual time.
+    """Returns the result of a coroutine, on virtual time.
 
     Args:
         work: Runs to its end.

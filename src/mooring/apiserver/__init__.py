@@ -19,7 +19,7 @@ _HOMES = {"ApiServer": "mooring.apiserver.server", "serve": "mooring.apiserver.h
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is asked for: who needs no socket need not load aiohttp."""
+    """Imports a public name when it is asked for: who needs no socket need not load aiohttp."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

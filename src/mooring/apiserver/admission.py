@@ -50,7 +50,7 @@ class Admission:
         self._priorities_of: tuple[object, int] = (None, -1)
 
     def check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
-        """Refuse to create something in a namespace that is not there or is going away.
+        """Refuses to create something in a namespace that is not there or is going away.
 
         Raises:
             Refused: 404 or 403.
@@ -74,7 +74,7 @@ class Admission:
             raise forbidden(resource, name, why, causes=[cause])
 
     def check_update(self, resource: Resource, namespace: str) -> None:
-        """Refuse to change something in a namespace that is not there.
+        """Refuses to change something in a namespace that is not there.
 
         Raises:
             Refused: 404.
@@ -83,7 +83,7 @@ class Admission:
             raise not_found(_NAMESPACES, namespace)
 
     def admit_create(self, resource: Resource, found: Object) -> None:
-        """Change a new object as the plugins do.
+        """Changes a new object as the plugins do.
 
         Raises:
             Refused: 403.
@@ -101,7 +101,7 @@ class Admission:
             self._check_default_class(found, is_new=True)
 
     def validate_create(self, resource: Resource, found: Object) -> None:
-        """Refuse a new object that is fine in itself: the plugins that change nothing come last.
+        """Refuses a new object that is fine in itself: the plugins that change nothing come last.
 
         Raises:
             Refused: 403.
@@ -110,7 +110,7 @@ class Admission:
             _check_overhead(found)
 
     def admit_update(self, resource: Resource, new: Object, old: Object) -> None:
-        """Change an object that is to replace another one, as the plugins do.
+        """Changes an object that is to replace another one, as the plugins do.
 
         Raises:
             Refused: 403.
@@ -124,13 +124,13 @@ class Admission:
             self._check_default_class(new, is_new=False)
 
     def topology_labels(self, node: str) -> dict[str, str]:
-        """The labels that a pod gets from the node that it is bound to."""
+        """Returns the labels that a pod gets from the node that it is bound to."""
         found = self._store.collection(_NODES).get(node)
         labels = found.labels if found is not None else {}
         return {name: labels[name] for name in TOPOLOGY_LABELS if name in labels}
 
     def _classes(self) -> dict[str, Object]:
-        """The priority classes by name; decoded anew only after something changed."""
+        """Returns the priority classes by name; decoded anew only after something changed."""
         collection = self._store.collection(_PRIORITY_CLASSES)
         state = (collection, collection.history.end)
         if self._priorities_of != state:
@@ -198,7 +198,7 @@ def _check_overhead(pod: Object) -> None:
 
 
 def _agree(pod: Object, name: str, computed: Any, title: str) -> None:
-    """Set a field of the pod that its class decides; the pod may not say otherwise."""
+    """Sets a field of the pod that its class decides; the pod may not say otherwise."""
     given = pod["spec"].get(name)
     if given is not None and given != computed:
         why = (
@@ -210,7 +210,7 @@ def _agree(pod: Object, name: str, computed: Any, title: str) -> None:
 
 
 def add_default_tolerations(pod: Object) -> None:
-    """Let the pod stay on a lost node for a while, unless it says how long itself."""
+    """Lets the pod stay on a lost node for a while, unless it says how long itself."""
     tolerations = pod["spec"].get("tolerations", [])
     tolerated = {
         each.get("key", "") for each in tolerations if each.get("effect", "") in ("NoExecute", "")

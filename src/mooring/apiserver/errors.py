@@ -46,7 +46,7 @@ class Refused(Exception):
         self.warnings: list[str] = []
 
     def status(self) -> dict[str, Any]:
-        """The Status object."""
+        """Returns the Status object."""
         found: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -82,7 +82,7 @@ class FieldFault:
 
 
 def _shown(value: Any) -> str:
-    """A value as Go's field errors show it."""
+    """Returns a value as Go's field errors show it."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, bool):
@@ -95,7 +95,7 @@ def _shown(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text in double quotes, as Go's %q writes it."""
+    """Returns the text in double quotes, as Go's %q writes it."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -114,17 +114,17 @@ def forbidden_field(field: str, detail: str) -> FieldFault:
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldFault:
-    """The value breaks a rule."""
+    """Returns the value breaks a rule."""
     return _fault("FieldValueInvalid", f"Invalid value: {_shown(value)}", field, detail)
 
 
 def duplicate(field: str, value: Any) -> FieldFault:
-    """The value stands twice where it may stand once."""
+    """Returns the value stands twice where it may stand once."""
     return _fault("FieldValueDuplicate", f"Duplicate value: {_shown(value)}", field, "")
 
 
 def not_found_value(field: str, value: Any, detail: str = "") -> FieldFault:
-    """The value names something that is not there."""
+    """Returns the value names something that is not there."""
     return _fault("FieldValueNotFound", f"Not found: {_shown(value)}", field, detail)
 
 

@@ -38,12 +38,12 @@ _dns_1035 = re.compile(_DNS_1035)
 
 
 def max_length_problem(length: int, unit: str = "characters") -> str:
-    """The words for a text that is too long; upstream says "bytes" for labels."""
+    """Returns the words for a text that is too long; upstream says "bytes" for labels."""
     return f"must be no more than {length} {unit}"
 
 
 def pattern_problem(problem: str, pattern: str, *examples: str) -> str:
-    """The words for a text that does not match a pattern."""
+    """Returns the words for a text that does not match a pattern."""
     shown = " or ".join(f"'{example}', " for example in examples)
     lead = f"(e.g. {shown}" if shown else "("
     return f"{problem} {lead}regex used for validation is '{pattern}')"
@@ -73,7 +73,7 @@ _DNS_1035_PROBLEM = (
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def qualified_name(text: str) -> Problems:
-    """A label key, annotation key, finalizer or resource name: "name" or "prefix/name"."""
+    """Returns a label key, annotation key, finalizer or resource name: "name" or "prefix/name"."""
     parts = text.split("/")
     wrong_name = pattern_problem(_LABEL_KEY_PROBLEM, _LABEL_KEY, "MyName", "my.name", "123-abc")
     if len(parts) > 2:
@@ -112,7 +112,7 @@ def label_value(text: str) -> Problems:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def dns_label(text: str) -> Problems:
-    """A name such as those of namespaces and containers: no dots."""
+    """Returns a name such as those of namespaces and containers: no dots."""
     found = []
     if len(text) > 63:
         found.append(max_length_problem(63))
@@ -126,7 +126,7 @@ def dns_label(text: str) -> Problems:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def dns_subdomain(text: str) -> Problems:
-    """A name such as those of pods and nodes."""
+    """Returns a name such as those of pods and nodes."""
     found = []
     if len(text) > 253:
         found.append(max_length_problem(253))
@@ -137,7 +137,7 @@ def dns_subdomain(text: str) -> Problems:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def dns_1035_label(text: str) -> Problems:
-    """A name such as those of services: begins with a letter."""
+    """Returns a name such as those of services: begins with a letter."""
     found = []
     if len(text) > 63:
         found.append(max_length_problem(63))
@@ -155,7 +155,7 @@ def path_segment(text: str) -> Problems:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def config_key(text: str) -> Problems:
-    """A key of a ConfigMap or a Secret."""
+    """Returns a key of a ConfigMap or a Secret."""
     found = []
     if len(text) > 253:
         found.append(max_length_problem(253))
@@ -186,12 +186,12 @@ def header_name(text: str) -> Problems:
 
 
 def port_number(number: int) -> Problems:
-    """A port that something listens on."""
+    """Returns a port that something listens on."""
     return () if 1 <= number <= 65535 else ("must be between 1 and 65535, inclusive",)
 
 
 def port_name(text: str) -> Problems:
-    """The name of a container's port."""
+    """Returns the name of a container's port."""
     found = []
     if len(text) > 15:
         found.append(max_length_problem(15))
@@ -207,5 +207,5 @@ def port_name(text: str) -> Problems:
 
 
 def as_prefix(check: Check) -> Check:
-    """The check for a generateName, which may end with "-"."""
+    """Returns the check for a generateName, which may end with "-"."""
     return lambda text: check(f"{text[:-1]}a" if text.endswith("-") else text)

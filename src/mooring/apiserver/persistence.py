@@ -44,7 +44,7 @@ class Keeper:
         return self._saved_version == self._api.store.version
 
     def load(self) -> None:
-        """Take the objects from the file, if there is one.
+        """Takes the objects from the file, if there is one.
 
         What was written after the file and got lost in a crash had versions too, and clients have
         seen them. They must never mean something else, so they are leapt over, for good: the file
@@ -63,7 +63,7 @@ class Keeper:
         self.save()
 
     def save(self) -> None:
-        """Write the objects to the file, all or nothing, if something has changed.
+        """Writes the objects to the file, all or nothing, if something has changed.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -84,7 +84,7 @@ class Keeper:
 
     @contextmanager
     def _saving(self) -> Iterator[Iterator[None]]:
-        """The steps of saving; none if nothing has changed."""
+        """Returns the steps of saving; none if nothing has changed."""
         if self.is_saved:
             yield iter(())
             return

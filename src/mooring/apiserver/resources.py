@@ -102,7 +102,7 @@ class Resource:
         return "get" in self.verbs
 
     def subresource(self, name: str) -> Subresource | None:
-        """The subresource with this name, or None."""
+        """Returns the subresource with this name, or None."""
         return self._parts.get(name)
 
 
@@ -250,7 +250,7 @@ BINDINGS = BY_PATH["", "v1", "bindings"]
 
 
 def resource_named(group: str, name: str) -> Resource:
-    """The resource with this group ("" = core) and plural name.
+    """Returns the resource with this group ("" = core) and plural name.
 
     Raises:
         KeyError: it is not served.

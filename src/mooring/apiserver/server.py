@@ -97,7 +97,7 @@ class ApiServer:
         headers: Mapping[str, str],
         body: bytes,
     ) -> tuple[int, dict[str, str], bytes | AsyncIterator[bytes]]:
-        """Answer a request; a watch answers with a stream.
+        """Answers a request; a watch answers with a stream.
 
         Args:
             method: "GET", "POST" ...
@@ -114,15 +114,15 @@ class ApiServer:
             return refused(bad_request("exceeded max depth"))
 
     def tick(self) -> int:
-        """Finish what time has finished: pods whose grace period is over. Answers how many."""
+        """Finishes what time has finished: pods whose grace period is over. Answers how many."""
         return self.deleter.tick()
 
     def snapshot(self) -> bytes:
-        """All objects, for ``load``."""
+        """Returns all objects, for ``load``."""
         return self.store.snapshot()
 
     def load(self, data: bytes) -> None:
-        """Replace all objects by those of a snapshot. Watches do not survive it.
+        """Replaces all objects by those of a snapshot. Watches do not survive it.
 
         Raises:
             SnapshotError: It is none; then nothing has changed.
@@ -198,7 +198,7 @@ class ApiServer:
 
 
 def refused(refusal: Refused) -> Answer:
-    """The answer that says no."""
+    """Returns the answer that says no."""
     headers = {**JSON_HEADERS, **warning_header(refusal.warnings)}
     if refusal.retry_after_s:
         headers["retry-after"] = str(refusal.retry_after_s)

@@ -63,7 +63,7 @@ OPTIONS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code; never raises what a person caused.
+    """Runs one command line and returns its exit code; never raises what a person caused.
 
     Args:
         arguments: The words after ``mooring``; the process's own if None.
@@ -133,7 +133,7 @@ def _refuse_unknown(word: str) -> int:
 
 
 def _call(name: str, words: list[str]) -> int:
-    """Load a command, run it, and turn its exceptions into an exit code."""
+    """Loads a command, run it, and turns its exceptions into an exit code."""
     import click  # here, since it takes longer than all that `mooring --help` does
 
     command: click.Command = importlib.import_module(COMMANDS[name].module).command

@@ -106,7 +106,7 @@ def _loaded(file: str) -> tuple[KubeSchedulerConfiguration, bytes]:
 
 
 def _put_together(config: KubeSchedulerConfiguration, plugins: tuple[str, ...]) -> Any:
-    """Build the profiles as a scheduler would: only then it shows which plugins there are.
+    """Builds the profiles as a scheduler would: only then it shows which plugins there are.
 
     The files that it names are read, too.
     """

@@ -91,7 +91,7 @@ def _explain_there(
     plugins: tuple[str, ...],
     seed: int,
 ) -> None:
-    """Ask the mooring behind an API server, or decide on the objects there."""
+    """Asks the mooring behind an API server, or decides on the objects there."""
     from mooring.client.transport.kubeconfig import find_access
     from mooring.explain.remote import fetch
 
@@ -118,7 +118,7 @@ def _explain_there(
 
 
 def _find(text: str, pods: Iterable[Pod]) -> Pod:
-    """The pod with this name or key.
+    """Returns the pod with this name or key.
 
     Raises:
         ConfigError: there is none, or there are several.

@@ -107,7 +107,7 @@ def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dic
 
 
 def _owned(text: str | None, own: frozenset[str], known: list[str]) -> frozenset[str] | None:
-    """The plugins to compare.
+    """Returns the plugins to compare.
 
     Raises:
         ConfigError: a name is none of a plugin.

@@ -181,7 +181,7 @@ async def _fill(world: World, pending: list[Seed]) -> None:
 
 @asynccontextmanager
 async def _served(world: World, options: Options, clock: Clock) -> AsyncIterator[str]:
-    """Put the API server on a socket; yields what to tell about it."""
+    """Puts the API server on a socket; yields what to tell about it."""
     if options.virtual:
         yield "mooring start: virtual time, no network"
         return

@@ -131,7 +131,7 @@ class Recorder:
         note: str,
         related: KubernetesObject | None = None,
     ) -> None:
-        """Say that something happened to an object; never waits, and never fails.
+        """Says that something happened to an object; never waits, and never fails.
 
         Args:
             regarding: What it happened to.
@@ -165,7 +165,7 @@ class Recorder:
         self._is_waiting.set()
 
     async def run(self) -> None:
-        """Write events until cancelled; those that wait then are lost."""
+        """Writes events until cancelled; those that wait then are lost."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(WRITERS):
                 tasks.create_task(self._write_on())
@@ -174,7 +174,7 @@ class Recorder:
                 await asyncio.sleep(LOOK_S)
 
     async def write_waiting(self) -> None:
-        """Write all that is in the queue now, one by one, and what is due of the series."""
+        """Writes all that is in the queue now, one by one, and what is due of the series."""
         while self._queue:
             await self._take(*self._queue.popleft())
         await self._look_after_series()
@@ -217,13 +217,13 @@ class Recorder:
             await self._write(known)
 
     async def _refresh(self) -> None:
-        """Write running series again, before the API server forgets them (an hour)."""
+        """Writes running series again, before the API server forgets them (an hour)."""
         for known in list(self._series.values()):
             if known.event.series is not None:
                 await self._write(known)
 
     async def _finish(self, now_s: float) -> None:
-        """End series without news: their last count is written."""
+        """Ends series without news: their last count is written."""
         for key, known in list(self._series.items()):
             if known.is_busy or now_s - known.last_at_s <= FINISH_S:
                 continue
@@ -232,7 +232,7 @@ class Recorder:
                 await self._write(known)
 
     async def _write(self, known: _Series) -> None:
-        """Write what there is of a series; whoever writes it already does that afterwards."""
+        """Writes what there is of a series; whoever writes it already does that afterwards."""
         known.is_stale = True
         if known.is_busy:
             return
@@ -247,7 +247,7 @@ class Recorder:
             known.is_busy = False
 
     async def _write_one(self, event: Event) -> None:
-        """Write an event, again and again if that may help; give it up at last."""
+        """Writes an event, again and again if that may help; gives it up at last."""
         for tries_left in reversed(range(TRIES_MAX)):
             try:
                 if await self._try(event):
@@ -267,7 +267,7 @@ class Recorder:
         _log.warning("an event was given up", extra={"reason": event.reason})
 
     async def _try(self, event: Event) -> bool:
-        """Write it once; False if the server will never have it.
+        """Writes it once; False if the server will never have it.
 
         Raises:
             _Again: it was created by an earlier try meanwhile; patch it.
@@ -308,7 +308,7 @@ class Recorder:
         return True
 
     def _name(self, regarding: str) -> str:
-        """A name that no other event has: the object's and 64 random bits."""
+        """Returns a name that no other event has: the object's and 64 random bits."""
         name = f"{regarding}.{self._rng.getrandbits(64):016x}"
         if len(name) > _NAME_LENGTH_MAX or not _NAME.fullmatch(name):
             return f"event.{self._rng.getrandbits(128):032x}"

@@ -71,7 +71,7 @@ class LeaseTimes:
     retry_s: float = 2.0
 
     def __post_init__(self) -> None:
-        """Check what makes the promise hold.
+        """Checks what makes the promise hold.
 
         Raises:
             ConfigError: the three do not fit together.
@@ -159,7 +159,7 @@ class Elector:
         return left_s
 
     async def wait_until_leading(self) -> None:
-        """Return when the lease is ours.
+        """Returns when the lease is ours.
 
         Raises:
             LeaseLost: it was ours before, and is lost or given back.
@@ -171,7 +171,7 @@ class Elector:
         _log.info("leading", extra={"lease": f"{self._namespace}/{self._name}"})
 
     async def keep(self) -> None:
-        """Renew the lease until cancelled.
+        """Renews the lease until cancelled.
 
         Raises:
             LeaseLost: it could not be renewed in time, or somebody else has it.
@@ -192,7 +192,7 @@ class Elector:
                 )
 
     async def release(self) -> bool:
-        """Give the lease back, so that others need not wait; whether that was done.
+        """Gives the lease back, so that others need not wait; whether that was done.
 
         Everything that writes under it must have ended before.
         """
@@ -216,7 +216,7 @@ class Elector:
         return self._leads_until_s - self._clock.monotonic_s()
 
     async def _try(self, deadline_s: float) -> bool:
-        """Take or renew the lease, if that is possible now; whether it is ours."""
+        """Takes or renews the lease, if that is possible now; whether it is ours."""
         started_at_s = self._clock.monotonic_s()
         try:
             async with asyncio.timeout(deadline_s):
@@ -250,7 +250,7 @@ class Elector:
         return True
 
     def _wanted(self, seen: Lease | None) -> Lease:
-        """The lease, held by us from now on."""
+        """Returns the lease, held by us from now on."""
         now = self._now()
         before = seen.spec if seen is not None else LeaseSpec()
         is_ours = before.holder_identity == self.identity
@@ -268,7 +268,7 @@ class Elector:
         return Lease(metadata=metadata if seen is None else seen.metadata, spec=spec)
 
     def _freed(self) -> Lease:
-        """The lease, held by nobody."""
+        """Returns the lease, held by nobody."""
         assert self._seen is not None
         now = self._now()
         spec = LeaseSpec(

@@ -47,7 +47,7 @@ _ZERO_MEANS_DEFAULT: dict[type[msgspec.Struct], tuple[str, ...]] = {
 
 
 def with_defaults(written: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """The configuration with everything filled in that it left out."""
+    """Returns the configuration with everything filled in that it left out."""
     profiles = written.profiles or (Profile(),)
     if len(profiles) == 1 and profiles[0].scheduler_name is None:
         profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
@@ -122,7 +122,7 @@ def _weighted(resource: ResourceSpec) -> ResourceSpec:
 
 
 def _filled(written: Struct) -> Struct:
-    """A struct with zeros replaced where they stand for the default."""
+    """Returns a struct with zeros replaced where they stand for the default."""
     fields = _ZERO_MEANS_DEFAULT.get(type(written), ())
     empty = [name for name in fields if not getattr(written, name)]
     if not empty:

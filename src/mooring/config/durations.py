@@ -53,7 +53,7 @@ def parse_duration_s(text: str) -> float:
 
 
 def duration_text(duration_s: float) -> str:
-    """A duration as Go prints it.
+    """Returns a duration as Go prints it.
 
     Example:
         >>> [duration_text(s) for s in (0, 15, 90, 3600, 0.25, 1.5)]

@@ -23,7 +23,7 @@ def located(error: ConfigError, data: bytes | str, *, file: str | None = None) -
 
 
 def _path(text: str) -> Path:
-    """The steps of ``profiles[0].plugins``: names, and positions in lists."""
+    """Returns the steps of ``profiles[0].plugins``: names, and positions in lists."""
     return tuple(
         int(position) if position else name
         for name, position in (step.groups() for step in _STEP.finditer(text))

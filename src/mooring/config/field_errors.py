@@ -50,7 +50,7 @@ class ConfigFaults(ConfigError):
         line: int | None = None,
         path: str | None = None,
     ) -> ConfigFaults:
-        """The same faults with their place, where they do not say one themselves."""
+        """Returns the same faults with their place, where they do not say one themselves."""
         return ConfigFaults(
             [
                 fault.located(file=file, document=document, line=line, path=path)

@@ -36,7 +36,7 @@ _FIRST_GROUP = "componentconfig"
 
 
 def load(path: str | os.PathLike[str]) -> KubeSchedulerConfiguration:
-    """The configuration in a YAML or JSON file, complete with its defaults.
+    """Returns the configuration in a YAML or JSON file, complete with its defaults.
 
     Raises:
         ConfigFaults: The file says something that a scheduler cannot run with; it holds every fault
@@ -61,7 +61,7 @@ def loads(data: bytes | str, *, file: str | None = None) -> KubeSchedulerConfigu
 
 
 def from_document(value: Any) -> KubeSchedulerConfiguration:
-    """The configuration in a plain value, as recordings carry it; None is all defaults.
+    """Returns the configuration in a plain value, as recordings carry it; None is all defaults.
 
     Raises:
         ConfigFaults: As ``load`` does, but without file and line.
@@ -113,7 +113,7 @@ def build(value: Any) -> KubeSchedulerConfiguration | list[Fault]:
 
 
 def _type_faults(value: Any) -> list[Fault]:
-    """Whether this is a KubeSchedulerConfiguration at all, of the version that we speak."""
+    """Returns whether this is a KubeSchedulerConfiguration at all, of the version that we speak."""
     if not isinstance(value, dict):
         return [Fault((), f"must be a {KIND}: a mapping", value)]
     kind, version = value.get("kind"), value.get("apiVersion")
@@ -136,7 +136,7 @@ def _nearest_kind(kind: Any) -> str | None:
 
 
 def _check_plugin_args(plain: Any, faults: list[Fault]) -> None:
-    """Check the arguments of our own plugins, in place: they have types of their own."""
+    """Checks the arguments of our own plugins, in place: they have types of their own."""
     for i, profile in enumerate(plain.get("profiles", ())):
         for j, entry in enumerate(profile.get("pluginConfig", ())):
             struct = ARGS_TYPES.get(entry.get("name", ""))
@@ -160,7 +160,7 @@ def _without_type(
 
 
 def _with_typed_args(written: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """The arguments of our own plugins as structs."""
+    """Returns the arguments of our own plugins as structs."""
     replace = msgspec.structs.replace
     profiles = []
     for profile in written.profiles:

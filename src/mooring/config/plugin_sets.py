@@ -23,13 +23,13 @@ Enabled = tuple[str, int]
 
 
 def default_plugins() -> Plugins:
-    """The plugins of a profile that names none."""
+    """Returns the plugins of a profile that names none."""
     enabled = tuple(PluginEntry(name=n, weight=w) for n, w in DEFAULT_PLUGINS.items())
     return Plugins(multi_point=PluginSet(enabled=enabled))
 
 
 def merge(defaults: Plugins, own: Plugins) -> Plugins:
-    """A profile's plugins over the defaults, extension point by extension point."""
+    """Returns a profile's plugins over the defaults, extension point by extension point."""
     return Plugins(
         **{
             point: merge_plugin_set(defaults.at(point), own.at(point))
@@ -39,7 +39,7 @@ def merge(defaults: Plugins, own: Plugins) -> Plugins:
 
 
 def merge_plugin_set(defaults: PluginSet, own: PluginSet) -> PluginSet:
-    """One point's set over its default: replaced in place, removed, or appended.
+    """Returns one point's set over its default: replaced in place, removed, or appended.
 
     A default that the profile also enables keeps its position and takes the profile's weight, also
     if that is none. An entry listed twice stays twice: ``expand_multi_point`` refuses it.
@@ -64,7 +64,7 @@ def merge_plugin_set(defaults: PluginSet, own: PluginSet) -> PluginSet:
 def expand_multi_point(
     plugins: Plugins, points: Iterable[str], implements: Callable[[str, str], bool]
 ) -> dict[str, list[Enabled]]:
-    """The plugins that run at each extension point, in order, with their weights.
+    """Returns the plugins that run at each extension point, in order, with their weights.
 
     At a point come first its own plugins that multiPoint lists too (in the point's order), then the
     others of multiPoint that implement the point, then the point's remaining own plugins. A set
@@ -87,7 +87,7 @@ def expand_multi_point(
 
 
 def names_enabled(plugins: Plugins) -> set[str]:
-    """Every plugin that is enabled somewhere."""
+    """Returns every plugin that is enabled somewhere."""
     return {e.name for point in Plugins.__struct_fields__ for e in plugins.at(point).enabled}
 
 
@@ -114,7 +114,7 @@ def _expand(plugins: Plugins, point: str, implements: Callable[[str, str], bool]
 
 
 def _listed(own: PluginSet, point: str, implements: Callable[[str, str], bool]) -> list[str]:
-    """The plugins that the point's own set names."""
+    """Returns the plugins that the point's own set names."""
     names: list[str] = []
     for i, entry in enumerate(own.enabled):
         problem = None
@@ -148,11 +148,11 @@ def registered_twice(plugin: str, point: str) -> str:
 
 
 def camel(point: str) -> str:
-    """The name of an extension point as files have it."""
+    """Returns the name of an extension point as files have it."""
     first, *rest = point.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
 def _upstream_name(point: str) -> str:
-    """The name of the Go interface, as messages of kube-scheduler have it."""
+    """Returns the name of the Go interface, as messages of kube-scheduler have it."""
     return "".join(word.capitalize() for word in point.split("_")) + "Plugin"

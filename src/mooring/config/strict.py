@@ -52,7 +52,7 @@ def checked(value: Any, struct: type[Any], path: Path, faults: list[Fault]) -> A
 
 
 def build(value: Any, struct: type[Any]) -> Any:
-    """A struct of a value that ``checked`` found nothing wrong with."""
+    """Returns a struct of a value that ``checked`` found nothing wrong with."""
     return msgspec.convert(value, struct)
 
 
@@ -152,7 +152,7 @@ def _mapping(value: Any, wanted: inspect.StructType, path: Path, faults: list[Fa
 
 
 def _unknown(path: Path, known: list[str]) -> Fault:
-    """A field that is not there: perhaps a slip, perhaps one of an older version."""
+    """Returns a field that is not there: perhaps a slip, perhaps one of an older version."""
     key = str(path[-1])
     instead = GONE.get(key) if len(path) == 1 else None
     if instead is not None:

@@ -48,7 +48,7 @@ class PluginSet(Config, frozen=True, kw_only=True):
     disabled: tuple[PluginEntry, ...] = ()
 
     def disables(self, name: str) -> bool:
-        """Whether a plugin of this name, or every one, is switched off."""
+        """Returns whether a plugin of this name, or every one, is switched off."""
         return any(entry.name in (name, "*") for entry in self.disabled)
 
 
@@ -72,7 +72,7 @@ class Plugins(Config, frozen=True, kw_only=True):
     placement_score: PluginSet = PluginSet()
 
     def at(self, point: str) -> PluginSet:
-        """The set of one extension point, by its name in snake_case."""
+        """Returns the set of one extension point, by its name in snake_case."""
         found: PluginSet = getattr(self, point)
         return found
 
@@ -219,7 +219,7 @@ class Profile(Config, frozen=True, kw_only=True):
     plugin_config: tuple[PluginConfig, ...] = ()
 
     def args(self, name: str) -> Any:
-        """The arguments of a plugin; None if it has none."""
+        """Returns the arguments of a plugin; None if it has none."""
         return next((entry.args for entry in self.plugin_config if entry.name == name), None)
 
 

@@ -50,7 +50,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def upstream_yaml(config: KubeSchedulerConfiguration) -> str:
-    """The complete configuration as YAML: keys sorted, everything filled in.
+    """Returns the complete configuration as YAML: keys sorted, everything filled in.
 
     Example:
         >>> from mooring.config import default_configuration
@@ -61,7 +61,7 @@ def upstream_yaml(config: KubeSchedulerConfiguration) -> str:
 
 
 def upstream_document(config: KubeSchedulerConfiguration) -> dict[str, Any]:
-    """The same as a plain value."""
+    """Returns the same as a plain value."""
     document: dict[str, Any] = _walk(to_document(_as_run(config)), "")
     return document
 
@@ -83,7 +83,7 @@ def _profile_as_run(profile: Profile) -> Profile:
 
 
 def _walk(value: Any, name: str) -> Any:
-    """The value under the key ``name``, without what upstream leaves out there."""
+    """Returns the value under the key ``name``, without what upstream leaves out there."""
     if isinstance(value, list):
         return [_walk(item, name) for item in value]
     if not isinstance(value, dict) or (name == "args" and "kind" not in value):

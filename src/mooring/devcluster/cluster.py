@@ -87,7 +87,7 @@ class World:
         return Client(InProcessTransport(self.api.handle, headers=headers), rng=rng)
 
     async def run(self) -> None:
-        """Run scheduler and company until the scheduler is stopped, or all is cancelled."""
+        """Runs scheduler and company until the scheduler is stopped, or all is cancelled."""
         async with asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(self._tick())]
             if self._with_kubelets:
@@ -101,7 +101,7 @@ class World:
                 task.cancel()
 
     async def seed(self, seeds: Sequence[Seed]) -> list[Seed]:
-        """Create the cluster, and return the pods that are to be scheduled in it.
+        """Creates the cluster, and returns the pods that are to be scheduled in it.
 
         Raises:
             ConfigError: the API server refuses an object.
@@ -114,7 +114,7 @@ class World:
     async def submit(
         self, pods: Sequence[Seed], on_created: Callable[[Created], None] = lambda _: None
     ) -> None:
-        """Create pods while the scheduler works."""
+        """Creates pods while the scheduler works."""
         number = 0
         async for created in self.seeder.create_all(pods):
             on_created(created)
@@ -147,12 +147,12 @@ class World:
         )
 
     async def settle(self) -> None:
-        """Return when all is settled."""
+        """Returns when all is settled."""
         while not self.is_settled:
             await self._sleep(LOOK_S)
 
     async def _tick(self) -> None:
-        """Let the API server finish what time has finished."""
+        """Lets the API server finish what time has finished."""
         while True:
             await self._sleep(SERVER_TICK_S)
             self.api.tick()

@@ -47,7 +47,7 @@ class Kubelets:
         self._addresses = 0
 
     async def run(self) -> None:
-        """Run pods until cancelled."""
+        """Runs pods until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informer.run())
             for _ in range(WORKERS):
@@ -79,7 +79,7 @@ class Kubelets:
                 _log.info("a pod was not run", extra={"pod": metadata.name, "error": str(error)})
 
     def _running(self, pod: Pod) -> dict[str, Any]:
-        """The status of a pod all of whose containers run."""
+        """Returns the status of a pod all of whose containers run."""
         now = datetime.fromtimestamp(self._clock.wall_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._addresses += 1
         address = f"10.{self._addresses >> 16 & 255}.{self._addresses >> 8 & 255}"

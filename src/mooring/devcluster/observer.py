@@ -59,7 +59,7 @@ class Tracker(Observer):
         self._clock = clock
 
     def tally(self) -> Tally:
-        """The outcomes as ``simulate`` counts them."""
+        """Returns the outcomes as ``simulate`` counts them."""
         tally = Tally()
         for _ in self.bound_uids:
             tally.add(SCHEDULED, (), "")
@@ -68,7 +68,7 @@ class Tracker(Observer):
         return tally
 
     def moved(self, entry: QueuedPod, place: Place, why: str) -> None:
-        """Note pods behind a gate, and pods that are gone."""
+        """Notes pods behind a gate, and pods that are gone."""
         del why
         if place is Place.GATED:
             text = f"held back by {entry.gating_plugin}"
@@ -77,20 +77,20 @@ class Tracker(Observer):
             self.refusals.pop(entry.uid, None)
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, found: Placement | Diagnosis) -> None:
-        """Count the decision."""
+        """Counts the decision."""
         del entry, attempt, found
         self.decisions += 1
         self.last_s = self._clock.monotonic_s()
 
     def bound(self, entry: QueuedPod, node_name: str) -> None:
-        """Count the pod on its node."""
+        """Counts the pod on its node."""
         self.refusals.pop(entry.uid, None)
         self.bound_uids.add(entry.uid)
         self.fill.add(entry.pod.pod, node_name)
         self._note(entry, f"bound to {node_name}", is_bound=True)
 
     def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
-        """Remember why it has no node."""
+        """Remembers why it has no node."""
         if isinstance(why, Diagnosis):
             reasons = tuple(Outcome.refused(entry.pod, why, None).reasons)
             refusal = Refusal(UNSCHEDULABLE, reasons, why.message)

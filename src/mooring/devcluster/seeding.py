@@ -77,7 +77,7 @@ class Seed(NamedTuple):
 
 
 def seeds_of_files(paths: Iterable[str]) -> list[Seed]:
-    """The objects of files and folders, in order.
+    """Returns the objects of files and folders, in order.
 
     Raises:
         ConfigError: a file cannot be read, or holds something that is no Kubernetes object.
@@ -144,7 +144,7 @@ class Seeder:
         self._paths: dict[str, dict[str, tuple[str, bool]]] = {}
 
     async def create(self, seed: Seed) -> Created | None:
-        """Create one object, with its status; None if its kind is not served, or it is there.
+        """Creates one object, with its status; None if its kind is not served, or it is there.
 
         Raises:
             ConfigError: the API server refuses it; says where it was read.
@@ -169,14 +169,14 @@ class Seeder:
         return created
 
     async def create_all(self, seeds: Iterable[Seed]) -> AsyncIterator[Created]:
-        """Create objects one after another; yields each that was created."""
+        """Creates objects one after another; yields each that was created."""
         for seed in seeds:
             created = await self.create(seed)
             if created is not None:
                 yield created
 
     async def _put_status(self, path: str, answer: bytes, status: Mapping[str, Any]) -> bytes:
-        """Give an object the status that it had; kinds without one keep what they have."""
+        """Gives an object the status that it had; kinds without one keep what they have."""
         stored: dict[str, Any] = msgspec.json.decode(answer)
         name = stored["metadata"]["name"]
         body = msgspec.json.encode({**stored, "status": {**stored.get("status", {}), **status}})

@@ -63,7 +63,7 @@ class Watcher:
         self._seen: list[tuple[float, int]] = []
 
     def now(self) -> Situation:
-        """The situation; call it a few times a second for a steady rate."""
+        """Returns the situation; call it a few times a second for a steady rate."""
         counts = self.world.service.queue.counts()
         refused = counts[Place.UNSCHEDULABLE] + counts[Place.GATED]
         fill = self.tracker.fill
@@ -94,7 +94,7 @@ async def watched(
     console: Console | None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[None]:
-    """Show what happens for as long as the block lasts.
+    """Shows what happens for as long as the block lasts.
 
     Args:
         watcher: Says what there is to show.
@@ -123,7 +123,7 @@ async def watched(
 
 
 def picture(watcher: Watcher, title: str) -> Group:
-    """All of it, for a terminal."""
+    """Returns all of it, for a terminal."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table

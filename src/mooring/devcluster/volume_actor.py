@@ -63,7 +63,7 @@ class VolumeActor:
         self._named: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Bind volumes until cancelled."""
+        """Binds volumes until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers.values():
                 tasks.create_task(informer.run())
@@ -134,7 +134,7 @@ class VolumeActor:
     def _named_volume(
         self, claim: PersistentVolumeClaim, claim_key: str
     ) -> PersistentVolume | None:
-        """The volume that the claim names, or that names the claim."""
+        """Returns the volume that the claim names, or that names the claim."""
         name = claim.spec.volume_name or self._named.get(claim_key, "")
         volume: PersistentVolume | None = self._known(_VOLUME).get(name)
         if volume is None:
@@ -143,7 +143,7 @@ class VolumeActor:
         return volume if reference is None or is_bound_to(reference, claim) else None
 
     def _smallest(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """The smallest free volume that will do for a claim that waits for no pod."""
+        """Returns the smallest free volume that will do for a claim that waits for no pod."""
         wanted, modes = amount(claim.spec.resources.requests), set(claim.spec.access_modes)
         fit = [
             volume

@@ -46,7 +46,7 @@ class Answer(NamedTuple):
 
 
 def explain_live(service: Service, name: str, clock: Clock) -> Answer:
-    """All that a scheduler can say of a pod; nothing is changed by asking.
+    """Returns all that a scheduler can say of a pod; nothing is changed by asking.
 
     Args:
         service: The scheduler.

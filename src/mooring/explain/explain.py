@@ -44,7 +44,7 @@ TOO_MANY_PODS: Final = "Too many pods"
 def explain(
     pod: Pod, decision: Decision, fill: Fill, *, weights: Mapping[str, int] | None = None
 ) -> str:
-    """The whole story, as lines of text.
+    """Returns the whole story, as lines of text.
 
     Args:
         pod: As the scheduler got it.
@@ -216,7 +216,7 @@ def _choice(decision: Decision) -> Iterator[str]:
 
 
 def _ranked(decision: Decision) -> list[str]:
-    """The scored nodes, best first: the chosen one, those tied with it, the others."""
+    """Returns the scored nodes, best first: the chosen one, those tied with it, the others."""
     total = decision.total or {}
     return sorted(total, key=lambda node: (-total[node], node != decision.node))
 

@@ -22,7 +22,7 @@ class FillFollower:
     """Takes the part of the driver in following a recording, and only counts what is where."""
 
     def __init__(self, fill: Fill) -> None:
-        """Count into ``fill``, which belongs to the caller."""
+        """Counts into ``fill``, which belongs to the caller."""
         self.fill = fill
         self.weights: Mapping[str, int] = {}
 
@@ -31,11 +31,11 @@ class FillFollower:
         raise NotImplementedError
 
     def place(self, pod: Pod, node_name: str) -> None:
-        """Count the pod on the node."""
+        """Counts the pod on the node."""
         self.fill.add(pod, node_name)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
-        """Count a pod no longer."""
+        """Counts a pod no longer."""
         if kind == "Pod":
             self.fill.remove(f"{namespace}/{name}")
 
@@ -47,7 +47,7 @@ class FillFollower:
 
 
 def told_by_recording(file: str, pod: str, *, attempt: int | None = None) -> str:
-    """Explain an attempt of a recording, by default the last one at that pod.
+    """Explains an attempt of a recording, by default the last one at that pod.
 
     Args:
         file: The recording.

@@ -38,7 +38,7 @@ class Fetched:
 
 
 async def fetch(access: Access, pod: str, *, clock: Clock, rng: Rng) -> Fetched:
-    """Ask the mooring behind an API server about a pod; if there is none, read the cluster.
+    """Asks the mooring behind an API server about a pod; if there is none, read the cluster.
 
     Raises:
         ConfigError: there is no such pod, or the API server does not let us in.

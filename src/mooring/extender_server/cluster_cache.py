@@ -52,13 +52,13 @@ class Following:
         return all(informer.has_synced for informer in self._informers)
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follows until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers:
                 tasks.create_task(informer.run())
 
     async def wait_until_synced(self) -> None:
-        """Return when everything was listed once."""
+        """Returns when everything was listed once."""
         for informer in self._informers:
             await informer.wait_until_synced()
 

@@ -87,7 +87,7 @@ async def serve(
     clock: Clock,
     is_ready: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[str]:
-    """Serve until the block ends; yields the URL. Requests under way are finished first.
+    """Serves until the block ends; yields the URL. Requests under way are finished first.
 
     Raises:
         ConfigError: a certificate cannot be used, or the port is taken.
@@ -176,7 +176,7 @@ class _Door:
 
 
 def _tls(options: ServeOptions) -> ssl.SSLContext | None:
-    """The TLS side of the server; None = plain HTTP."""
+    """Returns the TLS side of the server; None = plain HTTP."""
     files = (options.tls_cert_file, options.tls_private_key_file)
     if not any(files):
         if options.client_ca_file:

@@ -133,7 +133,7 @@ class Extender:
         return wire.preempt_result({n: each for n, each in asked.victims.items() if n in left})
 
     async def bind(self, body: bytes) -> bytes:
-        """Bind the pod."""
+        """Binds the pod."""
         try:
             asked = wire.read_binding(body)
             if self._bind is None:
@@ -145,7 +145,7 @@ class Extender:
         return wire.bind_result()
 
     def _open(self, asked: wire.Filtering) -> tuple[Cycle, Sequence[str]]:
-        """A cycle over the nodes asked about, and those of them that are known."""
+        """Returns a cycle over the nodes asked about, and those of them that are known."""
         cluster = self._cluster
         if cluster is None:
             cluster = Cache()

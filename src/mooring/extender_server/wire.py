@@ -32,7 +32,7 @@ class Filtering(NamedTuple):
     documents: Mapping[str, Document] | None
 
     def nodes(self) -> list[Node]:
-        """The nodes as they were sent; of a mere name, a node without anything."""
+        """Returns the nodes as they were sent; of a mere name, a node without anything."""
         if self.documents is None:
             return [convert({"metadata": {"name": name}}, "Node") for name in self.names]
         return [convert(document, "Node") for document in self.documents.values()]
@@ -62,7 +62,7 @@ class Binding(NamedTuple):
 
 
 def read_filtering(body: bytes) -> Filtering:
-    """The arguments of filter and prioritize.
+    """Returns the arguments of filter and prioritize.
 
     Raises:
         ConfigError: they are not JSON, or not such arguments; the path says where.
@@ -83,7 +83,7 @@ def read_filtering(body: bytes) -> Filtering:
 
 
 def read_preempting(body: bytes) -> Preempting:
-    """The arguments of preempt, with whole victims or with their UIDs.
+    """Returns the arguments of preempt, with whole victims or with their UIDs.
 
     Raises:
         ConfigError: as ``read_filtering``.
@@ -98,7 +98,7 @@ def read_preempting(body: bytes) -> Preempting:
 
 
 def read_binding(body: bytes) -> Binding:
-    """The arguments of bind.
+    """Returns the arguments of bind.
 
     Raises:
         ConfigError: as ``read_filtering``.
@@ -151,7 +151,7 @@ def priorities(scores: Mapping[str, float]) -> bytes:
 
 
 def preempt_result(victims: Mapping[str, Victims]) -> bytes:
-    """The nodes where preempting helps, with the same victims."""
+    """Returns the nodes where preempting helps, with the same victims."""
     return msgspec.json.encode(
         {
             "NodeNameToMetaVictims": {
@@ -181,7 +181,7 @@ def _decoded(body: bytes) -> Document:
 
 
 def _fields(document: Document) -> Document:
-    """The fields with their names in lower case."""
+    """Returns the fields with their names in lower case."""
     return {key.lower(): value for key, value in document.items()}
 
 

@@ -69,7 +69,7 @@ class Extenders:
         ]
 
     async def close(self) -> None:
-        """Give back all connections."""
+        """Gives back all connections."""
         for post in self._https:
             await post.close()
 

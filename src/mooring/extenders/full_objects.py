@@ -47,7 +47,7 @@ class Whole(msgspec.Struct, rename="camel", dict=True):
     status: msgspec.Raw = _EMPTY
 
     def __post_init__(self) -> None:
-        """Look at the name now: whoever decodes it counts it as malformed then, and goes on."""
+        """Looks at the name now: whoever decodes it counts it as malformed then, and goes on."""
         if not self.metadata.name:
             raise ValueError("metadata.name: must not be empty")
 
@@ -128,7 +128,7 @@ class WholeObjects:
         return [self._pods] if self._nodes is None else [self._nodes, self._pods]
 
     async def pod(self, pod: PodInfo) -> bytes:
-        """A pod in its newest version, which is none before the given one.
+        """Returns a pod in its newest version, which is none before the given one.
 
         Raises:
             ExtenderError: it is gone, or the API server does not answer.
@@ -148,7 +148,7 @@ class WholeObjects:
         return None if is_older else found
 
     async def _soon_known(self, pod: PodInfo) -> Whole | None:
-        """Wait for news that are under way: whoever asks had them from a watch of its own."""
+        """Waits for news that are under way: whoever asks had them from a watch of its own."""
         try:
             async with asyncio.timeout(LAG_S):
                 while (found := self._known(pod)) is None:
@@ -212,7 +212,7 @@ class WholeObjects:
 
 
 async def _all(works: Iterable[Any]) -> None:
-    """Run all of them; the first ExtenderError of any ends the others, and is raised."""
+    """Runs all of them; the first ExtenderError of any ends the others, and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             for work in works:

@@ -76,7 +76,7 @@ class HttpPost:
         self._headers = {"content-type": "application/json"}
 
     async def __call__(self, verb: str, body: bytes, bytes_max: int) -> bytes:
-        """The body of the answer.
+        """Returns the body of the answer.
 
         Raises:
             NoAnswer: there is none that says something.
@@ -116,13 +116,13 @@ class HttpPost:
         return f"Post {json.dumps(f'{self._shown}/{verb}')}"
 
     async def close(self) -> None:
-        """Give back the connections."""
+        """Gives back the connections."""
         wire, self._wire = self._wire, None
         if wire is not None:
             await wire.close()
 
     def _open(self) -> Wire:
-        """The way there, made at the first question.
+        """Returns the way there, made at the first question.
 
         Raises:
             ValueError: the URL leads nowhere.
@@ -154,7 +154,7 @@ class HttpPost:
 
 
 async def _addresses(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, if no extender is where it must not be."""
+    """Returns the addresses of a name, if no extender is where it must not be."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [str(place[0]) for *_, place in found]

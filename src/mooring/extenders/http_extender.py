@@ -109,7 +109,7 @@ class AskedExtender:
         return bool(self._config.bind_verb)
 
     def is_interested(self, pod: PodInfo) -> bool:
-        """Whether it manages nothing in particular, or something that a container wants."""
+        """Returns whether it manages nothing in particular, or something that a container wants."""
         if not self._managed:
             return True
         spec = pod.spec
@@ -157,7 +157,7 @@ class AskedExtender:
             return wire.read_preempt(answer)
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """Have it bind the pod; if it is not clear whether it did, the API server says so.
+        """Has it bind the pod; if it is not clear whether it did, the API server says so.
 
         Raises:
             ExtenderError: it did not, as far as anybody knows.
@@ -190,7 +190,7 @@ class AskedExtender:
         return self._metrics.call(self.name, verb, self._clock)
 
     async def _asked(self, verb: str, body: bytes, bytes_max: int) -> bytes:
-        """The answer to a question that changes nothing: it may be asked again.
+        """Returns the answer to a question that changes nothing: it may be asked again.
 
         A server may close an idle connection at the very moment in which it is used.
         """
@@ -211,7 +211,7 @@ class AskedExtender:
         return True
 
     async def _is_bound(self, pod: PodInfo, node_name: str) -> bool:
-        """Whether the API server has the pod on the node; False if nobody says so."""
+        """Returns whether the API server has the pod on the node; False if nobody says so."""
         metadata = pod.metadata
         try:
             live = await self._client.get("Pod", metadata.name, metadata.namespace)

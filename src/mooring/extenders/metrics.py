@@ -49,13 +49,13 @@ class ExtenderMetrics:
         )
 
     def watch(self, extender: str, verb: str) -> None:
-        """Show this extender's verb from the start, with no calls."""
+        """Shows this extender's verb from the start, with no calls."""
         self._seconds.labels(extender, verb)
         self._errors.labels(extender, verb)
 
     @contextmanager
     def call(self, extender: str, verb: str, clock: Clock) -> Iterator[None]:
-        """Time what the block does, and count it if it raises an ExtenderError."""
+        """Times what the block does, and counts it if it raises an ExtenderError."""
         started_s = clock.monotonic_s()
         try:
             yield

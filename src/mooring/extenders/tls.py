@@ -29,7 +29,7 @@ METADATA: Final = frozenset(
 
 
 def is_forbidden(address: str) -> bool:
-    """Whether nothing that is asked for scheduling may be at this address.
+    """Returns whether nothing that is asked for scheduling may be at this address.
 
     Example:
         >>> is_forbidden("169.254.169.254"), is_forbidden("::ffff:169.254.169.254")
@@ -48,7 +48,7 @@ def is_forbidden(address: str) -> bool:
 
 
 def check_trust(extenders: Sequence[Extender]) -> None:
-    """Look at the certificates and addresses that a configuration names.
+    """Looks at the certificates and addresses that a configuration names.
 
     Raises:
         ConfigError: one cannot be used; says where it stands.
@@ -117,7 +117,7 @@ class ClientPair:
         self._loaded: tuple[bytes, bytes] | None = None
 
     def refresh(self) -> None:
-        """Show what stands in the files now.
+        """Shows what stands in the files now.
 
         Raises:
             OSError: they cannot be read, or used; perhaps one is new and the other one not yet.
@@ -163,7 +163,7 @@ def _content(data: str, file: str, where: str, name: str) -> bytes | None:
 
 
 def without_password(url: str) -> str:
-    """A URL as it may be shown to anybody.
+    """Returns a URL as it may be shown to anybody.
 
     Example:
         >>> without_password("https://me:secret@there/x")

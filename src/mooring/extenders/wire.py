@@ -38,18 +38,18 @@ def names_of(names: Sequence[str]) -> Names:
 
 
 def names_args(pod: bytes, names: Names) -> bytes:
-    """The question about nodes by name."""
+    """Returns the question about nodes by name."""
     return b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, names.json)
 
 
 def objects_args(pod: bytes, nodes: Iterable[bytes]) -> bytes:
-    """The question about nodes as whole objects."""
+    """Returns the question about nodes as whole objects."""
     listed = b",".join(nodes)
     return b'{"Pod":%b,"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null}' % (pod, listed)
 
 
 def meta_victims_args(pod: bytes, victims: Mapping[str, Victims]) -> bytes:
-    """The question about victims by UID."""
+    """Returns the question about victims by UID."""
     found = {
         node: {"Pods": [{"UID": uid} for uid in each.uids], "NumPDBViolations": each.violations}
         for node, each in victims.items()
@@ -59,7 +59,7 @@ def meta_victims_args(pod: bytes, victims: Mapping[str, Victims]) -> bytes:
 
 
 def victims_args(pod: bytes, victims: Mapping[str, tuple[Sequence[bytes], int]]) -> bytes:
-    """The question about victims as whole objects: node -> pods, budgets violated."""
+    """Returns the question about victims as whole objects: node -> pods, budgets violated."""
     parts = [
         b'%b:{"Pods":[%b],"NumPDBViolations":%d}' % (_text(node), b",".join(pods), violations)
         for node, (pods, violations) in victims.items()
@@ -69,7 +69,7 @@ def victims_args(pod: bytes, victims: Mapping[str, tuple[Sequence[bytes], int]])
 
 
 def binding_args(metadata: ObjectMeta, node_name: str) -> bytes:
-    """The order to bind a pod."""
+    """Returns the order to bind a pod."""
     return msgspec.json.encode(
         {
             "PodName": metadata.name,

@@ -19,7 +19,7 @@ class FilterRunner(Protocol):
         ...
 
     def call(self, plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a method of a plugin.
+        """Calls a method of a plugin.
 
         Raises:
             PluginError: if the method raised, with the plugin's name.
@@ -70,7 +70,7 @@ class Cycle:
         self._writer: str | None = None
 
     def __getitem__(self, plugin: Any) -> Any:
-        """The state that ``plugin`` stored.
+        """Returns the state that ``plugin`` stored.
 
         Raises:
             PluginError: if it stored none (it skipped itself, or forgot).
@@ -81,7 +81,7 @@ class Cycle:
             raise PluginError(plugin.name, "state", "nothing was stored for this attempt") from None
 
     def __setitem__(self, plugin: Any, state: Any) -> None:
-        """Store the state of ``plugin``.
+        """Stores the state of ``plugin``.
 
         Raises:
             PluginError: outside the plugin's own pre_filter and pre_score.
@@ -98,7 +98,7 @@ class Cycle:
     # -- for the runner ---------------------------------------------------------------------------
 
     def open_for(self, plugin: str | None) -> None:
-        """Let ``plugin`` (and nobody else) store its state; None = nobody."""
+        """Lets ``plugin`` (and nobody else) store its state; None = nobody."""
         self._writer = plugin
 
     def state_of(self, plugin: str) -> Any:
@@ -106,12 +106,12 @@ class Cycle:
         return self._states.get(plugin)
 
     def restore(self, plugin: str, state: Any) -> None:
-        """Put back a state that ``plugin`` stored for an equal pod."""
+        """Puts back a state that ``plugin`` stored for an equal pod."""
         if state is not None:
             self._states[plugin] = state
 
     def with_state(self, plugin: str, state: Any) -> Cycle:
-        """A twin of this cycle in which ``plugin`` has another state: for worlds."""
+        """Returns a twin of this cycle in which ``plugin`` has another state: for worlds."""
         twin = Cycle(self.pod, self.snapshot, self.profile, self.framework)
         twin.skipped = self.skipped
         twin._states = {**self._states, plugin: state}

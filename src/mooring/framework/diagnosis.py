@@ -41,7 +41,7 @@ class Diagnosis:
     pending_plugins: set[str] = field(default_factory=set)
 
     def note_plugin(self, status: Status) -> None:
-        """Remember which plugin refused, so that its events can wake the pod."""
+        """Remembers which plugin refused, so that its events can wake the pod."""
         if not status.plugin:
             return
         if status.is_rejection:
@@ -50,7 +50,7 @@ class Diagnosis:
             self.pending_plugins.add(status.plugin)
 
     def rows_of(self, code: Code, nodes: NodeTable) -> npt.NDArray[np.intp]:
-        """The rows of the nodes that are out with this code, in visiting order from 0.
+        """Returns the rows of the nodes that are out with this code, in visiting order from 0.
 
         If PreFilter refused the pod as a whole, its code is every node's.
         """

@@ -91,7 +91,7 @@ class Extender(Protocol):
         ...
 
     def is_interested(self, pod: PodInfo) -> bool:
-        """Whether it is asked about this pod at all."""
+        """Returns whether it is asked about this pod at all."""
         ...
 
     async def filter(self, pod: PodInfo, names: Sequence[str]) -> Kept:
@@ -107,7 +107,7 @@ class Extender(Protocol):
         ...
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """Bind the pod, and return when it surely is."""
+        """Binds the pod, and returns when it surely is."""
         ...
 
 

@@ -27,7 +27,7 @@ class Predicate:
 
     @per_node
     def filter(self, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Refuse the node if the function says so."""
+        """Refuses the node if the function says so."""
         return None if self._function(node, pod) else Reject(self._reason)
 
 
@@ -47,7 +47,7 @@ class Priority:
 def predicate(
     function: PredicateFunction, *, name: str = "", reason: str = "node(s) didn't pass {}"
 ) -> Predicate:
-    """The function as a Filter plugin.
+    """Returns the function as a Filter plugin.
 
     Args:
         function: ``fn(node, pod) -> bool``.
@@ -65,7 +65,7 @@ def predicate(
 
 
 def priority(function: PriorityFunction, *, name: str = "") -> Priority:
-    """The function as a Score plugin.
+    """Returns the function as a Score plugin.
 
     Example:
         >>> def few_pods(node, pod):

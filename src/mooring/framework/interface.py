@@ -106,7 +106,7 @@ class QueueSort(Plugin, Protocol):
     """The order of the active queue; every profile has the same one."""
 
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
-        """Whether ``a`` is tried before ``b``."""
+        """Returns whether ``a`` is tried before ``b``."""
         ...
 
     def sort_key(self, pod: QueuedPod) -> Any:
@@ -170,7 +170,7 @@ class Reserve(Plugin, Protocol):
         ...
 
     def unreserve(self, cycle: Cycle, node_name: str) -> None:
-        """Give it back. Called too if ``reserve`` of this or a later plugin failed."""
+        """Gives it back. Called too if ``reserve`` of this or a later plugin failed."""
         ...
 
 
@@ -190,7 +190,7 @@ class PreBind(Plugin, Protocol):
         ...
 
     async def pre_bind(self, cycle: Cycle, node_name: str) -> Status | None:
-        """Do it; may wait through ``handle.until``."""
+        """Does it; may wait through ``handle.until``."""
         ...
 
 
@@ -206,7 +206,7 @@ class PostBind(Plugin, Protocol):
     """The pod is bound."""
 
     def post_bind(self, cycle: Cycle, node_name: str) -> None:
-        """Clean up, count, tell."""
+        """Cleans up, count, tell."""
         ...
 
 
@@ -247,11 +247,11 @@ class AddRemovePod(Plugin, Protocol):
     """As ``Shift``, one world and one pod at a time. Price: one filter call per world."""
 
     def add_pod(self, cycle: Cycle, state: Any, pod: PodInfo, node: NodeInfo) -> Any:
-        """The state as if ``pod`` were on ``node`` too; ``state`` itself stays as it is."""
+        """Returns the state as if ``pod`` were on ``node`` too; ``state`` itself stays as it is."""
         ...
 
     def remove_pod(self, cycle: Cycle, state: Any, pod: PodInfo, node: NodeInfo) -> Any:
-        """The state as if ``pod`` were not on ``node``; ``state`` itself stays as it is."""
+        """Returns the state as if ``pod`` were not on ``node``; ``state`` itself stays as it is."""
         ...
 
 
@@ -272,35 +272,35 @@ class Handle(Protocol):
         ...
 
     def monotonic_s(self) -> float:
-        """The clock, in seconds."""
+        """Returns the clock, in seconds."""
         ...
 
     def random(self) -> float:
-        """A number in [0, 1) from the run's seeded generator."""
+        """Returns a number in [0, 1) from the run's seeded generator."""
         ...
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
-        """The pod with this UID, if Permit holds it back: ``allow`` or ``reject`` it."""
+        """Returns the pod with this UID, if Permit holds it back: ``allow`` or ``reject`` it."""
         ...
 
     def waiting_pods(self) -> Iterable[WaitingPod]:
-        """All pods that Permit holds back, in the order in which they began to wait."""
+        """Returns all pods that Permit holds back, in the order in which they began to wait."""
         ...
 
     def activate(self, *uids: str) -> None:
-        """Try these pods now, if they wait in the queue; unknown ones are passed over."""
+        """Tries these pods now, if they wait in the queue; unknown ones are passed over."""
         ...
 
     def is_preempting(self, uid: str) -> bool:
-        """Whether pods are being evicted at this moment to make room for this one."""
+        """Returns whether pods are being evicted at this moment to make room for this one."""
         ...
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
-        """Call ``callback`` once, ``delay_s`` seconds from now, between two attempts."""
+        """Calls ``callback`` once, ``delay_s`` seconds from now, between two attempts."""
         ...
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """Bind the pod (with its UID) to the node.
+        """Binds the pod (with its UID) to the node.
 
         Raises:
             Conflict, NotFound, OutcomeUnknown: see ``mooring.errors``.
@@ -331,7 +331,7 @@ class Handle(Protocol):
     async def until(
         self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float
     ) -> Any:
-        """Wait for the object ``key`` of ``kind`` to satisfy ``predicate``, and return it.
+        """Waits for the object ``key`` of ``kind`` to satisfy ``predicate``, and returns it.
 
         Raises:
             PluginError: if that takes more than ``deadline_s`` seconds.

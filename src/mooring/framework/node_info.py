@@ -87,7 +87,7 @@ class NodeInfo:
         return count + len(self._added) - len(self._removed)
 
     def allocatable(self, resource: str) -> int:
-        """The node's whole amount of ``resource`` for pods; 0 if it has none."""
+        """Returns the node's whole amount of ``resource`` for pods; 0 if it has none."""
         index = self._nodes.resource_id(resource)
         return self._nodes.allocatable.item(index, self._row) if index >= 0 else 0
 
@@ -126,7 +126,7 @@ class NodeInfo:
         return wrap_int64(cpu_milli), wrap_int64(memory_bytes)
 
     def used_ports(self) -> set[HostPort]:
-        """The host ports in use. Complexity: O(pods on the node)."""
+        """Returns the host ports in use. Complexity: O(pods on the node)."""
         return {port for pod in self.pods for port in pod.host_ports}
 
     def images(self) -> dict[str, tuple[int, int]]:

@@ -91,7 +91,7 @@ class NodeTermEvaluator:
         return known
 
     def _field(self, condition: Requirement) -> Bools:
-        """One condition on a field; any but the node's name reads as ""."""
+        """Returns one condition on a field; any but the node's name reads as ""."""
         if condition.key != NODE_NAME_FIELD:
             return np.full(len(self._nodes), condition.matches_value(""), dtype=np.bool_)
         named = self._are_named(condition.values)
@@ -106,7 +106,7 @@ class NodeTermEvaluator:
 
 
 def _is_one_name(term: NodeTerm) -> bool:
-    """Whether a term asks for nothing but a node's name."""
+    """Returns whether a term asks for nothing but a node's name."""
     if term.problem or term.expressions or len(term.fields) != 1:
         return False
     field = term.fields[0]

@@ -58,7 +58,7 @@ class NodeView:
 
     @classmethod
     def everything(cls, snapshot: Snapshot) -> NodeView:
-        """Every node, as it is."""
+        """Returns every node, as it is."""
         nodes = snapshot.nodes
         if len(nodes) == nodes.size:
             return cls(snapshot)
@@ -68,7 +68,7 @@ class NodeView:
         return self._length
 
     def __iter__(self) -> Iterator[NodeInfo]:
-        """The worlds as plain objects; far slower than columns."""
+        """Returns the worlds as plain objects; far slower than columns."""
         return (self.info(position) for position in range(self._length))
 
     # -- which nodes ------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class NodeView:
         return [names[row] for row in self.rows.tolist()]
 
     def info(self, position: int) -> NodeInfo:
-        """One world as a plain object."""
+        """Returns one world as a plain object."""
         row = position if self._rows is None else int(self._rows[position])
         added = self._added[position] if self._added is not None else ()
         removed = self._removed[position] if self._removed is not None else ()
@@ -222,7 +222,7 @@ class NodeView:
         return self.change(key.counts, key)
 
     def plus(self, pods: PodsPerWorld) -> NodeView:
-        """The same worlds with ``pods[i]`` added to world i."""
+        """Returns the same worlds with ``pods[i]`` added to world i."""
         both = [(*old, *new) for old, new in zip(self.added, pods, strict=True)]
         return NodeView(self.snapshot, self.rows, added=both, removed=self._removed)
 

@@ -24,7 +24,7 @@ ONE_NODE_FORM = "one_node_form"
 
 
 def per_node(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Lift ``filter(self, pod, node)`` or ``score(self, pod, node)`` into columns.
+    """Lifts ``filter(self, pod, node)`` or ``score(self, pod, node)`` into columns.
 
     ``filter`` returns None or ``Reject(...)``; ``score`` an int from 0 to 100 (any int if the
     plugin has ``normalize``).

@@ -68,7 +68,7 @@ class Lineup:
         return tuple(self._pods.at(slot) for slot in self.slots[world, self.gone[world]].tolist())
 
     def sums(self, amount: Amount, key: Hashable) -> Ints:
-        """The sum of ``amount`` over the pods that have left, shape (m,).
+        """Returns the sum of ``amount`` over the pods that have left, shape (m,).
 
         ``key`` stands for ``amount``: under one key a pod has one amount. Complexity: a call per
         pod the first time (of a kind of pods for a CounterKey), then none.
@@ -198,7 +198,7 @@ class _PortsHeld:
         self._of_pod: dict[tuple[int, int], frozenset[HostPort]] = {}
 
     def learn(self, worlds: Rows, rows: Rows) -> None:
-        """Look at worlds that are asked about for the first time."""
+        """Looks at worlds that are asked about for the first time."""
         new = ~self._is_known[worlds]
         if not new.any():
             return
@@ -250,7 +250,7 @@ class Leaving(Sequence[tuple[PodInfo, ...]]):
     @overload
     def __getitem__(self, index: slice) -> list[tuple[PodInfo, ...]]: ...
     def __getitem__(self, index: int | slice) -> tuple[PodInfo, ...] | list[tuple[PodInfo, ...]]:
-        """The pods that have left one world."""
+        """Returns the pods that have left one world."""
         if isinstance(index, slice):
             return [self._lineup.pods_gone(world) for world in self._worlds[index].tolist()]
         return self._lineup.pods_gone(int(self._worlds[index]))
@@ -276,7 +276,7 @@ class Leaving(Sequence[tuple[PodInfo, ...]]):
 
 
 def pick(pods: PodsPerWorld | None, positions: Rows) -> PodsPerWorld | None:
-    """Those of the chosen worlds; None stays None."""
+    """Returns those of the chosen worlds; None stays None."""
     if pods is None:
         return None
     if isinstance(pods, Leaving):

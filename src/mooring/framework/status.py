@@ -71,7 +71,7 @@ class Status(_StatusFields):
         )
 
     def named(self, plugin: str) -> Status:
-        """The same status, said by ``plugin``."""
+        """Returns the same status, said by ``plugin``."""
         return Status(self.code, self.reasons, plugin)
 
 
@@ -109,7 +109,7 @@ class NodeError(Status):
     __slots__ = ()
 
     def __new__(cls, *reasons: str) -> NodeError:
-        """The reasons become the text of the error."""
+        """Returns the reasons become the text of the error."""
         return super().__new__(cls, Code.ERROR, reasons)
 
 
@@ -169,7 +169,7 @@ class Verdicts:
 
     @classmethod
     def of(cls, statuses: Iterable[Status | None]) -> Verdicts:
-        """One answer per node: None = feasible."""
+        """Returns one answer per node: None = feasible."""
         known: dict[Status, int] = {}
         codes = [
             0 if status is None else known.setdefault(status, len(known) + 1) for status in statuses

@@ -71,7 +71,7 @@ class WaitingPod:
         return is_in_time
 
     def expire(self, now_s: float) -> None:
-        """Refuse the pod if a plugin's time is up at ``now_s``: of several the first one's."""
+        """Refuses the pod if a plugin's time is up at ``now_s``: of several the first one's."""
         if self.deadline_s > now_s:
             return
         plugin = min(self._deadlines, key=self._deadlines.__getitem__)
@@ -105,7 +105,7 @@ class WaitingPods:
         self._pods[waiting.pod.uid] = waiting
 
     def get(self, uid: str) -> WaitingPod | None:
-        """The waiting pod with this UID."""
+        """Returns the waiting pod with this UID."""
         return self._pods.get(uid)
 
     def remove(self, uid: str) -> None:
@@ -117,6 +117,6 @@ class WaitingPods:
         return min((pod.deadline_s for pod in self._pods.values()), default=float("inf"))
 
     def expire(self, now_s: float) -> None:
-        """Refuse every pod whose time is up."""
+        """Refuses every pod whose time is up."""
         for waiting in list(self._pods.values()):
             waiting.expire(now_s)

@@ -57,7 +57,7 @@ class Board:
         return self._clock.monotonic_s() - self._started_s
 
     def tell(self, what: str, pod: Pod | PodInfo, node: str = "", detail: str = "") -> None:
-        """Take a line in; this is what a scheduler is given as ``Tell``."""
+        """Takes a line in; this is what a scheduler is given as ``Tell``."""
         if what not in WORDS:
             raise InvariantViolation(f"{what!r} is no word of the lessons")
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -74,12 +74,12 @@ class Board:
         return None
 
     def node_of(self, pod: str) -> str:
-        """The node that the pod is bound to; "" if it is not."""
+        """Returns the node that the pod is bound to; "" if it is not."""
         line = self.last(pod, "bound")
         return line.node if line is not None else ""
 
     async def wait_until(self, is_so: Callable[[], bool], within_s: float) -> bool:
-        """Wait for something to be so; whether it was in time."""
+        """Waits for something to be so; whether it was in time."""
         try:
             async with asyncio.timeout(within_s):
                 while not is_so():
@@ -98,7 +98,7 @@ class JsonLines:
         self._scores: dict[str, list[str]] = {}
 
     def __call__(self, line: Line) -> None:
-        """Write one line, or keep its score for the next one."""
+        """Writes one line, or keeps its score for the next one."""
         if line.what == "scored":
             self._scores.setdefault(line.pod, []).append(f"{line.node} {line.detail}")
             return

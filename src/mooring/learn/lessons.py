@@ -118,11 +118,11 @@ LESSONS: Final = (
 
 
 def lesson(number: int) -> Lesson:
-    """The lesson with this number, from 1."""
+    """Returns the lesson with this number, from 1."""
     return LESSONS[number - 1]
 
 
 def table() -> str:
-    """All lessons, a line each."""
+    """Returns all lessons, a line each."""
     width = max(len(each.title) for each in LESSONS)
     return "\n".join(f"  {each.number}  {each.title:<{width}}  {each.line}" for each in LESSONS)

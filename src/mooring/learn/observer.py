@@ -71,7 +71,7 @@ class Tell(Protocol):
 def tell_decision(
     tell: Tell, pod: Pod | PodInfo, attempt: Attempt, found: Placement | Diagnosis
 ) -> None:
-    """Tell which nodes were refused and why, and the scores of the others."""
+    """Tells which nodes were refused and why, and the scores of the others."""
     if isinstance(found, Placement):
         decision = attempt.decision(SCHEDULED, node=found.node_name, diagnosis=None)
     else:
@@ -83,7 +83,7 @@ def tell_decision(
 
 
 def moves(tell: Tell) -> OnMove:
-    """A function for the queue to call: tells where it has put a pod, and what moved it."""
+    """Returns a function for the queue to call: tells where it has put a pod, and what moved it."""
 
     def on_move(entry: QueuedPod, place: Place, why: str) -> None:
         if place is Place.ACTIVE and not entry.attempts and why in _NEW:
@@ -112,11 +112,11 @@ class TellingObserver(Observer):
         tell_decision(self._tell, entry.pod, attempt, found)
 
     def waits(self, entry: QueuedPod, node_name: str, waiting: WaitingPod) -> None:
-        """Permit holds the pod back."""
+        """Permits holds the pod back."""
         self._tell("waiting", entry.pod, node_name, ", ".join(waiting.pending_plugins))
 
     def allowed(self, entry: QueuedPod, node_name: str) -> None:
-        """Permit lets the pod go on."""
+        """Permits lets the pod go on."""
         self._tell("allowed", entry.pod, node_name)
 
     def bound(self, entry: QueuedPod, node_name: str) -> None:

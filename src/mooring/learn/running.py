@@ -65,7 +65,7 @@ class Ending(NamedTuple):
     complaints: list[str]
 
     def told(self, scenario: Scenario) -> list[str]:
-        """A line for each pod."""
+        """Returns a line for each pod."""
         found = []
         for pod, node in sorted(self.nodes.items()):
             allowed = scenario.ends[pod]
@@ -93,7 +93,7 @@ class Place(NamedTuple):
 async def learn_embedded(
     lesson: Lesson, variant: str, showing: Showing, *, clock: Clock, rng: Rng
 ) -> Ending:
-    """Give a lesson on an API server of its own."""
+    """Gives a lesson on an API server of its own."""
     api = ApiServer(clock, rng)
 
     def client(headers: dict[str, str]) -> Client:
@@ -108,7 +108,7 @@ async def learn_embedded(
 async def learn_real(
     access: Access, lesson: Lesson, variant: str, showing: Showing, *, clock: Clock, rng: Rng
 ) -> Ending:
-    """Give a lesson on a real cluster, in a namespace that is deleted afterwards.
+    """Gives a lesson on a real cluster, in a namespace that is deleted afterwards.
 
     Raises:
         ConfigError: a node of the lesson's names is there already.
@@ -156,7 +156,7 @@ async def _learn(
 
 
 async def _play(scenario: Scenario, stage: Stage, board: Board) -> None:
-    """Run the scheduler for as long as the scenario lasts."""
+    """Runs the scheduler for as long as the scenario lasts."""
     try:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(stage.scheduler.run())
@@ -176,7 +176,7 @@ async def _play(scenario: Scenario, stage: Stage, board: Board) -> None:
 
 
 async def _wait_until_synced(informer: Informer) -> None:
-    """Return when the scheduler knows the cluster.
+    """Returns when the scheduler knows the cluster.
 
     Raises:
         ConfigError: it is not shown it.
@@ -190,7 +190,7 @@ async def _wait_until_synced(informer: Informer) -> None:
 
 
 async def _in_time(cleaning: Awaitable[None]) -> None:
-    """Clean up, if it does not take for ever.
+    """Cleans up, if it does not take for ever.
 
     Raises:
         Unreachable: it does.

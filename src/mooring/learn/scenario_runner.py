@@ -39,7 +39,7 @@ class Scheduler(Protocol):
         ...
 
     async def run(self) -> None:
-        """Schedule until cancelled."""
+        """Schedules until cancelled."""
         ...
 
 
@@ -84,7 +84,7 @@ class Stage:
     # -- what is done -----------------------------------------------------------------------------
 
     async def nodes(self, numbers: Iterable[int], *, cordoned: bool = False) -> None:
-        """Create nodes, and return when the scheduler has heard of all of them.
+        """Creates nodes, and returns when the scheduler has heard of all of them.
 
         Raises:
             ConfigError: there is a node of this name already.
@@ -103,7 +103,7 @@ class Stage:
         self.complaints.append(f"the scheduler has not heard of {runs(names)}")
 
     async def pods(self, *names: str) -> None:
-        """Create pods, one after another; each asks for nothing."""
+        """Creates pods, one after another; each asks for nothing."""
         self._say(self._board.time_s(), f"pods are created: {', '.join(names)}")
         for name in names:
             metadata = ObjectMeta(name=name, namespace=self._namespace)
@@ -112,11 +112,11 @@ class Stage:
             await self._create(Pod(metadata=metadata, spec=spec))
 
     async def wait(self, until_s: float) -> None:
-        """Let time go by, until so many seconds after the beginning."""
+        """Lets time go by, until so many seconds after the beginning."""
         await asyncio.sleep(max(0.0, until_s - self._board.time_s()))
 
     async def until(self, pod: str, *whats: str) -> None:
-        """Wait until the newest thing that happened to the pod is one of these."""
+        """Waits until the newest thing that happened to the pod is one of these."""
         key = self.key(pod)
 
         def is_so() -> bool:
@@ -127,7 +127,7 @@ class Stage:
             self.complaints.append(f"{pod} must be {' or '.join(whats)}, and never was")
 
     async def until_bound(self, *pods: str) -> None:
-        """Wait until all these pods are bound."""
+        """Waits until all these pods are bound."""
         for pod in pods:
             await self.until(pod, "bound")
 
@@ -143,13 +143,13 @@ class Stage:
             self.complaints.append(f"{pod} must be {must} after {now_s:.1f} s, not on {found!r}")
 
     def key(self, pod: str) -> str:
-        """The pod's "namespace/name"."""
+        """Returns the pod's "namespace/name"."""
         return f"{self._namespace}/{pod}"
 
     # -- what is left behind ----------------------------------------------------------------------
 
     async def clean_up(self) -> None:
-        """Delete what was created, the last first; what is gone already is fine."""
+        """Deletes what was created, the last first; what is gone already is fine."""
         while self._created:
             kind, name = self._created.pop()
             namespace = self._namespace if kind == "Pod" else ""
@@ -197,6 +197,6 @@ def _follows(before: str, name: str) -> bool:
 
 
 def _split(name: str) -> tuple[str, int]:
-    """The name without its number, and the number; -2 if it has none."""
+    """Returns the name without its number, and the number; -2 if it has none."""
     stem = name.rstrip("0123456789")
     return stem, int(name[len(stem) :] or -2)

@@ -32,7 +32,7 @@ class Scenario(NamedTuple):
 
 
 def names(*numbers: int) -> tuple[str, ...]:
-    """The nodes' names."""
+    """Returns the nodes' names."""
     return tuple(f"node{number}" for number in numbers)
 
 

@@ -28,7 +28,7 @@ class TextLines:
         self._merged: list[Line] = []
 
     def __call__(self, line: Line) -> None:
-        """Write one line, or keep it if more like it may come."""
+        """Writes one line, or keeps it if more like it may come."""
         if self._merged and not _is_alike(self._merged[0], line):
             self.flush()
         if line.what in _MERGED:
@@ -37,12 +37,12 @@ class TextLines:
             self._put(line.time_s, line.pod, f"{line.what}{_rest(line)}")
 
     def say(self, time_s: float, text: str) -> None:
-        """Write what the scenario does."""
+        """Writes what the scenario does."""
         self.flush()
         self._put(time_s, "", text)
 
     def flush(self) -> None:
-        """Write what was kept."""
+        """Writes what was kept."""
         merged, self._merged = self._merged, []
         if not merged:
             return
@@ -93,5 +93,5 @@ def after(lesson: Lesson, outcome: list[str], complaints: list[str]) -> str:
 
 
 def filled(text: str) -> str:
-    """A paragraph in lines of at most ``WIDTH``."""
+    """Returns a paragraph in lines of at most ``WIDTH``."""
     return textwrap.fill(text, WIDTH)

@@ -65,7 +65,7 @@ class Arguments(_Args, frozen=True, kw_only=True):
 
 
 def measured_load(args: Any, handle: Handle) -> MeasuredLoad:
-    """The plugin that a configuration asks for.
+    """Returns the plugin that a configuration asks for.
 
     Raises:
         ConfigError: the args say something that cannot be, or not where the numbers come from.

@@ -41,7 +41,7 @@ class Source(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give connections back."""
+        """Gives connections back."""
         ...
 
 
@@ -101,7 +101,7 @@ class Keeper:
             await self._source.close()
 
     async def refresh(self, now_s: Callable[[], float]) -> None:
-        """Fetch once; if that fails the last numbers stay until they are too old."""
+        """Fetches once; if that fails the last numbers stay until they are too old."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 found = await self._source.fetch()

@@ -22,7 +22,7 @@ NODES: Final = "scheduler_measurement_nodes"
 
 
 def keepers_of(frameworks: Iterable[Framework]) -> list[Keeper]:
-    """The keepers whose numbers the score plugins of these profiles go by, each once."""
+    """Returns the keepers whose numbers the score plugins of these profiles go by, each once."""
     found = [
         getattr(plugin, "measurements", None)
         for framework in frameworks
@@ -50,7 +50,7 @@ class MeasurementMetrics(Collector):
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        """The numbers as they are now."""
+        """Returns the numbers as they are now."""
         now_s = self._clock.monotonic_s()
         fetches = CounterMetricFamily(
             FETCHES, "Attempts to fetch measurements of nodes.", labels=["source", "result"]

@@ -114,7 +114,7 @@ class Prometheus:
         return found
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Closes the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -230,7 +230,7 @@ def _document(body: bytes | msgspec.Raw, where: str, shape: type[T]) -> T:
 
 
 def _number(value: Any) -> float:
-    """The value of a sample, [time, text]; NaN if it is something else."""
+    """Returns the value of a sample, [time, text]; NaN if it is something else."""
     try:
         return float(value[1])
     except (TypeError, ValueError, IndexError):

@@ -92,12 +92,12 @@ def in_tree(source: Volume | PersistentVolumeSpec) -> InTree | None:
 
 
 def in_tree_plugin(name: str) -> InTree | None:
-    """The kind that the in-tree plugin ``name`` serves; None if there is no such plugin."""
+    """Returns the kind that the in-tree plugin ``name`` serves; None if there is no such plugin."""
     return _BY_PLUGIN.get(name)
 
 
 def inline_handle(volume: Volume, kind: InTree) -> str:
-    """The handle under which the driver knows a disk that a pod describes.
+    """Returns the handle under which the driver knows a disk that a pod describes.
 
     Raises:
         TranslationError: if it cannot be a disk of the driver.
@@ -109,7 +109,7 @@ def inline_handle(volume: Volume, kind: InTree) -> str:
 
 
 def volume_handle(volume: PersistentVolume, kind: InTree) -> str:
-    """The handle under which the driver knows an in-tree PersistentVolume.
+    """Returns the handle under which the driver knows an in-tree PersistentVolume.
 
     Raises:
         TranslationError: if it cannot be a disk of the driver.
@@ -127,7 +127,7 @@ def volume_handle(volume: PersistentVolume, kind: InTree) -> str:
 
 
 def translated_affinity(volume: PersistentVolume, kind: InTree) -> NodeSelector | None:
-    """The nodes from which the driver reaches the volume; None = all of them.
+    """Returns the nodes from which the driver reaches the volume; None = all of them.
 
     Raises:
         TranslationError: if it cannot be a disk of the driver.
@@ -153,7 +153,7 @@ def _handle(source: Any, kind: InTree) -> str:
 
 
 def _amazon_id(written: str) -> str:
-    """The volume's own id: "vol-1" of "aws://zone/vol-1", and "vol-1" itself."""
+    """Returns the volume's own id: "vol-1" of "aws://zone/vol-1", and "vol-1" itself."""
     if not written.startswith("aws://"):
         return written
     try:
@@ -171,7 +171,7 @@ def _amazon_problem(problem: str) -> TranslationError:
 
 
 def _google_region(zones: list[str]) -> str:
-    """The one region of zones such as "us-east1-b"."""
+    """Returns the one region of zones such as "us-east1-b"."""
     regions = set()
     for zone in zones:
         parts = zone.split("-")
@@ -225,7 +225,7 @@ def _says_beta(keys: list[str], labels: dict[str, str]) -> bool:
 
 
 def _values(terms: tuple[NodeSelectorTerm, ...], key: str) -> bool:
-    """Whether some expression on ``key`` names a value."""
+    """Returns whether some expression on ``key`` names a value."""
     return any(each.key == key and each.values for term in terms for each in term.match_expressions)
 
 

@@ -115,7 +115,7 @@ KINDS_BY_STRUCT: Mapping[type[Any], Kind] = MappingProxyType({kind.struct: kind 
 
 
 def kind_named(name: str) -> Kind:
-    """The kind with this name, as in ``kind:``.
+    """Returns the kind with this name, as in ``kind:``.
 
     Raises:
         ConfigError: mooring does not read such a kind.
@@ -124,7 +124,7 @@ def kind_named(name: str) -> Kind:
 
 
 def kind_of_resource(resource_name: str) -> Kind:
-    """The kind with this plural resource name, as in URLs.
+    """Returns the kind with this plural resource name, as in URLs.
 
     Raises:
         ConfigError: mooring does not read such a resource.

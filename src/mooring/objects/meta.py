@@ -102,7 +102,7 @@ def key(obj: KubernetesObject) -> str:
 
 
 def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
-    """The owner that manages the object, or None."""
+    """Returns the owner that manages the object, or None."""
     for owner in metadata.owner_references:
         if owner.controller:
             return owner

@@ -47,6 +47,6 @@ def label_value_problem(value: str) -> str:
 
 
 def are_label_values(values: Sequence[str]) -> bool:
-    """Whether all of these can be label values. Ten times as quick as asking one by one."""
+    """Returns whether all of these can be label values. Ten times as quick as asking one by one."""
     together = "\n".join(values)
     return together.count("\n") < max(1, len(values)) and bool(_VALUES.fullmatch(together))

@@ -78,7 +78,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @staticmethod
     def parse(text: str) -> Quantity:
-        """Read a quantity; no spaces around it are allowed.
+        """Reads a quantity; no spaces around it are allowed.
 
         Raises:
             QuantityError: The text is not a quantity.
@@ -87,7 +87,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @staticmethod
     def from_wire(raw: RawQuantity) -> Quantity:
-        """Read a quantity as it stands in JSON: text, or a bare number.
+        """Reads a quantity as it stands in JSON: text, or a bare number.
 
         Raises:
             QuantityError: The value is not a quantity.
@@ -98,12 +98,12 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @staticmethod
     def of_value(value: int) -> Quantity:
-        """A whole number of units."""
+        """Returns a whole number of units."""
         return Quantity(value * _NANOS)
 
     @staticmethod
     def of_milli(milli: int) -> Quantity:
-        """A whole number of thousandths."""
+        """Returns a whole number of thousandths."""
         return Quantity(milli * 1_000_000)
 
     def value(self) -> int:
@@ -150,7 +150,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
         return self.nanos >= other.nanos
 
     def __str__(self) -> str:
-        """The canonical text: the largest suffix that leaves no fraction."""
+        """Returns the canonical text: the largest suffix that leaves no fraction."""
         return self.written or _canonical(self.nanos, self.format)
 
 

@@ -174,7 +174,7 @@ def is_extended_resource_name(name: str) -> bool:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def is_scalar_resource_name(name: str) -> bool:
-    """Whether a scheduler counts the resource, besides cpu, memory, storage and pods."""
+    """Returns whether a scheduler counts the resource, besides cpu, memory, storage and pods."""
     return (
         is_extended_resource_name(name)
         or name.startswith((_HUGE_PAGES_PREFIX, "attachable-volumes-"))
@@ -206,12 +206,12 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether an init container keeps running beside those that come after it."""
+    """Returns whether an init container keeps running beside those that come after it."""
     return container.restart_policy == "Always"
 
 
 def normalized_image_name(name: str) -> str:
-    """The name under which a node lists an image: ``:latest`` added if there is no tag.
+    """Returns the name under which a node lists an image: ``:latest`` added if there is no tag.
 
     Example:
         >>> normalized_image_name("localhost:5000/web"), normalized_image_name("web:2")
@@ -273,7 +273,7 @@ def _held_by_container(pod: Pod) -> dict[str, tuple[bool, ResourceList, Resource
 
 
 def _pod_level_requests(pod: Pod, *, use_status: bool) -> Amounts:
-    """The pod's own requests, which replace the sum over its containers."""
+    """Returns the pod's own requests, which replace the sum over its containers."""
     resources = pod.spec.resources
     if resources is None:
         return {}

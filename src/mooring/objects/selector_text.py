@@ -41,7 +41,7 @@ _END: Final = ""
 
 
 def parse_label_selector(text: str) -> Selector:
-    """The selector that a text such as ``app=web,tier in (a,b),!old`` stands for.
+    """Returns the selector that a text such as ``app=web,tier in (a,b),!old`` stands for.
 
     An empty text selects everything. ``a=`` asks for the empty value, as does ``a in ()``.
 
@@ -151,21 +151,21 @@ class FieldSelector(msgspec.Struct, frozen=True, gc=False):
     requirements: tuple[FieldRequirement, ...] = ()
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether an object with these fields (dotted name -> value) is selected."""
+        """Returns whether an object with these fields (dotted name -> value) is selected."""
         return all(
             (fields.get(asked.field, "") == asked.value) is asked.is_equal
             for asked in self.requirements
         )
 
     def exact(self, field: str) -> str | None:
-        """The one value that the field must have, or None if it may have several."""
+        """Returns the one value that the field must have, or None if it may have several."""
         for asked in self.requirements:
             if asked.field == field and asked.is_equal:
                 return asked.value
         return None
 
     def __str__(self) -> str:
-        """The selector as it is written in a URL's ``fieldSelector``."""
+        """Returns the selector as it is written in a URL's ``fieldSelector``."""
         return ",".join(
             f"{asked.field}{'=' if asked.is_equal else '!='}{_escaped(asked.value)}"
             for asked in self.requirements
@@ -198,7 +198,7 @@ def _field_requirement(part: str, text: str) -> FieldRequirement:
 
 
 def _split_at_commas(text: str) -> list[str]:
-    """The parts between commas that no backslash protects."""
+    """Returns the parts between commas that no backslash protects."""
     return re.findall(r"(?:\\.|[^,\\]|\\\Z)+", text, re.DOTALL)
 
 

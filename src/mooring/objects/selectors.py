@@ -77,11 +77,11 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         return found > bound if operator == GREATER else found < bound
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the condition holds for these labels."""
+        """Returns whether the condition holds for these labels."""
         return self.matches_value(labels.get(self.key))
 
     def __str__(self) -> str:
-        """The condition as ``kubectl --selector`` takes it."""
+        """Returns the condition as ``kubectl --selector`` takes it."""
         if self.operator == EXISTS:
             return self.key
         if self.operator == DOES_NOT_EXIST:
@@ -105,7 +105,7 @@ class Selector(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     selects_nothing: bool = False
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
+        """Returns whether an object with these labels is selected."""
         if self.selects_nothing:
             return False
         for condition in self.requirements:
@@ -119,7 +119,7 @@ class Selector(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         return not self.requirements and not self.selects_nothing
 
     def __str__(self) -> str:
-        """The selector as ``kubectl --selector`` takes it; "" selects everything."""
+        """Returns the selector as ``kubectl --selector`` takes it; "" selects everything."""
         return ",".join(map(str, self.requirements))
 
 
@@ -128,13 +128,13 @@ EVERYTHING: Final = Selector()
 
 
 def selector_of(requirements: Iterable[Requirement]) -> Selector:
-    """The selector for which all of these must hold."""
+    """Returns the selector for which all of these must hold."""
     return Selector(_sorted(requirements))
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def requirement(key: str, operator: str, values: tuple[str, ...] = ()) -> Requirement:
-    """A condition, checked.
+    """Returns a condition, checked.
 
     Raises:
         SelectorError: The key or a value cannot be a label's, the operator is unknown, or it
@@ -165,7 +165,7 @@ def _values_problem(operator: str, values: tuple[str, ...]) -> str:
 
 
 def compile_label_selector(selector: LabelSelector | None) -> Selector:
-    """The selector, ready to be applied: None selects nothing, an empty one everything.
+    """Returns the selector, ready to be applied: None selects nothing, an empty one everything.
 
     Raises:
         SelectorError: It has an unknown operator, or values that do not fit.
@@ -183,7 +183,7 @@ def compile_label_selector(selector: LabelSelector | None) -> Selector:
 
 
 def selector_of_labels(labels: Mapping[str, str]) -> Selector:
-    """The selector of objects that have all of these labels (a Service's, a nodeSelector).
+    """Returns the selector of objects that have all of these labels (a Service's, a nodeSelector).
 
     Nothing is checked: labels that no object can have select no object.
     """
@@ -202,7 +202,7 @@ class NodeTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     problem: str = ""
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Whether the node with these labels and this name is selected by the term."""
+        """Returns whether the node with these labels and this name is selected by the term."""
         if self.problem:
             return False
         for condition in self.expressions:
@@ -229,7 +229,7 @@ class CompiledNodeSelector(msgspec.Struct, frozen=True, cache_hash=True, gc=Fals
     terms: tuple[NodeTerm, ...] = ()
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Whether the node with these labels and this name is selected."""
+        """Returns whether the node with these labels and this name is selected."""
         return any(term.matches(labels, node_name) for term in self.terms)
 
     @property
@@ -248,7 +248,7 @@ class RequiredNodeAffinity(msgspec.Struct, frozen=True, cache_hash=True, gc=Fals
     affinity: CompiledNodeSelector | None = None
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Whether the pod may be on the node with these labels and this name."""
+        """Returns whether the pod may be on the node with these labels and this name."""
         if not self.labels.matches(labels):
             return False
         return self.affinity is None or self.affinity.matches(labels, node_name)
@@ -260,7 +260,7 @@ class RequiredNodeAffinity(msgspec.Struct, frozen=True, cache_hash=True, gc=Fals
 
 
 def compile_node_term(term: NodeSelectorTerm) -> NodeTerm:
-    """The term, ready to be applied; what is wrong with it is kept in ``problem``.
+    """Returns the term, ready to be applied; what is wrong with it is kept in ``problem``.
 
     An empty term selects every node here: leaving it out is up to the caller.
     """
@@ -286,7 +286,7 @@ def compile_node_selector(selector: NodeSelector) -> CompiledNodeSelector:
 
 
 def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
-    """The nodes that the pod insists on."""
+    """Returns the nodes that the pod insists on."""
     spec = pod.spec
     labels = selector_of_labels(spec.node_selector) if spec.node_selector else EVERYTHING
     affinity = spec.affinity.node_affinity if spec.affinity else None
@@ -321,7 +321,7 @@ def parse_int64(text: str) -> int | None:
 
 
 def _is_among(value: str | None, values: tuple[str, ...]) -> bool:
-    """Whether ``values``, which are sorted, contain it. A condition may have thousands."""
+    """Returns whether ``values``, which are sorted, contain it. A condition may have thousands."""
     if len(values) <= _FEW_VALUES:
         return value in values
     if value is None:

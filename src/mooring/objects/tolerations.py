@@ -22,7 +22,7 @@ HARD_EFFECTS: Final = frozenset((NO_SCHEDULE, NO_EXECUTE))
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether the toleration covers the taint.
+    """Returns whether the toleration covers the taint.
 
     An empty effect or key stands for all of them, an empty operator for Equal. The operators Gt
     and Lt cover nothing: their feature gate (TaintTolerationComparisonOperators) is off by default.
@@ -37,7 +37,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Whether one of the tolerations covers the taint."""
+    """Returns whether one of the tolerations covers the taint."""
     return any(tolerates(toleration, taint) for toleration in tolerations)
 
 
@@ -46,7 +46,7 @@ def first_untolerated(
     tolerations: Iterable[Toleration],
     effects: Container[str] = HARD_EFFECTS,
 ) -> Taint | None:
-    """The first taint with one of these effects that nothing covers, or None.
+    """Returns the first taint with one of these effects that nothing covers, or None.
 
     ``tolerations`` is gone through once per taint, so it must not be an iterator.
     """

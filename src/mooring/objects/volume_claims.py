@@ -35,7 +35,7 @@ class ClaimUse(NamedTuple):
 
 
 def claim_use(pod: Pod, volume: Volume) -> ClaimUse | None:
-    """The claim that a volume of the pod is; None if it is something else."""
+    """Returns the claim that a volume of the pod is; None if it is something else."""
     if volume.persistent_volume_claim is not None:
         return ClaimUse(volume.persistent_volume_claim.claim_name, is_ephemeral=False)
     if volume.ephemeral is not None:
@@ -44,7 +44,7 @@ def claim_use(pod: Pod, volume: Volume) -> ClaimUse | None:
 
 
 def claim_uses(pod: Pod) -> list[ClaimUse]:
-    """The claims that the pod uses, in the order of its volumes; one may occur twice."""
+    """Returns the claims that the pod uses, in the order of its volumes; one may occur twice."""
     uses = (claim_use(pod, volume) for volume in pod.spec.volumes)
     return [use for use in uses if use is not None]
 
@@ -62,24 +62,24 @@ def ownership_problem(pod: Pod, claim: PersistentVolumeClaim) -> str:
 
 
 def claim_class(claim: PersistentVolumeClaim) -> str:
-    """The StorageClass that the claim asks for; "" = none."""
+    """Returns the StorageClass that the claim asks for; "" = none."""
     beta = claim.metadata.annotations.get(_BETA_CLASS)
     return beta if beta is not None else claim.spec.storage_class_name or ""
 
 
 def volume_class(volume: PersistentVolume) -> str:
-    """The StorageClass that the volume is of; "" = none."""
+    """Returns the StorageClass that the volume is of; "" = none."""
     beta = volume.metadata.annotations.get(_BETA_CLASS)
     return beta if beta is not None else volume.spec.storage_class_name
 
 
 def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether the claim has its volume, and the controller is done with both."""
+    """Returns whether the claim has its volume, and the controller is done with both."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
 def is_bound_to(reference: ObjectReference | None, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume with this claimRef belongs to the claim, or is meant for it."""
+    """Returns whether a volume with this claimRef belongs to the claim, or is meant for it."""
     if reference is None:
         return False
     own = claim.metadata

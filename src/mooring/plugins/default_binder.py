@@ -18,7 +18,7 @@ class DefaultBinder:
         self._handle = handle
 
     async def bind(self, cycle: Cycle, node_name: str) -> None:
-        """Bind the cycle's pod.
+        """Binds the cycle's pod.
 
         Raises:
             Conflict, NotFound, OutcomeUnknown: as the API server, or the lack of one, has it.

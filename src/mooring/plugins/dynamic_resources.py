@@ -54,7 +54,7 @@ class DynamicResources:
     needs = ("DeviceClass",)
 
     def sign(self, pod: PodInfo) -> Hashable | None:
-        """The resources that may stand for devices; pods with claims are not shared."""
+        """Returns the resources that may stand for devices; pods with claims are not shared."""
         if pod.spec.resource_claims:
             return None
         return tuple(
@@ -62,7 +62,7 @@ class DynamicResources:
         )
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip:
-        """Refuse a pod that asks for devices, and skip every other one."""
+        """Refuses a pod that asks for devices, and skips every other one."""
         cycle[self] = Claims.NONE
         pod = cycle.pod
         if pod.spec.resource_claims:
@@ -89,7 +89,7 @@ class DynamicResources:
         return np.zeros(len(nodes), dtype=np.int64)
 
     def events(self) -> list[ClusterEventWithHint]:
-        """A resource that the pod asks for stands for a device class no more."""
+        """Returns a resource that the pod asks for stands for a device class no more."""
         changed = ActionType.UPDATE | ActionType.DELETE
         return [
             ClusterEventWithHint(

@@ -32,7 +32,7 @@ class ImageLocality:
     reads_everywhere = Change.IMAGES | Change.EXISTENCE
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The pod's images, and how many containers share the upper threshold."""
+        """Returns the pod's images, and how many containers share the upper threshold."""
         return tuple(_images(pod)), _container_count(pod)
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:

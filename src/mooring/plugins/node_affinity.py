@@ -95,7 +95,7 @@ class NodeAffinity:
             raise ConfigError(problem, path="addedAffinity")
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The pod's nodeSelector and node affinity."""
+        """Returns the pod's nodeSelector and node affinity."""
         affinity = pod.spec.affinity
         if not pod.spec.node_selector and (affinity is None or affinity.node_affinity is None):
             return ()
@@ -103,7 +103,7 @@ class NodeAffinity:
         return tuple(sorted(pod.spec.node_selector.items())), node_affinity
 
     def pre_filter(self, cycle: Cycle) -> Status | Narrow | Skip | None:
-        """Skip a pod without requirements; narrow the nodes if every term names some."""
+        """Skips a pod without requirements; narrow the nodes if every term names some."""
         pod = cycle.pod.pod
         required = required_node_affinity(pod)
         if required.selects_everything and self._added_required is None:
@@ -117,7 +117,7 @@ class NodeAffinity:
         return Narrow(names) if names else Reject(REASON_CONFLICT, resolvable=False)
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        """Refuse nodes outside the added affinity first, then those outside the pod's own."""
+        """Refuses nodes outside the added affinity first, then those outside the pod's own."""
         required: RequiredNodeAffinity = cycle[self].required
         fits = matches_required(required, nodes)
         enforced = self._added_required
@@ -132,7 +132,7 @@ class NodeAffinity:
         return Verdicts(codes.astype(np.uint16), table)
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:  # noqa: ARG002
-        """Skip a pod without preferences, if the profile adds none.
+        """Skips a pod without preferences, if the profile adds none.
 
         Raises:
             SelectorError: if a preferred term of the pod cannot be compiled.
@@ -147,7 +147,7 @@ class NodeAffinity:
         return None
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
-        """The sum of the weights of the preferred terms that match."""
+        """Returns the sum of the weights of the preferred terms that match."""
         weights: Counter[NodeTerm] = Counter()
         for preferred in (*(self._added_preferred or ()), *(cycle[self].preferred or ())):
             weights[preferred.term] += preferred.weight
@@ -157,11 +157,11 @@ class NodeAffinity:
         return total
 
     def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:  # noqa: ARG002
-        """The highest sum becomes 100."""
+        """Returns the highest sum becomes 100."""
         return default_normalize(scores)
 
     def events(self) -> list[ClusterEventWithHint]:
-        """A node that matches, and did not before."""
+        """Returns a node that matches, and did not before."""
         node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
         return [ClusterEventWithHint(node, self._after_node_change, pure=True)]
 

@@ -56,11 +56,11 @@ class NodeDeclaredFeatures:
     reads = Change.OTHER
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The features that the pod needs."""
+        """Returns the features that the pod needs."""
         return needed_features(pod.spec)
 
     def pre_filter(self, cycle: Cycle) -> Skip | None:
-        """Skip a pod that any node will do for."""
+        """Skips a pod that any node will do for."""
         needed = needed_features(cycle.pod.spec)
         if not needed:
             return SKIP
@@ -68,7 +68,7 @@ class NodeDeclaredFeatures:
         return None
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        """Refuse nodes that lack one; each set of declared features is judged once."""
+        """Refuses nodes that lack one; each set of declared features is judged once."""
         needed: frozenset[str] = cycle[self]
         objects = nodes.snapshot.nodes.objects
         judged: dict[tuple[str, ...], bool] = {}
@@ -102,7 +102,7 @@ class NodeDeclaredFeatures:
 
 
 def needed_features(spec: PodSpec) -> frozenset[str]:
-    """The features that a node must have to run such a pod."""
+    """Returns the features that a node must have to run such a pod."""
     needs_user_namespaces = spec.host_network and spec.host_users is False
     rules = (
         rule
@@ -119,7 +119,7 @@ def needed_features(spec: PodSpec) -> frozenset[str]:
 
 
 def declared_features(declared: Sequence[str]) -> frozenset[str]:
-    """The known features among those that a node declares.
+    """Returns the known features among those that a node declares.
 
     As upstream, the list is read as the sorted one that the API server sees to: what is out of
     order in it is not found.

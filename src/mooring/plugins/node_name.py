@@ -23,11 +23,11 @@ class NodeName:
     reads = Change.EXISTENCE
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The node that the pod names."""
+        """Returns the node that the pod names."""
         return pod.spec.node_name
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        """Refuse nodes with another name."""
+        """Refuses nodes with another name."""
         wanted = cycle.pod.spec.node_name
         if not wanted:
             return Verdicts.feasible(len(nodes))

@@ -30,19 +30,19 @@ class NodePorts:
     reads = Change.PORTS
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The host ports that the pod wants."""
+        """Returns the host ports that the pod wants."""
         return pod.host_ports
 
     def pre_filter(self, cycle: Cycle) -> Skip | None:
-        """Skip a pod that wants no host port."""
+        """Skips a pod that wants no host port."""
         return None if cycle.pod.host_ports else SKIP
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        """Refuse nodes where a wanted port is taken."""
+        """Refuses nodes where a wanted port is taken."""
         return Verdicts.refuse(nodes.has_port_conflict(cycle.pod.host_ports), Reject(REASON))
 
     def events(self) -> list[ClusterEventWithHint]:
-        """A pod that held such a port is gone, or there is another node.
+        """Returns a pod that held such a port is gone, or there is another node.
 
         The ports of a pod never change, so updates of pods cannot help.
         """

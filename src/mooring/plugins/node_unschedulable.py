@@ -33,11 +33,11 @@ class NodeUnschedulable:
     reads = Change.TAINTS
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Whether the pod may go to cordoned nodes."""
+        """Returns whether the pod may go to cordoned nodes."""
         return is_tolerated(CORDONED, pod.spec.tolerations)
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        """Refuse cordoned nodes unless the pod tolerates their taint."""
+        """Refuses cordoned nodes unless the pod tolerates their taint."""
         if is_tolerated(CORDONED, cycle.pod.spec.tolerations):
             return Verdicts.feasible(len(nodes))
         return Verdicts.refuse(nodes.unschedulable, Reject(REASON, resolvable=False))
@@ -60,6 +60,6 @@ def _after_node_change(_: PodInfo, old: Node | None, new: Node) -> QueueingHint:
 
 
 def _after_toleration(pod: PodInfo, _: Pod | None, new: Pod) -> QueueingHint:
-    """The pod itself now tolerates cordoned nodes; it did not when it was refused."""
+    """Returns the pod itself now tolerates cordoned nodes; it did not when it was refused."""
     helps = new.metadata.uid == pod.uid and is_tolerated(CORDONED, new.spec.tolerations)
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP

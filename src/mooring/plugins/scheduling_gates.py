@@ -23,7 +23,7 @@ class SchedulingGates:
     name = "SchedulingGates"
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Refuse a pod that has gates, naming them."""
+        """Refuses a pod that has gates, naming them."""
         gates = pod.spec.scheduling_gates
         if not gates:
             return None

@@ -38,11 +38,11 @@ class TaintToleration:
     zeros_become = MAX_SCORE
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The pod's tolerations."""
+        """Returns the pod's tolerations."""
         return pod.spec.tolerations
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        """Refuse nodes with an untolerated NoSchedule or NoExecute taint."""
+        """Refuses nodes with an untolerated NoSchedule or NoExecute taint."""
         tolerations = cycle.pod.spec.tolerations
 
         def refuses(taints: tuple[Taint, ...]) -> bool:
@@ -52,7 +52,7 @@ class TaintToleration:
         return Verdicts.refuse(refused, Reject(REASON, resolvable=False))
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
-        """The number of PreferNoSchedule taints that the pod does not tolerate."""
+        """Returns the number of PreferNoSchedule taints that the pod does not tolerate."""
         soft = [
             toleration
             for toleration in cycle.pod.spec.tolerations
@@ -72,7 +72,7 @@ class TaintToleration:
         return default_normalize(scores, reverse=True)
 
     def events(self) -> list[ClusterEventWithHint]:
-        """A node with tolerable taints only, or a toleration more for the pod itself."""
+        """Returns a node with tolerable taints only, or a toleration more for the pod itself."""
         node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
         toleration = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_TOLERATION)
         return [
@@ -82,7 +82,7 @@ class TaintToleration:
 
 
 def _after_node_change(pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:
-    """The pod tolerates the node's hard taints, and did not before."""
+    """Returns the pod tolerates the node's hard taints, and did not before."""
 
     def refuses(node: Node) -> bool:
         return first_untolerated(node.spec.taints, pod.spec.tolerations) is not None

@@ -63,11 +63,11 @@ class VolumeRestrictions:
     needs = ("PersistentVolumeClaim",)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The pod's namespace, its claims and its disks: what the hints read."""
+        """Returns the pod's namespace, its claims and its disks: what the hints read."""
         return pod.metadata.namespace, _claim_names(pod.pod), disks_of(pod.pod)
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:
-        """Look the claims up; skip a pod with nothing that another one may have."""
+        """Looks the claims up; skips a pod with nothing that another one may have."""
         pod, volumes = cycle.pod.pod, cycle.pod.spec.volumes
         if not volumes:
             return SKIP
@@ -91,7 +91,7 @@ class VolumeRestrictions:
         return None
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        """A disk that is taken comes before a claim that is."""
+        """Returns a disk that is taken comes before a claim that is."""
         state: RestrictionsState = cycle[self]
         codes = np.zeros(len(nodes), dtype=np.uint16)
         if state.world is not None:
@@ -118,7 +118,7 @@ class VolumeRestrictions:
         return replace(state, world=state.in_use + delta)
 
     def events(self) -> list[ClusterEventWithHint]:
-        """A pod that is in the way goes, a node comes, or a claim of the pod does."""
+        """Returns a pod that is in the way goes, a node comes, or a claim of the pod does."""
         deleted = ClusterEvent(EventResource.POD, ActionType.DELETE)
         claim = ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD)
         return [
@@ -146,7 +146,7 @@ def _has_conflict(disks: tuple[Disk, ...], nodes: NodeView) -> Bools:
 
 
 def _claim_names(pod: Pod) -> tuple[str, ...]:
-    """The claims that the pod uses by name, as often as it does."""
+    """Returns the claims that the pod uses by name, as often as it does."""
     if not pod.spec.volumes:
         return ()
     claims = (volume.persistent_volume_claim for volume in pod.spec.volumes)

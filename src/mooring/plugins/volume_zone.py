@@ -62,11 +62,11 @@ class VolumeZone:
     needs = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass")
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The pod's namespace and the claims that it uses by name: what the hints read."""
+        """Returns the pod's namespace and the claims that it uses by name: what the hints read."""
         return pod.metadata.namespace, _claim_names(pod)
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:
-        """Find the volumes of the pod's claims; skip a pod whose volumes are in no zone."""
+        """Finds the volumes of the pod's claims; skips a pod whose volumes are in no zone."""
         if not cycle.pod.spec.volumes:
             return SKIP
         storage = cycle.snapshot.storage
@@ -83,7 +83,7 @@ class VolumeZone:
         return None
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        """Refuse nodes that are in a zone or region, but in another one."""
+        """Refuses nodes that are in a zone or region, but in another one."""
         state: ZoneState = cycle[self]
         is_elsewhere = np.zeros(len(nodes), dtype=np.bool_)
         for topology in state.topologies:
@@ -121,7 +121,7 @@ def topologies_of(volume: PersistentVolume) -> list[Topology]:
 
 
 def _volume_of(storage: Storage, namespace: str, name: str) -> PersistentVolume | Status | None:
-    """The claim's volume; None if it is made once the pod has a node."""
+    """Returns the claim's volume; None if it is made once the pod has a node."""
     if not name:
         return _refusal("PersistentVolumeClaim had no name")
     claim = storage.claim(f"{namespace}/{name}")

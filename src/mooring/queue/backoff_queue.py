@@ -58,7 +58,7 @@ class BackoffQueue:
         return entry.backoff_expiration_s
 
     def duration_s(self, count: int) -> float:
-        """The backoff after ``count`` attempts (at least one)."""
+        """Returns the backoff after ``count`` attempts (at least one)."""
         # Doubling stops before numbers get huge: a pod may have failed a million times.
         return min(self._initial_s * 2.0 ** min(count - 1, 64), self._max_s)
 
@@ -67,7 +67,7 @@ class BackoffQueue:
         return self.expiration_s(entry) >= self._aligned(now_s)
 
     def add(self, entry: QueuedPod) -> None:
-        """Take a pod in; one that no plugin refused comes from an error."""
+        """Takes a pod in; one that no plugin refused comes from an error."""
         (self._refused if entry.rejectors else self._failed).push(entry)
 
     def renew(self, entry: QueuedPod) -> None:
@@ -75,11 +75,11 @@ class BackoffQueue:
         (self._refused if entry in self._refused else self._failed).push(entry)
 
     def remove(self, entry: QueuedPod) -> bool:
-        """Let a pod go; False if it is not here."""
+        """Lets a pod go; False if it is not here."""
         return self._refused.remove(entry) or self._failed.remove(entry)
 
     def pop_completed(self, now_s: float) -> list[QueuedPod]:
-        """Take out every pod whose backoff is over."""
+        """Takes out every pod whose backoff is over."""
         completed = []
         for heap in (self._refused, self._failed):
             while (entry := heap.peek()) is not None and not self.is_backing_off(entry, now_s):
@@ -88,7 +88,7 @@ class BackoffQueue:
         return completed
 
     def pop_early(self) -> QueuedPod | None:
-        """Take out the refused pod that would be next; nothing better is to be done.
+        """Takes out the refused pod that would be next; nothing better is to be done.
 
         Pods that failed with an error are not hurried: that would burden whoever fails.
         """

@@ -14,7 +14,7 @@ from mooring.state.tables.pods import PodInfo
 
 
 def pod_changes(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
-    """The events that an update of a pod is; at least one.
+    """Returns the events that an update of a pod is; at least one.
 
     Both must be versions of the same pod, assigned or not.
     """
@@ -57,7 +57,7 @@ def node_changes(old: Node, new: Node) -> list[ClusterEvent]:
 
 
 def _same_amounts(before: ResourceList, after: ResourceList) -> bool:
-    """Whether they say the same, however it is written: "1" is "1000m"."""
+    """Returns whether they say the same, however it is written: "1" is "1000m"."""
     if before == after:
         return True
     return before.keys() == after.keys() and all(

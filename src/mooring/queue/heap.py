@@ -38,7 +38,7 @@ class PodHeap:
         return iter(list(self._pods.values()))
 
     def push(self, entry: QueuedPod) -> None:
-        """Put a pod in, or anew if what it is sorted by has changed. Complexity: O(log n)."""
+        """Puts a pod in, or anew if what it is sorted by has changed. Complexity: O(log n)."""
         self._ticket += 1
         entry.ticket = self._ticket
         self._pods[entry.uid] = entry
@@ -46,14 +46,14 @@ class PodHeap:
         self._bury_the_dead()
 
     def peek(self) -> QueuedPod | None:
-        """The first pod, None if there is none."""
+        """Returns the first pod, None if there is none."""
         items = self._items
         while items and not self._is_alive(items[0]):
             heapq.heappop(items)
         return items[0][2] if items else None
 
     def pop(self) -> QueuedPod | None:
-        """Take the first pod out, None if there is none. Complexity: O(log n)."""
+        """Takes the first pod out, None if there is none. Complexity: O(log n)."""
         entry = self.peek()
         if entry is not None:
             heapq.heappop(self._items)
@@ -61,7 +61,7 @@ class PodHeap:
         return entry
 
     def remove(self, entry: QueuedPod) -> bool:
-        """Take a pod out wherever it is; False if it is not here. Complexity: O(1), amortised."""
+        """Takes a pod out wherever it is; False if it is not here. Complexity: O(1), amortised."""
         if entry not in self:
             return False
         del self._pods[entry.uid]

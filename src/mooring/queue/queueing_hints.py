@@ -85,7 +85,7 @@ class Hints:
         return frozenset(each.wanted.event.resource for each in self._registrations)
 
     def is_of_interest(self, event: ClusterEvent) -> bool:
-        """Whether any plugin wants to hear of it."""
+        """Returns whether any plugin wants to hear of it."""
         return event.is_wildcard or bool(self.asked_about(event))
 
     def group(self, plugin: str, pod: PodInfo) -> tuple[str, Hashable]:
@@ -110,7 +110,7 @@ class Hints:
     def helps(
         self, wanted: Sequence[ClusterEventWithHint], plugin: str, pod: PodInfo, old: Any, new: Any
     ) -> bool:
-        """Whether one of a plugin's registrations says that the event can help the pod."""
+        """Returns whether one of a plugin's registrations says that the event can help the pod."""
         return any(self._says_queue(each, plugin, pod, old, new) for each in wanted)
 
     def _says_queue(
@@ -152,7 +152,7 @@ def strategy_of(entry: QueuedPod, plugin: str) -> Strategy:
 
 
 def profile_of(pod: PodInfo) -> str:
-    """The schedulerName that the pod asks for."""
+    """Returns the schedulerName that the pod asks for."""
     return pod.spec.scheduler_name or "default-scheduler"
 
 

@@ -98,7 +98,7 @@ class Places:
         }
 
     def pop(self) -> QueuedPod | None:
-        """Take out the next pod to try; None if there is none."""
+        """Takes out the next pod to try; None if there is none."""
         entry = self._active.pop()
         if entry is None and self._pop_from_backoff:
             entry = self.backoff.pop_early()
@@ -118,13 +118,13 @@ class Places:
             self.parked.add(entry)
 
     def remove(self, entry: QueuedPod, why: str) -> None:
-        """Let a pod go for good."""
+        """Lets a pod go for good."""
         del self.pods[entry.uid]
         self._leave(entry)
         self.note(entry, Place.NONE, why)
 
     def requeue(self, entry: QueuedPod, strategy: Strategy, why: str) -> bool:
-        """Put a pod where it belongs now; whether it is to be tried again."""
+        """Puts a pod where it belongs now; whether it is to be tried again."""
         if strategy is Strategy.SKIP:
             self._park(entry, why)
             return False
@@ -133,7 +133,7 @@ class Places:
         return self._to_backoff(entry, why) if waits else self.to_active(entry, why)
 
     def to_active(self, entry: QueuedPod, why: str, *, ask_gates: bool = True) -> bool:
-        """Have a pod tried, unless a gate holds it back; whether it is to be tried.
+        """Has a pod tried, unless a gate holds it back; whether it is to be tried.
 
         ``ask_gates`` False: it was asked about when it went into backoff.
         """
@@ -167,7 +167,7 @@ class Places:
         self.parked.add(entry)
 
     def _passes_gates(self, entry: QueuedPod) -> bool:
-        """Ask PreEnqueue; a plugin that fails holds the pod back as one that refuses it does."""
+        """Asks PreEnqueue; a plugin that fails holds the pod back as one that refuses it does."""
         framework = self._profiles.get(profile_of(entry.pod))
         if framework is None:
             name = profile_of(entry.pod)

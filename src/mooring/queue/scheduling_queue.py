@@ -89,11 +89,11 @@ class SchedulingQueue:
         return entry.place if entry is not None else Place.NONE
 
     def get(self, uid: str) -> QueuedPod | None:
-        """The pod with this UID, if it is in one of the queues (in flight it is not)."""
+        """Returns the pod with this UID, if it is in one of the queues (in flight it is not)."""
         return self._pods.get(uid)
 
     def pods(self) -> list[QueuedPod]:
-        """The pods in the queues, without those in flight."""
+        """Returns the pods in the queues, without those in flight."""
         return list(self._pods.values())
 
     def counts(self) -> dict[Place, int]:
@@ -166,7 +166,7 @@ class SchedulingQueue:
     # -- an attempt -------------------------------------------------------------------------------
 
     def pop(self) -> QueuedPod | None:
-        """Take out the next pod to try; None = there is nothing to do.
+        """Takes out the next pod to try; None = there is nothing to do.
 
         Whoever takes it uses it within ``in_flight``.
         """
@@ -179,7 +179,7 @@ class SchedulingQueue:
         return entry
 
     def in_flight(self, entry: QueuedPod) -> Flight:
-        """The attempt at a pod that was popped, as a block."""
+        """Returns the attempt at a pod that was popped, as a block."""
         return Flight(entry, self._end)
 
     def done(self, uid: str) -> None:
@@ -233,7 +233,7 @@ class SchedulingQueue:
             self._places.requeue(entry, strategy, ATTEMPT_FAILED)
 
     def _strategy_after_flight(self, entry: QueuedPod) -> Strategy:
-        """The best that an event since the pod was popped can do for it."""
+        """Returns the best that an event since the pod was popped can do for it."""
         is_in_flight = self._in_flight.is_current(entry.uid, entry.flight)
         if not entry.rejectors or not is_in_flight:
             return Strategy.AFTER_BACKOFF
@@ -283,7 +283,7 @@ class SchedulingQueue:
                 self._in_flight.record(FORCE_ACTIVATE, None, _Only(uid))
 
     def flush(self) -> None:
-        """Move pods whose backoff is over, and those that have waited for too long."""
+        """Moves pods whose backoff is over, and those that have waited for too long."""
         now_s = self._clock.monotonic_s()
         for entry in self._places.backoff.pop_completed(now_s):
             self._places.to_active(entry, BACKOFF_COMPLETE, ask_gates=False)

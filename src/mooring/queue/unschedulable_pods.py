@@ -41,7 +41,7 @@ class Parked:
         return len(self._gated)
 
     def add(self, entry: QueuedPod) -> None:
-        """Park a pod; one that is parked already keeps its turn, under its present rejectors."""
+        """Parks a pod; one that is parked already keeps its turn, under its present rejectors."""
         self._forget_groups(entry)
         if entry.uid not in self._pods:
             self._last_order += 1
@@ -55,7 +55,7 @@ class Parked:
             self._groups.setdefault(plugin, {}).setdefault(group, {})[entry.uid] = entry
 
     def remove(self, entry: QueuedPod) -> None:
-        """Let a pod go."""
+        """Lets a pod go."""
         self._forget_groups(entry)
         del self._pods[entry.uid]
         self._gated.discard(entry.uid)
@@ -69,7 +69,7 @@ class Parked:
     def helped_by(
         self, event: ClusterEvent, old: Any, new: Any
     ) -> list[tuple[QueuedPod, Strategy]]:
-        """The pods that an event can help, in the order in which they were parked.
+        """Returns the pods that an event can help, in the order in which they were parked.
 
         Complexity: O(groups of the plugins that registered for it + pods that are helped), if
         their hints are pure; else their pods.
@@ -92,7 +92,7 @@ class Parked:
     def _helped_of(
         self, plugin: str, profile: str, wanted: list[Any], old: Any, new: Any
     ) -> Iterator[QueuedPod]:
-        """The pods of one profile that one of its plugins says the event can help."""
+        """Returns the pods of one profile that one of its plugins says the event can help."""
         is_pure = all(each.pure or each.hint is None for each in wanted)
         for (of_profile, fragment), group in list(self._groups.get(plugin, {}).items()):
             if of_profile == profile:

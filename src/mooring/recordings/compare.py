@@ -86,7 +86,7 @@ def differences(
     weights: Mapping[str, int] | None = None,
     filter_order: Sequence[str] = DEFAULT_FILTER_ORDER,
 ) -> list[Difference]:
-    """Every difference that counts between a recorded decision and ours, in a stable order.
+    """Returns every difference that counts between a recorded decision and ours, in a stable order.
 
     Args:
         step: number of the step, for the report.
@@ -330,7 +330,7 @@ def _is_owned(refusal: Rejection | None, only: Collection[str] | None) -> bool:
 
 
 def _guilty(message: str) -> set[str]:
-    """The plugins that an error's message names; a made-up foreign one if it names none."""
+    """Returns the plugins that an error's message names; a made-up foreign one if it names none."""
     return {name for pair in _GUILTY.findall(message) for name in pair if name} or {ABSENT}
 
 

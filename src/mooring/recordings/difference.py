@@ -28,7 +28,7 @@ class Difference(msgspec.Struct, frozen=True):
     decided: Any
 
     def __str__(self) -> str:
-        """One line for a person.
+        """Returns one line for a person.
 
         Example:
             >>> print(Difference(3, "default/a", "scores", "NodeResourcesFit", "n1", 55, 54))
@@ -44,7 +44,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def histogram_part(message: str | None) -> str | None:
-    """A failure's message up to the full stop where the PostFilter plugins begin to speak.
+    """Returns a failure's message up to the full stop where the PostFilter plugins begin to speak.
 
     Example:
         >>> histogram_part("0/1 nodes are available: 1 Too many pods. preemption: no.")

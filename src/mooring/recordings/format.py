@@ -103,7 +103,7 @@ class RecordingReader:
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Open the file and read everything up to the first step.
+        """Opens the file and reads everything up to the first step.
 
         Raises:
             ConfigError: the file cannot be read, is no recording, or breaks a limit.
@@ -130,7 +130,7 @@ class RecordingReader:
         self._stream.close()
 
     def __iter__(self) -> Iterator[Step]:
-        """The steps, in order.
+        """Returns the steps, in order.
 
         Raises:
             ConfigError: a step is broken, or the file ends before the recording does.
@@ -215,7 +215,7 @@ class RecordingWriter:
     """
 
     def __init__(self, path: str | Path, header: Recording) -> None:
-        """Start the file beside its final name with everything but the steps.
+        """Starts the file beside its final name with everything but the steps.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -238,7 +238,7 @@ class RecordingWriter:
         return self
 
     def add(self, step: Step) -> None:
-        """Append one step."""
+        """Appends one step."""
         self._write(self._separator + self._encoder.encode(step))
         self._separator = b",\n"
 
@@ -248,7 +248,7 @@ class RecordingWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Finish the file and give it its name, or remove it if the run failed."""
+        """Finishes the file and gives it its name, or removes it if the run failed."""
         if kind is None:
             self._write((b"\n" if self._separator else b"") + b"]}\n")
         if self._pack is not None:
@@ -268,7 +268,7 @@ class _Format(msgspec.Struct):
 
 
 def read_recording(path: str | Path) -> Recording:
-    """Read a recording whole, packed with gzip or plain.
+    """Reads a recording whole, packed with gzip or plain.
 
     Raises:
         ConfigError: the file cannot be read, is no recording, breaks a limit, or holds a decision
@@ -279,7 +279,7 @@ def read_recording(path: str | Path) -> Recording:
 
 
 def write_recording(path: str | Path, recording: Recording) -> None:
-    """Write a recording whole; see ``RecordingWriter``."""
+    """Writes a recording whole; see ``RecordingWriter``."""
     with RecordingWriter(path, recording) as writer:
         for step in recording.steps:
             writer.add(step)
@@ -294,7 +294,7 @@ def object_key(document: Document) -> str:
 
 
 def _open_binary(file: str) -> tuple[IO[bytes], bool]:
-    """The file's text, and whether it is packed."""
+    """Returns the file's text, and whether it is packed."""
     try:
         stream = open(file, "rb")  # noqa: SIM115 - the reader closes it
         magic = stream.read(2)

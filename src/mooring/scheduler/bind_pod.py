@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 async def bind_pod(client: Client, pod: Pod, node_name: str, *, rng: Rng, sleep: Sleep) -> None:
-    """Bind exactly this pod (by UID) to a node; returns when it is surely bound there.
+    """Binds exactly this pod (by UID) to a node; returns when it is surely bound there.
 
     While the outcome is unknown this goes on, however long the API server is away.
 
@@ -72,7 +72,7 @@ async def bind_pod(client: Client, pod: Pod, node_name: str, *, rng: Rng, sleep:
 
 
 async def _is_there(client: Client, pod: Pod, node_name: str, rng: Rng, sleep: Sleep) -> bool:
-    """Whether the pod is on the node; False if it is on none.
+    """Returns whether the pod is on the node; False if it is on none.
 
     Raises:
         Conflict: it is on another one, or there is another pod of this name.

@@ -93,13 +93,13 @@ class Confirmations:
         )
 
     async def run(self) -> None:
-        """Look now and then, until cancelled."""
+        """Looks now and then, until cancelled."""
         while True:
             await self._sleep(LOOK_S)
             await self.look()
 
     async def look(self) -> None:
-        """Ask about those that are overdue; forget those that are confirmed."""
+        """Asks about those that are overdue; forgets those that are confirmed."""
         now_s = self._clock.monotonic_s()
         for one in list(self._expected.values()):
             if not self._cache.is_assumed(one.uid):

@@ -41,7 +41,7 @@ class Held:
 
 
 async def wait_on_permit(waiting: WaitingPod, clock: Clock) -> Status | None:
-    """Wait until every plugin that holds the pod back allows it (None), or one refuses it.
+    """Waits until every plugin that holds the pod back allows it (None), or one refuses it.
 
     Raises:
         SchedulerError: its room is wanted for another pod.

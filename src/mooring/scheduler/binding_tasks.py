@@ -46,18 +46,18 @@ class Bindings:
         return len(self._running)
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
-        """Run bindings as tasks of this group from now on."""
+        """Runs bindings as tasks of this group from now on."""
         self._tasks = tasks
 
     def start(self, binding: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a binding beside the decisions. It turns whatever fails into an outcome."""
+        """Runs a binding beside the decisions. It turns whatever fails into an outcome."""
         assert self._tasks is not None, "open() comes first"
         task = self._tasks.create_task(self._supervise(binding))
         self._running.add(task)
         task.add_done_callback(self._ended)
 
     async def room(self) -> None:
-        """Return when another decision may be made."""
+        """Returns when another decision may be made."""
         while len(self._running) - self._waiting >= self._limit:
             self._changed.clear()
             await self._changed.wait()
@@ -65,7 +65,7 @@ class Bindings:
             await asyncio.sleep(self._pause_s * (1 + self._rng.random()))
 
     async def drain(self, deadline_s: float) -> int:
-        """Wait for the bindings under way, and return how many did not end in time.
+        """Waits for the bindings under way, and returns how many did not end in time.
 
         Those that wait in Permit are not waited for: nobody may ever allow them.
         """
@@ -79,13 +79,13 @@ class Bindings:
         return len(self._running) - self._in_permit
 
     def cancel(self) -> None:
-        """Break off all that are left: the scheduler ends."""
+        """Breaks off all that are left: the scheduler ends."""
         for task in list(self._running):
             task.cancel()
 
     @contextmanager
     def waits(self) -> Iterator[None]:
-        """The binding that runs this block is inside no request."""
+        """Returns the binding that runs this block is inside no request."""
         self._waiting += 1
         self._changed.set()
         try:

@@ -73,7 +73,7 @@ class EventHandlers:
         return lambda change: self.on_change(kind, change)
 
     def on_change(self, kind: str, change: Change) -> None:
-        """Take a change in, or keep it while the inbox is open."""
+        """Takes a change in, or keeps it while the inbox is open."""
         if self._inbox is not None:
             self._keep(kind, change)
             return
@@ -92,7 +92,7 @@ class EventHandlers:
 
     @contextmanager
     def inbox(self) -> Iterator[Mapping[tuple[str, str], Change]]:
-        """Keep changes until the block ends: an attempt that waits sees one state of the cluster.
+        """Keeps changes until the block ends: an attempt that waits sees one state of the cluster.
 
         Of several changes of an object only the first state and the last one are kept. Yields those
         that are kept, (kind, UID) -> change; after the block it still says which they were.

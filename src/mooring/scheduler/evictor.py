@@ -64,7 +64,7 @@ class Evictor:
         self._sleep = sleep
 
     async def evict(self, pod: Pod, message: str) -> bool:
-        """Have it leave; False if it was gone already.
+        """Has it leave; False if it was gone already.
 
         Raises:
             ApiError: it is refused, or fails again and again.
@@ -103,7 +103,7 @@ class Evictor:
             _log.info("a nominated pod is gone already", extra=told)
 
     async def _insist(self, write: Callable[[], Awaitable[Any]]) -> None:
-        """Send a write, and again if it fails for reasons that may pass."""
+        """Sends a write, and again if it fails for reasons that may pass."""
         wait_s = RETRY_S
         for _ in range(TRIES_MAX - 1):
             try:
@@ -116,7 +116,7 @@ class Evictor:
         await write()
 
     def _conditions(self, pod: Pod, message: str) -> list[dict[str, Any]]:
-        """The condition that says why; none if it stands there already."""
+        """Returns the condition that says why; none if it stands there already."""
         found = pod.status.conditions
         before = next((each for each in found if each.type == DISRUPTION_TARGET), None)
         told = ("True", BY_SCHEDULER, message)

@@ -25,10 +25,10 @@ class Observer:
         """Pods are to leave ``room.node_name``, so that this one can come."""
 
     def waits(self, entry: QueuedPod, node_name: str, waiting: WaitingPod) -> None:
-        """Permit holds the pod back."""
+        """Permits holds the pod back."""
 
     def allowed(self, entry: QueuedPod, node_name: str) -> None:
-        """Permit lets the pod go on."""
+        """Permits lets the pod go on."""
 
     def bound(self, entry: QueuedPod, node_name: str) -> None:
         """The API server has bound the pod."""

@@ -61,35 +61,35 @@ class LiveHandle:
         return self._cache.snapshot()
 
     def monotonic_s(self) -> float:
-        """The clock, in seconds."""
+        """Returns the clock, in seconds."""
         return self._clock.monotonic_s()
 
     def random(self) -> float:
-        """A number in [0, 1) from the run's seeded generator."""
+        """Returns a number in [0, 1) from the run's seeded generator."""
         return self._rng.random()
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
-        """The pod with this UID, if Permit holds it back."""
+        """Returns the pod with this UID, if Permit holds it back."""
         return self.waiting.get(uid)
 
     def waiting_pods(self) -> Iterable[WaitingPod]:
-        """All pods that Permit holds back."""
+        """Returns all pods that Permit holds back."""
         return self.waiting
 
     def activate(self, *uids: str) -> None:
-        """Try these pods now, if they wait in the queue."""
+        """Tries these pods now, if they wait in the queue."""
         self.on_activate(uids)
 
     def is_preempting(self, uid: str) -> bool:
-        """Whether pods are being evicted at this moment to make room for this one."""
+        """Returns whether pods are being evicted at this moment to make room for this one."""
         return self.on_is_preempting(uid)
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
-        """Call ``callback`` once, ``delay_s`` seconds from now, between two attempts."""
+        """Calls ``callback`` once, ``delay_s`` seconds from now, between two attempts."""
         asyncio.get_running_loop().call_later(delay_s, callback)
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """Bind the pod (with its UID) to the node, and return when that is certain.
+        """Binds the pod (with its UID) to the node, and returns when that is certain.
 
         Raises:
             ApiError: it is refused.
@@ -107,7 +107,7 @@ class LiveHandle:
         return await self._client.read(Request("GET", path, deadline_s=READ_S))
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> Any:
-        """Change parts of a volume or a claim, and return it as it is now.
+        """Changes parts of a volume or a claim, and returns it as it is now.
 
         Raises:
             ApiError: it is refused.
@@ -122,7 +122,7 @@ class LiveHandle:
     async def until(
         self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float
     ) -> Any:
-        """Wait for an object to satisfy ``predicate`` (it is given None while there is none).
+        """Waits for an object to satisfy ``predicate`` (it is given None while there is none).
 
         Raises:
             PluginError: if that takes more than ``deadline_s`` seconds, or nobody follows ``kind``.

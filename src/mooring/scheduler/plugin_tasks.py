@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 async def run_background(plugin: Any, sleep: Callable[[float], Awaitable[None]]) -> None:
-    """Run a plugin's ``background`` until cancelled; whatever it raises stops nobody else."""
+    """Runs a plugin's ``background`` until cancelled; whatever it raises stops nobody else."""
     while True:
         try:
             await plugin.background()

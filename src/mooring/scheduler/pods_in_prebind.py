@@ -24,7 +24,7 @@ class PreBindings:
         return len(self._pods)
 
     async def run(self, uid: str, work: Awaitable[Result]) -> Result:
-        """Do the work of one pod.
+        """Does the work of one pod.
 
         Raises:
             SchedulerError: the pod was called off; the work was broken off, or counts for nothing.
@@ -44,7 +44,7 @@ class PreBindings:
         return result
 
     def call_off(self, uid: str, message: str) -> bool:
-        """Break off the work for this pod, saying why; False if there is none (any more)."""
+        """Breaks off the work for this pod, saying why; False if there is none (any more)."""
         one = self._pods.get(uid)
         if one is None:
             return False

@@ -79,16 +79,16 @@ class Preemptions:
         return len(self._open)
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
-        """Run as tasks of this group from now on."""
+        """Runs as tasks of this group from now on."""
         self._tasks = tasks
 
     def cancel(self) -> None:
-        """Break off all: the scheduler ends."""
+        """Breaks off all: the scheduler ends."""
         for task in list(self._open):
             task.cancel()
 
     def is_running(self, uid: str) -> bool:
-        """Whether victims of this pod are being evicted, as far as anybody can see."""
+        """Returns whether victims of this pod are being evicted, as far as anybody can see."""
         run = self._running.get(uid)
         if run is None:
             return False
@@ -96,7 +96,7 @@ class Preemptions:
         return last is None or not _has_left(self._pods.get(last.key), last.uid)
 
     def start(self, preemptor: PodInfo, room: PostFilterResult) -> None:
-        """Evict the victims of a pod; those that are leaving already are left alone."""
+        """Evicts the victims of a pod; those that are leaving already are left alone."""
         victims = [pod for pod in room.victims if pod.metadata.deletion_timestamp is None]
         if not victims:
             return
@@ -127,7 +127,7 @@ class Preemptions:
                 self._queue.activate([uid])
 
     async def _make_room(self, run: _Run, victims: Sequence[PodInfo]) -> bool:
-        """Whether everybody was told to leave."""
+        """Returns whether everybody was told to leave."""
         is_done = await self._end_lesser_nominations(run.preemptor, run.room.node_name or "")
         *first, last = victims
         results: list[bool] = []
@@ -167,7 +167,7 @@ class Preemptions:
         return is_done
 
     async def _evict(self, run: _Run, victim: PodInfo) -> bool:
-        """Have a victim leave, by the shortest way; whether it does."""
+        """Has a victim leave, by the shortest way; whether it does."""
         preemptor, room = run.preemptor, run.room
         note = f"Preempted by pod {preemptor.uid} on node {room.node_name}"
         if self._call_off(victim.uid, room.plugin):
@@ -188,7 +188,7 @@ class Preemptions:
         return True
 
     def _call_off(self, uid: str, plugin: str) -> bool:
-        """Turn a victim back that is still on its way to the node; it goes back to the queue."""
+        """Turns a victim back that is still on its way to the node; it goes back to the queue."""
         waiting = self._handle.waiting.get(uid)
         if waiting is not None:
             return waiting.preempt(plugin, "preempted")
@@ -199,7 +199,7 @@ class Preemptions:
         return entry is not None and entry.place is Place.GATED
 
     async def _wait_until_seen(self, victims: Sequence[PodInfo]) -> None:
-        """Return when the news of all deletions have come; soon in any case."""
+        """Returns when the news of all deletions have come; soon in any case."""
         try:
             async with asyncio.timeout(SEEN_S):
                 for victim in victims:
@@ -221,7 +221,7 @@ class _Run:
 
 
 def _has_left(live: Pod | None, uid: str) -> bool:
-    """Whether a victim is seen to be gone, or on its way."""
+    """Returns whether a victim is seen to be gone, or on its way."""
     if live is None or live.metadata.uid != uid:
         return True
     return live.metadata.deletion_timestamp is not None

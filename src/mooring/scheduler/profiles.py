@@ -27,7 +27,7 @@ def load_profiles(
     plugins: Sequence[str | Any] = (),
     share_answers: bool = True,
 ) -> dict[str, Framework]:
-    """The frameworks of a configuration.
+    """Returns the frameworks of a configuration.
 
     Args:
         config: With defaults filled in.
@@ -66,7 +66,7 @@ def load_profiles(
 
 
 def _in_profile(error: ConfigError, index: int) -> ConfigError:
-    """The error with the place of the profile in the file, if it is about one in there."""
+    """Returns the error with the place of the profile in the file, if it is about one in there."""
     path = error.path or ""
     if path.startswith("plugins."):
         path = f"profiles[{index}].{path}"

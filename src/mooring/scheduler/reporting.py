@@ -115,7 +115,7 @@ def _assigned(pod: PodInfo, node_name: str) -> str:
 
 
 def error_text(error: SchedulerError) -> str:
-    """An error in words; first who met it, if that was noted."""
+    """Returns an error in words; first who met it, if that was noted."""
     return ": ".join([*getattr(error, "__notes__", ()), str(error)])
 
 

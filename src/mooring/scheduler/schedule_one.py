@@ -94,7 +94,7 @@ class Scheduler:
         self._next_start_index = 0
 
     def schedule_one(self, entry: QueuedPod) -> None:
-        """Place one pod, or note why it cannot be placed."""
+        """Places one pod, or notes why it cannot be placed."""
         with self._queue.in_flight(entry) as flight:
             pod = entry.pod
             framework = self._profiles[profile_of(pod)]
@@ -122,7 +122,7 @@ class Scheduler:
             self._refuse(entry, found, room)
 
     def _is_settled(self, pod: PodInfo) -> bool:
-        """Whether there is nothing to decide: the pod is being deleted, or has its node."""
+        """Returns whether there is nothing to decide: the pod is being deleted, or has its node."""
         if pod.metadata.deletion_timestamp is not None:
             self._reporting.skipped(pod)
             return True
@@ -131,7 +131,7 @@ class Scheduler:
     # -- a node was found -------------------------------------------------------------------------
 
     def _place(self, framework: Framework, cycle: Cycle, place: Placement, flight: Flight) -> None:
-        """Hold the node, ask Reserve and Permit, and start the binding."""
+        """Holds the node, ask Reserve and Permit, and starts the binding."""
         pod, node_name = cycle.pod, place.node_name
         self._cache.nominator.remove(pod.uid)
         with self._cache.assume(pod.on_node(node_name), node_name) as reservation:
@@ -167,7 +167,7 @@ class Scheduler:
         return None if answer is None else binding.refusal(held.node_name, answer)
 
     async def bind(self, held: Held) -> None:
-        """Make the API server agree with an assumption, or give everything back.
+        """Makes the API server agree with an assumption, or gives everything back.
 
         Raises:
             LeaseLost: nothing may be written any more; the scheduler ends.
@@ -197,7 +197,7 @@ class Scheduler:
             held.flight.done()
 
     async def _bind(self, held: Held) -> Refusal | None:
-        """Wait in Permit, then PreBind and Bind; None = the pod is bound."""
+        """Waits in Permit, then PreBind and Bind; None = the pod is bound."""
         framework, cycle, node_name = held.framework, held.cycle, held.node_name
         try:
             binders = binding.pre_binders(framework, cycle, node_name)
@@ -266,7 +266,7 @@ class Scheduler:
         nominated: str | None = "",
         announced: str | None = None,
     ) -> None:
-        """Put a pod back into the queue, in its newest version, and tell why.
+        """Puts a pod back into the queue, in its newest version, and tells why.
 
         One that is gone, bound by others, or made anew under its name is not put back.
 

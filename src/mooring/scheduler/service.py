@@ -233,7 +233,7 @@ class Service:
         return self._synced.is_set()
 
     async def wait_until_synced(self) -> None:
-        """Return when the cluster is known."""
+        """Returns when the cluster is known."""
         await self._synced.wait()
 
     @property
@@ -255,11 +255,11 @@ class Service:
         return not len(self.writer) and not any(len(each) for each in self.recorders.values())
 
     def stop(self) -> None:
-        """End ``run`` soon: nothing is decided any more, bindings under way are finished."""
+        """Ends ``run`` soon: nothing is decided any more, bindings under way are finished."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Schedule until stopped or cancelled.
+        """Schedules until stopped or cancelled.
 
         Raises:
             InvariantViolation: a bug of ours; nothing that is known can be relied on any more.
@@ -307,13 +307,13 @@ class Service:
         return [run_background(plugin, self._sleep) for plugin in distinct.values()]
 
     async def _wait_until_told(self) -> None:
-        """Let the last events be written; return soon if they cannot be."""
+        """Lets the last events be written; returns soon if they cannot be."""
         ends_s = self._clock.monotonic_s() + TELL_S
         while not self._is_all_told and self._clock.monotonic_s() < ends_s:
             await self._sleep(TELL_LOOK_S)
 
     async def _wait_until_known(self) -> None:
-        """Return when every kind was listed; say from time to time what stands in the way."""
+        """Returns when every kind was listed; says from time to time what stands in the way."""
         while not await _are_synced_within(COMPLAIN_S, self._all_informers()):
             _complain(self._all_informers())
 
@@ -334,7 +334,7 @@ class Service:
             await asyncio.sleep(0)
 
     def _decide_some(self) -> bool:
-        """Make decisions for a slice of time; whether there may be more to decide."""
+        """Makes decisions for a slice of time; whether there may be more to decide."""
         ends_s = self._clock.monotonic_s() + SLICE_S
         for _ in range(DECISIONS_MAX):
             entry = self.queue.pop()

@@ -89,7 +89,7 @@ class StatusWriter:
         return len(self._waiting) + len(self._busy)
 
     def say(self, word: Word) -> None:
-        """Have it written; never waits. An older word about the pod that still waits is dropped."""
+        """Has it written; never waits. An older word about the pod that still waits is dropped."""
         uid = word.pod.metadata.uid
         self._waiting.pop(uid, None)
         if patch_of(word, "") is None:
@@ -102,7 +102,7 @@ class StatusWriter:
         self._wake.set()
 
     def withdraw(self, uid: str) -> None:
-        """Try to write nothing any more of what was said: the pod is on its way to a node.
+        """Tries to write nothing any more of what was said: the pod is on its way to a node.
 
         Else it would say on its node that it has none. What is sent already cannot be called back.
         """
@@ -111,7 +111,7 @@ class StatusWriter:
             self._withdrawn.add(uid)
 
     async def nominate(self, pod: Pod, node_name: str) -> bool:
-        """Write at once, and once, where a pod goes; whether that may stand there now.
+        """Writes at once, and once, where a pod goes; whether that may stand there now.
 
         Raises:
             LeaseLost: nothing may be written any more.
@@ -127,7 +127,7 @@ class StatusWriter:
             return isinstance(error, OutcomeUnknown)
 
     async def run(self) -> None:
-        """Write until cancelled; what waits then is lost."""
+        """Writes until cancelled; what waits then is lost."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(WRITERS):
                 tasks.create_task(self._write_all())
@@ -149,14 +149,14 @@ class StatusWriter:
                 self._wake.set()
 
     def _next(self) -> Word | None:
-        """The oldest word about a pod that nobody writes about now."""
+        """Returns the oldest word about a pod that nobody writes about now."""
         for uid in self._waiting:
             if uid not in self._busy:
                 return self._waiting.pop(uid)
         return None
 
     async def _write(self, word: Word) -> None:
-        """Write it, again and again if that may help and there is no newer word."""
+        """Writes it, again and again if that may help and there is no newer word."""
         uid = word.pod.metadata.uid
         status = patch_of(word, _now(self._clock))
         assert status is not None
@@ -181,7 +181,7 @@ class StatusWriter:
         self.statistics.failed += 1
 
     def _is_outdated(self, uid: str) -> bool:
-        """Whether there is a newer word about the pod, or none is wanted any more."""
+        """Returns whether there is a newer word about the pod, or none is wanted any more."""
         return uid in self._waiting or uid in self._withdrawn
 
 

@@ -51,7 +51,7 @@ class AskingScheduler(Scheduler):
         self._inbox = inbox
 
     async def schedule_next(self) -> bool:
-        """Make one decision; False if no pod waits for one."""
+        """Makes one decision; False if no pod waits for one."""
         entry = self._queue.pop()
         if entry is None:
             return False
@@ -81,7 +81,7 @@ class AskingScheduler(Scheduler):
             self._park(entry, SchedulerError(told))
 
     async def _ask(self, framework: Framework, entry: QueuedPod, flight: Flight) -> bool:
-        """Decide with extenders, and carry it out; False if the node will not do any more.
+        """Decides with extenders, and carries it out; False if the node will not do any more.
 
         Raises:
             SchedulerError: a plugin or an extender failed.
@@ -119,13 +119,13 @@ class AskingScheduler(Scheduler):
         return True
 
     def _are_there(self, room: PostFilterResult) -> bool:
-        """Whether all victims are still on their node, which is still there."""
+        """Returns whether all victims are still on their node, which is still there."""
         row = self._cache.nodes.live_row(room.node_name or "")
         found = [self._cache.pods.get(victim.uid) for victim in room.victims]
         return all(placed is not None and placed.row == row for placed in found)
 
     def _is_gone(self, entry: QueuedPod) -> bool:
-        """Whether the pod is not to be placed any more: it is deleted, or has a node."""
+        """Returns whether the pod is not to be placed any more: it is deleted, or has a node."""
         live = self._pods.get(entry.pod.key)
         if live is None or live.metadata.uid != entry.uid or live.spec.node_name:
             self._cache.nominator.remove(entry.uid)
@@ -137,7 +137,7 @@ class AskingScheduler(Scheduler):
 
 
 async def answered(questions: Questions[T], renew: Callable[[], None]) -> T:
-    """The result of what asks these questions; ``renew`` is called whenever it has waited.
+    """Returns the result of what asks these questions; ``renew`` is called whenever it has waited.
 
     Raises whatever it raises.
     """

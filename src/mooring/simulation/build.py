@@ -49,7 +49,7 @@ def make_driver(
 def driver_of(
     header: Recording, *, config: KubeSchedulerConfiguration | None, file: str | None = None
 ) -> Driver:
-    """A driver that holds the cluster of a recording, before its first step.
+    """Returns a driver that holds the cluster of a recording, before its first step.
 
     Args:
         header: The recording; its steps are not looked at.
@@ -72,7 +72,7 @@ def driver_of(
 def configuration_of(
     header: Recording, *, config_file: str | None = None, file: str | None = None
 ) -> KubeSchedulerConfiguration | None:
-    """The configuration of a file, or that of the recording; None = all defaults.
+    """Returns the configuration of a file, or that of the recording; None = all defaults.
 
     Raises:
         ConfigError: it cannot be used.

@@ -53,7 +53,7 @@ class Driver(Cluster):
         share_answers: bool = True,
         preempt_everywhere: bool = False,
     ) -> None:
-        """Load the cluster and the plugins.
+        """Loads the cluster and the plugins.
 
         ``plugins`` are objects or ``module:attribute``; ``clock`` times them (decisions run on a
         virtual clock of their own); ``node_order`` is checked against the order found.
@@ -105,7 +105,7 @@ class Driver(Cluster):
     def attempt(
         self, pod: Pod, *, start_index: int | None = None, explain: bool = False
     ) -> Outcome:
-        """Decide where ``pod`` goes. Nothing is changed but the start index of the next walk.
+        """Decides where ``pod`` goes. Nothing is changed but the start index of the next walk.
 
         ``explain`` takes the whole Decision down at once; otherwise ask for it before the cluster
         changes.
@@ -147,7 +147,7 @@ class Driver(Cluster):
     # -- carrying out ---------------------------------------------------------------------------
 
     def apply(self, outcome: Outcome) -> Outcome:
-        """Carry a decision out: assume, Reserve, Permit, bind; returns what came of it.
+        """Carries a decision out: assume, Reserve, Permit, bind; returns what came of it.
 
         A pod that Permit holds back counts on its node until its wait is over, and ``settle`` tells
         what came of it. Pods whose wait is over by now go on here too. The victims of a pod that
@@ -172,7 +172,7 @@ class Driver(Cluster):
         super().remove(kind, namespace, name)
 
     def settle(self) -> list[Outcome]:
-        """Let time pass until no pod waits in Permit any more.
+        """Lets time pass until no pod waits in Permit any more.
 
         Returns what came of each pod that waited since ``settle`` was last called, in the order in
         which their waits ended.
@@ -187,7 +187,7 @@ class Driver(Cluster):
         return settled
 
     def _make_way(self, outcome: Outcome) -> Outcome:
-        """Evict the victims of a pod that got no node; one that Permit holds is turned back."""
+        """Evicts the victims of a pod that got no node; one that Permit holds is turned back."""
         for victim in outcome.victims:
             if victim.uid in self._held:
                 self._held[victim.uid][1].preempt("DefaultPreemption", "preempted")
@@ -246,7 +246,7 @@ class Driver(Cluster):
         return Outcome.failed(outcome.info, str(answer), nominated="")
 
     def _finish_waits(self) -> None:
-        """Go on with every pod whose wait in Permit is over.
+        """Goes on with every pod whose wait in Permit is over.
 
         What one pod's end makes plugins say may end another one's wait.
         """

@@ -45,11 +45,11 @@ class OfflineHandle:
         return self._rng.random()
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
-        """The pod with this UID, if Permit holds it back."""
+        """Returns the pod with this UID, if Permit holds it back."""
         return self.waiting.get(uid)
 
     def waiting_pods(self) -> Iterable[WaitingPod]:
-        """All pods that Permit holds back."""
+        """Returns all pods that Permit holds back."""
         return self.waiting
 
     def activate(self, *uids: str) -> None:
@@ -70,7 +70,7 @@ class OfflineHandle:
         return self._later[0][0] if self._later else math.inf
 
     def call_due(self) -> None:
-        """Make the calls whose time has come."""
+        """Makes the calls whose time has come."""
         while self._later and self._later[0][0] <= self._clock.monotonic_s():
             heapq.heappop(self._later)[2]()
 
@@ -82,11 +82,11 @@ class OfflineHandle:
         raise PluginError("", "read", f"there is no API server to ask for {path}")
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> Any:
-        """Change a volume or a claim; what a volume controller makes of it happens at once."""
+        """Changes a volume or a claim; what a volume controller makes of it happens at once."""
         return self._volumes.patch(kind, key, patch)
 
     def take_written(self) -> tuple[Any, ...]:
-        """The volumes and claims that were written since this was asked last."""
+        """Returns the volumes and claims that were written since this was asked last."""
         return self._volumes.take_written()
 
     async def until(
@@ -99,7 +99,7 @@ class OfflineHandle:
 
 
 def run_to_end(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine that never really waits.
+    """Runs a coroutine that never really waits.
 
     Raises:
         PluginError: if it does wait: offline there is nothing to wait for.

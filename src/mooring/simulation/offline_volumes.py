@@ -37,7 +37,7 @@ class OfflineVolumes:
         self._written: dict[tuple[str, str], Any] = {}
 
     def patch(self, kind: str, object_key: str, patch: Mapping[str, Any]) -> Any:
-        """Change an object by a merge patch, let the controller act, and return the change.
+        """Changes an object by a merge patch, let the controller act, and returns the change.
 
         Raises:
             PluginError: if it is of another kind, or is not there.
@@ -60,7 +60,7 @@ class OfflineVolumes:
         return changed
 
     def take_written(self) -> tuple[Any, ...]:
-        """The objects that were written since this was asked last, as they are now."""
+        """Returns the objects that were written since this was asked last, as they are now."""
         written, self._written = self._written, {}
         return tuple(written.values())
 

@@ -74,7 +74,7 @@ class _Column(msgspec.Struct, frozen=True):
     distances_s: tuple[int | None, ...] = ()
 
     def unpacked(self, columns: dict[str, list[Any]]) -> list[Any]:
-        """The column's values; ``columns`` holds those that stand before it."""
+        """Returns the column's values; ``columns`` holds those that stand before it."""
         if self.prefix:
             first, count = self.numbers
             return [f"{self.prefix}{number:04}" for number in range(first, first + count)]
@@ -129,7 +129,7 @@ def read_columns(kind: str, name: str) -> dict[str, list[Any]]:
 
 
 def read_nodes(name: str = "gpu") -> list[Node]:
-    """The nodes of one list, in the order of the trace.
+    """Returns the nodes of one list, in the order of the trace.
 
     Raises:
         ConfigError: there is no such list.
@@ -151,7 +151,7 @@ def read_nodes(name: str = "gpu") -> list[Node]:
 
 
 def read_pods(name: str = "default") -> list[Pod]:
-    """The pods of one list as pending pods, in the order in which they were created.
+    """Returns the pods of one list as pending pods, in the order in which they were created.
 
     A list without times keeps the order that it has.
 

@@ -82,7 +82,7 @@ class Outcome:
 
     @classmethod
     def gated(cls, info: PodInfo, gate: Status) -> Outcome:
-        """A PreEnqueue plugin holds the pod back."""
+        """Returns a PreEnqueue plugin holds the pod back."""
         outcome = cls(info, GATED)
         outcome._diagnosis = Diagnosis(0)
         outcome._diagnosis.note_plugin(gate)
@@ -111,7 +111,7 @@ class Outcome:
         *,
         nominated: str | None = None,
     ) -> Outcome:
-        """The attempt broke off with an error."""
+        """Returns the attempt broke off with an error."""
         outcome = cls(info, ERROR)
         outcome.nominated = nominated
         outcome._message, outcome._attempt = message, attempt

@@ -11,7 +11,7 @@ PLUGIN = "DefaultPreemption"
 
 
 def preempting_everywhere(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """The same configuration, with all nodes as candidates of DefaultPreemption."""
+    """Returns the same configuration, with all nodes as candidates of DefaultPreemption."""
     return replace(config, profiles=tuple(map(_complete, config.profiles)))
 
 

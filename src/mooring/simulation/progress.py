@@ -36,14 +36,14 @@ class Silent:
     """Shows nothing: for JSON, and for callers that are programs."""
 
     def step(self) -> None:
-        """Do nothing."""
+        """Does nothing."""
 
 
 class PlainView:
     """Prints a line at the start, about every tenth of the pods, and at the end."""
 
     def __init__(self, total: int, tally: Tally, fill: Fill, *, clock: Clock, out: IO[str]) -> None:
-        """Show ``total`` pods; ``tally`` and ``fill`` belong to the caller and change."""
+        """Shows ``total`` pods; ``tally`` and ``fill`` belong to the caller and changes."""
         self._total = total
         self._tally = tally
         self._fill = fill
@@ -54,7 +54,7 @@ class PlainView:
         self._print(f"deciding {total} pods on {len(fill.nodes)} nodes")
 
     def step(self) -> None:
-        """Print a line if a tenth is full or all is done."""
+        """Prints a line if a tenth is full or all is done."""
         done = self._tally.pods
         if done % self._every == 0 or done == self._total:
             self._print(progress_text(self._tally, self._total, self._fill, self._elapsed_s()))
@@ -70,7 +70,7 @@ class LiveView:
     """Draws a progress bar, the numbers, and a bar for each resource; entered by ``live_view``."""
 
     def __init__(self, total: int, tally: Tally, fill: Fill, *, clock: Clock, live: Live) -> None:
-        """Show ``total`` pods; ``tally`` and ``fill`` belong to the caller and change."""
+        """Shows ``total`` pods; ``tally`` and ``fill`` belong to the caller and changes."""
         self._total = total
         self._tally = tally
         self._fill = fill
@@ -79,14 +79,14 @@ class LiveView:
         self._started_s = self._drawn_s = clock.monotonic_s()
 
     def step(self) -> None:
-        """Draw again if the last drawing is old enough."""
+        """Draws again if the last drawing is old enough."""
         now_s = self._clock.monotonic_s()
         if now_s - self._drawn_s >= REDRAW_S:
             self._drawn_s = now_s
             self.draw(now_s)
 
     def draw(self, now_s: float) -> None:
-        """Draw what is true now."""
+        """Draws what is true now."""
         self._live.update(self._picture(now_s - self._started_s), refresh=True)
 
     def _picture(self, elapsed_s: float) -> Group:
@@ -109,7 +109,7 @@ class LiveView:
 def live_view(
     total: int, tally: Tally, fill: Fill, *, clock: Clock, console: Console
 ) -> Iterator[LiveView]:
-    """A live view on a terminal; the last drawing stays there."""
+    """Returns a live view on a terminal; the last drawing stays there."""
     from rich.live import Live
 
     with Live(console=console, auto_refresh=False) as live:

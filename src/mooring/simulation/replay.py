@@ -47,7 +47,7 @@ class Followed(Protocol):
         ...
 
     def attempt(self, pod: Pod, *, start_index: int | None, explain: bool) -> Outcome:
-        """Decide about a pod, and change nothing."""
+        """Decides about a pod, and changes nothing."""
         ...
 
     def place(self, pod: Pod, node_name: str) -> object:
@@ -63,7 +63,7 @@ class Followed(Protocol):
         ...
 
     def nominate(self, pod: Pod, node_name: str) -> object:
-        """The pending pod counts as nominated to that node; "" = to none."""
+        """Returns the pending pod counts as nominated to that node; "" = to none."""
         ...
 
 
@@ -90,7 +90,7 @@ def replay(
     config: KubeSchedulerConfiguration | None = None,
     why_not: Callable[[Pod], str | None] = lambda _: None,
 ) -> Iterator[Replayed]:
-    """Decide every step again on the recorded state; yields as it goes.
+    """Decides every step again on the recorded state; yields as it goes.
 
     Args:
         steps: The steps of a recording, in order.
@@ -135,12 +135,12 @@ class Follower:
     """Puts recorded outcomes in place; remembers the pods, since effects name them by key."""
 
     def __init__(self, driver: Followed, objects: Iterable[Document] = ()) -> None:
-        """Start with the pods among ``objects``."""
+        """Starts with the pods among ``objects``."""
         self._driver = driver
         self._pods = {object_key(obj): obj for obj in objects if obj.get("kind") == "Pod"}
 
     def apply(self, step: Step) -> None:
-        """Make the driver's cluster what it was after the step.
+        """Makes the driver's cluster what it was after the step.
 
         Raises:
             ConfigError: the effects name a resource or an object that cannot be read.
@@ -186,7 +186,7 @@ class Follower:
 
 
 def objects_of(documents: Sequence[Document], *, file: str | None = None) -> list[Any]:
-    """The recorded objects as structs, in order of arrival.
+    """Returns the recorded objects as structs, in order of arrival.
 
     Finished pods are left out: a scheduler never sees them.
 

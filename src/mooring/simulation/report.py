@@ -76,7 +76,7 @@ class Tally:
     """Counts outcomes as they come."""
 
     def __init__(self) -> None:
-        """Start at zero."""
+        """Starts at zero."""
         self.bound = 0
         self.refused: Counter[str] = Counter()
 
@@ -86,7 +86,7 @@ class Tally:
         return self.bound + self.refused.total()
 
     def add(self, result: str, reasons: Iterable[str], message: str) -> None:
-        """Count one outcome; without reasons of nodes the message stands for them."""
+        """Counts one outcome; without reasons of nodes the message stands for them."""
         if result == SCHEDULED:
             self.bound += 1
             return
@@ -97,7 +97,7 @@ class Tally:
 def summarize(
     name: str, fill: Fill, tally: Tally, *, duration_s: float, peak_rss_bytes: int
 ) -> Summary:
-    """Put together what was counted; ``fill`` is the cluster after the last pod."""
+    """Puts together what was counted; ``fill`` is the cluster after the last pod."""
     by_share = sorted(fill.nodes.values(), key=lambda node: -node.share())
     shares = [
         NodeShare(node.name, round(node.share(), 4), node.requested.get(PODS, 0))
@@ -148,7 +148,7 @@ class Section(NamedTuple):
 
 
 def headline(summary: Summary) -> str:
-    """The outcome in one line."""
+    """Returns the outcome in one line."""
     refused = summary.pods - summary.bound
     return (
         f"{summary.bound} of {summary.pods} pods placed on {summary.nodes} nodes,"
@@ -158,7 +158,7 @@ def headline(summary: Summary) -> str:
 
 
 def sections(summary: Summary) -> list[Section]:
-    """The tables of a summary, empty ones left out."""
+    """Returns the tables of a summary, empty ones left out."""
     names = list(summary.resources)
     refused = [(reason, str(count)) for reason, count in summary.unschedulable.items()]
     totals = [
@@ -194,7 +194,7 @@ def sections(summary: Summary) -> list[Section]:
 
 
 def plain_text(summary: Summary) -> str:
-    """The summary without any control character, columns aligned."""
+    """Returns the summary without any control character, columns aligned."""
     tables = (
         "\n".join([section.title, *aligned([section.columns, *section.rows])])
         for section in sections(summary)

@@ -45,7 +45,7 @@ def simulate(
     *,
     writer: RecordingWriter | None = None,
 ) -> None:
-    """Decide every pod once and carry each decision out at once.
+    """Decides every pod once and carries each decision out at once.
 
     A pod that others have to make room for is tried once more when they are gone. Pods that a
     Permit plugin holds back count as placed until they are settled, at the end.
@@ -84,7 +84,7 @@ def simulate(
 
 
 def decide_until(pending: Iterable[Pod], driver: Driver, fill: Fill, pod_key: str) -> Decision:
-    """Decide pods in order up to the one named, and tell everything about that attempt.
+    """Decides pods in order up to the one named, and tells everything about that attempt.
 
     ``fill`` is afterwards the cluster as that pod met it.
 
@@ -113,7 +113,7 @@ class _Tried(NamedTuple):
 
 
 def _attempts(pod: Pod, driver: Driver, *, explain: bool) -> Iterator[_Tried]:
-    """Try a pod; once more if its first attempt made others leave."""
+    """Tries a pod; once more if its first attempt made others leave."""
     for number in (1, 2):
         start_index = driver.next_start_index
         final = driver.apply(driver.attempt(pod, explain=explain))
@@ -156,7 +156,7 @@ def recording_header(
 
 
 def peak_rss_bytes() -> int:
-    """The most memory that this process has had so far."""
+    """Returns the most memory that this process has had so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

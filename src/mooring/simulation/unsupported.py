@@ -29,7 +29,7 @@ def notes(
     *,
     is_offline: bool = True,
 ) -> list[str]:
-    """One sentence for each part of the input that is not looked at.
+    """Returns one sentence for each part of the input that is not looked at.
 
     Args:
         config: As loaded; None = all defaults.

@@ -42,7 +42,7 @@ class NodeFill:
     __slots__ = ("allocatable", "group", "name", "requested")
 
     def __init__(self, name: str, allocatable: Amounts, group: str) -> None:
-        """Start empty."""
+        """Starts empty."""
         self.name = name
         self.allocatable = allocatable
         self.group = group
@@ -69,7 +69,7 @@ class Fill:
     """
 
     def __init__(self, objects: Iterable[KubernetesObject] = ()) -> None:
-        """Start with the nodes among ``objects`` and the pods that are on them."""
+        """Starts with the nodes among ``objects`` and the pods that are on them."""
         self.nodes: dict[str, NodeFill] = {}
         self.allocatable: Amounts = {}
         self.requested: Amounts = {}
@@ -98,7 +98,7 @@ class Fill:
         return amounts
 
     def add(self, pod: Pod, node_name: str) -> None:
-        """Count a pod on a node; on a node that is not there it counts nowhere."""
+        """Counts a pod on a node; on a node that is not there it counts nowhere."""
         pod_key = key(pod)
         self.remove(pod_key)
         node = self.nodes.get(node_name)
@@ -111,14 +111,14 @@ class Fill:
             self.requested[resource] = self.requested.get(resource, 0) + amount
 
     def remove(self, pod_key: str) -> None:
-        """Count a pod no longer; one that is not known changes nothing."""
+        """Counts a pod no longer; one that is not known changes nothing."""
         node_name, amounts = self._where.pop(pod_key, ("", {}))
         for resource, amount in amounts.items():
             self.nodes[node_name].requested[resource] -= amount
             self.requested[resource] -= amount
 
     def groups(self) -> dict[str, list[NodeFill]]:
-        """Group -> its nodes; the largest group first, equal ones in order of arrival."""
+        """Groups -> its nodes; the largest group first, equal ones in order of arrival."""
         groups: dict[str, list[NodeFill]] = {}
         for node in self.nodes.values():
             groups.setdefault(node.group, []).append(node)
@@ -165,7 +165,7 @@ def amount_text(resource: str, amount: int) -> str:
 
 
 def short_name(resource: str) -> str:
-    """A resource's name without its domain."""
+    """Returns a resource's name without its domain."""
     return resource.rpartition("/")[2]
 
 

@@ -83,7 +83,7 @@ def provision(
     labels: Mapping[str, str],
     csi_node: CSINode | None,
 ) -> Bound:
-    """Make a volume for a claim.
+    """Makes a volume for a claim.
 
     Args:
         claim: Whose it will be.

@@ -37,7 +37,7 @@ class Workload(NamedTuple):
 
 
 def read_workload(cluster: Sequence[str] = (), pods: Sequence[str] = ()) -> Workload:
-    """Read a cluster and pods; what is not given comes from the openb trace.
+    """Reads a cluster and pods; what is not given comes from the openb trace.
 
     Args:
         cluster: Files, folders or "-", as ``read_objects`` takes them, or ``openb:LIST``. Pods in
@@ -93,7 +93,7 @@ def _is_list(source: str) -> bool:
 
 
 def _read_files(files: Sequence[str]) -> tuple[list[KubernetesObject], Mapping[str, int]]:
-    """The objects of all files, and the kinds that were passed over.
+    """Returns the objects of all files, and the kinds that were passed over.
 
     They are admitted together: a PriorityClass of one file counts for the others.
     """

@@ -41,7 +41,7 @@ class Keeper(Protocol):
     """Keeps the objects of some kinds in the form in which plugins ask for them."""
 
     def put(self, obj: Any) -> None:
-        """Take in an object, or a newer version of one."""
+        """Takes in an object, or a newer version of one."""
         ...
 
     def remove(self, kind: str, object_key: str) -> None:
@@ -68,7 +68,7 @@ class Reservation:
         self.is_kept = False
 
     def keep(self) -> None:
-        """Hold on to the capacity after the block: the pod is bound, or its binding goes on."""
+        """Holds on to the capacity after the block: the pod is bound, or its binding goes on."""
         self.is_kept = True
 
     def __enter__(self) -> Reservation:
@@ -115,7 +115,7 @@ class Cache:
         self._uid_of: dict[str, str] = {}
 
     def snapshot(self) -> Snapshot:
-        """The present state, for one cycle. Complexity: O(1)."""
+        """Returns the present state, for one cycle. Complexity: O(1)."""
         return Snapshot(
             nodes=self.nodes,
             pods=self.pods,
@@ -169,7 +169,7 @@ class Cache:
     # -- pods -------------------------------------------------------------------------------------
 
     def assume(self, info: PodInfo, node_name: str) -> Reservation:
-        """Count a pod on the node it was just decided for, before the API server knows.
+        """Counts a pod on the node it was just decided for, before the API server knows.
 
         Raises:
             InvariantViolation: if the pod is on a node already.
@@ -193,7 +193,7 @@ class Cache:
         self.nominator.remove(uid)
 
     def forget(self, uid: str) -> None:
-        """Give back what an assumed pod holds: its binding surely failed. Unknown pods are fine.
+        """Gives back what an assumed pod holds: its binding surely failed. Unknown pods are fine.
 
         Raises:
             InvariantViolation: if the API server already confirmed the pod.
@@ -242,7 +242,7 @@ class Cache:
         self.nominator.remove(info.uid)
 
     def pending_info(self, pod: Pod) -> PodInfo:
-        """The PodInfo of a pod that waits for a node; the cache does not keep it."""
+        """Returns the PodInfo of a pod that waits for a node; the cache does not keep it."""
         return self._parts.pending_info(pod)
 
     def remove_pod(self, uid: str) -> None:
@@ -260,7 +260,7 @@ class Cache:
             self.nominator.remove_by_key(key)
 
     def is_assumed(self, uid: str) -> bool:
-        """Whether the pod is counted on a node that the API server has not confirmed."""
+        """Returns whether the pod is counted on a node that the API server has not confirmed."""
         return uid in self._assumed
 
     def assumed_count(self) -> int:

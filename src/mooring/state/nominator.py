@@ -61,13 +61,13 @@ class Nominator:
             self.nominate(new, target)
 
     def node_of(self, uid: str) -> str:
-        """The node that the pod is nominated to, "" if none."""
+        """Returns the node that the pod is nominated to, "" if none."""
         return self._node_of.get(uid, "")
 
     def pods_on(self, node_name: str) -> list[PodInfo]:
-        """The pods nominated to the node, in order of nomination."""
+        """Returns the pods nominated to the node, in order of nomination."""
         return list(self._pods_on.get(node_name, {}).values())
 
     def node_names(self) -> list[str]:
-        """The nodes that some pod is nominated to."""
+        """Returns the nodes that some pod is nominated to."""
         return list(self._pods_on)

@@ -39,7 +39,7 @@ def make_node(
     annotations: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Node:
-    """A node, ready for pods.
+    """Returns a node, ready for pods.
 
     Args:
         name: Its name, also in the label ``kubernetes.io/hostname``.

@@ -25,7 +25,7 @@ class Case(NamedTuple):
         return f"plugin {self.plugin.name}, {self.origin}, pod {self.pod.metadata.name}"
 
     def expect(self, holds: bool, fault: str) -> None:
-        """Raise if the plugin does not keep its word.
+        """Raises if the plugin does not keep its word.
 
         Raises:
             AssertionError: naming plugin, seed, pod and ``fault``.

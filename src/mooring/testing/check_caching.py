@@ -40,7 +40,7 @@ Step = tuple[str, Callable[[], None]]
 
 
 def check_sharing(case: Case, rng: Rng) -> None:
-    """Check ``sign`` and, if the plugin has it, everything that follows from ``reads``.
+    """Checks ``sign`` and, if the plugin has it, everything that follows from ``reads``.
 
     Raises:
         AssertionError: naming the promise that is broken.
@@ -122,7 +122,7 @@ def _check_sign_is_fine_enough(case: Case, fragment: Hashable, rng: Rng) -> None
 
 
 def _variants(pod: Pod, rng: Rng) -> Iterator[tuple[str, Pod]]:
-    """The pod with one part exchanged, and what part that is."""
+    """Returns the pod with one part exchanged, and what part that is."""
     donor = random_pod(rng, "donor")
     for part in SPEC_PARTS:
         spec = replace(pod.spec, **{part: getattr(donor.spec, part)})
@@ -185,7 +185,7 @@ def _nothing() -> None:
 
 
 def _versions(node: Node, rng: Rng) -> Iterator[tuple[str, Node]]:
-    """The node with one of its parts like another one's."""
+    """Returns the node with one of its parts like another one's."""
     donor = random_node(rng, node.metadata.name)
     spec, status, metadata = node.spec, node.status, node.metadata
     yield "labels", replace(node, metadata=replace(metadata, labels=donor.metadata.labels))

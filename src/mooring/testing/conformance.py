@@ -47,7 +47,7 @@ def check_conformance(
     objects: Sequence[Node | Pod] | None = None,
     pods: Sequence[Pod] | None = None,
 ) -> None:
-    """Check signatures, purity, shapes, sharing, worlds and states of ``plugin``.
+    """Checks signatures, purity, shapes, sharing, worlds and states of ``plugin``.
 
     Args:
         plugin: The plugin, as it would be given to the framework.
@@ -118,7 +118,7 @@ def _check_state(case: Case, cycle: Cycle) -> None:
 
 
 def _arrays(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """The arrays in a state, and where they are."""
+    """Returns the arrays in a state, and where they are."""
     if isinstance(value, np.ndarray):
         yield place, value
         return
@@ -128,7 +128,7 @@ def _arrays(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def _parts(value: Any) -> Iterable[tuple[str, Any]]:
-    """The items of a collection, or the fields of an object."""
+    """Returns the items of a collection, or the fields of an object."""
     if isinstance(value, Mapping):
         return [(f"[{key!r}]", part) for key, part in value.items()]
     fields = [name for kind in type(value).__mro__ for name in _slots(kind)]

@@ -44,7 +44,7 @@ class Opened(NamedTuple):
     refusal: Status | None
 
     def takes_part(self, plugin: Any) -> bool:
-        """Whether ``plugin`` filters in this attempt."""
+        """Returns whether ``plugin`` filters in this attempt."""
         return self.refusal is None and plugin.name not in self.cycle.skipped
 
 
@@ -105,7 +105,7 @@ class Harness:
         )
 
     def decide(self, pod: Pod, *, start_index: int = 0) -> Decided:
-        """Run a whole decision.
+        """Runs a whole decision.
 
         Raises:
             PluginError: if a plugin fails.
@@ -171,7 +171,7 @@ class Harness:
         return dict(zip(view.names, scores.tolist(), strict=True))
 
     def open(self, pod: Pod) -> tuple[Cycle, NodeView]:
-        """A cycle whose PreFilter has run, and a view of every node in visiting order."""
+        """Returns a cycle whose PreFilter has run, and a view of every node in visiting order."""
         cycle, view, _ = self.begin(pod)
         return cycle, view
 

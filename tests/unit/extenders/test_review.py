@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.extenders.test_http_extender import Server, extender, pod_json, says
 
 from mooring.client import Client, InProcessTransport
 from mooring.clock import VirtualClock, seeded_random
@@ -23,6 +22,7 @@ from mooring.virtual_loop import LoopClock
 from tests.helpers.extenders import NODES, Play, configured
 from tests.helpers.extenders import extender as one
 from tests.helpers.running_scheduler import Life, living, virtually
+from tests.unit.extenders.test_http_extender import Server, extender, pod_json, says
 
 WEB = make_pod("web")
 

@@ -44,13 +44,13 @@ class Identity(NamedTuple):
     uid: str = ""
 
     def known(self) -> Identity:
-        """The same, in the group of all whom the server knows."""
+        """Returns the same, in the group of all whom the server knows."""
         if AUTHENTICATED in self.groups:
             return self
         return self._replace(groups=(*self.groups, AUTHENTICATED))
 
     def headers(self) -> dict[str, str]:
-        """The request headers that tell a handler who asks."""
+        """Returns the request headers that tell a handler who asks."""
         return {USER_HEADER: self.user, GROUPS_HEADER: ",".join(self.groups)}
 
 
@@ -92,14 +92,14 @@ class Tokens:
         self._by_digest: dict[bytes, Identity] = {}
 
     def issue(self, identity: Identity) -> str:
-        """A new token for an identity; older ones of the same go on being good."""
+        """Returns a new token for an identity; older ones of the same go on being good."""
         # Not from an rng that is handed in: a token must not be guessed, and no run depends on it.
         token = base64.urlsafe_b64encode(ssl.RAND_bytes(TOKEN_BYTES)).decode("ascii").rstrip("=")
         self._by_digest[_digest(token)] = identity.known()
         return token
 
     def revoke(self, token: str) -> None:
-        """Take it no longer. A token that is not known is no error."""
+        """Takes it no longer. A token that is not known is no error."""
         self._by_digest.pop(_digest(token), None)
 
     def identity_of(self, token: str) -> Identity | None:

@@ -117,7 +117,7 @@ class Rule:
     paths: tuple[str, ...] = ()
 
     def allows(self, wanted: Attributes) -> bool:
-        """Whether this rule alone allows it."""
+        """Returns whether this rule alone allows it."""
         if wanted.verb not in self.verbs and "*" not in self.verbs:
             return False
         if not wanted.resource:
@@ -199,7 +199,7 @@ USER_RULES: Mapping[str, tuple[Rule, ...]] = {
 
 
 def is_allowed(identity: Identity, wanted: Attributes) -> bool:
-    """Whether somebody may do something."""
+    """Returns whether somebody may do something."""
     if MASTERS in identity.groups:
         return True
     return any(rule.allows(wanted) for rule in _rules_of(identity))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def bind(registry: Registry, target: Target, binding: Object, *, dry_run: bool = False) -> None:
-    """Put a pod on the node that the binding names.
+    """Puts a pod on the node that the binding names.
 
     Raises:
         Refused: 400, 404, 409, or 500 for a binding without a node (as upstream).

@@ -62,7 +62,7 @@ class Expected(NamedTuple):
 
 
 def media_type_of(headers: Mapping[str, str]) -> str:
-    """The content type without its parameters; JSON if there is none."""
+    """Returns the content type without its parameters; JSON if there is none."""
     return headers.get("content-type", JSON).partition(";")[0].strip().lower() or JSON
 
 
@@ -75,7 +75,7 @@ def read_object(
     validation: str,
     warnings: list[str],
 ) -> Object:
-    """The object in a body, with defaults.
+    """Returns the object in a body, with defaults.
 
     Args:
         body: As sent.
@@ -104,7 +104,7 @@ def typed(
     warnings: list[str],
     duplicates: list[str] | None = None,
 ) -> Object:
-    """An object of the expected kind out of decoded JSON.
+    """Returns an object of the expected kind out of decoded JSON.
 
     Raises:
         Refused: 400.
@@ -206,7 +206,7 @@ def json_kind(value: Any) -> str:
 
 
 def decode_json(body: bytes) -> Any:
-    """The value in a JSON text.
+    """Returns the value in a JSON text.
 
     Raises:
         ValueError: It is not JSON, or too deep; the message is Go's where it is simple.
@@ -269,7 +269,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 def decode_yaml(body: bytes) -> Any:
-    """The value in a YAML text of one document.
+    """Returns the value in a YAML text of one document.
 
     Raises:
         ValueError: It is not YAML, or has anchors, several documents, or too many levels.
@@ -289,7 +289,7 @@ def decode_yaml(body: bytes) -> Any:
 
 
 def find_duplicates(body: bytes, raw: Any) -> list[str]:
-    """The paths of keys that stand twice in one object of a JSON text.
+    """Returns the paths of keys that stand twice in one object of a JSON text.
 
     Almost no body has any. None has a text that is what one would write of what was made of it, as
     that of most programs. Else the keys are counted, before and after: more in the text means that

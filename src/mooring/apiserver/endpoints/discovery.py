@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 
 def respond(path: str, headers: Mapping[str, str]) -> Answer | None:
-    """The answer to a GET of ``path``, or None if the path is none of discovery's.
+    """Returns the answer to a GET of ``path``, or None if the path is none of discovery's.
 
     Args:
         path: Decoded, without query.
@@ -73,7 +73,7 @@ def respond(path: str, headers: Mapping[str, str]) -> Answer | None:
 
 
 def is_get_only(path: str) -> bool:
-    """Whether other methods than GET are refused; the other documents do not look at it."""
+    """Returns whether other methods than GET are refused; the other documents do not look at it."""
     parts = path.strip("/").split("/")
     if parts[0] == "apis":
         return len(parts) > 2
@@ -96,7 +96,7 @@ def _aggregated(path: str, version: str, headers: Mapping[str, str]) -> Answer:
 
 @cache
 def _aggregated_document(path: str, version: str) -> tuple[bytes, str]:
-    """The aggregated form of /api or /apis, with its ETag."""
+    """Returns the aggregated form of /api or /apis, with its ETag."""
     wanted = [group for group in groups() if bool(group) == (path == "/apis")]
     document = {
         "kind": "APIGroupDiscoveryList",
@@ -109,12 +109,12 @@ def _aggregated_document(path: str, version: str) -> tuple[bytes, str]:
 
 
 def groups() -> tuple[str, ...]:
-    """The API groups, "" for the core group, in discovery's order."""
+    """Returns the API groups, "" for the core group, in discovery's order."""
     return tuple(dict.fromkeys(resource.group for resource in RESOURCES))
 
 
 def versions(group: str) -> tuple[str, ...]:
-    """The versions of a group, the preferred one first."""
+    """Returns the versions of a group, the preferred one first."""
     return tuple(dict.fromkeys(one.version for one in RESOURCES if one.group == group))
 
 
@@ -166,7 +166,7 @@ def _resource_discovery(resource: Resource) -> dict[str, Any]:
 
 @cache
 def _documents() -> dict[str, bytes]:
-    """Every document of the old form, and /version and the index, by path."""
+    """Returns every document of the old form, and /version and the index, by path."""
     found: dict[str, Any] = {
         "/api": {
             "kind": "APIVersions",
@@ -228,7 +228,7 @@ def _resource_list(group: str, version: str) -> dict[str, Any]:
 
 
 def _rows(resource: Resource) -> list[dict[str, Any]]:
-    """A resource and its subresources, as the old form lists them."""
+    """Returns a resource and its subresources, as the old form lists them."""
     row: dict[str, Any] = {
         "name": resource.name,
         "singularName": resource.singular,

@@ -42,7 +42,7 @@ MORE_THAN_ONE = (
 def evict(
     registry: Registry, deleter: Deleter, target: Target, eviction: Object, dry_run: Sequence[str]
 ) -> None:
-    """Delete a pod as its budget allows.
+    """Deletes a pod as its budget allows.
 
     Raises:
         Refused: 400, 404, 409, 429, or 500 for a pod with several budgets (as upstream).
@@ -74,7 +74,7 @@ def evict(
 
 
 def _counts(pod: Object) -> bool:
-    """Whether budgets are asked at all: not for pods that do not run, or go anyway."""
+    """Returns whether budgets are asked at all: not for pods that do not run, or go anyway."""
     if "deletionTimestamp" in pod["metadata"]:
         return False
     return pod["status"].get("phase") not in ("Succeeded", "Failed", "Pending")
@@ -94,7 +94,7 @@ def _budget_of(registry: Registry, pod: Object) -> Object | None:
 
 
 def _is_free_to_go(pod: Object, budget: Object) -> bool:
-    """Whether a pod that is not ready may go without being counted."""
+    """Returns whether a pod that is not ready may go without being counted."""
     conditions = pod["status"].get("conditions", ())
     if any(each["type"] == "Ready" and each["status"] == "True" for each in conditions):
         return False
@@ -106,7 +106,7 @@ def _is_free_to_go(pod: Object, budget: Object) -> bool:
 
 
 def _spend(registry: Registry, target: Target, budget: Object, *, dry_run: bool) -> None:
-    """Take one from the allowed disruptions."""
+    """Takes one from the allowed disruptions."""
     name, status = budget["metadata"]["name"], budget["status"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         message = f"The disruption budget {name} is still being processed by the server."
@@ -132,7 +132,7 @@ def _spend(registry: Registry, target: Target, budget: Object, *, dry_run: bool)
 
 
 def _set_exhausted(status: Object, now: str) -> None:
-    """Say in a condition that no more disruptions are allowed."""
+    """Says in a condition that no more disruptions are allowed."""
     condition = {
         "type": "DisruptionAllowed",
         "status": "False",

@@ -77,7 +77,7 @@ class Verbs:
         }
 
     def answer(self, request: Request) -> Answer:
-        """The answer to a request.
+        """Returns the answer to a request.
 
         Raises:
             Refused: It is refused.

@@ -77,7 +77,7 @@ class ListOptions:
     timeout_s: int | None = None
 
     def checked(self) -> ListOptions:
-        """The options with their defaults.
+        """Returns the options with their defaults.
 
         Raises:
             Refused: 422, they contradict each other.
@@ -144,7 +144,7 @@ class Page(NamedTuple):
 
 
 def list_page(store: Store, selection: Selection, options: ListOptions) -> Page:
-    """A page of the objects that are selected.
+    """Returns a page of the objects that are selected.
 
     Raises:
         Refused: 400, 410, 504.
@@ -176,7 +176,7 @@ def list_page(store: Store, selection: Selection, options: ListOptions) -> Page:
 
 
 def _start(store: Store, selection: Selection, options: ListOptions) -> tuple[int, str]:
-    """The version to list at (0 = now), and the key to begin with."""
+    """Returns the version to list at (0 = now), and the key to begin with."""
     if options.continue_token:
         version, start = parse_token(options.continue_token)
         if options.version not in ("", "0"):
@@ -190,7 +190,7 @@ def _start(store: Store, selection: Selection, options: ListOptions) -> tuple[in
 
 
 def check_not_ahead(current: int, asked: int) -> None:
-    """Refuse to read a version that does not exist yet.
+    """Refuses to read a version that does not exist yet.
 
     Raises:
         Refused: 504.
@@ -211,7 +211,7 @@ def check_read_version(current: int, text: str) -> None:
 
 
 def parse_version(text: str) -> int:
-    """A resourceVersion as a number; "" is 0.
+    """Returns a resourceVersion as a number; "" is 0.
 
     Raises:
         Refused: 400.
@@ -232,7 +232,7 @@ def version_problem(text: str) -> str:
 
 
 def token_of(version: int, key: str, selection: Selection) -> str:
-    """A continue token: go on with ``key`` at ``version`` (-1 = at the latest)."""
+    """Returns a continue token: go on with ``key`` at ``version`` (-1 = at the latest)."""
     start = key
     if selection.namespace:
         start = key.removeprefix(f"{selection.namespace}/")

@@ -86,7 +86,7 @@ def _weight(text: str) -> float:
 def wanted_shape(
     header: str, known: tuple[tuple[str, str, str], ...]
 ) -> tuple[str, str, str] | None:
-    """The first shape of ``known`` that the client would take; None = the object as it is.
+    """Returns the first shape of ``known`` that the client would take; None = the object as it is.
 
     Raises:
         Refused: 406, the client takes nothing that can be given.

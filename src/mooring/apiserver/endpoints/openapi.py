@@ -45,7 +45,7 @@ class Answer(NamedTuple):
 def respond(
     path: str, headers: Mapping[str, str], query: Sequence[tuple[str, str]] = ()
 ) -> Answer | None:
-    """The answer to a GET of ``path``, or None if no document is there.
+    """Returns the answer to a GET of ``path``, or None if no document is there.
 
     Args:
         path: Decoded, without query.
@@ -104,14 +104,14 @@ def _answer(body: bytes, tag: str, headers: Mapping[str, str], more: Mapping[str
 
 @lru_cache(maxsize=1)
 def hashes() -> Mapping[str, str]:
-    """The documents, such as "api/v1" and "apis/apps/v1", and their hashes."""
+    """Returns the documents, such as "api/v1" and "apis/apps/v1", and their hashes."""
     found: dict[str, str] = msgspec.json.decode(_read("index.json"))
     return MappingProxyType(found)
 
 
 @lru_cache(maxsize=_KEPT_MAX)
 def document(name: str) -> bytes:
-    """One document as JSON.
+    """Returns one document as JSON.
 
     Raises:
         KeyError: there is none of this name.

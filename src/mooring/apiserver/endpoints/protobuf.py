@@ -53,7 +53,7 @@ class _Malformed(Exception):
 
 @cache
 def messages() -> Mapping[str, Fields]:
-    """All messages by name, such as "core.Pod"."""
+    """Returns all messages by name, such as "core.Pod"."""
     text = files("mooring").joinpath("apiserver/data/protobuf.json").read_bytes()
     table = msgspec.json.decode(text)["messages"]
     return MappingProxyType({name: _fields(rows) for name, rows in table.items()})
@@ -64,7 +64,7 @@ def _fields(rows: dict[str, list[str]]) -> Fields:
 
 
 def to_json(body: bytes, resource: Resource) -> dict[str, Any]:
-    """The object in a request's body.
+    """Returns the object in a request's body.
 
     Args:
         body: With its envelope.
@@ -91,7 +91,7 @@ class _Reader:
         self._values = 0
 
     def envelope(self, body: bytes, resource: Resource) -> dict[str, Any]:
-        """An object with its envelope."""
+        """Returns an object with its envelope."""
         kind, api_version, raw = resource.kind, resource.api_version, b""
         for number, value in _split(body[len(PREFIX) :]):
             if number == 1:
@@ -110,7 +110,7 @@ class _Reader:
         return found
 
     def _read(self, message: str, data: bytes, into: dict[str, Any], depth: int) -> None:
-        """Add the fields of a message to an object."""
+        """Adds the fields of a message to an object."""
         if depth > DEPTH_MAX:
             raise _Malformed("it nests too deeply")
         fields = messages()[message]
@@ -163,7 +163,7 @@ def _message_of(api_version: str, kind: str) -> str | None:
 
 
 def _split(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message: their numbers and raw values."""
+    """Returns the fields of a message: their numbers and raw values."""
     position, end = 0, len(data)
     while position < end:
         tag, position = _varint(data, position)

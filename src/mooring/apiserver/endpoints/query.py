@@ -63,21 +63,21 @@ class Query:
             self._values.setdefault(name, []).append(value)
 
     def text(self, name: str) -> str:
-        """The first value, "" if there is none."""
+        """Returns the first value, "" if there is none."""
         return self._values.get(name, [""])[0]
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """All values."""
+        """Returns all values."""
         return tuple(self._values.get(name, ()))
 
     def flag(self, name: str) -> bool | None:
-        """A boolean; None if it is not given. Whatever is not "false" or "0" is true."""
+        """Returns a boolean; None if it is not given. Whatever is not "false" or "0" is true."""
         if name not in self._values:
             return None
         return self.text(name).lower() not in ("false", "0")
 
     def number(self, name: str) -> int | None:
-        """A whole number; None if it is not given.
+        """Returns a whole number; None if it is not given.
 
         Raises:
             Refused: 400.
@@ -164,7 +164,7 @@ def _checked_options(
     is_apply: bool,
     is_forced: bool,
 ) -> WriteOptions:
-    """The options of a write, if they make sense; most writes of a client have the same."""
+    """Returns the options of a write, if they make sense; most writes of a client have the same."""
     faults: list[FieldFault] = []
     if is_apply and not manager:
         faults.append(required("fieldManager", "is required for apply patch"))
@@ -180,6 +180,6 @@ def _checked_options(
 
 
 def _prefix_of(agent: str) -> str:
-    """The program's name in a user agent, as the name of a manager."""
+    """Returns the program's name in a user agent, as the name of a manager."""
     name = "".join(filter(str.isprintable, agent.partition("/")[0]))
     return name.encode()[:FIELD_MANAGER_BYTES_MAX].decode(errors="ignore")

@@ -65,7 +65,7 @@ class Renderer:
         return self.shape == _AS_IS and not is_view(self.resource)
 
     def check_shape(self, *, is_list: bool) -> None:
-        """Refuse to show a list as an object, or an object as a list.
+        """Refuses to show a list as an object, or an object as a list.
 
         Raises:
             Refused: 406.
@@ -84,7 +84,7 @@ class Renderer:
         )
 
     def one(self, found: Stored | Object) -> bytes:
-        """A single object.
+        """Returns a single object.
 
         Raises:
             Refused: 406, a list was asked for.
@@ -98,7 +98,7 @@ class Renderer:
         return _encode(self._partial(shown) if self.shape[2] else shown)
 
     def many(self, found: Sequence[Stored], metadata: Mapping[str, Any]) -> bytes:
-        """A list.
+        """Returns a list.
 
         Raises:
             Refused: 406, a single object was asked for.
@@ -123,7 +123,7 @@ class Renderer:
         return head[:-1] + b',"items":[' + b",".join(items) + b"]}"
 
     def event(self, event: Event) -> bytes:
-        """One event of a watch, as a line."""
+        """Returns one event of a watch, as a line."""
         if event.stored is not None and self._is_plain:
             return b'{"type":"%b","object":%b}\n' % (event.kind.encode(), event.stored.encoded())
         shown = self._bookmark(event) if event.stored is None else self._shown(event.stored)

@@ -72,7 +72,7 @@ class Request:
 
 
 def wanted_shape(headers: Mapping[str, str]) -> tuple[str, str, str] | None:
-    """The shape in which a client wants objects; None = as they are.
+    """Returns the shape in which a client wants objects; None = as they are.
 
     Raises:
         Refused: 406.
@@ -105,7 +105,7 @@ def expected_object(request: Request) -> Expected:
 
 
 def read_body(request: Request, expected: Expected, options: WriteOptions) -> Object:
-    """The object in the body, in the form in which it is stored.
+    """Returns the object in the body, in the form in which it is stored.
 
     Raises:
         Refused: 400, 415.
@@ -160,7 +160,7 @@ def read_delete_options(request: Request, expected: Expected) -> Object:
 
 
 def decoded_patch(request: Request, media_type: str) -> Any:
-    """The patch in the body.
+    """Returns the patch in the body.
 
     Raises:
         Refused: 400.
@@ -192,12 +192,12 @@ def check_name(request: Request, found: Object) -> None:
 
 
 def answered(request: Request, status: int, body: bytes) -> Answer:
-    """An answer in JSON, with the warnings of the request."""
+    """Returns an answer in JSON, with the warnings of the request."""
     return status, {"content-type": JSON, **warning_header(request.warnings)}, body
 
 
 def warning_header(warnings: list[str]) -> dict[str, str]:
-    """The header that tells a client what it was warned about, if anything."""
+    """Returns the header that tells a client what it was warned about, if anything."""
     if not warnings:
         return {}
     shown = (warning.replace("\\", "\\\\").replace('"', '\\"') for warning in warnings)

@@ -35,7 +35,7 @@ AUDIENCE = "https://kubernetes.default.svc"
 def review(
     resource: Resource, body: dict[str, Any], who: Identity, tokens: Tokens, *, now: str
 ) -> dict[str, Any]:
-    """The review that a client sent, with its ``status`` filled in.
+    """Returns the review that a client sent, with its ``status`` filled in.
 
     Args:
         resource: Of the review.
@@ -69,7 +69,7 @@ def _named(resource: Resource) -> dict[str, Any]:
 
 
 def _checked_spec(resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
-    """The question, if every field of it is of its type.
+    """Returns the question, if every field of it is of its type.
 
     Raises:
         Refused: 400.
@@ -98,7 +98,7 @@ def _self(who: Identity) -> dict[str, Any]:
 
 
 def _rules(spec: dict[str, Any], who: Identity) -> dict[str, Any]:
-    """All that somebody may do in a namespace.
+    """Returns all that somebody may do in a namespace.
 
     Raises:
         Refused: 400.

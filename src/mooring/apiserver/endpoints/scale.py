@@ -18,7 +18,7 @@ _OPERATORS = {"In": "in", "NotIn": "notin"}
 
 
 def scale_of(found: Object) -> Object:
-    """The Scale of a workload."""
+    """Returns the Scale of a workload."""
     metadata = {name: found["metadata"][name] for name in _COPIED if name in found["metadata"]}
     spec, status = found["spec"], found.get("status", {})
     replicas = spec.get("replicas", 0)
@@ -36,7 +36,7 @@ def scale_of(found: Object) -> Object:
 
 
 def scaled(found: Object, scale: Object, *, name: str) -> Object:
-    """The workload with the replicas that a Scale asks for.
+    """Returns the workload with the replicas that a Scale asks for.
 
     Raises:
         Refused: 400, 409, 422.
@@ -67,7 +67,7 @@ def scaled(found: Object, scale: Object, *, name: str) -> Object:
 
 
 def _text(selector: Object, *, is_map: bool) -> str:
-    """A label selector as text."""
+    """Returns a label selector as text."""
     labels = selector if is_map else selector.get("matchLabels", {})
     parts = [(key, f"{key}={value}") for key, value in labels.items()]
     for condition in () if is_map else selector.get("matchExpressions", ()):

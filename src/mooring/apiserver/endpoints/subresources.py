@@ -72,7 +72,7 @@ class Subresources:
         return answered(request, 201, _CREATED)
 
     def bind_by_name(self, request: Request) -> Answer:
-        """The old way to bind: the pod's name stands in the Binding, not in the URL.
+        """Returns the old way to bind: the pod's name stands in the Binding, not in the URL.
 
         Raises:
             Refused: 400, 404, 409, 500.
@@ -89,7 +89,7 @@ class Subresources:
         return answered(request, 201, _CREATED)
 
     def refuse_unserved(self, request: Request) -> None:
-        """Say why a part of a pod is not served that upstream has the kubelet answer for.
+        """Says why a part of a pod is not served that upstream has the kubelet answer for.
 
         Raises:
             Refused: 404, 501.

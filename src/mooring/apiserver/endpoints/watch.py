@@ -92,15 +92,15 @@ class Watch:
         return not self._has_initial and self._position >= self._history.end
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever there may be something to read."""
+        """Calls ``listener`` whenever there may be something to read."""
         self._history.listen(self, listener)
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stops listening."""
         self._history.unlisten(self)
 
     def read(self) -> list[Event]:
-        """The next events, not more than a batch; none if nothing has happened.
+        """Returns the next events, not more than a batch; none if nothing has happened.
 
         Raises:
             Dropped: The reader was too slow.
@@ -143,7 +143,7 @@ class Watch:
 
 
 def _parse_version(text: str) -> int:
-    """The version to watch from; upstream makes no Status of what is none."""
+    """Returns the version to watch from; upstream makes no Status of what is none."""
     problem = version_problem(text)
     if problem:
         raise Refused(500, "", problem)

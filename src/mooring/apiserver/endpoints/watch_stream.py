@@ -31,7 +31,7 @@ LAST_BOOKMARK_S = 2.0
 
 
 def stream(store: Store, request: Request, *, clock: Clock, rng: Rng) -> AsyncIterator[bytes]:
-    """The lines of a watch; what is wrong with the request is found before the first.
+    """Returns the lines of a watch; what is wrong with the request is found before the first.
 
     Raises:
         Refused: 400, 406, 422, 504.
@@ -89,13 +89,13 @@ async def _lines(
 
 
 def _next_bookmark(now: float, end: float) -> float:
-    """A minute from now, or shortly before the end if that comes first."""
+    """Returns a minute from now, or shortly before the end if that comes first."""
     last = end - LAST_BOOKMARK_S
     return min(now + BOOKMARK_S, last) if now < last else end
 
 
 async def _wait_for(awake: asyncio.Event, seconds: float) -> None:
-    """Wait for news, but not longer than so many seconds."""
+    """Waits for news, but not longer than so many seconds."""
     try:
         async with asyncio.timeout(max(seconds, 0)):
             await awake.wait()

@@ -62,7 +62,7 @@ class Authority:
     """
 
     def __init__(self, clock: Clock) -> None:
-        """Make a key and a certificate of its own."""
+        """Makes a key and a certificate of its own."""
         self._clock = clock
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("mooring-ca", ())
@@ -81,7 +81,7 @@ class Authority:
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
     def server(self, hosts: Sequence[str] = (*HOSTS, *IN_CLUSTER_HOSTS)) -> Pair:
-        """A certificate for a server that is called by these names and addresses."""
+        """Returns a certificate for a server that is called by these names and addresses."""
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
         return self._sign(_name("kube-apiserver", ()), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
@@ -153,13 +153,13 @@ def server_context(pair: Pair, authority: bytes) -> ssl.SSLContext:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that nobody else can read, all of it or nothing."""
+    """Writes a file that nobody else can read, all of it or nothing."""
     with new_private_file(path) as file:
         file.write(content)
 
 
 def subject_of(certificate: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """The user ("" = none) and the groups that a client's certificate names.
+    """Returns the user ("" = none) and the groups that a client's certificate names.
 
     Args:
         certificate: As ``ssl.SSLSocket.getpeercert()`` gives it.

@@ -97,11 +97,11 @@ class Api(Protocol):
         headers: Mapping[str, str],
         body: bytes,
     ) -> Answer:
-        """Answer a request whose sender may ask it; header names are in lower case."""
+        """Answers a request whose sender may ask it; header names are in lower case."""
         ...
 
     def tick(self) -> object:
-        """Do what time has made due."""
+        """Does what time has made due."""
         ...
 
 
@@ -134,7 +134,7 @@ class Door:
         return {"streams": len(self._streams)}
 
     def kubeconfig(self, name: str = "admin") -> str:
-        """The text of a kubeconfig with a new token for one of ``identity.IDENTITIES``.
+        """Returns the text of a kubeconfig with a new token for one of ``identity.IDENTITIES``.
 
         Raises:
             KeyError: there is no such identity; the message lists all.
@@ -142,7 +142,7 @@ class Door:
         return kubeconfig(url=self.url, authority=self.authority, token=self.token(name))
 
     def token(self, name: str = "admin") -> str:
-        """A new bearer token for one of ``identity.IDENTITIES``.
+        """Returns a new bearer token for one of ``identity.IDENTITIES``.
 
         Raises:
             KeyError: there is no such identity; the message lists all.
@@ -152,13 +152,13 @@ class Door:
         return self.tokens.issue(IDENTITIES[name])
 
     def client_certificate(self, user: str, groups: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
-        """A certificate and its key, PEM, for a client of this name."""
+        """Returns a certificate and its key, PEM, for a client of this name."""
         pair = self._signer.client(user, groups)
         return pair.certificate, pair.key
 
     @asynccontextmanager
     async def listening(self, host: str, port: int) -> AsyncIterator[None]:
-        """Take requests; at the end stop, watches at once, other requests when they are done.
+        """Takes requests; at the end stop, watches at once, other requests when they are done.
 
         Raises:
             OSError: the port is taken.
@@ -186,7 +186,7 @@ class Door:
             await runner.cleanup()
 
     def stop(self) -> None:
-        """End all watches and take no more of them; what comes next is still answered."""
+        """Ends all watches and takes no more of them; what comes next is still answered."""
         self._is_stopping = True
         for stream in self._streams.values():
             stream.reschedule(0)
@@ -280,7 +280,7 @@ async def _copy(chunks: AsyncIterator[bytes], response: web.StreamResponse, writ
 
 
 def _is_stuck(request: web.BaseRequest) -> bool:
-    """Whether bytes are waiting for the client; an end behind them would only wait too."""
+    """Returns whether bytes are waiting for the client; an end behind them would only wait too."""
     transport = request.transport
     if transport is None:
         return True
@@ -300,7 +300,7 @@ async def _close(chunks: AsyncIterator[bytes]) -> None:
 async def serve(
     api: Api, *, host: str = "127.0.0.1", port: int = 0, limits: Limits | None = None
 ) -> AsyncIterator[Door]:
-    """Put an API server on a socket for as long as the block lasts.
+    """Puts an API server on a socket for as long as the block lasts.
 
     Example::
 
@@ -334,7 +334,7 @@ def _by_certificate(request: web.BaseRequest) -> Identity | None:
 
 
 def _passed_on(request: web.BaseRequest, who: Identity) -> dict[str, str]:
-    """The headers that the handler sees: no credentials, and only our word on who asks."""
+    """Returns the headers that the handler sees: no credentials, and only our word on who asks."""
     found = {name.lower(): value for name, value in request.headers.items()}
     for name in ("authorization", "cookie", USER_HEADER, GROUPS_HEADER):
         found.pop(name, None)
@@ -342,7 +342,7 @@ def _passed_on(request: web.BaseRequest, who: Identity) -> dict[str, str]:
 
 
 async def _read(request: web.BaseRequest, limits: Limits) -> bytes:
-    """The body.
+    """Returns the body.
 
     Raises:
         Refused: 413, it is too big; 408, it does not come.

@@ -87,7 +87,7 @@ def apply(live: Object | None, wanted: Object, author: Author, *, force: bool) -
 def _applied(
     before: Object, wanted: Object, entries: list[Object], author: Author, *, force: bool
 ) -> tuple[Object, list[Object]]:
-    """The object and its entries."""
+    """Returns the object and its entries."""
     type_name = struct_of(author.resource)
     root = Field(type_name, "")
     fields = without_paths(fields_of_object(wanted, type_name), author.reset)

@@ -39,14 +39,14 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def child(type_name: str, name: str) -> Field:
-    """The field of a struct, or of a mapping with free keys."""
+    """Returns the field of a struct, or of a mapping with free keys."""
     if is_struct(type_name):
         return structs()[type_name].get(name, ANY)
     return Field(type_name[2:], "") if type_name.startswith("{}") else ANY
 
 
 def is_granular(value: Json, field: Field) -> bool:
-    """Whether parts of the value can belong to different managers."""
+    """Returns whether parts of the value can belong to different managers."""
     if field.list_type == "atomic":
         return False
     if isinstance(value, dict):
@@ -67,7 +67,7 @@ def element_name(item: Json, field: Field) -> str:
 
 @lru_cache(maxsize=_NAMES_KEPT)
 def _name_of(field: Field, values: tuple[Json, ...]) -> str:
-    """The same by the values of the element's keys; few different ones occur."""
+    """Returns the same by the values of the element's keys; few different ones occur."""
     keys = dict(zip(field.keys, values, strict=True))
     filled = {key: _KEY_DEFAULTS.get(key) if keys[key] is None else keys[key] for key in keys}
     named = {key: value for key, value in filled.items() if value is not None}
@@ -77,7 +77,7 @@ def _name_of(field: Field, values: tuple[Json, ...]) -> str:
 
 
 def fields_of_object(found: Object, type_name: str) -> Fields:
-    """The set of all fields that an applied object has."""
+    """Returns the set of all fields that an applied object has."""
     content = {key: value for key, value in found.items() if key not in ("apiVersion", "kind")}
     return _fields(content, Field(type_name, ""))
 
@@ -102,7 +102,7 @@ def _with_self(below: Fields) -> Fields:
 
 
 def read_fields(written: Json) -> Fields:
-    """A set that a client has written, in the one form that all functions here expect.
+    """Returns a set that a client has written, in the one form that all functions here expect.
 
     Steps of a kind that nobody knows are left out.
 
@@ -130,7 +130,7 @@ def _read_node(written: Json) -> Fields:
 
 
 def _read_step(step: str) -> str:
-    """A step as it is written here; "" for those of an unknown kind."""
+    """Returns a step as it is written here; "" for those of an unknown kind."""
     kind, name = step[:2], step[2:]
     if kind[1:] != ":":
         raise ValueError(f"a step without its kind: {step!r}")
@@ -153,7 +153,7 @@ def _read_step(step: str) -> str:
 
 
 def _is_meant(node: Fields) -> bool:
-    """Whether the path itself is in the set, not only something below it."""
+    """Returns whether the path itself is in the set, not only something below it."""
     return not node or SELF in node
 
 
@@ -162,7 +162,7 @@ def _node(below: Fields, *, is_meant: bool) -> Fields:
 
 
 def union(fields: Fields, others: Fields) -> Fields:
-    """All fields of both sets."""
+    """Returns all fields of both sets."""
     found = {step: below for step, below in fields.items() if step != SELF}
     for step, below in others.items():
         present = found.get(step)
@@ -177,7 +177,7 @@ def union(fields: Fields, others: Fields) -> Fields:
 
 
 def difference(fields: Fields, others: Fields) -> Fields:
-    """The fields of one set that are not in another."""
+    """Returns the fields of one set that are not in another."""
     left: Fields = {}
     for step, below in fields.items():
         if step == SELF:
@@ -194,7 +194,7 @@ def difference(fields: Fields, others: Fields) -> Fields:
 
 
 def unclaimed(fields: Fields, others: Fields) -> Fields:
-    """The fields of one set of which another one has neither themselves nor any part."""
+    """Returns the fields of one set of which another one has neither themselves nor any part."""
     left: Fields = {}
     for step, below in fields.items():
         if step == SELF:
@@ -207,7 +207,7 @@ def unclaimed(fields: Fields, others: Fields) -> Fields:
 
 
 def intersection(fields: Fields, others: Fields) -> Fields:
-    """The fields that are in both sets."""
+    """Returns the fields that are in both sets."""
     both: Fields = {}
     for step, below in fields.items():
         other = others.get(step)
@@ -221,7 +221,7 @@ def intersection(fields: Fields, others: Fields) -> Fields:
 
 
 def without_paths(fields: Fields, paths: tuple[Path, ...]) -> Fields:
-    """The set without some fields and everything below them."""
+    """Returns the set without some fields and everything below them."""
     for path in paths:
         fields = _without_path(fields, path)
     return fields
@@ -241,7 +241,7 @@ def _without_path(fields: Fields, path: Path) -> Fields:
 
 
 def paths_of(fields: Fields, lead: str = "") -> Iterator[str]:
-    """The fields as people read them, such as ``.spec.containers[name="c"].image``."""
+    """Returns the fields as people read them, such as ``.spec.containers[name="c"].image``."""
     steps = sorted((step for step in fields if step != SELF), key=lambda step: (step[0], step))
     yield from (lead + said_of(step) for step in steps if _is_meant(fields[step]))
     for step in steps:
@@ -249,7 +249,7 @@ def paths_of(fields: Fields, lead: str = "") -> Iterator[str]:
 
 
 def said_of(step: str) -> str:
-    """One step of a path as people read it."""
+    """Returns one step of a path as people read it."""
     kind, name = step[0], step[2:]
     if kind == "f":
         return f".{name}"
@@ -263,7 +263,7 @@ def said_of(step: str) -> str:
 
 
 def remove_fields(value: Json, gone: Fields, field: Field) -> None:
-    """Take the fields of a set out of a value; what becomes empty by it goes as well."""
+    """Takes the fields of a set out of a value; what becomes empty by it goes as well."""
     if isinstance(value, list):
         _remove_elements(value, gone, field)
     if not isinstance(value, dict):

@@ -120,7 +120,7 @@ class Author(NamedTuple):
         return (_SPEC,) if self.subresource == "status" else (_STATUS,)
 
     def entry(self, operation: str, fields: Fields) -> Object:
-        """An entry of this author, of now."""
+        """Returns an entry of this author, of now."""
         found: Object = {
             "manager": self.manager or _UNKNOWN,
             "operation": operation,
@@ -137,7 +137,7 @@ class Author(NamedTuple):
 
 
 def note_create(new: Object, author: Author) -> None:
-    """Put into a new object who wrote it.
+    """Puts into a new object who wrote it.
 
     What the client itself put there counts only for fields that the object has not got.
     """
@@ -166,7 +166,7 @@ def _owned(new: Object, author: Author) -> Object:
 
 
 def note_update(new: Object, old: Object, author: Author) -> None:
-    """Put into a changed object who changed what. ``old`` is the object as stored."""
+    """Puts into a changed object who changed what. ``old`` is the object as stored."""
     metadata, before = new["metadata"], old["metadata"]
     entries = _entries_to_keep(metadata, before, is_part=bool(author.subresource))
     metadata.pop("managedFields", None)
@@ -198,7 +198,7 @@ def after_apply(entries: list[Object], changes: Changes, author: Author) -> list
 
 
 def without_ownerless(fields: Fields) -> Fields:
-    """The fields without those that belong to nobody."""
+    """Returns the fields without those that belong to nobody."""
     return difference(fields, _OWNERLESS_FIELDS)
 
 
@@ -227,7 +227,7 @@ def _filtered(changes: Changes, author: Author) -> Changes:
 
 
 def _left_to(entries: list[Object], changes: Changes) -> list[Object]:
-    """The entries without the fields that were written or removed; the empty ones go."""
+    """Returns the entries without the fields that were written or removed; the empty ones go."""
     kept = []
     for entry in entries:
         fields = entry.get("fieldsV1", {})
@@ -238,7 +238,7 @@ def _left_to(entries: list[Object], changes: Changes) -> list[Object]:
 
 
 def _with_entry(entries: list[Object], entry: Object) -> list[Object]:
-    """The entries with a new one, which takes in the earlier one of the same author."""
+    """Returns the entries with a new one, which takes in the earlier one of the same author."""
     others = []
     for each in entries:
         if identity_of(each) == identity_of(entry):
@@ -257,7 +257,7 @@ def identity_of(entry: Object) -> tuple[str, str, str, str]:
 
 
 def in_order(entries: list[Object]) -> list[Object]:
-    """The entries as they are written: by operation, then by time."""
+    """Returns the entries as they are written: by operation, then by time."""
     return sorted(entries, key=_place_of) if len(entries) > 1 else entries
 
 
@@ -305,7 +305,7 @@ def _entries_to_keep(metadata: Object, before: Object, *, is_part: bool) -> list
 
 
 def _known_entries(entries: list[Object]) -> list[Object]:
-    """The entries in their one form, if all of them make sense; else none."""
+    """Returns the entries in their one form, if all of them make sense; else none."""
     known = []
     for entry in entries:
         is_known = entry.get("operation") in (APPLY, UPDATE) and entry.get("apiVersion")
@@ -320,7 +320,7 @@ def _known_entries(entries: list[Object]) -> list[Object]:
 
 
 def with_old_times(new: Object, old: Object) -> None:
-    """Take the old entries if only their times differ, and nothing else: that is no change."""
+    """Takes the old entries if only their times differ, and nothing else: that is no change."""
     entries, before = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
     if not entries or not before or len(entries) != len(before) or entries == before:
         return

@@ -123,7 +123,7 @@ def _merge_list(original: list[Json], patch: list[Json], field: Field) -> list[J
 def _apply_special(
     original: list[Json], patch: list[Json], key: str
 ) -> tuple[list[Json], list[Json]]:
-    """Do what elements with a directive say; the list, and the elements left to merge."""
+    """Does what elements with a directive say; the list, and the elements left to merge."""
     rest, is_replaced = [], False
     for item in patch:
         directive = item.get(_MARKER) if isinstance(item, dict) else None
@@ -196,7 +196,7 @@ def _in_order(
 
 
 def _merge_ordered(original: Object, patch: Object, name: str, type_name: str) -> None:
-    """Merge the list that a ``$setElementOrder`` is about, and bring it into that order."""
+    """Merges the list that a ``$setElementOrder`` is about, and brings it into that order."""
     order = patch.pop(name)
     target = name.removeprefix(_ORDER)
     if not isinstance(order, list):
@@ -273,7 +273,7 @@ def _without_nulls(value: Json) -> Json:
 
 
 def _without_directives(value: Json) -> tuple[Json, bool]:
-    """The value without directives, and whether anything of it is left."""
+    """Returns the value without directives, and whether anything of it is left."""
     if isinstance(value, dict):
         if _MARKER in value:
             return None, False
@@ -346,7 +346,7 @@ def _go_kind(value: Json) -> str:
 
 
 def go_text(value: Json) -> str:
-    """A value as Go's %v prints it.
+    """Returns a value as Go's %v prints it.
 
     Example:
         >>> go_text({"name": "c", "ports": [80, True, None]})

@@ -47,7 +47,7 @@ def name_and_creation(found: Json, now_s: float) -> Cells:
 
 
 def name_and_age(found: Json, now_s: float) -> Cells:
-    """The row of kinds that have nothing else to show."""
+    """Returns the row of kinds that have nothing else to show."""
     return [_name(found), age(found, now_s)]
 
 

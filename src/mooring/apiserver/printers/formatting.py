@@ -30,7 +30,7 @@ _SHOWN_MAX = 3
 
 
 def human_duration(duration_s: float) -> str:
-    """A duration with two or three significant figures.
+    """Returns a duration with two or three significant figures.
 
     Example:
         >>> [human_duration(seconds) for seconds in (119, 125, 600, 7 * 3600 + 60, 8 * 86400)]
@@ -82,7 +82,7 @@ def labels(pairs: Mapping[str, str] | None) -> str:
 
 
 def selector(found: Json) -> str:
-    """A LabelSelector as people type it; "" if it selects nothing or everything."""
+    """Returns a LabelSelector as people type it; "" if it selects nothing or everything."""
     if not found:
         return ""
     texts = [(key, f"{key}={value}") for key, value in (found.get("matchLabels") or {}).items()]
@@ -102,7 +102,7 @@ def _expression(term: Json) -> str:
 
 
 def containers(template: Json) -> tuple[str, str]:
-    """The names and the images of a pod template's containers."""
+    """Returns the names and the images of a pod template's containers."""
     found = ((template or {}).get("spec") or {}).get("containers") or ()
     names = ",".join(one.get("name", "") for one in found)
     return names, ",".join(one.get("image", "") for one in found)
@@ -114,7 +114,7 @@ def access_modes(modes: Sequence[str] | None) -> str:
 
 
 def volume_class(found: Json) -> str:
-    """The storage class of a volume or a claim, by its old annotation or its field."""
+    """Returns the storage class of a volume or a claim, by its old annotation or its field."""
     annotations = found["metadata"].get("annotations") or {}
     old = annotations.get("volume.beta.kubernetes.io/storage-class")
     if old is not None:
@@ -123,7 +123,7 @@ def volume_class(found: Json) -> str:
 
 
 def first_few(texts: Sequence[str], empty: str) -> str:
-    """The first three, and how many more there are."""
+    """Returns the first three, and how many more there are."""
     shown = ",".join(texts[:_SHOWN_MAX])
     if len(texts) > _SHOWN_MAX:
         return f"{shown} + {len(texts) - _SHOWN_MAX} more..."

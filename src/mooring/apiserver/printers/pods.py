@@ -108,7 +108,7 @@ def _is_true(conditions: Any, name: str) -> bool:
 
 
 def _look_at_init_containers(spec: Json, status: Json, summary: _Summary) -> None:
-    """Go through them in order, up to the one that has not done its work yet."""
+    """Goes through them in order, up to the one that has not done its work yet."""
     by_name = {one.get("name"): one for one in spec.get("initContainers") or ()}
     for number, found in enumerate(status.get("initContainerStatuses") or ()):
         summary.restarts.add(found)

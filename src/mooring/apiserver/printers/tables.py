@@ -78,7 +78,7 @@ def _columns() -> Mapping[str, list[dict[str, Any]]]:
 
 
 def columns(kind: str) -> list[dict[str, Any]]:
-    """The columns of a kind's table, as they are served; do not change them."""
+    """Returns the columns of a kind's table, as they are served; do not change them."""
     return _columns()[kind]
 
 
@@ -93,7 +93,7 @@ def as_table(
     version: str = "v1",
     kind: str = "",
 ) -> dict[str, Any]:
-    """A Table with one row per object.
+    """Returns a Table with one row per object.
 
     Args:
         resource: Of the objects.

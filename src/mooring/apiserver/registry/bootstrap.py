@@ -30,7 +30,7 @@ _DESCRIPTIONS = {
 
 
 def plant(registry: Registry) -> None:
-    """Create what is missing of them."""
+    """Creates what is missing of them."""
     resource = resource_named("", "namespaces")
     for name in NAMESPACES:
         _plant_one(registry, Target(resource, "", name), {"metadata": {"name": name}})

@@ -43,7 +43,7 @@ class DeleteOptions:
 
 
 def options_of(found: Object, dry_run: Sequence[str] = ()) -> DeleteOptions:
-    """The options in a DeleteOptions object, and in the URL.
+    """Returns the options in a DeleteOptions object, and in the URL.
 
     Raises:
         Refused: 422.
@@ -72,7 +72,7 @@ def options_of(found: Object, dry_run: Sequence[str] = ()) -> DeleteOptions:
 
 
 def check_preconditions(target: Target, found: Object, options: DeleteOptions) -> None:
-    """Refuse to delete another object, or another state of it, than the client meant.
+    """Refuses to delete another object, or another state of it, than the client meant.
 
     Raises:
         Refused: 409.
@@ -109,14 +109,14 @@ def shorten_grace(metadata: Object, options: DeleteOptions, now_s: float) -> boo
 
 
 def orphans_of(options: DeleteOptions) -> bool:
-    """Whether dependents are left alone."""
+    """Returns whether dependents are left alone."""
     return options.orphans is True or options.policy == "Orphan"
 
 
 def finalizers_of(
     metadata: Object, options: DeleteOptions, *, orphans_usually: bool = False
 ) -> list[str]:
-    """The finalizers of an object that is deleted this way.
+    """Returns the finalizers of an object that is deleted this way.
 
     Args:
         metadata: The object's.

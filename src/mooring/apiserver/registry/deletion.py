@@ -63,7 +63,7 @@ class Deleter:
         self._is_following = False
 
     def delete(self, target: Target, options: DeleteOptions) -> tuple[Stored | Object, bool]:
-        """Delete an object; answers its last state and whether it is gone already.
+        """Deletes an object; answers its last state and whether it is gone already.
 
         Raises:
             Refused: 403, 404, 409.
@@ -109,7 +109,7 @@ class Deleter:
         return last
 
     def _wait(self, target: Target, found: Object, options: DeleteOptions) -> Stored | Object:
-        """Store an object that is being deleted."""
+        """Stores an object that is being deleted."""
         if options.dry_run:
             return found
         stored = self._registry.collection(target.resource).replace(target.key, found)
@@ -124,7 +124,7 @@ class Deleter:
         heapq.heappush(self._due, (due_s, key, metadata["uid"]))
 
     def _mark(self, metadata: Object) -> None:
-        """Mark an object as deleted that only finalizers keep."""
+        """Marks an object as deleted that only finalizers keep."""
         if "deletionTimestamp" not in metadata and metadata.get("generation", 0) > 0:
             metadata["generation"] += 1
         now = self._registry.now()
@@ -132,7 +132,7 @@ class Deleter:
         metadata["deletionGracePeriodSeconds"] = 0
 
     def _begin_grace(self, pod: Object, options: DeleteOptions) -> bool | None:
-        """Set a pod's time of deletion: False = at once, None = it stays as it is."""
+        """Sets a pod's time of deletion: False = at once, None = it stays as it is."""
         metadata = pod["metadata"]
         now_s = self._registry.clock.wall_s()
         if "deletionTimestamp" in metadata:
@@ -156,7 +156,7 @@ class Deleter:
         return grace_s if grace_s >= 0 else 1
 
     def tick(self) -> int:
-        """Finish the deletion of the pods whose grace period is over; answers how many."""
+        """Finishes the deletion of the pods whose grace period is over; answers how many."""
         finished = 0
         if not self._due:
             return finished
@@ -181,7 +181,7 @@ class Deleter:
         return self._due[0][0] if self._due else None
 
     def resume(self) -> None:
-        """Take up what a snapshot left unfinished."""
+        """Takes up what a snapshot left unfinished."""
         self._due.clear()
         for stored in self._registry.collection(_PODS).in_order():
             if b'"deletionTimestamp"' in stored.tail:
@@ -192,7 +192,7 @@ class Deleter:
             self.finish_namespace(stored.key)
 
     def after_removal(self, namespace: str, last: Stored, *, orphans: bool = False) -> None:
-        """Do what follows from the end of an object: dependents, its namespace.
+        """Does what follows from the end of an object: dependents, its namespace.
 
         What goes because of that waits its turn: a long chain of owners needs no deep stack.
         """
@@ -215,7 +215,7 @@ class Deleter:
             self.finish_namespace(namespace)
 
     def replaced(self, target: Target, new: Object, present: Stored) -> Stored | Object:
-        """Store a change; what it was the last obstacle of goes, with all that follows."""
+        """Stores a change; what it was the last obstacle of goes, with all that follows."""
         answer = self._registry.replace(target, new, present.object())
         if self._registry.collection(target.resource).get(target.key) is None:
             self.after_removal(target.namespace, present)
@@ -253,7 +253,7 @@ class Deleter:
                     self.delete(target, DeleteOptions(policy="Background"))
 
     def finish_namespace(self, name: str) -> None:
-        """Let a deleted namespace go, once nothing is in it any more."""
+        """Lets a deleted namespace go, once nothing is in it any more."""
         present = self._registry.collection(_NAMESPACES).get(name)
         if present is None or b'"Terminating"' not in present.tail:
             return
@@ -275,7 +275,7 @@ class Deleter:
     def delete_each(
         self, resource: Resource, found: Sequence[Stored], options: DeleteOptions
     ) -> None:
-        """Delete several objects; who is gone meanwhile is no problem.
+        """Deletes several objects; who is gone meanwhile is no problem.
 
         Raises:
             Refused: The first refusal that is not 404.
@@ -301,7 +301,7 @@ class GarbageCollector:
         self._deleter = deleter
 
     def delete_dependents(self, uid: str) -> int:
-        """Delete the objects that no owner is left of; answers how many still stand."""
+        """Deletes the objects that no owner is left of; answers how many still stand."""
         left = 0
         for resource in COLLECTED:
             for stored in self._registry.collection(resource).owned_by(uid):
@@ -317,7 +317,7 @@ class GarbageCollector:
         return left
 
     def _try_to_delete(self, target: Target) -> None:
-        """Delete a dependent; one that may not be deleted stays, and harms nobody else."""
+        """Deletes a dependent; one that may not be deleted stays, and harms nobody else."""
         with suppress(Refused):
             self._deleter.delete(target, DeleteOptions(policy="Background"))
 
@@ -330,7 +330,7 @@ class GarbageCollector:
         return False
 
     def release(self, target: Target, metadata: Object) -> None:
-        """Do what the finalizers "orphan" and "foregroundDeletion" wait for."""
+        """Does what the finalizers "orphan" and "foregroundDeletion" wait for."""
         uid, finalizers = metadata["uid"], metadata.get("finalizers", [])
         if ORPHAN in finalizers:
             for resource in COLLECTED:
@@ -357,7 +357,7 @@ class GarbageCollector:
         self._deleter.replaced(target, found, present)
 
     def finish_owners(self, last: Stored) -> None:
-        """Let owners go that were waiting in the foreground for this dependent."""
+        """Lets owners go that were waiting in the foreground for this dependent."""
         for owner in last.object()["metadata"].get("ownerReferences", ()):
             for resource in COLLECTED:
                 if (resource.api_version, resource.kind) != (owner["apiVersion"], owner["kind"]):

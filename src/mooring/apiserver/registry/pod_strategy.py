@@ -22,7 +22,7 @@ GATED = {
 
 
 def prepare_create(pod: Object, now: str) -> None:
-    """Give a new pod its status; put the values of its label keys into its selectors."""
+    """Gives a new pod its status; puts the values of its label keys into its selectors."""
     status: Object = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         status["conditions"] = [{**GATED, "lastTransitionTime": now}]
@@ -92,7 +92,7 @@ def prepare_resize(new: Object, old: Object) -> None:
 
 
 def merge_label_keys(spec: Object, labels: Mapping[str, str]) -> None:
-    """Turn matchLabelKeys and mismatchLabelKeys into conditions of the selectors beside them."""
+    """Turns matchLabelKeys and mismatchLabelKeys into conditions of the selectors beside them."""
     for term in (*_pod_affinity_terms(spec), *spec.get("topologySpreadConstraints", ())):
         selector = term.get("labelSelector")
         if selector is None:
@@ -117,7 +117,7 @@ def _pod_affinity_terms(spec: Object) -> Iterator[Object]:
 
 
 def set_condition(status: Object, condition: Object, now: str) -> None:
-    """Set a condition of a pod; its time changes only if its status does."""
+    """Sets a condition of a pod; its time changes only if its status does."""
     conditions = status.setdefault("conditions", [])
     full = {"lastProbeTime": None, "lastTransitionTime": now, **condition}
     for position, present in enumerate(conditions):

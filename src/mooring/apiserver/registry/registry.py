@@ -92,15 +92,15 @@ class Registry:
         self.admission = Admission(store)
 
     def now(self) -> str:
-        """The wall clock as a timestamp."""
+        """Returns the wall clock as a timestamp."""
         return timestamp(self.clock.wall_s())
 
     def collection(self, resource: Resource) -> Collection:
-        """The objects of a resource."""
+        """Returns the objects of a resource."""
         return self.store.collection(resource)
 
     def get(self, target: Target) -> Stored:
-        """An object.
+        """Returns an object.
 
         Raises:
             Refused: 404.
@@ -113,7 +113,7 @@ class Registry:
     def create(
         self, target: Target, found: Object, *, manager: str, dry_run: bool = False
     ) -> Stored | Object:
-        """Store a new object; a dry run answers what would be stored.
+        """Stores a new object; a dry run answers what would be stored.
 
         Args:
             target: Where; its name is not looked at.
@@ -132,7 +132,7 @@ class Registry:
     def _create_noted(
         self, target: Target, found: Object, now: str, *, dry_run: bool
     ) -> Stored | Object:
-        """Store a new object in which stands who wrote it."""
+        """Stores a new object in which stands who wrote it."""
         resource, metadata = target.resource, found["metadata"]
         name = metadata.get("name", "")
         self.admission.check_namespace(resource, target.namespace, name)
@@ -203,7 +203,7 @@ class Registry:
             raise invalid_object(stored_as.kind, name, faults, group=stored_as.group)
 
     def _free_name(self, target: Target, base: str) -> str:
-        """A name with five random characters; of several tries the first that is free."""
+        """Returns a name with five random characters; of several tries the first that is free."""
         collection = self.collection(target.resource)
         name = ""
         for _ in range(NAME_ATTEMPTS):
@@ -213,7 +213,7 @@ class Registry:
         return name
 
     def new_uid(self) -> str:
-        """A random UUID (version 4) from our own generator."""
+        """Returns a random UUID (version 4) from our own generator."""
         text = f"{self.rng.getrandbits(128):032x}"
         variant = "89ab"[int(text[16], 16) % 4]
         return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
@@ -229,7 +229,7 @@ class Registry:
         uid: str = "",
         dry_run: bool = False,
     ) -> tuple[Stored | Object, bool]:
-        """Replace an object by what ``change`` makes of it; also says whether it was created.
+        """Replaces an object by what ``change`` makes of it; also says whether it was created.
 
         Args:
             target: Which object.
@@ -287,7 +287,7 @@ class Registry:
     def replace(
         self, target: Target, new: Object, old: Object, *, dry_run: bool = False
     ) -> Stored | Object:
-        """Store a checked object over another one, or delete it if that is what was missing."""
+        """Stores a checked object over another one, or deletes it if that is what was missing."""
         collection = self.collection(target.resource)
         if is_finished(target.resource, new, old):
             if not dry_run:
@@ -300,7 +300,7 @@ class Registry:
     def _check_version(
         self, strategy: Strategy, target: Target, new: Object, present: Stored
     ) -> None:
-        """Refuse a change that was made to another version than the present one."""
+        """Refuses a change that was made to another version than the present one."""
         resource = target.resource
         text = new["metadata"].get("resourceVersion", "")
         if text and not text.isdecimal():
@@ -322,7 +322,7 @@ def _forget_system_fields(target: Target, metadata: Object) -> None:
 
 
 def _prepare_update(strategy: Strategy, part: Part, new: Object, old: Object) -> None:
-    """Take over from the old object what a client cannot change."""
+    """Takes over from the old object what a client cannot change."""
     metadata, before = new["metadata"], old["metadata"]
     _carry_over(metadata, before, "generation")
     part.prepare(new, old)
@@ -346,7 +346,7 @@ def _carry_over(metadata: Object, before: Object, name: str) -> None:
 
 
 def check_namespace(target: Target, metadata: Object) -> None:
-    """Give the object the namespace of the request; it may not name another one.
+    """Gives the object the namespace of the request; it may not name another one.
 
     Raises:
         Refused: 400.
@@ -379,7 +379,7 @@ def storage_conflict(target: Target, precondition: str, name: str, found: Object
 
 
 def is_finished(resource: Resource, new: Object, old: Object) -> bool:
-    """Whether the change took away the last thing that kept a deleted object."""
+    """Returns whether the change took away the last thing that kept a deleted object."""
     before = old["metadata"]
     if new["metadata"].get("finalizers") or "deletionTimestamp" not in before:
         return False

@@ -306,5 +306,5 @@ _PLAIN = Strategy()
 
 
 def strategy_of(resource: Resource) -> Strategy:
-    """The strategy of a resource."""
+    """Returns the strategy of a resource."""
     return _STRATEGIES.get((resource.group, resource.name), _PLAIN)

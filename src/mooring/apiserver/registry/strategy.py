@@ -81,12 +81,12 @@ def keep_metadata(new: Object, old: Object) -> None:
 
 
 def spec_differs(new: Object, old: Object) -> bool:
-    """Whether the wish has changed."""
+    """Returns whether the wish has changed."""
     return new.get("spec") != old.get("spec")
 
 
 def spec_or_annotations_differ(new: Object, old: Object) -> bool:
-    """Whether the wish of a Deployment has changed: its annotations count too."""
+    """Returns whether the wish of a Deployment has changed: its annotations count too."""
     return spec_differs(new, old) or (
         new["metadata"].get("annotations") != old["metadata"].get("annotations")
     )

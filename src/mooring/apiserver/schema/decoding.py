@@ -157,7 +157,7 @@ def _zero_of(field: Field, reader: Reader) -> Reader | None:
 
 @cache
 def reader_of(type_name: str) -> TypedReader:
-    """The reader for a type; compiled once."""
+    """Returns the reader for a type; compiled once."""
     return TypedReader(type_name)
 
 
@@ -263,7 +263,7 @@ def _bytes(value: Json) -> Json:
 
 @lru_cache(maxsize=_QUANTITY_CACHE)
 def canonical_quantity(text: str) -> str:
-    """The one form in which Kubernetes writes this amount.
+    """Returns the one form in which Kubernetes writes this amount.
 
     Raises:
         WrongType: It is not a quantity.

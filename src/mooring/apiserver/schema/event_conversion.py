@@ -40,12 +40,12 @@ _EMPTY_IN_VIEW = ("reportingController", "reportingInstance", "regarding")
 
 
 def is_view(resource: Resource) -> bool:
-    """Whether the resource's objects are stored as those of another one."""
+    """Returns whether the resource's objects are stored as those of another one."""
     return resource is EVENTS_VIEW
 
 
 def to_core(event: Object) -> Object:
-    """An events.k8s.io/v1 event as a core/v1 one."""
+    """Returns an events.k8s.io/v1 event as a core/v1 one."""
     found = _renamed(event, _CORE_NAMES)
     found["apiVersion"] = "v1"
     found.setdefault("involvedObject", {})
@@ -55,7 +55,7 @@ def to_core(event: Object) -> Object:
 
 
 def to_view(event: Object) -> Object:
-    """A core/v1 event as an events.k8s.io/v1 one."""
+    """Returns a core/v1 event as an events.k8s.io/v1 one."""
     found = _renamed(event, _VIEW_NAMES)
     if "apiVersion" in found:
         found["apiVersion"] = "events.k8s.io/v1"

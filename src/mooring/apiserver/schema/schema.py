@@ -82,7 +82,7 @@ Struct = MappingProxyType[str, Field]
 
 @cache
 def structs() -> Mapping[str, Struct]:
-    """All structs by name, such as "core.Pod"."""
+    """Returns all structs by name, such as "core.Pod"."""
     text = files("mooring").joinpath("data/api_schema.json").read_bytes()
     table = msgspec.json.decode(text)["types"]
     return MappingProxyType({name: _struct(rows) for name, rows in table.items()})
@@ -100,19 +100,19 @@ def _field(row: list[object]) -> Field:
 
 
 def struct_of(resource: Resource) -> str:
-    """The name of the struct that a resource's objects have."""
+    """Returns the name of the struct that a resource's objects have."""
     return _name(resource.group, resource.kind)
 
 
 def struct_of_part(resource: Resource, part: Subresource) -> str:
-    """The name of the struct of the bodies that a subresource takes."""
+    """Returns the name of the struct of the bodies that a subresource takes."""
     if not part.kind:
         return struct_of(resource)
     return _name(part.group or resource.group, part.kind)
 
 
 def is_struct(type_name: str) -> bool:
-    """Whether the type is a struct, not a scalar, list or mapping."""
+    """Returns whether the type is a struct, not a scalar, list or mapping."""
     return "." in type_name and not type_name.startswith(("[]", "{}"))
 
 

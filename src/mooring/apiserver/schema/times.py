@@ -12,7 +12,7 @@ def _of_second(second: int) -> str:
 
 
 def timestamp(wall_s: float) -> str:
-    """A reading of the wall clock (seconds since 1970) as a timestamp.
+    """Returns a reading of the wall clock (seconds since 1970) as a timestamp.
 
     Example:
         >>> timestamp(1_767_225_600.9)

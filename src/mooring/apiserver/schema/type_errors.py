@@ -27,7 +27,7 @@ def find_faults(type_name: str, value: Json) -> tuple[str, list[str]]:
 
 
 def _walk(type_name: str, value: Json, path: str, struct: str, unknown: list[str]) -> str:
-    """The first wrong type at or below a value; fills ``unknown``."""
+    """Returns the first wrong type at or below a value; fills ``unknown``."""
     if value is None:
         return ""
     if type_name.startswith("[]"):
@@ -67,7 +67,7 @@ def _walk_struct(type_name: str, value: Json, path: str, struct: str, unknown: l
 
 
 def _mismatch(type_name: str, value: Json, path: str, struct: str) -> str:
-    """The error of Go's JSON decoder for a value that does not fit its field."""
+    """Returns the error of Go's JSON decoder for a value that does not fit its field."""
     where = re.sub(r"\[\d+\]", "", path)
     place = f"Go struct field {struct.partition('.')[2]}.{where}" if struct else "Go value"
     return f"json: cannot unmarshal {_json_kind(value)} into {place} of type {go_type(type_name)}"
@@ -91,7 +91,7 @@ def _json_kind(value: Json) -> str:
 
 
 def go_type(type_name: str) -> str:
-    """A type of the table as Go's error messages write it.
+    """Returns a type of the table as Go's error messages write it.
 
     Example:
         >>> go_type("[]core.Container"), go_type("{}string")

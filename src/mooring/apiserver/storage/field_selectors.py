@@ -97,7 +97,7 @@ _QUALIFIED_REFUSAL: Mapping[Name, Callable[[str], str]] = MappingProxyType(
 
 
 def check_fields(resource: Resource, selector: FieldSelector) -> FieldSelector:
-    """The selector with the fields' own names.
+    """Returns the selector with the fields' own names.
 
     Raises:
         Refused: 400, it asks for a field that the resource cannot be selected by.
@@ -127,7 +127,7 @@ def _refusal(name: Name, field: str) -> str:
 
 
 def fields_of(resource: Resource, stored: Stored) -> Mapping[str, str]:
-    """The selectable fields of an object; kept with it."""
+    """Returns the selectable fields of an object; kept with it."""
     if stored.fields is None:
         found = stored.object()
         if (resource.group, resource.name) == ("", "pods"):

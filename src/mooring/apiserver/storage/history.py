@@ -66,7 +66,7 @@ class History:
         return self._dropped + len(self._changes)
 
     def append(self, change: Change) -> None:
-        """Add the newest change and wake who waits for it."""
+        """Adds the newest change and wake who waits for it."""
         self._changes.append(change)
         # Dropped in blocks: taking single ones from the front would move all the others.
         if len(self._changes) > self._changes_max + self._changes_max // 4:
@@ -75,7 +75,7 @@ class History:
             listener()
 
     def drop(self, count: int) -> None:
-        """Forget the oldest changes."""
+        """Forgets the oldest changes."""
         count = min(count, len(self._changes))
         if count:
             self.compacted = self._changes[count - 1].version
@@ -83,7 +83,7 @@ class History:
             self._dropped += count
 
     def position_after(self, version: int) -> int:
-        """The position of the first change that is newer than ``version``.
+        """Returns the position of the first change that is newer than ``version``.
 
         Raises:
             Dropped: Some changes after that version are no longer kept.
@@ -105,7 +105,7 @@ class History:
         return self._changes[start : start + count_max]
 
     def since(self, version: int) -> Iterator[Change]:
-        """All changes that are newer than ``version``.
+        """Returns all changes that are newer than ``version``.
 
         Raises:
             Dropped: Some of them are no longer kept.
@@ -114,11 +114,11 @@ class History:
         return iter(self._changes[start:])
 
     def listen(self, who: object, listener: Callable[[], None]) -> None:
-        """Call ``listener`` after every change, until ``unlisten``."""
+        """Calls ``listener`` after every change, until ``unlisten``."""
         self._listeners[who] = listener
 
     def unlisten(self, who: object) -> None:
-        """Stop calling the listener of ``who``; it may have none."""
+        """Stops calling the listener of ``who``; it may have none."""
         self._listeners.pop(who, None)
 
     @property

@@ -52,7 +52,7 @@ class Selection:
         return self.labels is None and not self.fields.requirements
 
     def matches(self, stored: Stored | None) -> bool:
-        """Whether an object is selected; None is not."""
+        """Returns whether an object is selected; None is not."""
         if stored is None:
             return False
         if self.namespace and not stored.key.startswith(f"{self.namespace}/"):
@@ -76,14 +76,14 @@ class Selection:
         return collection.in_order(self.namespace, after=after)
 
     def of(self, objects: Iterable[Stored]) -> Iterator[Stored]:
-        """Those of the objects that are selected."""
+        """Returns those of the objects that are selected."""
         if self.is_everything and not self.namespace:
             return iter(objects)
         return (stored for stored in objects if self.matches(stored))
 
 
 def selection_of(resource: Resource, namespace: str, *, labels: str, fields: str) -> Selection:
-    """The selection that a URL asks for.
+    """Returns the selection that a URL asks for.
 
     Raises:
         Refused: 400.

@@ -52,7 +52,7 @@ class Versions:
         self.latest = latest
 
     def next(self) -> int:
-        """The version of the next write."""
+        """Returns the version of the next write."""
         self.latest += 1
         return self.latest
 
@@ -65,7 +65,7 @@ class Index:
         self._keys: dict[str, dict[str, None]] = {}
 
     def put(self, key: str, values: tuple[str, ...]) -> None:
-        """Note the values of a key, instead of those before."""
+        """Notes the values of a key, instead of those before."""
         before = self._values.get(key, ())
         if before == values:
             return
@@ -82,7 +82,7 @@ class Index:
             self._keys.setdefault(value, {})[key] = None
 
     def keys(self, value: str) -> Iterable[str]:
-        """The keys with a value, in no particular order."""
+        """Returns the keys with a value, in no particular order."""
         return self._keys.get(value, ())
 
 
@@ -106,11 +106,11 @@ class Collection:
         return len(self._objects)
 
     def get(self, key: str) -> Stored | None:
-        """The object with this key, or None."""
+        """Returns the object with this key, or None."""
         return self._objects.get(key)
 
     def create(self, key: str, found: Object) -> Stored:
-        """Store a new object under the next version.
+        """Stores a new object under the next version.
 
         Raises:
             KeyError: There is an object with this key.
@@ -120,7 +120,7 @@ class Collection:
         return self._write(key, found, tail_of(found), None)
 
     def replace(self, key: str, found: Object) -> Stored:
-        """Store an object over the one with this key; what does not change it is no write.
+        """Stores an object over the one with this key; what does not change it is no write.
 
         Raises:
             KeyError: There is no object with this key.
@@ -130,7 +130,7 @@ class Collection:
         return old if tail == old.tail else self._write(key, found, tail, old)
 
     def remove(self, key: str) -> Stored:
-        """Delete an object; answers its last state, at the version of the deletion.
+        """Deletes an object; answers its last state, at the version of the deletion.
 
         Raises:
             KeyError: There is no object with this key.
@@ -177,11 +177,11 @@ class Collection:
         return max(start, bisect_left(self._keys, after) if after else 0), stop
 
     def on_node(self, node: str) -> list[Stored]:
-        """The pods whose ``spec.nodeName`` is this one, in the order of their keys."""
+        """Returns the pods whose ``spec.nodeName`` is this one, in the order of their keys."""
         return [self._objects[key] for key in sorted(self._by_node.keys(node))]
 
     def owned_by(self, uid: str) -> list[Stored]:
-        """The objects that name an owner with this UID, in the order of their keys."""
+        """Returns the objects that name an owner with this UID, in the order of their keys."""
         return [self._objects[key] for key in sorted(self._by_owner.keys(uid))]
 
     def count(self, namespace: str = "") -> int:
@@ -213,7 +213,7 @@ class Collection:
         return (stored for stored in found if stored is not None)
 
     def restore(self, key: str, version: int, found: Object) -> None:
-        """Put an object of a snapshot back; not a change that anybody sees."""
+        """Puts an object of a snapshot back; not a change that anybody sees."""
         tail = tail_of(found)
         self._objects[key] = Stored(self._head, key, version, tail, found["metadata"].get("labels"))
         insort(self._keys, key)
@@ -252,7 +252,7 @@ class Store:
         return self._collections[_STORED_AS.get(name, name)]
 
     def collections(self) -> list[Collection]:
-        """All collections, in the order of ``RESOURCES``."""
+        """Returns all collections, in the order of ``RESOURCES``."""
         return list(self._collections.values())
 
     def statistics(self) -> dict[str, int]:
@@ -268,7 +268,7 @@ class Store:
         return b"".join(self.snapshot_slices())
 
     def snapshot_slices(self) -> Iterator[bytes]:
-        """The same in pieces of some objects each, all of the moment of the call.
+        """Returns the same in pieces of some objects each, all of the moment of the call.
 
         Objects never change, so it is enough to hold on to those that there are now.
         """
@@ -281,7 +281,7 @@ class Store:
         return _slices(head.encode(), now)
 
     def load(self, data: bytes) -> None:
-        """Replace everything by a snapshot; watches must be started anew.
+        """Replaces everything by a snapshot; watches must be started anew.
 
         Raises:
             SnapshotError: The bytes are not a snapshot; then nothing is changed.

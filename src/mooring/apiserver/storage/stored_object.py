@@ -39,7 +39,7 @@ def head_of(resource: Resource) -> bytes:
 
 
 def tail_of(found: Object) -> bytes:
-    """The rest of the object, from behind the digits of its resourceVersion.
+    """Returns the rest of the object, from behind the digits of its resourceVersion.
 
     Kind, apiVersion and resourceVersion in ``found`` do not matter.
     """
@@ -79,11 +79,11 @@ class Stored:
         self.fields: Mapping[str, str] | None = None
 
     def encoded(self) -> bytes:
-        """The whole object as JSON."""
+        """Returns the whole object as JSON."""
         return b"%b%d%b" % (self._head, self.version, self.tail)
 
     def item(self) -> bytes:
-        """The object as it stands in a list: without kind and apiVersion."""
+        """Returns the object as it stands in a list: without kind and apiVersion."""
         return b"%b%d%b" % (ITEM_HEAD, self.version, self.tail)
 
     def object(self) -> Object:
@@ -92,7 +92,7 @@ class Stored:
         return found
 
     def at_version(self, version: int) -> Stored:
-        """The same object with another resourceVersion."""
+        """Returns the same object with another resourceVersion."""
         moved = Stored(self._head, self.key, version, self.tail, self.labels)
         moved.fields = self.fields
         return moved

@@ -55,7 +55,7 @@ _BYTE_DIVISORS = ("1", *(f"1{unit}" for unit in "kMGTPE"), *(f"1{unit}i" for uni
 
 
 def validate_env(env: Iterable[Object], field: str) -> list[FieldFault]:
-    """The variables one by one."""
+    """Returns the variables one by one."""
     faults: list[FieldFault] = []
     for number, variable in enumerate(env):
         where, name = f"{field}[{number}]", variable["name"]
@@ -97,7 +97,7 @@ def _validate_key_ref(reference: Object, field: str) -> Iterator[FieldFault]:
 
 
 def validate_field_ref(reference: Object, field: str, known: Sequence[str]) -> Iterator[FieldFault]:
-    """A field of the pod, which must be one of the known ones."""
+    """Returns a field of the pod, which must be one of the known ones."""
     path = reference["fieldPath"]
     if not reference.get("apiVersion"):
         yield required(f"{field}.apiVersion")
@@ -120,7 +120,7 @@ def validate_field_ref(reference: Object, field: str, known: Sequence[str]) -> I
 
 
 def _split(path: str) -> tuple[str, str | None]:
-    """A path such as ``metadata.labels['app']`` in two; None = it has no subscript."""
+    """Returns a path such as ``metadata.labels['app']`` in two; None = it has no subscript."""
     stem, bracket, rest = path.removesuffix("']").partition("['")
     if not path.endswith("']") or not bracket or not stem:
         return path, None
@@ -141,7 +141,7 @@ def _path_problem(version: str, path: str, stem: str, subscript: str | None) -> 
 def validate_resource_ref(
     reference: Object, field: str, *, is_file: bool = False
 ) -> Iterator[FieldFault]:
-    """A resource of a container, whose name files must give."""
+    """Returns a resource of a container, whose name files must give."""
     name = reference["resource"]
     if is_file and not reference.get("containerName"):
         yield required(f"{field}.containerName")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def validate_event(event: Object) -> list[FieldFault]:
-    """A new event: the rules that both kinds of events have in common."""
+    """Returns a new event: the rules that both kinds of events have in common."""
     namespace = event["metadata"].get("namespace", "")
     involved = event["involvedObject"].get("namespace", "")
     problem = "does not match event.namespace"
@@ -46,7 +46,7 @@ def validate_event(event: Object) -> list[FieldFault]:
 
 
 def validate_new_event(event: Object) -> list[FieldFault]:
-    """A new event of events.k8s.io/v1, which has more rules than one of core/v1."""
+    """Returns a new event of events.k8s.io/v1, which has more rules than one of core/v1."""
     faults = validate_event(event) + _validate_series(event)
     if not event.get("eventTime"):
         faults.append(required("eventTime"))
@@ -91,7 +91,7 @@ _FIXED_IN_EVENTS = (
 
 
 def validate_new_event_update(new: Object, old: Object) -> list[FieldFault]:
-    """A change of an event as events.k8s.io/v1: only of its series."""
+    """Returns a change of an event as events.k8s.io/v1: only of its series."""
     faults = validate_event(new)
     if new.get("series") != old.get("series"):
         faults += _validate_series(new)
@@ -104,5 +104,5 @@ def validate_new_event_update(new: Object, old: Object) -> list[FieldFault]:
 
 
 def validate_event_update(new: Object, _old: Object) -> list[FieldFault]:
-    """A change of an event as core/v1."""
+    """Returns a change of an event as core/v1."""
     return validate_event(new)

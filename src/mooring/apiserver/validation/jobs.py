@@ -44,7 +44,7 @@ _TEMPLATE = "spec.template"
 
 
 def prepare_job(job: Object, _now: str) -> None:
-    """Let the job select its own pods, unless it says how itself."""
+    """Lets the job select its own pods, unless it says how itself."""
     spec, metadata = job["spec"], job["metadata"]
     if not spec.get("manualSelector"):
         labels = spec["template"]["metadata"].setdefault("labels", {})
@@ -60,7 +60,7 @@ def prepare_job(job: Object, _now: str) -> None:
 
 
 def validate_job(job: Object) -> list[FieldFault]:
-    """A new job."""
+    """Returns a new job."""
     faults = _validate_generated(job) + _validate_spec(job["spec"])
     completions = job["spec"].get("completions", 0)
     if job["spec"].get("completionMode") == "Indexed" and completions > 0:
@@ -73,7 +73,7 @@ def validate_job(job: Object) -> list[FieldFault]:
 
 
 def validate_job_update(new: Object, old: Object) -> list[FieldFault]:
-    """A change of a job: its pods stay what they are."""
+    """Returns a change of a job: its pods stay what they are."""
     faults = validate_job(new) + _validate_spec(new["spec"])
     spec, before = new["spec"], old["spec"]
     if spec.get("completions") != before.get("completions") and not _may_resize(spec, before):

@@ -34,7 +34,7 @@ Metadata = dict[str, Any]
 
 
 def each(field: str, value: str, problems: Iterable[str]) -> list[FieldFault]:
-    """A fault for each problem of one text."""
+    """Returns a fault for each problem of one text."""
     return [invalid(field, value, problem) for problem in problems]
 
 

@@ -50,7 +50,7 @@ def _validate_node_status(node: Object) -> list[FieldFault]:
 
 
 def validate_node_update(new: Object, old: Object) -> list[FieldFault]:
-    """A change of a node or of its status."""
+    """Returns a change of a node or of its status."""
     faults = _validate_node_status(new)
     addresses: list[Any] = []
     for number, address in enumerate(new["status"].get("addresses", ())):
@@ -70,7 +70,7 @@ def validate_node_update(new: Object, old: Object) -> list[FieldFault]:
 
 
 def validate_priority_class(found: Object) -> list[FieldFault]:
-    """A new priority class."""
+    """Returns a new priority class."""
     faults: list[FieldFault] = []
     name, value = found["metadata"].get("name", ""), found["value"]
     if name.startswith("system-"):
@@ -99,7 +99,7 @@ def _validate_system_class(name: str, value: int, found: Object) -> list[FieldFa
 
 
 def validate_priority_class_update(new: Object, old: Object) -> list[FieldFault]:
-    """A change of a priority class: not of what pods have taken over already."""
+    """Returns a change of a priority class: not of what pods have taken over already."""
     faults: list[FieldFault] = []
     if new["value"] != old["value"]:
         faults.append(forbidden_field("value", "may not be changed in an update."))
@@ -110,7 +110,7 @@ def validate_priority_class_update(new: Object, old: Object) -> list[FieldFault]
 
 
 def validate_lease(lease: Object) -> list[FieldFault]:
-    """A new lease."""
+    """Returns a new lease."""
     spec = lease["spec"]
     faults: list[FieldFault] = []
     seconds = spec.get("leaseDurationSeconds")
@@ -127,12 +127,12 @@ def validate_lease(lease: Object) -> list[FieldFault]:
 
 
 def validate_lease_update(new: Object, _old: Object) -> list[FieldFault]:
-    """A change of a lease."""
+    """Returns a change of a lease."""
     return validate_lease(new)
 
 
 def validate_budget(budget: Object) -> list[FieldFault]:
-    """A new disruption budget."""
+    """Returns a new disruption budget."""
     spec = budget["spec"]
     faults: list[FieldFault] = []
     if "minAvailable" in spec and "maxUnavailable" in spec:
@@ -153,12 +153,12 @@ def validate_budget(budget: Object) -> list[FieldFault]:
 
 
 def validate_budget_update(new: Object, _old: Object) -> list[FieldFault]:
-    """A change of a disruption budget."""
+    """Returns a change of a disruption budget."""
     return validate_budget(new)
 
 
 def validate_share(value: int | str, field: str, *, is_capped: bool = True) -> list[FieldFault]:
-    """A number of pods, or a percentage of them, which may be capped at all of them."""
+    """Returns a number of pods, or a percentage of them, which may be capped at all of them."""
     if isinstance(value, str):
         if not _PERCENT.fullmatch(value):
             problem = texts.pattern_problem(
@@ -176,7 +176,7 @@ def validate_share(value: int | str, field: str, *, is_capped: bool = True) -> l
 
 
 def validate_config_map(found: Object) -> list[FieldFault]:
-    """A new ConfigMap or Secret."""
+    """Returns a new ConfigMap or Secret."""
     faults: list[FieldFault] = []
     size = 0
     for field in ("data", "binaryData", "stringData"):
@@ -189,7 +189,7 @@ def validate_config_map(found: Object) -> list[FieldFault]:
 
 
 def validate_immutable_data(new: Object, old: Object) -> list[FieldFault]:
-    """A change of a ConfigMap or Secret."""
+    """Returns a change of a ConfigMap or Secret."""
     faults = validate_config_map(new)
     if not old.get("immutable"):
         return faults
@@ -205,7 +205,7 @@ def validate_immutable_data(new: Object, old: Object) -> list[FieldFault]:
 
 
 def validate_service(service: Object) -> list[FieldFault]:
-    """A new service."""
+    """Returns a new service."""
     faults: list[FieldFault] = []
     spec = service["spec"]
     ports = spec.get("ports", ())
@@ -221,7 +221,7 @@ def validate_service(service: Object) -> list[FieldFault]:
 
 
 def validate_spec_is_kept(new: Object, old: Object) -> list[FieldFault]:
-    """An object whose wish never changes."""
+    """Returns an object whose wish never changes."""
     if new["spec"] == old["spec"]:
         return []
     return [invalid("spec", new["spec"], IMMUTABLE)]

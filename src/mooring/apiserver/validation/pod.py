@@ -310,7 +310,7 @@ def _validate_rest(spec: Object, before: Object) -> list[FieldFault]:
 
 
 def set_aside(spec: Object, before: Object, name: str) -> None:
-    """Take one field as it was before."""
+    """Takes one field as it was before."""
     if name in before:
         spec[name] = before[name]
     else:
@@ -329,7 +329,7 @@ def difference_of(spec: Object, before: Object, changed: list[str]) -> str:
 
 
 def _validate_gated(spec: Object, before: Object) -> list[FieldFault]:
-    """A pod that waits at a gate may still be told more closely where to run."""
+    """Returns a pod that waits at a gate may still be told more closely where to run."""
     faults: list[FieldFault] = []
     selector, earlier = spec.get("nodeSelector", {}), before.get("nodeSelector", {})
     if selector != earlier:

@@ -46,19 +46,19 @@ Object = Mapping[str, Any]
 
 
 def is_native(name: str) -> bool:
-    """Whether a resource is Kubernetes' own."""
+    """Returns whether a resource is Kubernetes' own."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is one that device plugins and administrators invent."""
+    """Returns whether a resource is one that device plugins and administrators invent."""
     if is_native(name) or name.startswith("requests."):
         return False
     return not texts.qualified_name(f"requests.{name}")
 
 
 def is_overcommittable(name: str) -> bool:
-    """Whether limits may be above requests."""
+    """Returns whether limits may be above requests."""
     return is_native(name) and not name.startswith(_HUGE_PAGES)
 
 
@@ -105,7 +105,7 @@ def validate_requirements(
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _is_valid(name: str, text: str) -> bool:
-    """Whether an amount of a resource is fine in itself; few different ones occur."""
+    """Returns whether an amount of a resource is fine in itself; few different ones occur."""
     return not (
         _validate_name(name, "")
         or any(validate_quantity(name, text, ""))

@@ -20,7 +20,7 @@ _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 
 
 def validate_claim(claim: Object) -> list[FieldFault]:
-    """A new claim."""
+    """Returns a new claim."""
     spec = claim["spec"]
     faults: list[FieldFault] = []
     modes = spec.get("accessModes", [])
@@ -37,7 +37,7 @@ def validate_claim(claim: Object) -> list[FieldFault]:
 
 
 def validate_claim_update(new: Object, old: Object) -> list[FieldFault]:
-    """A change of a claim: only its size and the volume that it is bound to."""
+    """Returns a change of a claim: only its size and the volume that it is bound to."""
     spec, before = dict(new["spec"]), dict(old["spec"])
     for name in ("resources", "volumeAttributesClassName"):
         spec.pop(name, None)
@@ -54,7 +54,7 @@ def validate_claim_update(new: Object, old: Object) -> list[FieldFault]:
 
 
 def validate_volume(volume: Object) -> list[FieldFault]:
-    """A new volume."""
+    """Returns a new volume."""
     spec = volume["spec"]
     faults: list[FieldFault] = []
     modes = spec.get("accessModes", [])
@@ -81,7 +81,7 @@ def validate_volume(volume: Object) -> list[FieldFault]:
 
 
 def validate_storage_class(found: Object) -> list[FieldFault]:
-    """A new storage class."""
+    """Returns a new storage class."""
     faults: list[FieldFault] = []
     provisioner = found["provisioner"]
     if not provisioner:
@@ -96,7 +96,7 @@ def validate_storage_class(found: Object) -> list[FieldFault]:
 
 
 def validate_storage_class_update(new: Object, old: Object) -> list[FieldFault]:
-    """A change of a storage class."""
+    """Returns a change of a storage class."""
     faults: list[FieldFault] = []
     if new.get("parameters") != old.get("parameters"):
         faults.append(forbidden_field("parameters", "updates to parameters are forbidden."))

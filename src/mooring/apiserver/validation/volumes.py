@@ -60,7 +60,7 @@ _BLOCK_MODE = "can only use volume source type of PersistentVolumeClaim or Ephem
 def validate_volumes(
     volumes: Iterable[Object], field: str
 ) -> tuple[dict[str, Object], list[FieldFault]]:
-    """The usable volumes by name, and what is wrong with the others."""
+    """Returns the usable volumes by name, and what is wrong with the others."""
     faults: list[FieldFault] = []
     usable: dict[str, Object] = {}
     for number, volume in enumerate(volumes):
@@ -109,7 +109,7 @@ def _host_path(source: Object, field: str) -> Iterator[FieldFault]:
 
 
 def _keys(source: Object, field: str, *, name: str) -> Iterator[FieldFault]:
-    """A ConfigMap or a Secret, whose keys become files."""
+    """Returns a ConfigMap or a Secret, whose keys become files."""
     if not source.get(name):
         yield required(f"{field}.{name}")
     yield from _mode(source, "defaultMode", field)
@@ -132,7 +132,7 @@ def _key_to_path(item: Object, field: str) -> Iterator[FieldFault]:
 
 
 def _file_path(path: str, field: str) -> Iterator[FieldFault]:
-    """A path inside a volume, whose own files begin with two dots."""
+    """Returns a path inside a volume, whose own files begin with two dots."""
     yield from _descending(path, field)
     if path.startswith("..") and not path.startswith("../"):
         yield invalid(field, path, "must not start with '..'")

@@ -130,7 +130,7 @@ def validate_template_metadata(template: Object) -> list[FieldFault]:
 
 
 def _with_claims(spec: Object, own: Object) -> Object:
-    """The template's spec with the volumes that the claims of a StatefulSet will be."""
+    """Returns the template's spec with the volumes that the claims of a StatefulSet will be."""
     names = [claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates", ())]
     if not names:
         return own
@@ -194,7 +194,7 @@ def _validate_stateful(spec: Object) -> Iterator[FieldFault]:
 
 
 def validate_workload_update(new: Object, old: Object) -> list[FieldFault]:
-    """A change of a workload: what it selects stays the same."""
+    """Returns a change of a workload: what it selects stays the same."""
     faults = validate_workload(new)
     spec, before = new["spec"], old["spec"]
     if new["kind"] == "StatefulSet":
@@ -213,7 +213,7 @@ def validate_workload_update(new: Object, old: Object) -> list[FieldFault]:
 
 
 def _sorted(selector: Object | None) -> Object | None:
-    """A selector with its labels in Go's order."""
+    """Returns a selector with its labels in Go's order."""
     if not selector or "matchLabels" not in selector:
         return selector
     return {**selector, "matchLabels": dict(sorted(selector["matchLabels"].items()))}

@@ -102,11 +102,11 @@ class Informer:
         return self._reflector.replica.statistics
 
     async def wait_until_synced(self) -> None:
-        """Return when the first list was handed over; never, if the server refuses it."""
+        """Returns when the first list was handed over; never, if the server refuses it."""
         await self._synced.wait()
 
     async def run(self) -> NoReturn:
-        """Follow the server until cancelled; it may be away for any time.
+        """Follows the server until cancelled; it may be away for any time.
 
         An exception of ``on_change`` ends it: what was not taken in would be missing for ever.
         """
@@ -131,7 +131,7 @@ class Informer:
             await self._sleep(wait_s)
 
     async def _stream(self, ask: Ask) -> None:
-        """Carry a watch until it ends.
+        """Carries a watch until it ends.
 
         Raises:
             ApiError: refused, or ended by the server with an error.
@@ -164,7 +164,7 @@ class Informer:
         await asyncio.sleep(0)
 
     async def _list(self, ask: Ask) -> None:
-        """Read a list by pages and take it in.
+        """Reads a list by pages and takes it in.
 
         Raises:
             ApiError: refused; Gone if the pages took too long.

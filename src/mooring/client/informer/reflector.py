@@ -101,13 +101,13 @@ class Listing:
         self.unreadable: dict[str, str] = {}
 
     def take_in(self, page: DecodedList) -> None:
-        """Take in a page of a list."""
+        """Takes in a page of a list."""
         self.objects.update((key(item), item) for item in page.items)
         lost = map(identity, page.rejected)
         self.unreadable.update((who.key, who.uid) for who in lost)
 
     def apply(self, event: WatchEvent) -> None:
-        """Take in an initial event, or one that happened meanwhile."""
+        """Takes in an initial event, or one that happened meanwhile."""
         if event.type not in ("ADDED", "MODIFIED", "DELETED"):
             return
         self.objects.pop(event.key, None)
@@ -180,7 +180,7 @@ class Reflector:
         self.last_error = None
 
     def received(self, lines: list[bytes]) -> Iterator[None]:
-        """Take in lines of a stream; others may run whenever the iterator yields.
+        """Takes in lines of a stream; others may run whenever the iterator yields.
 
         Raises:
             ApiError: the server ends the stream with an error: hand it to ``ended``.
@@ -199,7 +199,7 @@ class Reflector:
                 self._listing.apply(event)
 
     def listed(self, listing: Listing, version: str) -> Iterator[None]:
-        """Take in a whole list; others may run whenever the iterator yields."""
+        """Takes in a whole list; others may run whenever the iterator yields."""
         yield from self.replica.replacing(listing.objects, listing.unreadable, version)
         self._mode = Mode.WATCH
         self._is_version_lost = False
@@ -208,7 +208,7 @@ class Reflector:
         self.has_synced = True
 
     def ended(self, error: SchedulerError | None = None) -> float:
-        """Say that the request is over, and why; returns the seconds to wait before the next one.
+        """Says that the request is over, and why; returns the seconds to wait before the next one.
 
         Args:
             error: None if it came to its end.
@@ -274,7 +274,7 @@ class Reflector:
         return self._wait_s(error)
 
     def _on_stream_end(self, error: SchedulerError | None) -> float:
-        """The initial events did not come to their end."""
+        """Returns the initial events did not come to their end."""
         passes = (StreamBroken, Unreachable, ServerError, TooManyRequests)
         if not isinstance(error, passes):
             # Refused, or ended in peace without the mark: this server cannot do it.

@@ -70,7 +70,7 @@ class Replica:
         self._on_change = on_change
 
     def apply(self, event: WatchEvent) -> None:
-        """Take in one event of a watch that began at ``version`` or before."""
+        """Takes in one event of a watch that began at ``version`` or before."""
         number = number_of(event.version)
         if self._is_known(event.version, number):
             self.statistics.duplicates += event.type != "BOOKMARK"
@@ -91,7 +91,7 @@ class Replica:
     def replacing(
         self, listed: Mapping[str, Any], unreadable: Mapping[str, str], version: str
     ) -> Iterator[None]:
-        """Take in a whole list, in slices: others may run whenever the iterator yields.
+        """Takes in a whole list, in slices: others may run whenever the iterator yields.
 
         First come the objects of the list, in its order, then those that are gone. An object that
         is there but cannot be read stays as it was last read. Only at the end of the iterator does
@@ -139,7 +139,7 @@ class Replica:
             self._drop(event.key, last=None)
 
     def _take(self, key: str, new: Any) -> bool:
-        """Keep the newest state of an object; whether that was any news."""
+        """Keeps the newest state of an object; whether that was any news."""
         old = self.objects.get(key)
         if old is not None and old.metadata.uid != new.metadata.uid:
             # Another object of this name: two changes, or its owner would be mistaken for it.
@@ -163,7 +163,7 @@ class Replica:
 
 
 def number_of(version: str) -> int | None:
-    """A resourceVersion as a number, if it is one, as those of Kubernetes' own kinds are.
+    """Returns a resourceVersion as a number, if it is one, as those of Kubernetes' own kinds are.
 
     Source: KEP-5504, comparable resource versions: decimal, without leading zeros.
     """

@@ -81,7 +81,7 @@ class EventReader:
         self._raw_decoder = msgspec.json.Decoder(_RawEvent)
 
     def read(self, line: bytes) -> WatchEvent:
-        """The event that a line says.
+        """Returns the event that a line says.
 
         Raises:
             ApiError: it is of type ERROR; Gone if the position is not kept any more.

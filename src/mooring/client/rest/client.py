@@ -63,7 +63,7 @@ class Client(Reader):
         self._fence = fence
 
     async def create(self, obj: Any, *, field_manager: str = "mooring") -> Any:
-        """Store a new object, and return it as stored.
+        """Stores a new object, and returns it as stored.
 
         Raises:
             AlreadyExists: there is one of this name.
@@ -74,7 +74,7 @@ class Client(Reader):
         return _stored(body, kind, path)
 
     async def replace(self, obj: Any, *, subresource: str = "") -> Any:
-        """Store a newer version; its resourceVersion must be the one that is there.
+        """Stores a newer version; its resourceVersion must be the one that is there.
 
         What our structs leave out of a kind is lost: only for kinds that we write as a whole.
 
@@ -99,7 +99,7 @@ class Client(Reader):
         pool: Pool = Pool.WRITE,
         tries: int = TRIES_MAX,
     ) -> Any:
-        """Change parts of an object, and return it as stored."""
+        """Changes parts of an object, and returns it as stored."""
         kind = as_kind(kind)
         query = given(fieldManager=field_manager)
         if how is Patch.APPLY and force:
@@ -127,7 +127,7 @@ class Client(Reader):
         grace_period_s: int | None = None,
         propagation: str = "",
     ) -> None:
-        """Delete an object, only this one if ``uid`` or ``resource_version`` is given.
+        """Deletes an object, only this one if ``uid`` or ``resource_version`` is given.
 
         Raises:
             NotFound: it is gone already.
@@ -145,7 +145,7 @@ class Client(Reader):
         await self.write("DELETE", path, msgspec.json.encode(options))
 
     async def bind(self, pod: Pod, node_name: str) -> None:
-        """Assign exactly this pod (by UID) to a node.
+        """Assigns exactly this pod (by UID) to a node.
 
         Raises:
             Conflict: it is bound already, is being deleted, or is another pod by now.
@@ -166,7 +166,7 @@ class Client(Reader):
         await self.write("POST", path, msgspec.json.encode(binding))
 
     async def evict(self, pod: Pod, *, grace_period_s: int | None = None) -> None:
-        """Ask for exactly this pod to go, as far as its PodDisruptionBudgets allow.
+        """Asks for exactly this pod to go, as far as its PodDisruptionBudgets allow.
 
         Raises:
             TooManyRequests: a budget does not allow it now.
@@ -190,7 +190,7 @@ class Client(Reader):
     async def patch_pod_status(
         self, pod: Pod, status: Mapping[str, Any], *, tries: int = TRIES_MAX
     ) -> Any:
-        """Lay ``status`` (as the API writes it) over the pod's, by strategic merge.
+        """Lays ``status`` (as the API writes it) over the pod's, by strategic merge.
 
         The pod's UID goes along, so that a new pod of this name is never touched.
 
@@ -229,7 +229,7 @@ class Client(Reader):
         pool: Pool = Pool.WRITE,
         tries: int = TRIES_MAX,
     ) -> bytes:
-        """Send a write; returns the body of the answer.
+        """Sends a write; returns the body of the answer.
 
         Raises:
             ApiError: refused; nothing has changed.
@@ -264,7 +264,7 @@ class Client(Reader):
 
 
 def _stored(body: bytes, kind: Kind, path: str) -> Any:
-    """The object in the answer to a write that was done.
+    """Returns the object in the answer to a write that was done.
 
     Raises:
         OutcomeUnknown: it cannot be read, so nobody knows what was stored.

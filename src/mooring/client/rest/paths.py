@@ -14,7 +14,7 @@ _PLAIN = re.compile(r"[-.a-zA-Z0-9]+")
 
 
 def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """The URL path of a collection, an object or its subresource.
+    """Returns the URL path of a collection, an object or its subresource.
 
     Example:
         >>> from mooring.objects.kinds import kind_named

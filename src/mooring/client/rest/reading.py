@@ -47,7 +47,7 @@ class Reader:
         self._sleep = sleep
 
     async def get(self, kind: Kind | str, name: str, namespace: str = "") -> Any:
-        """One object.
+        """Returns one object.
 
         Raises:
             NotFound: there is none of this name.
@@ -65,7 +65,7 @@ class Reader:
         label_selector: str = "",
         field_selector: str = "",
     ) -> DecodedList:
-        """All objects of a kind, read page by page, as of one moment.
+        """Returns all objects of a kind, read page by page, as of one moment.
 
         Raises:
             Gone: reading took so long that the server forgot that moment; begin again.
@@ -92,7 +92,7 @@ class Reader:
         page_size: int = PAGE_SIZE,
         tries: int = TRIES_MAX,
     ) -> AsyncIterator[DecodedList]:
-        """The pages of a list, each as it comes.
+        """Returns the pages of a list, each as it comes.
 
         Args:
             kind: Or its name.
@@ -132,7 +132,7 @@ class Reader:
                 return
 
     async def read(self, request: Request, *, tries: int = TRIES_MAX) -> bytes:
-        """The body of a GET, which is repeated while that may help.
+        """Returns the body of a GET, which is repeated while that may help.
 
         Raises:
             ApiError: the server says no, or still fails after the last try.
@@ -161,10 +161,10 @@ class Reader:
 
 
 def as_kind(kind: Kind | str) -> Kind:
-    """The kind, if it is given by its name."""
+    """Returns the kind, if it is given by its name."""
     return kind_named(kind) if isinstance(kind, str) else kind
 
 
 def given(**parameters: str) -> list[tuple[str, str]]:
-    """Those parameters of a query that are not empty."""
+    """Returns those parameters of a query that are not empty."""
     return [(name, value) for name, value in parameters.items() if value]

@@ -72,7 +72,7 @@ _decoder = msgspec.json.Decoder(Status)
 
 
 def check(response: Response, what: str) -> bytes:
-    """The body of an answer that says yes.
+    """Returns the body of an answer that says yes.
 
     Args:
         response: Whole.
@@ -87,7 +87,7 @@ def check(response: Response, what: str) -> bytes:
 
 
 def error_of(response: Response, what: str) -> ApiError:
-    """The error that an answer stands for."""
+    """Returns the error that an answer stands for."""
     status = _status(response.body)
     waits_s = retry_after_s(response)
     if waits_s is None:
@@ -102,7 +102,7 @@ def error_of(response: Response, what: str) -> ApiError:
 
 
 def error_in_stream(line: bytes) -> ApiError:
-    """The error that a watch event of type ERROR carries; ``line`` is its object."""
+    """Returns the error that a watch event of type ERROR carries; ``line`` is its object."""
     status = _status(line)
     text = status.message or "no message"
     code, waits_s = status.code or 500, _asked_s(status)
@@ -110,7 +110,7 @@ def error_in_stream(line: bytes) -> ApiError:
 
 
 def make_error(message: str, *, code: int, status: Status, waits_s: float | None) -> ApiError:
-    """The error for a code and a Status."""
+    """Returns the error for a code and a Status."""
     reason = status.reason or ""
     kind = _BY_REASON.get(reason) or _BY_CODE.get(code)
     if kind is None:

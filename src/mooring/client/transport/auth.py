@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 def connect(access: Access, *, clock: Clock, environment: Mapping[str, str]) -> HttpTransport:
-    """A transport to the server, as the identity, that ``access`` says.
+    """Returns a transport to the server, as the identity, that ``access`` says.
 
     Raises:
         ConfigError: a certificate or key cannot be used.
@@ -129,7 +129,7 @@ class Credentials:
         self._read_at_s = now_s
 
     def _read_authority(self, path: Path) -> None:
-        """Verify with what stands in the file now; what cannot be used changes nothing."""
+        """Verifies with what stands in the file now; what cannot be used changes nothing."""
         now_s = self._clock.monotonic_s()
         if self.tls is None or now_s - self._authority_read_at_s < FILE_S:
             return
@@ -152,7 +152,7 @@ class Credentials:
         self.generation += 1
 
     def _load(self, certificate: bytes | Path, key: bytes | Path | None) -> None:
-        """Show another certificate from now on.
+        """Shows another certificate from now on.
 
         Raises:
             Unreachable: it cannot be used; perhaps its files are just being replaced.
@@ -171,7 +171,7 @@ class Credentials:
         return given.expires_at_s is not None and self._clock.wall_s() >= given.expires_at_s
 
     async def _ask_plugin(self) -> None:
-        """Run the plugin and take what it gives; one that failed is left alone for a while."""
+        """Runs the plugin and takes what it gives; one that failed is left alone for a while."""
         assert self._access.plugin is not None
         if self._failure is not None:
             failed_at_s, failure = self._failure
@@ -197,7 +197,7 @@ def _sendable(token: str) -> str:
 
 
 def tls_context(access: Access) -> ssl.SSLContext | None:
-    """The context that verifies the server and shows our certificate; None for plain http.
+    """Returns the context that verifies the server and shows our certificate; None for plain http.
 
     Raises:
         ConfigError: a certificate or key cannot be used.
@@ -225,7 +225,7 @@ def tls_context(access: Access) -> ssl.SSLContext | None:
 
 
 def load_pair(context: ssl.SSLContext, certificate: bytes | Path, key: bytes | Path | None) -> None:
-    """Show this certificate on all connections that are made from now on.
+    """Shows this certificate on all connections that are made from now on.
 
     Raises:
         ConfigError: it is not one, or the key is not its own.
@@ -245,7 +245,7 @@ def _no_password() -> str:
 
 
 def _file(content: bytes) -> AbstractContextManager[str]:
-    """A file for what Python can load from files only; the in memory if that can be."""
+    """Returns a file for what Python can load from files only; the in memory if that can be."""
     return _in_memory(content) if hasattr(os, "memfd_create") else _on_disk(content)
 
 

@@ -67,7 +67,7 @@ class _Answer(msgspec.Struct, rename="camel"):
 async def run_plugin(
     plugin: ExecPlugin, *, environment: Mapping[str, str], deadline_s: float = PLUGIN_S_MAX
 ) -> ExecCredential:
-    """Run the program and read what it prints.
+    """Runs the program and reads what it prints.
 
     Raises:
         Unreachable: it is missing, fails, takes too long, or prints something else. The message
@@ -130,7 +130,7 @@ async def _printed(plugin: ExecPlugin, variables: dict[str, str], deadline_s: fl
 
 
 async def _kill(process: Process) -> None:
-    """End the program and all that it started, and let go of its pipes."""
+    """Ends the program and all that it started, and lets go of its pipes."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     # Whoever left the group may still hold the other ends.
@@ -147,7 +147,7 @@ async def _beginning(stream: asyncio.StreamReader, bytes_max: int) -> bytes:
 
 
 async def _end(stream: asyncio.StreamReader, bytes_max: int) -> bytes:
-    """The end of a stream."""
+    """Returns the end of a stream."""
     kept = b""
     while chunk := await stream.read(CHUNK_BYTES):
         kept = (kept + chunk)[-bytes_max:]

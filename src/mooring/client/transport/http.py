@@ -162,7 +162,7 @@ class HttpTransport:
             _abort(answer)
 
     async def _open(self, request: Request) -> aiohttp.ClientResponse:
-        """The answer whose head has come; whoever gets it must end it."""
+        """Returns the answer whose head has come; whoever gets it must end it."""
         try:
             async with asyncio.timeout(request.deadline_s):
                 answer = await self._head(request)
@@ -217,7 +217,7 @@ class HttpTransport:
         return {**credentials, **headers}
 
     async def _retire(self) -> None:
-        """Make all connections anew; requests under way end on their old ones."""
+        """Makes all connections anew; requests under way end on their old ones."""
         for wire in self._wires.values():
             wire.retire()
         self._retired_wires = [
@@ -280,7 +280,7 @@ class HttpTransport:
 
 
 def _abort(answer: aiohttp.ClientResponse) -> None:
-    """End the connection of a stream at once; see ``_close``."""
+    """Ends the connection of a stream at once; see ``_close``."""
     connection = answer.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -288,7 +288,7 @@ def _abort(answer: aiohttp.ClientResponse) -> None:
 
 
 async def _close(session: aiohttp.ClientSession) -> None:
-    """End all connections of a session at once, without saying goodbye to the server.
+    """Ends all connections of a session at once, without saying goodbye to the server.
 
     A TLS goodbye would outlast the loop, and a watch under way has none anyway.
     """
@@ -325,7 +325,7 @@ async def _chunks(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]
 
 
 async def _whole(answer: aiohttp.ClientResponse, request: Request) -> bytes:
-    """All of an answer.
+    """Returns all of an answer.
 
     Raises:
         AnswerTooLong: it is longer than the request allows.

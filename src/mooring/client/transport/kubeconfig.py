@@ -105,7 +105,7 @@ def find_access(
 
 
 def in_cluster(environment: Mapping[str, str], *, folder: Path = SERVICE_ACCOUNT_FOLDER) -> Access:
-    """The API server of the cluster that this process is a pod of.
+    """Returns the API server of the cluster that this process is a pod of.
 
     Raises:
         ConfigError: this is not a pod, or it has no service account.
@@ -129,7 +129,7 @@ def in_cluster(environment: Mapping[str, str], *, folder: Path = SERVICE_ACCOUNT
 def read_kubeconfig(
     paths: list[str], *, context: str | None = None, allow_unverified: bool = False
 ) -> Access:
-    """The server and identity of a context in kubeconfig files, merged in this order.
+    """Returns the server and identity of a context in kubeconfig files, merged in this order.
 
     Raises:
         ConfigError: a file cannot be read, or names something that is not there.
@@ -295,7 +295,7 @@ def _token(user: _Entry) -> str | None:
 
 
 def is_sendable(token: str) -> bool:
-    """Whether a token can stand in a header."""
+    """Returns whether a token can stand in a header."""
     return bool(token) and all("!" <= character <= "~" for character in token)
 
 

@@ -123,7 +123,7 @@ class Transport(Protocol):
     """What the client needs of a network."""
 
     async def request(self, request: Request) -> Response:
-        """Send a request and read the whole answer.
+        """Sends a request and reads the whole answer.
 
         Raises:
             Unreachable: it surely did not happen.
@@ -144,7 +144,7 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give back all connections; what is under way over the network is broken off."""
+        """Gives back all connections; what is under way over the network is broken off."""
         ...
 
 
@@ -305,7 +305,7 @@ class ChunkedStream:
 
 
 async def read_all(stream: Stream, *, bytes_max: int = 1 << 20) -> bytes:
-    """The text of a stream that turned out to be an error; cut at ``bytes_max``."""
+    """Returns the text of a stream that turned out to be an error; cut at ``bytes_max``."""
     parts: list[bytes] = []
     size = 0
     async with aclosing(stream.batches()) as batches:

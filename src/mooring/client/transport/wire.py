@@ -92,7 +92,7 @@ class Wire:
     async def ask(
         self, request: Request, headers: Mapping[str, str], is_sent: Callable[[], None]
     ) -> Response:
-        """Send a request and read its answer; the caller sets the deadline.
+        """Sends a request and reads its answer; the caller sets the deadline.
 
         Args:
             request: What is asked.
@@ -115,7 +115,7 @@ class Wire:
             self._give_back(connection)
 
     async def close(self) -> None:
-        """End all connections at once; what is under way fails."""
+        """Ends all connections at once; what is under way fails."""
         self._is_closed = True
         while self._line:
             self._call_next()
@@ -125,7 +125,7 @@ class Wire:
             await connection.gone.wait()
 
     def retire(self) -> None:
-        """Keep no connection any more: those under way end with their answers."""
+        """Keeps no connection any more: those under way end with their answers."""
         self._is_retired = True
         idle, self._idle = self._idle, []
         for connection in idle:
@@ -134,7 +134,7 @@ class Wire:
     # -- connections ------------------------------------------------------------------------------
 
     async def _take(self) -> _Connection:
-        """An idle connection, the one used last; else a new one; else wait for either."""
+        """Returns an idle connection, the one used last; else a new one; else wait for either."""
         while True:
             if self._is_closed:
                 raise Unreachable("the transport is closed")
@@ -167,7 +167,7 @@ class Wire:
         return connection
 
     async def _connect(self) -> _Connection:
-        """A connection to the first address that takes one."""
+        """Returns a connection to the first address that takes one."""
         hosts: Sequence[str] = [self._host]
         if self._look_up is not None:
             hosts = await self._look_up(self._host, self._port)
@@ -250,7 +250,7 @@ class _Connection(asyncio.Protocol):
         return self._answer is None and self._keeps
 
     async def exchange(self, text: bytes, bytes_max: int) -> Response:
-        """Send a request and return its answer."""
+        """Sends a request and returns its answer."""
         assert self._transport is not None
         self._answer = asyncio.get_running_loop().create_future()
         self._bytes_max = bytes_max
@@ -258,7 +258,7 @@ class _Connection(asyncio.Protocol):
         return await self._answer
 
     def abort(self) -> None:
-        """End it at once, without a goodbye."""
+        """Ends it at once, without a goodbye."""
         if self._transport is not None:
             self._transport.abort()
 

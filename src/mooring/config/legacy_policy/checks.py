@@ -51,7 +51,7 @@ _NS_PER_S = 10**9
 
 
 def kind_faults(value: Any) -> list[Fault]:
-    """Whether this is a Policy at all."""
+    """Returns whether this is a Policy at all."""
     if not isinstance(value, dict):
         return [Fault((), "must be a Policy: a mapping", value)]
     found = {key.casefold(): (key, each) for key, each in value.items()}
@@ -139,7 +139,7 @@ def _presence(predicate: Predicate) -> LabelsPresence | None:
 
 
 def _label_conflicts(predicates: tuple[Predicate, ...]) -> Iterator[Fault]:
-    """A label that must be there and must not: no node could ever fit."""
+    """Returns a label that must be there and must not: no node could ever fit."""
     wanted: dict[str, bool] = {}
     for i, predicate in enumerate(predicates):
         presence = _presence(predicate)
@@ -212,7 +212,7 @@ def kinds(argument: PredicateArgument | PriorityArgument) -> list[str]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is meant, perhaps."""
+    """Returns the known name that is meant, perhaps."""
     by_lower = {each.lower(): each for each in known}
     near = get_close_matches(name.lower(), by_lower, n=1)
     return by_lower[near[0]] if near else None

@@ -76,7 +76,7 @@ class _Filters(NamedTuple):
 
 
 def convert_policy(data: bytes | str, *, file: str | None = None) -> ConvertedPolicy:
-    """The KubeSchedulerConfiguration that does what a Policy, YAML or JSON, did.
+    """Returns the KubeSchedulerConfiguration that does what a Policy, YAML or JSON, did.
 
     Args:
         data: The text.
@@ -197,7 +197,7 @@ def _filters(predicates: tuple[Predicate, ...] | None, notes: list[Note]) -> _Fi
 
 
 def _filter_points(filters: _Filters) -> dict[str, Any]:
-    """Switch off, wherever a predicate's plugin works, those that no predicate names."""
+    """Switches off, wherever a predicate's plugin works, those that no predicate names."""
     if filters.plugins is None:
         return {}
     missing = _missing(filters.plugins)
@@ -246,7 +246,7 @@ def _plugin_config(
 def _extender(
     extender: LegacyExtender, plain: dict[str, Any], position: int, notes: list[Note]
 ) -> dict[str, Any]:
-    """An extender in today's spelling; what is false, 0 or empty is left out."""
+    """Returns an extender in today's spelling; what is false, 0 or empty is left out."""
     path = ("extenders", position)
     made = {key: each for key, each in plain.items() if each}
     made.pop("enableHttps", None)

@@ -85,7 +85,7 @@ def scores(priorities: tuple[Priority, ...] | None, notes: list[Note]) -> Scores
 
 
 def score_points(scores: Scores) -> dict[str, Any]:
-    """Switch all scores off, and on again those that are listed."""
+    """Switches all scores off, and on again those that are listed."""
     if scores.weights is None:
         return {}
     points: dict[str, Any] = {}
@@ -103,7 +103,7 @@ def score_points(scores: Scores) -> dict[str, Any]:
 
 
 def _take(priority: Priority, said: dict[str, int], path: Path, notes: list[Note]) -> None:
-    """Note the weight of a priority with a name of kube-scheduler's own: the last one counts."""
+    """Notes the weight of a priority with a name of kube-scheduler's own: the last one counts."""
     name = SELECTOR_SPREAD if priority.name == SERVICE_SPREADING else priority.name
     if said.get(name, priority.weight) != priority.weight:
         text = f"{priority.name} for the second time: the last weight, {priority.weight}, counts"
@@ -139,7 +139,7 @@ def _strategy(ratio: RatioArguments) -> dict[str, Any]:
 
 
 def _spread_weight(said: dict[str, int], notes: list[Note]) -> int:
-    """The weight of PodTopologySpread, which stands for several priorities.
+    """Returns the weight of PodTopologySpread, which stands for several priorities.
 
     Upstream meant to take the largest, but changed a copy: what came first by name stayed.
     """
@@ -153,7 +153,7 @@ def _spread_weight(said: dict[str, int], notes: list[Note]) -> int:
 def _fit(
     said: dict[str, int], curve: _Curve | None, notes: list[Note]
 ) -> tuple[int, dict[str, Any] | None] | None:
-    """The weight of NodeResourcesFit and its strategy; None if it does not score."""
+    """Returns the weight of NodeResourcesFit and its strategy; None if it does not score."""
     least, most = said.get(LEAST_REQUESTED, 0), said.get(MOST_REQUESTED, 0)
     if least and most:
         text = (

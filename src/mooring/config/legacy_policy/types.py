@@ -137,7 +137,7 @@ def named(value: Any, faults: list[Fault], notes: list[Note]) -> Any:
 
 
 def as_written(path: Path, value: Any) -> Path:
-    """A path in the names of ``Policy`` as ``value``, the file, spells it."""
+    """Returns a path in the names of ``Policy`` as ``value``, the file, spells it."""
     spelled: list[str | int] = []
     for step in path:
         if isinstance(value, dict) and isinstance(step, str):

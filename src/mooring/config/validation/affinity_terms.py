@@ -19,7 +19,7 @@ _FIELD_OPERATORS = ("In", "NotIn")
 
 
 def check_term(term: NodeSelectorTerm, path: Path) -> Iterator[Fault]:
-    """Yield the faults of a term's conditions; an empty term selects nothing."""
+    """Yields the faults of a term's conditions; an empty term selects nothing."""
     for i, condition in enumerate(term.match_expressions):
         yield from _expression(condition, (*path, "matchExpressions", i))
     for i, condition in enumerate(term.match_fields):

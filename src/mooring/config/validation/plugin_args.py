@@ -38,7 +38,7 @@ _BINDING_TIMEOUT_S_MIN = 1.0
 
 @singledispatch
 def check_args(args: Any, path: Path) -> Iterator[Fault]:
-    """Yield what is wrong with a plugin's arguments; of plugins not our own nothing is known."""
+    """Yields what is wrong with a plugin's arguments; of plugins not our own nothing is known."""
     del args, path
     yield from ()
 

@@ -161,7 +161,7 @@ class Attempt:
 
 
 def rejection(status: Status) -> Rejection:
-    """A status as a Decision writes it."""
+    """Returns a status as a Decision writes it."""
     return Rejection(status.plugin, status.code.value, tuple(sorted(status.reasons)))
 
 

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 def reserve(framework: Framework, cycle: Cycle, node_name: str) -> Status | None:
-    """Run the Reserve plugins; a refusal ends the run (call ``unreserve`` then).
+    """Runs the Reserve plugins; a refusal ends the run (call ``unreserve`` then).
 
     Raises:
         PluginError: if a plugin failed; ``unreserve`` is due then too.
@@ -52,7 +52,7 @@ def unreserve(framework: Framework, cycle: Cycle, node_name: str) -> None:
 def permit(
     framework: Framework, cycle: Cycle, node_name: str, *, now_s: float
 ) -> Status | WaitingPod | None:
-    """Run the Permit plugins: a refusal, a pod that now waits, or None to go on.
+    """Runs the Permit plugins: a refusal, a pod that now waits, or None to go on.
 
     A refusal counts even if an earlier plugin asked to wait.
 
@@ -74,7 +74,7 @@ def permit(
 
 
 def refusal(node_name: str, status: Status) -> Diagnosis:
-    """A refusal by Reserve or Permit as a Diagnosis of that one node."""
+    """Returns a refusal by Reserve or Permit as a Diagnosis of that one node."""
     diagnosis = Diagnosis(1, statuses={node_name: status})
     diagnosis.reasons.update(status.reasons)
     diagnosis.note_plugin(status)
@@ -84,7 +84,7 @@ def refusal(node_name: str, status: Status) -> Diagnosis:
 async def pre_bind(
     framework: Framework, cycle: Cycle, node_name: str, binders: Sequence[Any] | None = None
 ) -> Status | None:
-    """Run the PreBind plugins that have something to do; the first refusal ends the run.
+    """Runs the PreBind plugins that have something to do; the first refusal ends the run.
 
     Args:
         framework: Of the pod's profile.
@@ -124,7 +124,7 @@ def pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]
 
 
 async def bind(framework: Framework, cycle: Cycle, node_name: str) -> Status | None:
-    """Let the first Bind plugin that does not skip bind the pod; None = bound.
+    """Lets the first Bind plugin that does not skip bind the pod; None = bound.
 
     An extender that binds is asked instead; the plugins only if it fails and may be ignored.
 
@@ -176,7 +176,7 @@ async def _wait(
     method: Callable[..., Awaitable[Any]],
     *arguments: Any,
 ) -> Any:
-    """Await a plugin, and name it if it raises.
+    """Awaits a plugin, and name it if it raises.
 
     SchedulerErrors of the API client pass: whoever binds has to tell "refused" from "unknown". The
     plugin's name is their note.

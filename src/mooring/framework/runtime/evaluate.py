@@ -50,7 +50,7 @@ def judge(framework: Framework, cycle: Cycle, names: Sequence[str]) -> dict[str,
 def judge_without(
     framework: Framework, cycle: Cycle, victims: Mapping[str, Sequence[PodInfo]]
 ) -> set[str]:
-    """The nodes that can take the pod once their ``victims`` are gone.
+    """Returns the nodes that can take the pod once their ``victims`` are gone.
 
     Raises:
         PluginError: a plugin failed.

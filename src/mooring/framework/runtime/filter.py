@@ -97,7 +97,7 @@ def narrow(cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis, before: PreFilt
 def walk(
     framework: Framework, cycle: Cycle, attempt: Attempt, before: PreFiltered, order: Rows
 ) -> Feasible:
-    """Filter the rows in ``order``; perhaps none is feasible."""
+    """Filters the rows in ``order``; perhaps none is feasible."""
     if before.node_names is not None and len(order) > 1:
         attempt.choice = "unordered"  # upstream walks what PreFilter left in random order
     refusals = refuse(framework, cycle, order if before.node_names is not None else None)
@@ -106,7 +106,7 @@ def walk(
 
 
 def explain(cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis) -> Diagnosis:
-    """Count what was said against each node into ``diagnosis``, and return it."""
+    """Counts what was said against each node into ``diagnosis``, and returns it."""
     refusals = attempt.refusals
     assert refusals is not None
     refusals.describe(diagnosis)
@@ -120,7 +120,7 @@ def explain(cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis) -> Diagnosis:
 
 
 def pre_filter(framework: Framework, cycle: Cycle) -> PreFiltered:
-    """Run the PreFilter plugins, or put back what they noted for an equal pod."""
+    """Runs the PreFilter plugins, or puts back what they noted for an equal pod."""
     answers, sharing = framework.answers(cycle)
     known = answers.pre_filtered if answers is not None else {}
     names: frozenset[str] | None = None
@@ -171,7 +171,7 @@ def _refused_before(before: PreFiltered, node_count: int) -> Diagnosis:
 def _leave_out(
     cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis, node_names: frozenset[str]
 ) -> None:
-    """Note the nodes that PreFilter left out.
+    """Notes the nodes that PreFilter left out.
 
     If the nominated node was tried before and refused, that plugin is on the list too, as upstream
     has it.
@@ -216,7 +216,7 @@ def try_nominated(
 
 
 def refuse(framework: Framework, cycle: Cycle, rows: Rows | None) -> Refusals:
-    """Run the filters on ``rows`` (None = every node). The result may be shared: do not write."""
+    """Runs the filters on ``rows`` (None = every node). The result may be shared: do not write."""
     sheet, live = _shared_refusals(framework, cycle, rows)
     nominated = _nominated_rows(cycle, rows)
     if not live and not nominated and rows is None:
@@ -264,7 +264,7 @@ class _Ask:
         return filter_one(self._framework, self._cycle, plugin, view)
 
     def each(self, number: int, nodes: list[NodeInfo]) -> list[Status | None]:
-        """The status of each node."""
+        """Returns the status of each node."""
         framework, plugin = self._framework, self._framework.filters[number]
         statuses = framework.call_each(plugin, "Filter", plugin.filter_node, self._cycle, nodes)
         for status in statuses:
@@ -303,7 +303,7 @@ def _nominated_rows(cycle: Cycle, rows: Rows | None) -> dict[int, tuple[PodInfo,
 
 
 def _with_nominated(framework: Framework, cycle: Cycle, sheet: Refusals, rivals: Rivals) -> None:
-    """Filter the rows with nominated pods again, as if those pods were there.
+    """Filters the rows with nominated pods again, as if those pods were there.
 
     A refusal in that world is the node's verdict; otherwise the one without them, which the sheet
     already has, stands.
@@ -318,7 +318,7 @@ def _with_nominated(framework: Framework, cycle: Cycle, sheet: Refusals, rivals:
 
 
 def _visit(framework: Framework, attempt: Attempt, refusals: Refusals, order: Rows) -> Feasible:
-    """Walk the nodes as upstream does, as far as it would: errors and sampling end the walk."""
+    """Walks the nodes as upstream does, as far as it would: errors and sampling end the walk."""
     percentage = framework.profile.percentage_of_nodes_to_score
     enough = feasible_nodes_to_find(percentage, len(order))
     if not framework.compares:  # nothing to compare: the first node that will do is taken
@@ -349,7 +349,7 @@ def _stop_index(passed: npt.NDArray[np.bool_], enough: int) -> int:
 
 
 def _raise_first_error(attempt: Attempt, refusals: Refusals, walk: Rows, stop: int) -> None:
-    """Raise for the first of the ``stop`` nodes in the walk whose filter failed.
+    """Raises for the first of the ``stop`` nodes in the walk whose filter failed.
 
     Nodes after it were not seen, and neither were those from ``stop`` on.
     """
@@ -388,7 +388,7 @@ class _Statuses(dict[str, Status]):
         return order[is_wanted[order]]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The status of a node that was refused one by one, ``default`` for any other."""
+        """Returns the status of a node that was refused one by one, ``default`` for any other."""
         row = self._nodes.row(name)
         if row < 0:
             return default

@@ -57,7 +57,7 @@ class Refusals:
         self._borrowed: set[int] = set()
 
     def copy(self) -> Refusals:
-        """A copy that can be written to as long as this sheet stays as it is.
+        """Returns a copy that can be written to as long as this sheet stays as it is.
 
         The tables, which only grow, are shared; codes are copied where they are written.
         """
@@ -87,7 +87,7 @@ class Refusals:
     # -- writing ----------------------------------------------------------------------------------
 
     def write(self, plugin: int, rows: slice | Rows, verdicts: Verdicts) -> None:
-        """Note what plugin number ``plugin`` says of ``rows``.
+        """Notes what plugin number ``plugin`` says of ``rows``.
 
         Call ``combine`` when all plugins have written.
         """
@@ -98,7 +98,7 @@ class Refusals:
         self._own(plugin)[row] = 0 if status is None else self._number(plugin, status)
 
     def combine(self, rows: Rows | None, size: int) -> None:
-        """Find the first refusal of each of ``rows`` (None = rows 0 to ``size``) anew."""
+        """Finds the first refusal of each of ``rows`` (None = rows 0 to ``size``) anew."""
         if rows is None:
             first = np.zeros(size, dtype=np.uint8)
             for plugin in reversed(self._refusing()):
@@ -133,14 +133,14 @@ class Refusals:
         self.count += int(np.count_nonzero(self.feasible[rows]))
 
     def _own(self, plugin: int) -> npt.NDArray[np.uint16]:
-        """The plugin's codes, to be written to."""
+        """Returns the plugin's codes, to be written to."""
         if plugin in self._borrowed:
             self._borrowed.remove(plugin)
             self.codes[plugin] = self.codes[plugin].copy()
         return self.codes[plugin]
 
     def _translate(self, plugin: int, verdicts: Verdicts) -> npt.NDArray[np.uint16]:
-        """The verdicts' codes in terms of this sheet's table."""
+        """Returns the verdicts' codes in terms of this sheet's table."""
         table = verdicts.table
         numbers = [0, *(self._number(plugin, status) for status in table)]
         if numbers == list(range(len(numbers))):
@@ -148,7 +148,7 @@ class Refusals:
         return np.array(numbers, dtype=np.uint16)[verdicts.codes]
 
     def _number(self, plugin: int, status: Status) -> int:
-        """The number of a status in the plugin's table, where it is put if it is new."""
+        """Returns the number of a status in the plugin's table, where it is put if it is new."""
         known = self._known[plugin]
         number = known.get(status)
         if number is None:
@@ -159,20 +159,20 @@ class Refusals:
         return number
 
     def _refusing(self) -> list[int]:
-        """The plugins that have ever refused a row: mostly two or three."""
+        """Returns the plugins that have ever refused a row: mostly two or three."""
         return [plugin for plugin, table in enumerate(self.tables) if table]
 
     # -- reading ----------------------------------------------------------------------------------
 
     def status(self, row: int) -> Status | None:
-        """The first refusal of ``row``; None if it is feasible or was not looked at."""
+        """Returns the first refusal of ``row``; None if it is feasible or was not looked at."""
         first = int(self.refused_by[row])
         if first in (0, NOT_VISITED):
             return None
         return self.tables[first - 1][int(self.codes[first - 1][row]) - 1]
 
     def mark(self, code: Code, marks: npt.NDArray[np.bool_]) -> None:
-        """Say in ``marks``, shape (capacity,), of every refused row whether it is by this code."""
+        """Says in ``marks``, shape (capacity,), of every refused row whether it is by this code."""
         for plugin, table in enumerate(self.tables):
             rows = np.flatnonzero(self.refused_by == plugin + 1)
             if len(rows):
@@ -180,7 +180,7 @@ class Refusals:
                 marks[rows] = is_wanted[self.codes[plugin][rows]]
 
     def refused_rows(self) -> Rows:
-        """The rows that some filter refused, rising."""
+        """Returns the rows that some filter refused, rising."""
         return np.flatnonzero((self.refused_by != 0) & (self.refused_by != NOT_VISITED))
 
     def refused_count(self) -> int:
@@ -200,7 +200,7 @@ class Refusals:
                     yield self.tables[plugin][number - 1], count
 
     def describe(self, diagnosis: Diagnosis) -> None:
-        """Count the refusals into ``diagnosis``."""
+        """Counts the refusals into ``diagnosis``."""
         reasons: Counter[str] = diagnosis.reasons
         for status, count in self.counted():
             for reason in status.reasons:
@@ -208,5 +208,5 @@ class Refusals:
             diagnosis.note_plugin(status)
 
     def has_errors(self) -> bool:
-        """Whether some filter may have failed (rather than refused) at some node."""
+        """Returns whether some filter may have failed (rather than refused) at some node."""
         return bool(self._errors)

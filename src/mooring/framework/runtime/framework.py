@@ -67,7 +67,7 @@ class Framework:
         waiting: WaitingPods | None = None,
         tie_break: Callable[[Sequence[str]], str] | None = None,
     ) -> None:
-        """Take the plugins of ``profile``; ``waiting`` is shared by the profiles of a scheduler.
+        """Takes the plugins of ``profile``; ``waiting`` is shared by the profiles of a scheduler.
 
         ``share_answers`` False asks every plugin about every node for every pod: the slow twin
         that the tests hold the fast path against. ``tie_break`` chooses among the names of the
@@ -110,17 +110,17 @@ class Framework:
         self._score_readers = _readers(self.scorers, sharers, "score_node", profile.weights)
 
     def plugins(self, point: str) -> Sequence[Any]:
-        """The plugins of an extension point, in order."""
+        """Returns the plugins of an extension point, in order."""
         if point not in EXTENSION_POINTS:
             raise InvariantViolation(f"{point} is not an extension point")
         return self.profile.plugins.get(point, ())
 
     def weight(self, plugin: str) -> int:
-        """The weight of a score plugin."""
+        """Returns the weight of a score plugin."""
         return self.profile.weights.get(plugin, 1)
 
     def open(self, pod: PodInfo, snapshot: Snapshot) -> Cycle:
-        """Begin an attempt at ``pod``."""
+        """Begins an attempt at ``pod``."""
         self._is_timed = self._opened % TIMED_EVERY == 0
         self._opened += 1
         return Cycle(pod, snapshot, self.profile.scheduler_name, self)
@@ -128,7 +128,7 @@ class Framework:
     # -- extenders --------------------------------------------------------------------------------
 
     def extend(self, extenders: Sequence[Extender], random: Callable[[], float]) -> None:
-        """Ask these besides the plugins; those that may be ignored are asked last.
+        """Asks these besides the plugins; those that may be ignored are asked last.
 
         ``random`` gives numbers in [0, 1): of nodes that extenders find equally good, one is drawn.
         """
@@ -143,14 +143,14 @@ class Framework:
         return any(extender.is_interested(pod) for extender in self.extenders)
 
     def draw(self, count: int) -> int:
-        """A number below ``count``, by chance."""
+        """Returns a number below ``count``, by chance."""
         assert self._random is not None, "extend() comes first"
         return int(self._random() * count)
 
     # -- before the queue -------------------------------------------------------------------------
 
     def pre_enqueue(self, pod: PodInfo, *, first: str = "") -> Status | None:
-        """The first refusal to let the pod into the queue; None = let it in.
+        """Returns the first refusal to let the pod into the queue; None = let it in.
 
         The plugin called ``first`` is asked before the others: it refused last time.
 
@@ -167,13 +167,13 @@ class Framework:
         return None
 
     def sort_key(self) -> Callable[[Any], Any] | None:
-        """The queue's order as a key, if the QueueSort plugin has one."""
+        """Returns the queue's order as a key, if the QueueSort plugin has one."""
         (plugin,) = self.plugins("less")
         key: Callable[[Any], Any] | None = getattr(plugin, "sort_key", None)
         return key
 
     def rejecting_plugins(self) -> list[Any]:
-        """Every plugin that can refuse a pod, once: those whose events can wake it."""
+        """Returns every plugin that can refuse a pod, once: those whose events can wake it."""
         found = {
             plugin.name: plugin
             for point in ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
@@ -194,7 +194,7 @@ class Framework:
         return fragment
 
     def needs(self) -> list[str]:
-        """The kinds of objects that plugins read beside nodes and pods, each once."""
+        """Returns the kinds of objects that plugins read beside nodes and pods, each once."""
         kinds = [kind for plugin in _distinct(self.profile.plugins) for kind in _needed(plugin)]
         return list(dict.fromkeys(kinds))
 
@@ -204,11 +204,11 @@ class Framework:
         return next((note for note in found if note is not None), None)
 
     def background(self) -> list[Any]:
-        """The plugins that do something beside the decisions."""
+        """Returns the plugins that do something beside the decisions."""
         return [each for each in _distinct(self.profile.plugins) if hasattr(each, "background")]
 
     def less(self, a: Any, b: Any) -> bool:
-        """Whether ``a`` is tried before ``b``."""
+        """Returns whether ``a`` is tried before ``b``."""
         (plugin,) = self.plugins("less")
         return bool(plugin.less(a, b))
 
@@ -229,7 +229,7 @@ class Framework:
         return cycle.shared
 
     def forget_answers(self) -> None:
-        """Drop the shared answers: something they rest on beside pods and nodes has changed."""
+        """Drops the shared answers: something they rest on beside pods and nodes has changed."""
         self._answers.clear()
 
     def score_readers(self, sharing: frozenset[str]) -> list[Reader]:
@@ -239,7 +239,7 @@ class Framework:
     # -- calling a plugin -------------------------------------------------------------------------
 
     def call(self, plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a plugin and name it if it raises: the only broad catch for plugins.
+        """Calls a plugin and name it if it raises: the only broad catch for plugins.
 
         Of ``TIMED_EVERY`` attempts one is timed, as upstream does for its metrics.
 
@@ -263,12 +263,12 @@ class Framework:
         cycle: Cycle,
         nodes: Sequence[NodeInfo],
     ) -> list[Any]:
-        """Call a plugin about each of some nodes; as ``call``, once for all of them."""
+        """Calls a plugin about each of some nodes; as ``call``, once for all of them."""
         answers: list[Any] = self.call(plugin, point, _each, method, cycle, nodes)
         return answers
 
     def status_of(self, plugin: Any, point: str, answer: Any) -> Status:
-        """A plugin's refusal, signed with its name.
+        """Returns a plugin's refusal, signed with its name.
 
         Raises:
             PluginError: if it is no refusal at all, or an Error.
@@ -297,7 +297,7 @@ def _each(
 
 
 def _distinct(plugins: Mapping[str, Sequence[Any]]) -> list[Any]:
-    """Every plugin once, in order of first appearance."""
+    """Returns every plugin once, in order of first appearance."""
     found: dict[str, Any] = {}
     for of_point in plugins.values():
         for plugin in of_point:
@@ -340,6 +340,6 @@ def _shares(plugin: Any) -> bool:
 
 
 def _told(error: Exception) -> str:
-    """An exception as one line of a message."""
+    """Returns an exception as one line of a message."""
     text = str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -84,7 +84,7 @@ def first_in_order(
 
 
 def ranks_of(wanted: Rows, mask: npt.NDArray[np.bool_], walk: Rows) -> npt.NDArray[np.int64]:
-    """The places of the rows ``wanted`` in the list of feasible nodes.
+    """Returns the places of the rows ``wanted`` in the list of feasible nodes.
 
     ``mask`` bool over rows, which nodes are feasible; ``walk`` the rows in visiting order. All of
     ``wanted`` are feasible and in ``walk``. Complexity: O(nodes).

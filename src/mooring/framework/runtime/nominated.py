@@ -17,7 +17,7 @@ from mooring.state.tables.pods import PodInfo
 
 
 def filter_one(framework: FilterRunner, cycle: Cycle, plugin: Any, view: NodeView) -> Verdicts:
-    """One filter on one view, with the state it noted in pre_filter.
+    """Returns one filter on one view, with the state it noted in pre_filter.
 
     Raises:
         PluginError: if it raises, or answers something that is no verdict on these nodes.
@@ -36,7 +36,7 @@ _OF_PODS = Change.USAGE | Change.PORTS
 
 
 def rivals_of(cycle: Cycle) -> dict[int, tuple[PodInfo, ...]]:
-    """The other nominated pods of at least the same priority, by row."""
+    """Returns the other nominated pods of at least the same priority, by row."""
     nominator, pod = cycle.snapshot.nominator, cycle.pod
     found: dict[int, tuple[PodInfo, ...]] = {}
     for name in nominator.node_names():
@@ -64,7 +64,7 @@ def filters_that_see_pods(framework: FilterRunner, cycle: Cycle) -> frozenset[st
 def filter_worlds(
     framework: FilterRunner, cycle: Cycle, view: NodeView, *, only: Collection[str] | None = None
 ) -> list[tuple[int, Verdicts]]:
-    """Run all filters on ``view``, in plugin order, each with a state that follows its pods.
+    """Runs all filters on ``view``, in plugin order, each with a state that follows its pods.
 
     Each filter sees only the worlds that every filter before it let pass; the verdicts returned
     with its number are for those, in order. ``only`` names the filters to run; None = all.
@@ -158,7 +158,7 @@ def _filter_followed(
 def _filter_one_world(
     framework: FilterRunner, cycle: Cycle, plugin: Any, view: NodeView, position: int
 ) -> Status | None:
-    """The scalar twin of ``shift``: pods taken away first, then added, one by one."""
+    """Returns the scalar twin of ``shift``: pods taken away first, then added, one by one."""
     state = cycle[plugin]
     node = view.info(position)
     for pod in view.removed[position]:

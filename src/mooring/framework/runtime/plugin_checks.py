@@ -92,7 +92,7 @@ def _check_method(where: str, attribute: str, method: Any, expected: tuple[str, 
 
 
 def _accepts(parameters: list[inspect.Parameter], count: int) -> bool:
-    """Whether a call with ``count`` positional arguments fits."""
+    """Returns whether a call with ``count`` positional arguments fits."""
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in positional if p.default is p.empty]
     keyword_only = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]

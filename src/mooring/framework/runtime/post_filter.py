@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def post_filter(framework: Framework, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-    """Run the PostFilter plugins until one makes room, or knows that none can be made.
+    """Runs the PostFilter plugins until one makes room, or knows that none can be made.
 
     What they say is added to the message of ``diagnosis``. The result's status is None if room can
     be made: then its victims are to be evicted. Its ``node_name`` is what the pod's nomination
@@ -171,7 +171,7 @@ def _victim(cycle: Cycle, extender: Extender, node_name: str, uid: str) -> PodIn
 
 
 def _record(rooms: list[Room], best: Room) -> Preemption:
-    """All that was found, as a Decision has it."""
+    """Returns all that was found, as a Decision has it."""
     in_order = sorted(rooms, key=lambda room: room.node_name)
     return Preemption(
         nominated=best.node_name,

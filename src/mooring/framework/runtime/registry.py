@@ -50,11 +50,11 @@ class Registry:
         self.planned = (GATED_PLUGINS | DEFAULT_PLUGINS.keys()) - self._factories.keys()
 
     def __contains__(self, name: object) -> bool:
-        """Whether an in-tree plugin has this name."""
+        """Returns whether an in-tree plugin has this name."""
         return name in self._factories or name in self.planned
 
     def create(self, name: str, args: Any, handle: Handle) -> Any:
-        """The plugin ``name``, checked.
+        """Returns the plugin ``name``, checked.
 
         Raises:
             ConfigError: if nobody offers it, or it breaks the contract.
@@ -85,7 +85,7 @@ class Registry:
 
 
 def load_plugin(spec: str, handle: Handle) -> Any:
-    """The plugin at ``module:attribute``: an object, or a class or function that makes one.
+    """Returns the plugin at ``module:attribute``: an object, or a class or function that makes one.
 
     Raises:
         ConfigError: if the spec, the module or the attribute is wrong, or what is there is no
@@ -113,7 +113,7 @@ def load_plugin(spec: str, handle: Handle) -> Any:
 
 
 def _import(name: str) -> ModuleType:
-    """A module from where Python looks, or else from the current folder.
+    """Returns a module from where Python looks, or else from the current folder.
 
     Plugins begin as a file beside the shell.
     """
@@ -170,7 +170,7 @@ def build(
     share_answers: bool = True,
     waiting: WaitingPods | None = None,
 ) -> Framework:
-    """The framework of one profile.
+    """Returns the framework of one profile.
 
     ``extra`` plugins that the profile names run where it says, with the weight that it gives them;
     the others run after the configured ones at every point they implement, with weight 1 (a Bind
@@ -214,7 +214,7 @@ def _with_names_of_their_own(extra: Iterable[Any], registry: Registry) -> dict[s
 def _create(
     profile: ProfileConfig, registry: Registry, handle: Handle, extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Every plugin that the profile enables somewhere, by name."""
+    """Returns every plugin that the profile enables somewhere, by name."""
     plugins: dict[str, Any] = {}
     for point in (*CONFIGURED_POINTS, "multi_point"):
         for i, entry in enumerate(profile.plugins.at(point).enabled):

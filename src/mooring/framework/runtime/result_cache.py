@@ -55,7 +55,7 @@ class AskFilter(Protocol):
         ...
 
     def each(self, number: int, nodes: list[NodeInfo]) -> list[Status | None]:
-        """The status of each node."""
+        """Returns the status of each node."""
         ...
 
 
@@ -67,7 +67,7 @@ class AskScore(Protocol):
         ...
 
     def each(self, number: int, nodes: list[NodeInfo]) -> list[int]:
-        """The raw score of each node."""
+        """Returns the raw score of each node."""
         ...
 
 
@@ -117,7 +117,7 @@ class Answers:
         self._last_changes: tuple[tuple[int, int], tuple[Rows | None, int]] | None = None
 
     def forget(self) -> None:
-        """Become the answers to another signature, to which nobody has answered anything yet.
+        """Becomes the answers to another signature, to which nobody has answered anything yet.
 
         Raw scores stay as they are: they are written over where there is a node, and mean nothing
         elsewhere.
@@ -136,7 +136,7 @@ class Answers:
         readers: list[Reader],
         ask: AskFilter,
     ) -> None:
-        """Bring the refusals up to the snapshot."""
+        """Brings the refusals up to the snapshot."""
         if self._filter_generation == snapshot.generation:
             return
         rows, kinds = self._changed(snapshot, self._filter_generation)
@@ -164,7 +164,7 @@ class Answers:
         readers: list[Reader],
         ask: AskScore,
     ) -> None:
-        """Bring the raw scores up to the snapshot."""
+        """Brings the raw scores up to the snapshot."""
         if self._score_generation == snapshot.generation:
             return
         rows, kinds = self._changed(snapshot, self._score_generation)
@@ -248,7 +248,7 @@ class Answers:
 
 
 def _infos(snapshot: Snapshot, rows: Rows | None) -> list[NodeInfo] | None:
-    """The nodes to be asked about one by one; None = too many for that."""
+    """Returns the nodes to be asked about one by one; None = too many for that."""
     if rows is None or len(rows) > FEW_ROWS:
         return None
     return [NodeInfo(snapshot, row) for row in rows.tolist()]
@@ -266,7 +266,7 @@ def _are_scores(scores: npt.NDArray[np.int64]) -> bool:
 
 
 def _distinct(rows: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_]) -> Rows:
-    """The live ones of ``rows``, each once, in order."""
+    """Returns the live ones of ``rows``, each once, in order."""
     if len(rows) > FEW_ROWS:
         found = np.zeros(len(alive), dtype=np.bool_)
         found[rows] = True
@@ -294,7 +294,7 @@ class AnswerCache:
         return len(self._answers)
 
     def of(self, signature: Hashable, capacity: int) -> Answers:
-        """The answers for ``signature``; empty ones if there are none yet."""
+        """Returns the answers for ``signature``; empty ones if there are none yet."""
         answers = self._answers.get(signature)
         if answers is not None and answers.capacity == capacity:
             self._answers.move_to_end(signature)
@@ -313,7 +313,7 @@ class AnswerCache:
         return answers
 
     def clear(self) -> None:
-        """Forget everything: what the answers rest on beside pods and nodes has changed."""
+        """Forgets everything: what the answers rest on beside pods and nodes has changed."""
         self._answers.clear()
 
     def _limit(self, capacity: int) -> int:

@@ -34,7 +34,7 @@ Rows = npt.NDArray[np.intp]
 
 
 def run(framework: Framework, cycle: Cycle, attempt: Attempt, feasible: Feasible) -> Placement:
-    """Choose among the feasible nodes (at least one)."""
+    """Chooses among the feasible nodes (at least one)."""
     if feasible.count == 1:
         return _placed(cycle, feasible, int(np.argmax(feasible.mask)))
     is_everything = feasible.count == cycle.snapshot.nodes.size
@@ -57,7 +57,7 @@ def _placed(cycle: Cycle, feasible: Feasible, row: int) -> Placement:
 
 
 def _break_tie(cycle: Cycle, attempt: Attempt, feasible: Feasible, tied: Rows) -> int:
-    """The winner among nodes with equal totals: the root of upstream's heap."""
+    """Returns the winner among nodes with equal totals: the root of upstream's heap."""
     if len(tied) == 1:
         return int(tied[0])
     nodes = cycle.snapshot.nodes
@@ -119,7 +119,7 @@ def pre_score(
     answers: Answers | None,
     sharing: frozenset[str],
 ) -> frozenset[str]:
-    """Run the PreScore plugins; the names of those that skip this pod."""
+    """Runs the PreScore plugins; the names of those that skip this pod."""
     known = answers.pre_scored if answers is not None else {}
     skipped = []
     for plugin in framework.plugins("pre_score"):
@@ -154,7 +154,7 @@ class _Ask:
         return score_one(self._framework, self._cycle, plugin, view)
 
     def each(self, number: int, nodes: list[NodeInfo]) -> list[int]:
-        """The raw score of each node."""
+        """Returns the raw score of each node."""
         framework, plugin = self._framework, self._framework.scorers[number]
         scores = framework.call_each(plugin, "Score", plugin.score_node, self._cycle, nodes)
         for score in scores:
@@ -165,7 +165,7 @@ class _Ask:
 
 
 def score_one(framework: Framework, cycle: Cycle, plugin: Any, view: NodeView) -> Ints:
-    """The raw scores of one plugin.
+    """Returns the raw scores of one plugin.
 
     Raises:
         PluginError: if it raises, or the answer is not int64 of shape (m,).
@@ -178,7 +178,7 @@ def score_one(framework: Framework, cycle: Cycle, plugin: Any, view: NodeView) -
 def normalize_one(
     framework: Framework, cycle: Cycle, plugin: Any, raw: Ints, view: NodeView
 ) -> Ints:
-    """The scores of one plugin, 0..100.
+    """Returns the scores of one plugin, 0..100.
 
     Raises:
         PluginError: if it raises, or a score is out of range.
@@ -211,7 +211,7 @@ def _check_shape(plugin: Any, point: str, scores: Any, length: int) -> None:
 
 
 def default_normalize(scores: Ints, *, reverse: bool = False) -> Ints:
-    """Scale raw scores so that the highest becomes 100; ``reverse`` makes that one 0 instead.
+    """Scales raw scores so that the highest becomes 100; ``reverse`` makes that one 0 instead.
 
     All zero: they stay zero, or all become 100 in reverse. Raw scores are not negative.
 

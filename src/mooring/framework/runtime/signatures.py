@@ -39,7 +39,7 @@ class Signatures:
         self._encode = msgspec.msgpack.Encoder().encode
 
     def of(self, pod: PodInfo, call: Callable[..., Any]) -> Signature:
-        """The pod's signature; ``call`` calls a plugin (``Framework.call``)."""
+        """Returns the pod's signature; ``call`` calls a plugin (``Framework.call``)."""
         if pod.signature is not None and pod.signature[0] is self:
             noted: Signature = pod.signature[1]
             return noted
@@ -66,7 +66,7 @@ class Signatures:
 
 
 def _kind_of(pod: PodInfo) -> tuple[Any, ...]:
-    """All of a pod but what only it can have."""
+    """Returns all of a pod but what only it can have."""
     own = pod.metadata
     return (
         pod.spec,

@@ -49,5 +49,5 @@ class Timings:
             self.add(plugin, point, clock.monotonic_s() - started_s)
 
     def statistics(self) -> dict[tuple[str, str], Timing]:
-        """A copy of the table, in order of first call."""
+        """Returns a copy of the table, in order of first call."""
         return {key: Timing(timing.calls, timing.seconds) for key, timing in self._table.items()}

@@ -127,7 +127,7 @@ class _Left:
 
 
 def _stays_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Questions[bool]:
-    """Whether extenders let the pod have its nominated node; if not, all are looked at."""
+    """Returns whether extenders let the pod have its nominated node; if not, all are looked at."""
     name = cycle.pod.status.nominated_node_name
     statuses: dict[str, Reject] = {}
     try:
@@ -143,7 +143,7 @@ def _stays_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Qu
 
 
 def _visited(attempt: Attempt, feasible: Feasible, order: Rows) -> Rows:
-    """The feasible rows in the order in which they were visited."""
+    """Returns the feasible rows in the order in which they were visited."""
     walk = visiting_order(order, attempt.start_index)
     return walk[feasible.mask[walk]]
 
@@ -155,7 +155,7 @@ def _ask_filters(
     names: list[str],
     statuses: dict[str, Reject],
 ) -> Questions[list[str]]:
-    """The nodes that every extender keeps; ``statuses`` gets what is said of the others."""
+    """Returns the nodes that every extender keeps; ``statuses`` gets what is said of the others."""
     for extender in framework.extenders:
         if not names:
             break
@@ -184,7 +184,7 @@ def _ask_filters(
 
 
 def _checked(extender: Extender, answer: Any, names: Sequence[str]) -> Kept:
-    """The answer, if every node in it was sent.
+    """Returns the answer, if every node in it was sent.
 
     Raises:
         ExtenderError: one was not, or there is no answer.
@@ -268,7 +268,7 @@ def _ask_scores(
 
 
 def _rated(extender: Extender, answer: Any) -> Scored:
-    """The answer, if all its scores are good.
+    """Returns the answer, if all its scores are good.
 
     Raises:
         ExtenderError: there is no answer, or a score is out of range.
@@ -313,7 +313,7 @@ def _sums(said: Scored) -> dict[str, int]:
 
 
 def _note(attempt: Attempt, extender: Extender, **said: Any) -> None:
-    """Put what an extender said into the record of the attempt."""
+    """Puts what an extender said into the record of the attempt."""
     before = attempt.calls.get(extender.name, ExtenderCall(extender.name))
     if "rejected" in said:
         said["rejected"] = before.rejected | said["rejected"]

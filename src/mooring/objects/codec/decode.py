@@ -65,7 +65,7 @@ class _RawList(msgspec.Struct):
 
 
 def decode(data: bytes, kind: Kind | str) -> Any:
-    """The object that the JSON text says.
+    """Returns the object that the JSON text says.
 
     Args:
         data: One object as JSON.
@@ -106,7 +106,7 @@ def decode_list(data: bytes, kind: Kind | str) -> DecodedList:
 
 
 def convert(raw: Any, kind: Kind | str) -> Any:
-    """The object that parsed JSON or YAML says; ``raw`` is not changed.
+    """Returns the object that parsed JSON or YAML says; ``raw`` is not changed.
 
     Raises:
         ConfigError: It is not of this kind, or has a field that cannot be read; with the path and
@@ -123,12 +123,12 @@ def convert(raw: Any, kind: Kind | str) -> Any:
 
 
 def encode(obj: Any) -> bytes:
-    """The JSON text of an object; fields that have their default are left out."""
+    """Returns the JSON text of an object; fields that have their default are left out."""
     return _ENCODER.encode(obj)
 
 
 def to_builtins(obj: Any) -> Any:
-    """The object as dicts and lists, as ``encode`` would write it."""
+    """Returns the object as dicts and lists, as ``encode`` would write it."""
     return msgspec.to_builtins(obj)
 
 
@@ -205,7 +205,7 @@ def _checked(found: Any, kind: Kind) -> Any:
 
 
 def _parsed(data: bytes, shape: Any = Any) -> Any:
-    """The parsed JSON, mended first if it has text that only Go can read."""
+    """Returns the parsed JSON, mended first if it has text that only Go can read."""
     try:
         return msgspec.json.decode(data, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -227,13 +227,13 @@ def _mended(data: bytes) -> bytes:
 
 
 def _moved(error: ConfigError, prefix: str) -> ConfigError:
-    """The same error, seen from the list that the object is in."""
+    """Returns the same error, seen from the list that the object is in."""
     path = f"{prefix}.{error.path}" if error.path else prefix
     return ConfigError(error.problem, path=path, value=error.value, suggestion=error.suggestion)
 
 
 def _located(raw: Any, kind: Kind, error: msgspec.ValidationError) -> ConfigError:
-    """The decoder's complaint, with the path in full and the value that stands there."""
+    """Returns the decoder's complaint, with the path in full and the value that stands there."""
     found = _AT.fullmatch(str(error))
     problem, path = (found["problem"], found["path"]) if found else (str(error), "")
     steps = [step["field"] or step["index"] for step in _STEP.finditer(path)]
@@ -242,7 +242,7 @@ def _located(raw: Any, kind: Kind, error: msgspec.ValidationError) -> ConfigErro
 
 
 def _resolved(raw: Any, kind: Kind, complaint: str, steps: list[str]) -> tuple[str, Any]:
-    """The path as people write it, and the value there.
+    """Returns the path as people write it, and the value there.
 
     The decoder writes ``[...]`` for "some key of this mapping": the key is found by trying.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def without_nulls(raw: Any, struct: Any) -> Any:
-    """A copy of ``raw`` without nulls, as far as ``struct`` reads it."""
+    """Returns a copy of ``raw`` without nulls, as far as ``struct`` reads it."""
     return _cleaned(raw, _type_of(struct))
 
 

@@ -53,7 +53,7 @@ class _KnownTexts:
         self._texts = texts
 
     def accept(self, resources: Mapping[str, Any]) -> bool:
-        """Whether all amounts are quantities."""
+        """Returns whether all amounts are quantities."""
         return self.have(resources.values()) or all(map(self._learn, resources.values()))
 
     def _learn(self, raw: Any) -> bool:
@@ -86,7 +86,7 @@ def first_bad_quantity(obj: Any) -> BadQuantity | None:
 
 
 def is_quantity(raw: Any) -> bool:
-    """Whether ``raw`` is a quantity as it stands in JSON: text or a number."""
+    """Returns whether ``raw`` is a quantity as it stands in JSON: text or a number."""
     try:
         Quantity.from_wire(raw)
     except QuantityError:
@@ -95,7 +95,7 @@ def is_quantity(raw: Any) -> bool:
 
 
 def _is_known_pod(pod: Pod) -> bool:
-    """Whether this is a common pod with known amounts; else it must be looked at closely.
+    """Returns whether this is a common pod with known amounts; else it must be looked at closely.
 
     Pods come by the ten thousand: what is written out here takes a third of the general way.
     """

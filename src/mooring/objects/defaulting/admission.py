@@ -51,7 +51,7 @@ def admit(
     created: str = CREATED,
     places: Sequence[tuple[str, int]] = (),
 ) -> list[KubernetesObject]:
-    """All objects as a scheduler would see them, in the same order.
+    """Returns all objects as a scheduler would see them, in the same order.
 
     Priority classes and storage classes among them count for all. Missing UIDs are numbered, so
     equal input gives equal output.
@@ -89,7 +89,7 @@ def admit(
 
 
 def admit_pod(pod: Pod, *, priority_classes: Iterable[PriorityClass] = ()) -> Pod:
-    """A pod with defaults, merged label keys, priority and default tolerations.
+    """Returns a pod with defaults, merged label keys, priority and default tolerations.
 
     Raises:
         ConfigError: Its priority class does not exist, or it contradicts that class.
@@ -105,7 +105,7 @@ def admit_pod(pod: Pod, *, priority_classes: Iterable[PriorityClass] = ()) -> Po
 
 
 def admit_node(node: Node) -> Node:
-    """A node with ``allocatable`` taken from ``capacity`` if it is missing."""
+    """Returns a node with ``allocatable`` taken from ``capacity`` if it is missing."""
     status = node.status
     capacity = rounded_to_milli(status.capacity)
     allocatable = rounded_to_milli(status.allocatable) or capacity
@@ -142,7 +142,7 @@ def default_storage_class(classes: Iterable[StorageClass]) -> str | None:
 
 
 def with_identity(stored: _Stored, *, uid: str, created: str) -> _Stored:
-    """The object with a UID, a creation time and, if its kind has one, a namespace."""
+    """Returns the object with a UID, a creation time and, if its kind has one, a namespace."""
     metadata = stored.metadata
     namespace = metadata.namespace
     if not namespace and KINDS[stored.kind].namespaced:
@@ -188,7 +188,7 @@ def _is_stored(pod: Pod) -> bool:
 
 
 def _with_default_tolerations(pod: Pod) -> Pod:
-    """The pod, tolerating lost nodes for a while unless it says how long itself."""
+    """Returns the pod, tolerating lost nodes for a while unless it says how long itself."""
     tolerations = pod.spec.tolerations
     missing = tuple(
         Toleration(
@@ -206,5 +206,5 @@ def _with_default_tolerations(pod: Pod) -> Pod:
 
 
 def _has_beta_class(metadata: ObjectMeta) -> bool:
-    """Whether the claim names its class in the old way, by an annotation."""
+    """Returns whether the claim names its class in the old way, by an annotation."""
     return "volume.beta.kubernetes.io/storage-class" in metadata.annotations

@@ -28,7 +28,7 @@ _Terms = TypeVar("_Terms", PodAffinity, PodAntiAffinity)
 
 
 def with_label_keys_merged(pod: Pod) -> Pod:
-    """The pod with the values of its label keys in the selectors of affinity and spreading.
+    """Returns the pod with the values of its label keys in the selectors of affinity and spreading.
 
     A selector that has a condition already does not get it twice, so a pod that an API server
     has seen stays as it is (upstream: this runs only once, at creation).
@@ -96,7 +96,7 @@ def _constraint(
 def _merged(
     selector: LabelSelector, keys: Sequence[str], operator: str, labels: Mapping[str, str]
 ) -> LabelSelector:
-    """The selector with a condition for each key that the pod has a label for."""
+    """Returns the selector with a condition for each key that the pod has a label for."""
     conditions = list(selector.match_expressions)
     for key in keys:
         if key not in labels:

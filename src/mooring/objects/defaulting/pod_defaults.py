@@ -25,7 +25,7 @@ _NANOS_PER_MILLI = 10**6
 
 
 def with_defaults(pod: Pod) -> Pod:
-    """The pod with requests, ports and names filled in."""
+    """Returns the pod with requests, ports and names filled in."""
     filled = _with_each_container(pod, _container_defaults)
     filled = _with_pod_level_resources(filled)
     if filled.spec.host_network:

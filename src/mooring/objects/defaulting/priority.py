@@ -41,7 +41,7 @@ class PriorityClasses:
         self._default = min(defaults, key=lambda each: each.value, default=None)
 
     def applied_to(self, pod: Pod) -> Pod:
-        """The pod with the priority and the preemption policy of its class.
+        """Returns the pod with the priority and the preemption policy of its class.
 
         *Differs:* a pod that names no class keeps a priority and a preemption policy of its own,
         since files for trying things out say ``priority: 100`` and no more; an API server would

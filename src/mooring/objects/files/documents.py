@@ -43,7 +43,7 @@ class _Events(Protocol):
 
 
 def path_text(path: Path) -> str:
-    """A path as people write it. A step that has its brackets already keeps them.
+    """Returns a path as people write it. A step that has its brackets already keeps them.
 
     Example:
         >>> path_text(("spec", "containers", 0, "resources", "limits", "nvidia.com/gpu"))
@@ -61,7 +61,7 @@ def path_text(path: Path) -> str:
 
 
 def yaml_documents(data: bytes | str) -> Iterator[Document]:
-    """Yield the documents of a YAML text; empty ones are left out but counted.
+    """Yields the documents of a YAML text; empty ones are left out but counted.
 
     Raises:
         ConfigError: With document, line and path; the file is for the caller to add.
@@ -70,7 +70,7 @@ def yaml_documents(data: bytes | str) -> Iterator[Document]:
 
 
 def json_document(data: bytes | str) -> Document:
-    """The one value of a JSON text.
+    """Returns the one value of a JSON text.
 
     Raises:
         ConfigError: With line, and the path if a key stands twice.
@@ -101,7 +101,7 @@ def json_document(data: bytes | str) -> Document:
 
 
 def is_shallow(value: Any) -> bool:
-    """Whether a value nests at most ``DEPTH_MAX`` levels of dict and list."""
+    """Returns whether a value nests at most ``DEPTH_MAX`` levels of dict and list."""
     level = [value]
     for _ in range(DEPTH_MAX):
         level = [item for holder in level for item in _children(holder)]
@@ -111,7 +111,7 @@ def is_shallow(value: Any) -> bool:
 
 
 def line_of(data: bytes | str, number: int, path: Path) -> int | None:
-    """The line (from 1) on which the value at ``path`` of document ``number`` stands.
+    """Returns the line (from 1) on which the value at ``path`` of document ``number`` stands.
 
     If the path ends earlier than asked for (a required key that is missing), the line of what is
     there. None if the text cannot be read or has no such document.
@@ -175,7 +175,7 @@ class _Reader:
         self._steps: list[str | int | None] = []
 
     def documents(self) -> Iterator[Document]:
-        """Yield what the text holds, one value for each document."""
+        """Yields what the text holds, one value for each document."""
         try:
             events = cast(_Events, _PlainLoader(self._data))
             while not isinstance(event := events.get_event(), yaml.StreamEndEvent):
@@ -197,7 +197,7 @@ class _Reader:
             raise ConfigError(f"is not text that YAML allows: {reason}") from None
 
     def _build(self, events: _Events) -> Any:
-        """The value of the document that just began."""
+        """Returns the value of the document that just began."""
         holders, steps = self._holders, self._steps
         get_event = events.get_event
         root: Any = None
@@ -245,13 +245,13 @@ class _Reader:
         return value
 
     def _next(self) -> None:
-        """Move the innermost step past the value that is complete."""
+        """Moves the innermost step past the value that is complete."""
         if self._steps:
             step = self._steps[-1]
             self._steps[-1] = step + 1 if isinstance(step, int) else None
 
     def _begin_entry(self, event: Any) -> None:
-        """Take a scalar as the key of the next entry."""
+        """Takes a scalar as the key of the next entry."""
         key = event.value
         if event.implicit[0]:
             if key == "<<":
@@ -292,7 +292,7 @@ class _Reader:
         return tuple(step for step in self._steps if step is not None)
 
     def _note_line(self, mark: _Mark) -> None:
-        """Remember the line if this is where the wanted path leads, or the nearest so far."""
+        """Remembers the line if this is where the wanted path leads, or the nearest so far."""
         if self._wanted is None or self._wanted[0] != self._number:
             return
         path = self._path()
@@ -310,7 +310,7 @@ class _Reader:
 
 
 def _key_text(word: str) -> str | None:
-    """A plain key as the string that JSON has for it; None for null."""
+    """Returns a plain key as the string that JSON has for it; None for null."""
     value = resolve(word)
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -78,7 +78,7 @@ def read_bytes(path: str, *, bytes_max: int = FILE_BYTES_MAX) -> bytes:
 
 
 def shown_name(path: str) -> str:
-    """A path as errors show it."""
+    """Returns a path as errors show it."""
     return "<standard input>" if path == STANDARD_INPUT else path
 
 
@@ -113,7 +113,7 @@ def _chunks(head: bytes, stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _unpacked(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Unpack gzip, one or more members, a bounded piece at a time."""
+    """Unpacks gzip, one or more members, a bounded piece at a time."""
     unpacker = _Unpacker()
     try:
         for chunk in chunks:
@@ -138,7 +138,7 @@ class _Unpacker:
         return self._member.eof
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield what a chunk of the file unpacks to."""
+        """Yields what a chunk of the file unpacks to."""
         self._packed_bytes += len(chunk)
         rest = chunk
         while rest:

@@ -62,7 +62,7 @@ class _GeneratedNames:
         self._used: dict[str, int] = {}
 
     def filled_in(self, raw: dict[str, Any]) -> dict[str, Any]:
-        """The object with a name; unchanged if it has one, or nothing to make one of."""
+        """Returns the object with a name; unchanged if it has one, or nothing to make one of."""
         metadata = raw.get("metadata")
         if not isinstance(metadata, dict) or metadata.get("name"):
             return raw
@@ -82,7 +82,7 @@ class Source(NamedTuple):
     path: Path
 
     def fault(self, problem: str, *steps: str | int, value: Any = None) -> ConfigError:
-        """An error about what stands ``steps`` below this place."""
+        """Returns an error about what stands ``steps`` below this place."""
         path = (*self.path, *steps)
         return ConfigError(
             problem,
@@ -127,7 +127,7 @@ def read_objects(paths: Iterable[str | os.PathLike[str]]) -> Objects:
 
 
 def iter_documents(paths: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[Source, Any]]:
-    """Yield the documents of all files one after another, as plain values, with where they stand.
+    """Yields the documents of all files one after another, as plain values, with where they stand.
 
     Only one file's text is held at a time.
     """
@@ -144,7 +144,7 @@ def iter_documents(paths: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[So
 def iter_values(
     paths: Iterable[str | os.PathLike[str]],
 ) -> Iterator[tuple[Source, dict[str, Any]]]:
-    """Yield every object as a plain dict, those inside of lists too, with where it stands.
+    """Yields every object as a plain dict, those inside of lists too, with where it stands.
 
     ``apiVersion`` and ``kind`` are filled in for items of a ``PodList`` and the like, which leave
     them out.
@@ -200,7 +200,7 @@ def _unfold(
 
 
 def _kind_of(source: Source, raw: dict[str, Any]) -> Kind | None:
-    """The kind that mooring knows an object by; None if it is not read."""
+    """Returns the kind that mooring knows an object by; None if it is not read."""
     kind = KINDS.get(raw["kind"])
     group, _, version = str(raw["apiVersion"]).rpartition("/")
     if kind is None or kind.group != group:
@@ -220,7 +220,7 @@ def _decode(source: Source, raw: dict[str, Any], kind: Kind) -> KubernetesObject
 
 
 def _relocate(source: Source, raw: Any, error: ConfigError) -> NoReturn:
-    """Raise the fault that decoding found once more, with where in the files it stands."""
+    """Raises the fault that decoding found once more, with where in the files it stands."""
     path = (*source.path, *_steps(raw, error.path or ""))
     is_unquoted = error.problem == "must be text" and isinstance(error.value, bool | int | float)
     raise ConfigError(

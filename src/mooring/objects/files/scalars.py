@@ -42,7 +42,7 @@ _WHOLE_FLOAT_MAX = 1e21
 
 
 def resolve(word: str) -> Scalar:
-    """The value of an unquoted word.
+    """Returns the value of an unquoted word.
 
     Whole floats come back as int, since that is what is left of them after YAML became JSON.
 

@@ -17,7 +17,7 @@ import yaml
 
 
 def yaml_text(value: Any) -> str:
-    """The value as a YAML document.
+    """Returns the value as a YAML document.
 
     Example:
         >>> print(yaml_text({"b": ["on", "off duty"], "a": 0.5}), end="")
@@ -57,7 +57,7 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 def _number(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
-    """A 32-bit float in the fewest digits; whole ones as integers, unless they are huge."""
+    """Returns a 32-bit float in the fewest digits; whole ones as integers, unless they are huge."""
     digits = _shortest(number)
     if digits.is_zero() or (digits == digits.to_integral_value() and digits.adjusted() < 19):
         return dumper.represent_int(int(digits))
@@ -67,7 +67,7 @@ def _number(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
 
 
 def _shortest(number: float) -> Decimal:
-    """The fewest digits that mean the same 32-bit float."""
+    """Returns the fewest digits that mean the same 32-bit float."""
     wanted = struct.pack("f", number)
     for precision in range(1, 10):
         text = f"{number:.{precision}g}"

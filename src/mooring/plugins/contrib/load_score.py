@@ -35,7 +35,7 @@ class Measurements(Protocol):
         ...
 
     async def follow(self, handle: Handle) -> None:
-        """Keep them up to date, for ever."""
+        """Keeps them up to date, for ever."""
         ...
 
 
@@ -82,11 +82,11 @@ class MeasuredLoad:
         return self._measurements
 
     async def background(self) -> None:
-        """Fetch the numbers, beside the decisions."""
+        """Fetches the numbers, beside the decisions."""
         await self._measurements.follow(self._handle)
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:
-        """Take no part if nothing is known."""
+        """Takes no part if nothing is known."""
         numbers = self._measurements.current(self._handle.monotonic_s())
         if not numbers:
             return SKIP
@@ -108,7 +108,7 @@ class MeasuredLoad:
         return np.where(np.isnan(points), NEUTRAL, points).astype(np.int64)
 
     def _by_row(self, cycle: Cycle, numbers: Mapping[str, float]) -> Floats:
-        """The numbers by row, float64 shape (capacity,), NaN where there is none."""
+        """Returns the numbers by row, float64 shape (capacity,), NaN where there is none."""
         nodes = cycle.snapshot.nodes
         order, version = nodes.order.array(), self._measurements.version
         if version != self._version or order is not self._order:

@@ -30,13 +30,13 @@ class NodeReady:
     reads = Change.OTHER
 
     def sign(self, pod: PodInfo) -> str:
-        """The same for every pod."""
+        """Returns the same for every pod."""
         del pod
         return ""
 
     @per_node
     def filter(self, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Refuse a node that is not ready; its being ready again wakes the pod."""
+        """Refuses a node that is not ready; its being ready again wakes the pod."""
         del pod
         return None if _is_ready(node.node) else Reject(REASON, resolvable=False)
 

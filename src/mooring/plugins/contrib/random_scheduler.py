@@ -70,11 +70,11 @@ class RandomBinder:
         self._handle = handle
 
     async def bind(self, cycle: Cycle, node_name: str) -> None:
-        """Bind the cycle's pod."""
+        """Binds the cycle's pod."""
         await self._handle.bind(cycle.pod, node_name)
 
     def scheduled_note(self, pod: PodInfo, node_name: str) -> str:
-        """The text of the event Scheduled."""
+        """Returns the text of the event Scheduled."""
         metadata = pod.metadata
         where = f"{metadata.namespace}/{metadata.name}"
         return f"pod [{where}] is successfully scheduled to node {node_name}"

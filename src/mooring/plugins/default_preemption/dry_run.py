@@ -62,7 +62,7 @@ class Candidate(NamedTuple):
         return self.rank[0]
 
     def victims(self) -> tuple[PodInfo, ...]:
-        """The pods that have to leave, the most important one first."""
+        """Returns the pods that have to leave, the most important one first."""
         gone = self.lineup.pods_gone(self.world)
         return tuple(sorted(gone, key=lambda pod: (-pod.priority, pod.start_s)))
 
@@ -92,7 +92,7 @@ class Tried:
 
 
 def search(cycle: Cycle, rows: Rows, wanted: int) -> Tried:
-    """Try nodes in this order until ``wanted`` candidates are found, one without a violation.
+    """Tries nodes in this order until ``wanted`` candidates are found, one without a violation.
 
     More nodes may be tried than that takes; what came of them is left out. Complexity: a view per
     victim of the fullest node, over ``wanted`` nodes the first time, then twice as many ...
@@ -128,7 +128,7 @@ def _without_surplus(candidates: list[Candidate], wanted: int) -> list[Candidate
 
 
 def _try(cycle: Cycle, rows: Rows, tried: Tried, counts: KindCounts) -> None:
-    """Find the victims on each of these nodes."""
+    """Finds the victims on each of these nodes."""
     lineup, is_protected = _line_up(cycle, rows, counts)
     there = np.flatnonzero(lineup.is_pod.any(axis=1))
     if len(there) < len(rows):
@@ -155,7 +155,7 @@ def _try(cycle: Cycle, rows: Rows, tried: Tried, counts: KindCounts) -> None:
 
 
 def _put_back(cycle: Cycle, rows: Rows, lineup: Lineup, worlds: Rows, rivals: Rivals) -> None:
-    """Put back whoever can stay, in order."""
+    """Puts back whoever can stay, in order."""
     assert cycle.framework is not None
     only = filters_that_see_pods(cycle.framework, cycle)
     for rank in range(lineup.slots.shape[1]):
@@ -175,7 +175,7 @@ def _refused(
     rivals: Rivals,
     only: Collection[str] | None,
 ) -> Verdicts:
-    """Whether the pod fits in these worlds as they are now; a filter that fails refuses."""
+    """Returns whether the pod fits in these worlds as they are now; a filter that fails refuses."""
     framework, snapshot = cycle.framework, cycle.snapshot
     assert framework is not None
 
@@ -252,7 +252,7 @@ def _protected(snapshot: Snapshot, slots: Rows, world: Rows) -> Bools:
 
 
 def _numbered(ids: npt.NDArray[np.int32]) -> tuple[Rows, Rows]:
-    """The different ids, rising, and for each id its place among them."""
+    """Returns the different ids, rising, and for each id its place among them."""
     is_there = np.zeros(int(ids.max()) + 1, dtype=np.bool_)
     is_there[ids] = True
     return np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[ids]

@@ -55,12 +55,12 @@ class DefaultPreemption:
         self._handle = handle
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The hint says the same of all pods."""
+        """Returns the hint says the same of all pods."""
         del pod
         return ()
 
     def pre_enqueue(self, pod: PodInfo) -> Reject | None:
-        """Hold a pod back while its victims are being evicted: it could not be placed yet."""
+        """Holds a pod back while its victims are being evicted: it could not be placed yet."""
         if self._handle.is_preempting(pod.uid):
             return Reject(WAITING, resolvable=False)
         return None
@@ -74,7 +74,7 @@ class DefaultPreemption:
         return [ClusterEventWithHint(gone, _not_by_us, pure=True)]
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """Find the best node to make room on, if there is any."""
+        """Finds the best node to make room on, if there is any."""
         obstacle = _obstacle(cycle, diagnosis)
         if obstacle:
             return PostFilterResult(Reject(f"preemption: {obstacle}"))
@@ -129,7 +129,7 @@ def _obstacle(cycle: Cycle, diagnosis: Diagnosis) -> str:
 
 
 def _is_leaving(pod: PodInfo) -> bool:
-    """Whether a pod is being deleted because a scheduler made it leave."""
+    """Returns whether a pod is being deleted because a scheduler made it leave."""
     if pod.metadata.deletion_timestamp is None:
         return False
     for condition in pod.status.conditions:
@@ -154,7 +154,7 @@ def _together(errors: list[str]) -> str:
 def _record(
     nodes: NodeTable, candidates: list[Candidate], best: Candidate, victims: tuple[PodInfo, ...]
 ) -> Preemption:
-    """All that was found, as a Decision has it."""
+    """Returns all that was found, as a Decision has it."""
     in_order = sorted(candidates, key=lambda candidate: nodes.names[candidate.row])
     return Preemption(
         nominated=nodes.names[best.row],

@@ -30,7 +30,7 @@ class Asked(NamedTuple):
 
     @classmethod
     def by(cls, together: CounterKey, anti_affinity: Iterable[Wanted]) -> Asked:
-        """The same, of terms."""
+        """Returns the same, of terms."""
         by_key: dict[str, list[CounterKey]] = {}
         for topology_key, pods, _ in anti_affinity:
             by_key.setdefault(topology_key, []).append(pods)

@@ -74,7 +74,7 @@ class KeyColumn:
         return sums
 
     def add(self, sums: Sums, row: int, by: int) -> None:
-        """Change pods per value as ``by`` more on ``row`` change them; see ``Groups``."""
+        """Changes pods per value as ``by`` more on ``row`` change them; see ``Groups``."""
         if row >= len(self.of_row):
             return  # a row that came later: whoever asks for it asks another column
         value = row if self.is_alone else int(self.of_row[row])
@@ -141,7 +141,7 @@ class KeyColumns:
         self._generation = 0
 
     def of(self, snapshot: Snapshot, keys: Iterable[str]) -> dict[str, KeyColumn]:
-        """The columns of those keys that any node has, as the snapshot's nodes are."""
+        """Returns the columns of those keys that any node has, as the snapshot's nodes are."""
         nodes = snapshot.nodes
         wanted = [key for key in keys if nodes.has_label(key)]
         if not wanted:
@@ -166,7 +166,7 @@ class KeyColumns:
         return found
 
     def _catch_up(self, snapshot: Snapshot) -> None:
-        """Forget everything if nodes came, went, or changed their labels."""
+        """Forgets everything if nodes came, went, or changed their labels."""
         nodes = snapshot.nodes
         # Rows for pods on unknown nodes are not in the log.
         is_known = nodes is self._nodes and nodes.size == self._size
@@ -180,7 +180,7 @@ class KeyColumns:
 
 
 def _column(nodes: NodeTable, codes: npt.NDArray[np.int32]) -> KeyColumn:
-    """The column of a key whose values have these numbers, shape (capacity,)."""
+    """Returns the column of a key whose values have these numbers, shape (capacity,)."""
     codes = codes[: nodes.size]
     is_there = codes != MISSING
     missing = int(codes.max()) + 1 if is_there.any() else 0
@@ -193,17 +193,17 @@ def _column(nodes: NodeTable, codes: npt.NDArray[np.int32]) -> KeyColumn:
 
 
 def _are_exact(counts: Counts) -> bool:
-    """Whether any sum of these is exact in float64."""
+    """Returns whether any sum of these is exact in float64."""
     return max(int(counts.max()), -int(counts.min())) * len(counts) < EXACT_MAX
 
 
 def _has_gaps(nodes: NodeTable) -> bool:
-    """Whether there are rows without a node: pods may be on them, and are near nobody."""
+    """Returns whether there are rows without a node: pods may be on them, and are near nobody."""
     return len(nodes) != nodes.size
 
 
 def _read_labels(nodes: NodeTable, keys: list[str]) -> dict[str, KeyColumn]:
-    """The columns of many keys at once. Complexity: O(labels of all nodes)."""
+    """Returns the columns of many keys at once. Complexity: O(labels of all nodes)."""
     columns: dict[str, tuple[array[int], dict[str, int]]] = {
         key: (array("i", [MISSING]) * nodes.capacity, {}) for key in keys
     }
@@ -282,7 +282,7 @@ def held_sums(
 def _sums_over_kinds(
     snapshot: Snapshot, found: dict[str, KeyColumn], wanted: list[Wanted]
 ) -> dict[str, Sums]:
-    """Judge every kind of pods by every term, in columns.
+    """Judges every kind of pods by every term, in columns.
 
     So no counter is made for terms that nobody else has.
     """
@@ -311,7 +311,7 @@ def _sums_over_kinds(
 
 
 def _concerned(snapshot: Snapshot, wanted: list[Wanted]) -> tuple[list[int], list[PodKind]]:
-    """The kinds of pods of the namespaces that the terms name, with their ids."""
+    """Returns the kinds of pods of the namespaces that the terms name, with their ids."""
     names: set[str] = set()
     is_anywhere = False
     for _, pods, _ in wanted:

@@ -35,7 +35,7 @@ class _Waiting(NamedTuple):
     anti_affinity: tuple[CounterKey, ...]
 
     def is_near_to(self, other: Pod | None) -> bool:
-        """Whether all of its affinity terms mean the other pod."""
+        """Returns whether all of its affinity terms mean the other pod."""
         return other is not None and _means(self.together, other)
 
     @property
@@ -100,7 +100,7 @@ class Hints:
         return _answer(any(key in before and before[key] != after.get(key) for key in far))
 
     def _keys_of_others(self, pod: PodInfo) -> list[str]:
-        """The topology keys of pods' anti-affinity that means the waiting pod."""
+        """Returns the topology keys of pods' anti-affinity that means the waiting pod."""
         metadata, snapshot = pod.metadata, self._snapshot()
         labels = snapshot.namespaces.labels(metadata.namespace)
         index = snapshot.terms.anti_affinity
@@ -127,7 +127,7 @@ def _waiting(pod: PodInfo, snapshot: Snapshot) -> _Waiting:
 
 
 def _comes_near(waiting: _Waiting, old: Pod | None, new: Pod | None) -> bool:
-    """All affinity terms mean the pod now, and did not before.
+    """Returns all affinity terms mean the pod now, and did not before.
 
     Differs: or it was the last one that they meant, and the waiting pod may be the first now.
     """

@@ -120,7 +120,7 @@ class InterPodAffinity:
     # -- filter -----------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:
-        """Count who is near; skip a pod without required terms that no anti-affinity means."""
+        """Counts who is near; skips a pod without required terms that no anti-affinity means."""
         pod, snapshot = cycle.pod, cycle.snapshot
         terms = snapshot.terms.compiled(pod)
         if terms.problems:
@@ -147,7 +147,7 @@ class InterPodAffinity:
         return Verdicts(codes, _REFUSALS)
 
     def shift(self, cycle: Cycle, state: AffinityState, nodes: NodeView) -> AffinityState:
-        """The counts near each world's node, with the pods that differ there."""
+        """Returns the counts near each world's node, with the pods that differ there."""
         if state.required is None:
             return state
         required, worlds = state.required, Worlds(cycle, state.required.asked, nodes)
@@ -180,7 +180,7 @@ class InterPodAffinity:
     # -- score ------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:  # noqa: ARG002
-        """Weigh who is near; skip a pod for which no term says anything of any node."""
+        """Weighs who is near; skips a pod for which no term says anything of any node."""
         known: AffinityState | None = cycle.state_of(self.name)
         terms = cycle.snapshot.terms.compiled(cycle.pod) if known is None else known.terms
         has_preferences = terms.preferred or terms.preferred_anti
@@ -194,7 +194,7 @@ class InterPodAffinity:
         return None
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
-        """The sum of the weights of what is near the node, for and against it."""
+        """Returns the sum of the weights of what is near the node, for and against it."""
         return raw_scores(cycle[self].near, nodes)
 
     def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:  # noqa: ARG002

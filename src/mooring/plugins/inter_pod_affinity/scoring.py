@@ -55,7 +55,7 @@ def weighed_near(
 
 
 def raw_scores(near: tuple[Domains, ...], nodes: NodeView) -> Scores:
-    """The sum of the weights of what is near each node, int64 shape (m,)."""
+    """Returns the sum of the weights of what is near each node, int64 shape (m,)."""
     scores = np.zeros(len(nodes), dtype=np.int64)
     for domains in near:
         scores += domains.column.at(domains.counts, nodes)
@@ -76,7 +76,7 @@ def _sums(
 
 
 def _meaning(snapshot: Snapshot, pod: PodInfo, hard_weight: int) -> list[tuple[HeldTerm, int]]:
-    """The terms of pods on nodes that mean the pod and score, with their weights."""
+    """Returns the terms of pods on nodes that mean the pod and score, with their weights."""
     terms = snapshot.terms
     preferred = meaning(terms.preferred, snapshot, pod)
     found = [(held, held.weight) for held in preferred]

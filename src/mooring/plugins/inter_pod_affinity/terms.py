@@ -20,7 +20,7 @@ NOBODY = CounterKey(frozenset(), NOTHING, with_terminating=True)
 
 
 def meant_by(term: Term, namespaces: Namespaces) -> CounterKey:
-    """The pods that an own term means; those that are being deleted count too.
+    """Returns the pods that an own term means; those that are being deleted count too.
 
     As upstream, a namespace selector that a namespace without labels would match selects all of
     them, whatever their labels are: it is asked once more, of no labels, after the names of the
@@ -37,7 +37,7 @@ def meant_by(term: Term, namespaces: Namespaces) -> CounterKey:
 
 
 def meant_by_all(terms: Sequence[Term], namespaces: Namespaces) -> CounterKey:
-    """The pods that every one of the terms means; nobody if there is no term."""
+    """Returns the pods that every one of the terms means; nobody if there is no term."""
     if not terms:
         return NOBODY
     keys = [meant_by(term, namespaces) for term in terms]
@@ -52,14 +52,14 @@ def meant_by_all(terms: Sequence[Term], namespaces: Namespaces) -> CounterKey:
 
 
 def is_meant(key: CounterKey, namespace: str, labels: Mapping[str, str]) -> bool:
-    """Whether a pod of this namespace with these labels is among those of the key."""
+    """Returns whether a pod of this namespace with these labels is among those of the key."""
     if key.namespaces is not None and namespace not in key.namespaces:
         return False
     return key.selector.matches(labels)
 
 
 def meaning(index: TermIndex, snapshot: Snapshot, pod: PodInfo) -> list[HeldTerm]:
-    """The terms of pods on nodes, out of ``index``, that mean the pod."""
+    """Returns the terms of pods on nodes, out of ``index``, that mean the pod."""
     if not len(index):
         return []  # nobody has such terms: most clusters
     metadata = pod.metadata
@@ -68,5 +68,5 @@ def meaning(index: TermIndex, snapshot: Snapshot, pod: PodInfo) -> list[HeldTerm
 
 
 def topology_keys(terms: Iterable[Term]) -> list[str]:
-    """The topology keys of the terms, each once."""
+    """Returns the topology keys of the terms, each once."""
     return list(dict.fromkeys(term.topology_key for term in terms))

@@ -34,7 +34,7 @@ class NodeResourcesBalancedAllocation:
         return self._wanted(pod)
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:  # noqa: ARG002
-        """Skip a pod that asks for none of the balanced resources: it balances nothing."""
+        """Skips a pod that asks for none of the balanced resources: it balances nothing."""
         wanted = self._wanted(cycle.pod)
         if not any(wanted):
             return SKIP

@@ -86,7 +86,7 @@ class NodeResourcesFit:
         return tuple(pod.requests.items()), self._wanted(pod)
 
     def pre_filter(self, cycle: Cycle) -> None:
-        """Note what has to fit."""
+        """Notes what has to fit."""
         requests = self._to_fit(cycle.pod)
         names = tuple(name for name, _ in requests)
         cycle[self] = FitState(
@@ -98,7 +98,7 @@ class NodeResourcesFit:
         )
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        """Refuse nodes with too many pods or too little of something, with every such reason."""
+        """Refuses nodes with too many pods or too little of something, with every such reason."""
         state: FitState = cycle[self]
         is_full = nodes.pod_count >= nodes.allowed_pods
         allocatable = nodes.allocatables(state.names)
@@ -121,7 +121,7 @@ class NodeResourcesFit:
         return Reject(*reasons, resolvable=not is_hopeless) if reasons else None
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
-        """The strategy's score for each node."""
+        """Returns the strategy's score for each node."""
         return self._score(scoring.shares(nodes, self._asked(cycle)))
 
     def score_node(self, cycle: Cycle, node: NodeInfo) -> int:
@@ -210,7 +210,7 @@ def _after_pod_change(pod: PodInfo, old: Pod, new: Pod | None) -> QueueingHint:
 def _after_device_class_change(
     pod: PodInfo, old: DeviceClass | None, new: DeviceClass
 ) -> QueueingHint:
-    """The class now stands for a resource that the pod asks for."""
+    """Returns the class now stands for a resource that the pod asks for."""
     resource = new.spec.extended_resource_name
     if old is None:
         names = [f"{DEVICE_CLASS_PREFIX}{new.metadata.name}", resource]
@@ -223,7 +223,7 @@ def _after_device_class_change(
 
 
 def _combine(reasons: tuple[str, ...], said: npt.NDArray[np.bool_]) -> Verdicts:
-    """One status per combination of reasons that occurs.
+    """Returns one status per combination of reasons that occurs.
 
     ``said`` bool of shape (1 + k, m): is the node hopeless, and does each of ``reasons`` apply.
     """
@@ -265,7 +265,7 @@ Scorers = tuple[Callable[[Shares], Scores], Callable[[list[NodeShare]], int]]
 
 
 def _scorers(strategy: ScoringStrategy) -> Scorers:
-    """The two forms of the strategy's score."""
+    """Returns the two forms of the strategy's score."""
     if strategy.type == "LeastAllocated":
         return _mean_of(scoring.least_allocated, of_node.least_allocated)
     if strategy.type == "MostAllocated":

@@ -83,25 +83,25 @@ def upright(amounts: Sequence[int]) -> Scores:
 
 
 def shares(nodes: NodeView, asked: Asked) -> Shares:
-    """The columns of each resource, with defaults for containers that ask for none."""
+    """Returns the columns of each resource, with defaults for containers that ask for none."""
     requested = nodes.nonzero_requesteds(asked.names) + asked.amounts
     return Shares(asked.weights, nodes.allocatables(asked.names), requested)
 
 
 def least_allocated(shares: Shares) -> Scores:
-    """The free part of the node, in percent; 0 if it is overcommitted."""
+    """Returns the free part of the node, in percent; 0 if it is overcommitted."""
     free = shares.allocatable - shares.requested
     free[shares.requested > shares.allocatable] = 0
     return _percent(free, shares.allocatable)
 
 
 def most_allocated(shares: Shares) -> Scores:
-    """The used part of the node, in percent; 100 if it is overcommitted."""
+    """Returns the used part of the node, in percent; 100 if it is overcommitted."""
     return _percent(np.minimum(shares.requested, shares.allocatable), shares.allocatable)
 
 
 def capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Callable[[Shares], Scores]:
-    """The score that ``shape`` gives to each percentage of use, from a table of 0..100."""
+    """Returns the score that ``shape`` gives to each percentage of use, from a table of 0..100."""
     table = np.array(curve_table(shape), dtype=np.int64)
 
     def score(shares: Shares) -> Scores:
@@ -114,7 +114,7 @@ def capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Callable[[Shares],
 
 
 def curve_table(shape: Sequence[UtilizationShapePoint]) -> list[int]:
-    """The score, 0..100, at each percentage of use from 0 to 100."""
+    """Returns the score, 0..100, at each percentage of use from 0 to 100."""
     points = [(p.utilization, p.score * (MAX_SCORE // MAX_SHAPE_SCORE)) for p in shape]
     return [_interpolate(points, percent) for percent in range(101)]
 
@@ -191,7 +191,7 @@ def _evenness(fractions: Floats, here: npt.NDArray[np.bool_] | None) -> Scores:
 
 
 def _deviation(fractions: Floats, here: npt.NDArray[np.bool_]) -> Floats:
-    """The spread where some nodes lack some resources; both of shape (k, m).
+    """Returns the spread where some nodes lack some resources; both of shape (k, m).
 
     Sums run in the order of the resources: adding 0.0 for an absent one changes nothing.
     """

@@ -30,7 +30,7 @@ class NodeShare(NamedTuple):
 
 
 def shares_of_node(node: NodeInfo, asked: Asked, *, exact: bool) -> list[NodeShare]:
-    """The resources that count for this pod on this node."""
+    """Returns the resources that count for this pod on this node."""
     nonzero = None if exact else node.nonzero_requested()
     found = []
     for name, weight, amount in asked.each:
@@ -45,19 +45,19 @@ def shares_of_node(node: NodeInfo, asked: Asked, *, exact: bool) -> list[NodeSha
 
 
 def least_allocated(share: NodeShare) -> int:
-    """The free part of the node, in percent; 0 if it is overcommitted."""
+    """Returns the free part of the node, in percent; 0 if it is overcommitted."""
     if share.requested > share.allocatable:
         return 0
     return _percent(share.allocatable - share.requested, share.allocatable)
 
 
 def most_allocated(share: NodeShare) -> int:
-    """The used part of the node, in percent; 100 if it is overcommitted."""
+    """Returns the used part of the node, in percent; 100 if it is overcommitted."""
     return _percent(min(share.requested, share.allocatable), share.allocatable)
 
 
 def capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Callable[[NodeShare], int]:
-    """The score that ``shape`` gives to each percentage of use."""
+    """Returns the score that ``shape`` gives to each percentage of use."""
     table = curve_table(shape)
 
     def score(share: NodeShare) -> int:
@@ -69,7 +69,7 @@ def capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Callable[[NodeShar
 
 
 def weighted_mean(found: Sequence[NodeShare], score: Callable[[NodeShare], int]) -> int:
-    """The mean of the resources' scores by weight; 0 if no resource counts."""
+    """Returns the mean of the resources' scores by weight; 0 if no resource counts."""
     total = weights = 0
     for share in found:
         total += score(share) * share.weight

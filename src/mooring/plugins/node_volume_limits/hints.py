@@ -28,14 +28,14 @@ _ANY_DRIVER: Final = "*"
 
 
 def fragment(pod: PodInfo) -> Hashable:
-    """All that the hints read of the waiting pod."""
+    """Returns all that the hints read of the waiting pod."""
     if not pod.spec.volumes:
         return ()
     return pod.metadata.namespace, tuple(claim_uses(pod.pod)), _drivers(pod)
 
 
 def events() -> list[ClusterEventWithHint]:
-    """The events that can help, each with a closer look at it."""
+    """Returns the events that can help, each with a closer look at it."""
     attachment = ClusterEvent(EventResource.VOLUME_ATTACHMENT, ActionType.DELETE)
     return [
         ClusterEventWithHint(ClusterEvent(EventResource.CSI_NODE, ActionType.ADD)),
@@ -74,7 +74,7 @@ def _limits(csi_node: CSINode) -> dict[str, int]:
 
 
 def _after_pod_deleted(_: PodInfo, old: Pod, __: Pod | None) -> QueueingHint:
-    """A pod that had a node, or was to get one, and has volumes that count."""
+    """Returns a pod that had a node, or was to get one, and has volumes that count."""
     if not old.spec.node_name and not old.status.nominated_node_name:
         return QueueingHint.SKIP
     return _answer(any(map(counts, old.spec.volumes)))
@@ -98,7 +98,7 @@ def _after_attachment_deleted(
 
 
 def _drivers(pod: PodInfo) -> tuple[str, ...]:
-    """The drivers whose attachments matter to the pod."""
+    """Returns the drivers whose attachments matter to the pod."""
     return tuple(driver for volume in pod.spec.volumes for driver in _driver(volume))
 
 

@@ -66,7 +66,7 @@ class NodeVolumeLimits:
         return fragment(pod)
 
     def pre_filter(self, cycle: Cycle) -> Skip | None:
-        """Count the pod's volumes; skip a pod that has none of the kinds that count."""
+        """Counts the pod's volumes; skips a pod that has none of the kinds that count."""
         pod, volumes = cycle.pod.pod, cycle.pod.spec.volumes
         if not any(map(counts, volumes)):
             return SKIP
@@ -78,7 +78,7 @@ class NodeVolumeLimits:
         return None
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        """A claim that cannot be found out about comes before the limits."""
+        """Returns a claim that cannot be found out about comes before the limits."""
         state: LimitsState = cycle[self]
         counted, snapshot = state.counted, nodes.snapshot
         if counted.problem is not None:
@@ -115,7 +115,7 @@ def _unknown(state: LimitsState, nodes: NodeView) -> Verdicts:
 
 
 def _tell(problem: Problem | None, where: Bools, codes: Codes, table: list[Status]) -> None:
-    """Put what is wrong with the pod's claims against these nodes."""
+    """Puts what is wrong with the pod's claims against these nodes."""
     if problem is None:
         return
     text = problem.text
@@ -174,7 +174,7 @@ def _note_uncountable(
 def _judge_worlds(
     codes: Codes, table: list[Status], volumes: dict[str, str], nodes: NodeView
 ) -> None:
-    """Judge again, one by one, the worlds where pods with volumes are more or fewer."""
+    """Judges again, one by one, the worlds where pods with volumes are more or fewer."""
     snapshot = nodes.snapshot
     use, has_limits = snapshot.storage.use, snapshot.storage.csi_nodes.has_limits()
     touched = _touched(nodes.added, use) | _touched(nodes.removed, use)
@@ -237,7 +237,7 @@ class _World:
         return None
 
     def exceeds(self, volumes: dict[str, str]) -> bool:
-        """Whether these volumes are too many for one of their drivers."""
+        """Returns whether these volumes are too many for one of their drivers."""
         new: dict[str, int] = {}
         for volume, driver in volumes.items():
             if not self._is_used(volume):
@@ -249,7 +249,7 @@ class _World:
         return False
 
     def _is_used(self, volume: str) -> bool:
-        """Whether pods of this world use the volume."""
+        """Returns whether pods of this world use the volume."""
         pods = self._storage.use.attached.pods_on(volume, self._name)
         return pods + self._change.get(volume, 0) > 0
 

@@ -59,7 +59,7 @@ class Constraints:
         self.defaults = SYSTEM_DEFAULTS if self.is_system_defaulted else args.default_constraints
 
     def of(self, pod: PodInfo, action: str, workloads: Workloads) -> tuple[Constraint, ...]:
-        """The constraints of ``pod`` with this action, in order.
+        """Returns the constraints of ``pod`` with this action, in order.
 
         Raises:
             SelectorError: if the selector of one of them cannot be compiled.
@@ -76,7 +76,7 @@ class Constraints:
         return tuple(_with_selector(each, selector) for each in wanted)
 
     def requires_all_keys(self, pod: PodInfo) -> bool:
-        """Whether scoring passes over nodes without one of the topology keys.
+        """Returns whether scoring passes over nodes without one of the topology keys.
 
         The system's defaults spread over hosts where there are no zones.
         """
@@ -86,7 +86,7 @@ class Constraints:
 def own_constraints(
     constraints: Iterable[TopologySpreadConstraint], labels: Mapping[str, str], action: str
 ) -> tuple[Constraint, ...]:
-    """Those of a pod's own constraints that have this action, for a pod with these labels.
+    """Returns those of a pod's own constraints that have this action, for a pod with these labels.
 
     Raises:
         SelectorError: if the selector of one of them cannot be compiled.
@@ -99,7 +99,7 @@ def own_constraints(
 
 
 def _selector(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> Selector:
-    """The constraint's selector, with the values that the pod has for its matchLabelKeys.
+    """Returns the constraint's selector, with the values that the pod has for its matchLabelKeys.
 
     The API server has put them in already, unless the pod is older than that; twice is once.
     """

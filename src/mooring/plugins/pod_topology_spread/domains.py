@@ -77,7 +77,7 @@ class Domains:
         return found.astype(np.int64)  # sums of ints below 2**53: exact
 
     def add(self, sums: Counts, row: int, by: int) -> None:
-        """Change the counts of domains as ``by`` more on ``row`` change them; see ``Groups``."""
+        """Changes the counts of domains as ``by`` more on ``row`` change them; see ``Groups``."""
         if row >= len(self.of_row) or not self.eligible_of_row[row]:
             return
         domain = int(self.of_row[row])
@@ -86,7 +86,7 @@ class Domains:
             sums[self.empty] += by
 
     def smallest(self, counts: Counts) -> int:
-        """The count of the emptiest known domain; ``NO_DOMAIN`` if there is none."""
+        """Returns the count of the emptiest known domain; ``NO_DOMAIN`` if there is none."""
         of_known = counts[: self.missing] if self.is_complete else counts[self.known]
         return int(of_known.min()) if len(of_known) else NO_DOMAIN
 
@@ -138,7 +138,7 @@ class Layouts:
         self._generation = 0
 
     def of(self, snapshot: Snapshot, question: Question) -> Layout:
-        """The answer, as the snapshot's nodes are."""
+        """Returns the answer, as the snapshot's nodes are."""
         self._catch_up(snapshot)
         layout = self._kept.get(question)
         if layout is None:
@@ -151,7 +151,7 @@ class Layouts:
         return layout
 
     def _catch_up(self, snapshot: Snapshot) -> None:
-        """Forget everything if nodes came, went, or changed their labels or taints."""
+        """Forgets everything if nodes came, went, or changed their labels or taints."""
         nodes = snapshot.nodes
         is_known = nodes is self._nodes and nodes.capacity == self._capacity
         if is_known and snapshot.generation == self._generation:

@@ -25,7 +25,7 @@ Refusing = Callable[[PodInfo], tuple[Constraint, ...]]
 
 
 def events(refusing: Refusing) -> list[ClusterEventWithHint]:
-    """The events that can help, each with a closer look at it."""
+    """Returns the events that can help, each with a closer look at it."""
 
     def after_pod_change(pod: PodInfo, old: Pod | None, new: Pod | None) -> QueueingHint:
         return _answer(_pod_helps(pod, old, new, refusing))

@@ -147,7 +147,7 @@ class PodTopologySpread:
     # -- filter -----------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle) -> Skip | None:
-        """Count the pods of each domain; skip a pod without hard constraints.
+        """Counts the pods of each domain; skips a pod without hard constraints.
 
         Raises:
             SelectorError: if the selector of a constraint cannot be compiled.
@@ -172,7 +172,7 @@ class PodTopologySpread:
         return None
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        """Refuse nodes without a topology key, and those in domains too far ahead.
+        """Refuses nodes without a topology key, and those in domains too far ahead.
 
         The first constraint that is not met gives the reason.
         """
@@ -190,7 +190,7 @@ class PodTopologySpread:
         return Verdicts(codes, table)
 
     def shift(self, cycle: Cycle, state: SpreadState, nodes: NodeView) -> SpreadState:  # noqa: ARG002
-        """Look at the counts with the pods that differ; ``filter`` does, as far as it has to.
+        """Looks at the counts with the pods that differ; ``filter`` does, as far as it has to.
 
         As upstream: pods that are being deleted do not count, but in a world without such a pod
         the count is lower by one all the same; and where an empty selector counts nobody, pods
@@ -232,7 +232,7 @@ class PodTopologySpread:
         return nodes.take(_soft(cycle[self]).raw).copy()
 
     def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:
-        """The emptiest becomes the best: 100 x (max + min - score) / max.
+        """Returns the emptiest becomes the best: 100 x (max + min - score) / max.
 
         Nodes without a topology key that they should have get 0.
         """
@@ -254,7 +254,7 @@ class PodTopologySpread:
         return events(self._refusing)
 
     def _refusing(self, pod: PodInfo) -> tuple[Constraint, ...]:
-        """The hard constraints of a waiting pod, as they are now."""
+        """Returns the hard constraints of a waiting pod, as they are now."""
         workloads = self._handle.snapshot.workloads if self._handle is not None else Workloads()
         return self._constraints.of(pod, DO_NOT_SCHEDULE, workloads)
 

@@ -78,7 +78,7 @@ class PodVolumes:
         self.provisions = provisions
 
     def give_up(self, storage: Storage) -> None:
-        """Restore what was not written; what was is the API server's word by now."""
+        """Restores what was not written; what was is the API server's word by now."""
         for binding in self.bindings:
             if binding.is_assumed:
                 storage.restore_volume(binding.volume)
@@ -90,7 +90,7 @@ class PodVolumes:
 
 
 def assume(chosen: Chosen, storage: Storage, node_name: str) -> PodVolumes:
-    """Take the volumes for given away, and the claims for placed, until that is written."""
+    """Takes the volumes for given away, and the claims for placed, until that is written."""
     bindings = []
     for volume, claim in chosen.bindings:
         bound = bound_volume(volume, claim)
@@ -106,7 +106,7 @@ def assume(chosen: Chosen, storage: Storage, node_name: str) -> PodVolumes:
 
 
 def bound_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """The volume as it is when it is given to the claim; itself if it says so already."""
+    """Returns the volume as it is when it is given to the claim; itself if it says so already."""
     before, own = volume.spec.claim_ref, claim.metadata
     bound = volume
     if before is None or (before.namespace, before.name, before.uid) != (
@@ -148,7 +148,7 @@ class Writes:
         self._timeout_s = timeout_s
 
     async def bind(self, pod: PodInfo, node_name: str, volumes: PodVolumes) -> None:
-        """Return when all claims have their volumes, and the node can reach them.
+        """Returns when all claims have their volumes, and the node can reach them.
 
         Raises:
             PluginError: that did not happen in time, or came to nothing.
@@ -318,7 +318,7 @@ class _Look:
 
 
 def _is_older(known: ObjectMeta, written: ObjectMeta) -> bool:
-    """Whether what is known of an object was before our write of it."""
+    """Returns whether what is known of an object was before our write of it."""
     before, after = known.resource_version, written.resource_version
     if before.isdecimal() and after.isdecimal():
         return int(before) < int(after)

@@ -171,7 +171,7 @@ class _Search:
             self._provision_where_missing(match)
 
     def _provision_where_missing(self, match: Match) -> None:
-        """Have a volume made where none was found."""
+        """Has a volume made where none was found."""
         nothing = [
             places == NONE for places in (match.named_at, match.free_at) if places is not None
         ]
@@ -244,7 +244,7 @@ class _Search:
         return after, [places for each in others for places in each.places]
 
     def _give_away(self, class_name: str, match: Match) -> None:
-        """Remember what a claim has got."""
+        """Remembers what a claim has got."""
         if match.free_at is None:
             return
         of_class = self._given.setdefault(class_name, {})
@@ -293,7 +293,7 @@ class _Search:
         self._settle(bits != 0)
 
     def _left(self, where: Bools | None = None) -> Bools:
-        """Those of ``where`` (None = all) about which something is still to be said."""
+        """Returns those of ``where`` (None = all) about which something is still to be said."""
         if self._is_done is None:
             return where if where is not None else np.ones(len(self._rows), dtype=np.bool_)
         return ~self._is_done if where is None else where & ~self._is_done
@@ -315,7 +315,7 @@ def _reach_of(volume: PersistentVolume) -> Reach:
 
 
 def _is_migrated(volume: PersistentVolume) -> bool:
-    """Whether it is of a kind that CSI drivers take over."""
+    """Returns whether it is of a kind that CSI drivers take over."""
     kind = in_tree(volume.spec)
     return kind is not None and kind.is_migrated
 
@@ -342,7 +342,7 @@ def _wanted(claim: PersistentVolumeClaim) -> Wanted:
 
 
 def _will_do(volume: PersistentVolume, wanted: Wanted) -> bool:
-    """Whether a volume that names the claim can be its volume, wherever it is."""
+    """Returns whether a volume that names the claim can be its volume, wherever it is."""
     spec = volume.spec
     mode = spec.volume_mode if spec.volume_mode is not None else "Filesystem"
     return (

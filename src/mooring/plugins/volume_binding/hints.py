@@ -30,14 +30,14 @@ from mooring.state.volumes.capacity import volume_limit
 
 
 def fragment(pod: PodInfo) -> Hashable:
-    """All that the hints read of the waiting pod."""
+    """Returns all that the hints read of the waiting pod."""
     if not pod.spec.volumes:
         return ()
     return pod.metadata.namespace, tuple(claim_uses(pod.pod)), _drivers(pod)
 
 
 def events() -> list[ClusterEventWithHint]:
-    """The events that can help, each with a closer look at it."""
+    """Returns the events that can help, each with a closer look at it."""
     change = ActionType.ADD | ActionType.UPDATE
     node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
     return [
@@ -82,7 +82,7 @@ def _after_csi_node_change(_: PodInfo, old: CSINode | None, new: CSINode) -> Que
 
 
 def _after_driver_updated(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> QueueingHint:
-    """A driver that the pod itself names does not want its room looked at any more."""
+    """Returns a driver that the pod itself names does not want its room looked at any more."""
     is_off_now = bool(old.spec.storage_capacity) and not new.spec.storage_capacity
     return _answer(is_off_now and new.metadata.name in _drivers(pod))
 
@@ -100,5 +100,5 @@ def _after_capacity_change(
 
 
 def _drivers(pod: PodInfo) -> tuple[str, ...]:
-    """The CSI drivers that volumes in the pod's own manifest name."""
+    """Returns the CSI drivers that volumes in the pod's own manifest name."""
     return tuple(volume.csi.driver for volume in pod.spec.volumes if volume.csi is not None)

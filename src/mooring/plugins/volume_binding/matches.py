@@ -78,11 +78,11 @@ class Found:
     provisions: list[Provision] = field(default_factory=list)
 
     def is_about(self, snapshot: Snapshot, rows: Rows) -> bool:
-        """Whether it holds, and tells of just these rows."""
+        """Returns whether it holds, and tells of just these rows."""
         return self.version == snapshot.storage.version and np.array_equal(self.rows, rows)
 
     def is_of(self, snapshot: Snapshot, row: int) -> bool:
-        """Whether it holds, and tells of this row."""
+        """Returns whether it holds, and tells of this row."""
         at = int(self.rows.searchsorted(row))
         is_there = at < len(self.rows) and self.rows[at] == row
         return bool(is_there) and self.version == snapshot.storage.version

@@ -92,7 +92,7 @@ class VolumeBinding:
     # -- deciding ---------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:
-        """Look the claims up; skip a pod without any.
+        """Looks the claims up; skips a pod without any.
 
         Raises:
             PluginError: if a claim's class does not say when its volumes are bound.
@@ -147,7 +147,7 @@ class VolumeBinding:
     # -- holding ----------------------------------------------------------------------------------
 
     def reserve(self, cycle: Cycle, node_name: str) -> Status | None:
-        """Assume what the pod's claims get on this node."""
+        """Assumes what the pod's claims get on this node."""
         state = self._state(cycle)
         if state is None or not state.claims.unbound or state.found is None:
             return None
@@ -160,7 +160,7 @@ class VolumeBinding:
         return None
 
     def unreserve(self, cycle: Cycle, node_name: str) -> None:  # noqa: ARG002
-        """Give up what was assumed and not written; idempotent."""
+        """Gives up what was assumed and not written; idempotent."""
         state = self._state(cycle)
         if state is not None and state.volumes is not None:
             state.volumes.give_up(cycle.snapshot.storage)
@@ -168,12 +168,12 @@ class VolumeBinding:
     # -- binding ----------------------------------------------------------------------------------
 
     def pre_bind_pre_flight(self, cycle: Cycle, node_name: str) -> Skip | None:  # noqa: ARG002
-        """Skip a pod all of whose claims were bound before."""
+        """Skips a pod all of whose claims were bound before."""
         state = self._state(cycle)
         return SKIP if state is None or state.volumes is None else None
 
     async def pre_bind(self, cycle: Cycle, node_name: str) -> Status | None:
-        """Write what was assumed, and wait until the claims have their volumes.
+        """Writes what was assumed, and waits until the claims have their volumes.
 
         Raises:
             PluginError: that did not happen in time, or came to nothing.

@@ -60,7 +60,7 @@ class Rooms:
         return bits
 
     def _catch_up(self, storage: Storage) -> None:
-        """Forget everything if it follows from something that is not so any more."""
+        """Forgets everything if it follows from something that is not so any more."""
         versions = storage.room_version, storage.reaches.version
         if storage is not self._storage or versions != self._versions:
             self._kept.clear()

@@ -42,7 +42,7 @@ def audit(cache: Cache) -> list[str]:
 
 
 def _audit_row(nodes: NodeTable, row: int, placed: list[PlacedPod]) -> list[str]:
-    """One row: allocatable, usage, ports, taints and labels."""
+    """Returns one row: allocatable, usage, ports, taints and labels."""
     node = nodes.objects[row]
     name = nodes.names[row]
     problems: list[str] = []
@@ -97,7 +97,7 @@ def _audit_label_holders(nodes: NodeTable) -> list[str]:
 
 
 def _audit_order(nodes: NodeTable) -> list[str]:
-    """The visit order holds each live row once, and zones take turns."""
+    """Returns the visit order holds each live row once, and zones take turns."""
     rows = nodes.order.rows()
     live = [row for row in range(nodes.size) if nodes.objects[row] is not None]
     if sorted(rows) != live:
@@ -131,7 +131,7 @@ def _audit_images(nodes: NodeTable) -> list[str]:
 
 
 def _audit_pods(cache: Cache, on_row: dict[int, list[PlacedPod]]) -> list[str]:
-    """The pod table's columns and its index by row agree with its pods."""
+    """Returns the pod table's columns and its index by row agree with its pods."""
     problems = []
     for row, placed in on_row.items():
         if {pod.info.uid for pod in cache.pods.on_row(row)} != {pod.info.uid for pod in placed}:

@@ -33,7 +33,7 @@ def audit_storage(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[st
 
 
 def _differences(what: str, found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> list[str]:
-    """One line for each entry that is not as it should be."""
+    """Returns one line for each entry that is not as it should be."""
     return [
         f"{what} {at}: is {found.get(at)}, should be {expected.get(at)}"
         for at in {**found, **expected}
@@ -113,7 +113,7 @@ def _audit_users(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str
 
 
 def _audit_columns(storage: Storage, nodes: NodeTable) -> list[str]:
-    """The columns of what is left for drivers, on rows that have a node."""
+    """Returns the columns of what is left for drivers, on rows that have a node."""
     attached, csi_nodes = storage.use.attached, storage.csi_nodes
     in_use: Counter[tuple[str, str]] = Counter()
     for volume, name in attached.items():

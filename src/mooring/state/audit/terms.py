@@ -57,7 +57,7 @@ def _audit_index(
 
 
 def _audit_sums(cache: Cache) -> list[str]:
-    """The sums over groups of rows that are kept beside counters and terms."""
+    """Returns the sums over groups of rows that are kept beside counters and terms."""
     counts: dict[str, GroupedCounts] = {
         f"counter {counter.key}": counter for counter in cache.counters.all()
     }

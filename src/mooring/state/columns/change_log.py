@@ -47,7 +47,7 @@ class ChangeLog:
         self._kinds: npt.NDArray[np.uint8] = np.zeros(capacity, dtype=np.uint8)
 
     def append(self, row: int, kinds: int) -> None:
-        """Note that the columns ``kinds`` of ``row`` changed."""
+        """Notes that the columns ``kinds`` of ``row`` changed."""
         position = self.generation % self.capacity
         self._rows[position] = row
         self._kinds[position] = kinds

@@ -33,7 +33,7 @@ class Groups(Protocol):
         ...
 
     def add(self, sums: Sums, row: int, by: int) -> None:
-        """Change sums as ``by`` more on ``row`` changes them; it may be a row of no group."""
+        """Changes sums as ``by`` more on ``row`` changes them; it may be a row of no group."""
         ...
 
 
@@ -50,7 +50,7 @@ class GroupedCounts(ABC):
 
     @abstractmethod
     def column(self) -> Counts:
-        """The counts by row, shape (capacity,); read only."""
+        """Returns the counts by row, shape (capacity,); read only."""
 
     def sums_over(self, groups: Groups) -> Sums:
         """What the counts come to in each group. Read only; it follows the counts: copy it."""
@@ -62,7 +62,7 @@ class GroupedCounts(ABC):
         return sums
 
     def kept(self) -> list[tuple[Groups, Sums]]:
-        """The sums that are kept, for the audit."""
+        """Returns the sums that are kept, for the audit."""
         return list(self._sums.items())
 
     def _changed(self, row: int, by: int) -> None:

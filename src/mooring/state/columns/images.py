@@ -36,11 +36,11 @@ class ImageTable:
         self._of_row: dict[int, tuple[str, ...]] = {}
 
     def get(self, name: str) -> ImageState | None:
-        """The state of image ``name``; None if no node has it."""
+        """Returns the state of image ``name``; None if no node has it."""
         return self._states.get(name)
 
     def names(self, row: int) -> tuple[str, ...]:
-        """The names of the images on the node of ``row``."""
+        """Returns the names of the images on the node of ``row``."""
         return self._of_row.get(row, ())
 
     def put(self, row: int, images: Iterable[ContainerImage]) -> bool:

@@ -44,7 +44,7 @@ class Interner(Generic[V]):
         return len(self._values)
 
     def acquire(self, value: V, holders: int = 1) -> int:
-        """The id of ``value``, with one more holder, or with several at once."""
+        """Returns the id of ``value``, with one more holder, or with several at once."""
         index = self._ids.get(value)
         if index is None:
             index = self._new(value)
@@ -67,7 +67,7 @@ class Interner(Generic[V]):
             del self._ids[value]  # type: ignore[arg-type]  # held ids always have a value
 
     def find(self, value: V) -> int:
-        """The id of ``value``, or -1 if no holder has it."""
+        """Returns the id of ``value``, or -1 if no holder has it."""
         return self._ids.get(value, -1)
 
     def value(self, index: int) -> V:
@@ -81,7 +81,7 @@ class Interner(Generic[V]):
         return self._values[index]  # type: ignore[return-value]  # held ids always have a value
 
     def values(self) -> list[V | None]:
-        """The values by id; ``None`` where an id is free. Shared: read, do not change."""
+        """Returns the values by id; ``None`` where an id is free. Shared: read, do not change."""
         return self._values
 
     def holders(self, value: V) -> int:

@@ -47,7 +47,7 @@ class LabelColumn:
         self.codes[: len(values)] = [codes[value] for value in values]
 
     def grow(self, capacity: int) -> None:
-        """Make room for ``capacity`` rows."""
+        """Makes room for ``capacity`` rows."""
         codes = np.full(capacity, MISSING, dtype=np.int32)
         codes[: len(self.codes)] = self.codes
         self.codes = codes
@@ -67,11 +67,11 @@ class LabelColumns:
         self._absent = LabelColumn(capacity)
 
     def has(self, key: str) -> bool:
-        """Whether any row has the label."""
+        """Returns whether any row has the label."""
         return key in self._holders
 
     def column(self, key: str, labels: Sequence[Mapping[str, str] | None]) -> LabelColumn:
-        """The column of ``key``; good until labels change.
+        """Returns the column of ``key``; good until labels change.
 
         ``labels`` are the label maps by row (None = no node there), read only if the column has
         to be built. Complexity: O(rows) the first time, O(1) afterwards, and for keys that no row
@@ -102,13 +102,13 @@ class LabelColumns:
             column.put(row, labels.get(key))
 
     def grow(self, capacity: int) -> None:
-        """Make room for ``capacity`` rows."""
+        """Makes room for ``capacity`` rows."""
         self._capacity = capacity
         for column in (self._absent, *self._columns.values()):
             column.grow(capacity)
 
     def items(self) -> list[tuple[str, LabelColumn]]:
-        """The columns that exist, for the audit."""
+        """Returns the columns that exist, for the audit."""
         return list(self._columns.items())
 
     def holders(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never listened on
 
 
 def conflicts(wanted: HostPort, used: HostPort) -> bool:
-    """Whether two pods cannot have these two host ports on one node.
+    """Returns whether two pods cannot have these two host ports on one node.
 
     Source: k8s.io/kube-scheduler framework/types.go (HostPortInfo.CheckConflict).
     """

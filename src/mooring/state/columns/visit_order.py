@@ -63,7 +63,7 @@ class VisitOrder:
         self._forget()
 
     def rows(self) -> list[int]:
-        """The rows in visit order. Shared: read, do not change.
+        """Returns the rows in visit order. Shared: read, do not change.
 
         Complexity: O(rows) after a change, O(1) otherwise.
         """
@@ -76,7 +76,7 @@ class VisitOrder:
         return self._rows
 
     def array(self) -> npt.NDArray[np.intp]:
-        """The rows in visit order, intp shape (n_nodes,), read-only."""
+        """Returns the rows in visit order, intp shape (n_nodes,), read-only."""
         if self._array is None:
             self._array = np.array(self.rows(), dtype=np.intp)
             self._array.flags.writeable = False

@@ -48,7 +48,7 @@ class DeviceClasses:
         del self._resource_of[name]
 
     def class_of(self, resource: str) -> str | None:
-        """The name of a class that the resource stands for; None if it stands for none."""
+        """Returns the name of a class that the resource stands for; None if it stands for none."""
         classes = self._classes_of.get(resource)
         return min(classes) if classes else None
 

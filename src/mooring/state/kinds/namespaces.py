@@ -51,11 +51,11 @@ class Namespaces:
                 self._selected[selector] = names - {name}
 
     def labels(self, name: str) -> Mapping[str, str]:
-        """The labels of a namespace; none if it is not known."""
+        """Returns the labels of a namespace; none if it is not known."""
         return self._labels.get(name, {})
 
     def selected_by(self, selector: Selector) -> frozenset[str]:
-        """The names of the namespaces that the selector selects.
+        """Returns the names of the namespaces that the selector selects.
 
         Complexity: O(1), the first time O(namespaces).
         """
@@ -70,7 +70,7 @@ class Namespaces:
         return names
 
     def items(self) -> list[tuple[str, Mapping[str, str]]]:
-        """Every namespace with its labels, for the audit."""
+        """Returns every namespace with its labels, for the audit."""
         return list(self._labels.items())
 
     def selections(self) -> list[tuple[Selector, frozenset[str]]]:

@@ -56,7 +56,7 @@ class Workloads:
     # -- objects come, change and go --------------------------------------------------------------
 
     def put(self, obj: Service | ReplicaSet | StatefulSet | ReplicationController) -> None:
-        """Take in an object, or a newer version of one."""
+        """Takes in an object, or a newer version of one."""
         if isinstance(obj, Service):
             self._forget_service(key(obj))
             self._services[key(obj)] = obj.spec.selector
@@ -78,7 +78,7 @@ class Workloads:
     # -- questions --------------------------------------------------------------------------------
 
     def selector_for(self, pod: PodInfo) -> Selector:
-        """The pods that belong together with ``pod``; ``EVERYTHING`` if nothing tells."""
+        """Returns the pods that belong together with ``pod``; ``EVERYTHING`` if nothing tells."""
         labels = self._service_labels(pod)
         owner = controller_of(pod.metadata)
         selects: Selector | Labels | None = None
@@ -96,7 +96,7 @@ class Workloads:
     # -- inside -----------------------------------------------------------------------------------
 
     def _service_labels(self, pod: PodInfo) -> dict[str, str]:
-        """The labels that the services ask for which select the pod, all together."""
+        """Returns the labels that the services ask for which select the pod, all together."""
         namespace, has = pod.metadata.namespace, pod.metadata.labels
         found: dict[str, str] = {}
         if not self._by_label:
@@ -122,7 +122,7 @@ def _place(namespace: str, selector: Labels) -> tuple[str, str, str]:
 
 
 def _compiled(selector: Any) -> Selector:
-    """An owner's selector; one that cannot be compiled tells nothing, as none does."""
+    """Returns an owner's selector; one that cannot be compiled tells nothing, as none does."""
     try:
         return compile_label_selector(selector)
     except SelectorError:

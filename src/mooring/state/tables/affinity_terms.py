@@ -64,7 +64,7 @@ class RowCounts(GroupedCounts):
         return self._column is not None
 
     def change(self, row: int, by: int) -> None:
-        """Add ``by`` to the count of ``row``."""
+        """Adds ``by`` to the count of ``row``."""
         self._changed(row, by)
         if self._column is None:
             count = self._few.get(row, 0) + by
@@ -82,11 +82,11 @@ class RowCounts(GroupedCounts):
             self._few, self._column = dict(self.items()), None
 
     def column(self) -> Counts:
-        """The counts by row, int32 shape (capacity,); read only."""
+        """Returns the counts by row, int32 shape (capacity,); read only."""
         return self._as_column() if self._column is None else self._column
 
     def add_to(self, sums: Sums, factor: int) -> None:
-        """Add every count, times ``factor``, to ``sums``, int64 shape (capacity,)."""
+        """Adds every count, times ``factor``, to ``sums``, int64 shape (capacity,)."""
         if self._column is not None:
             sums += self._column if factor == 1 else self._column * np.int64(factor)
             return
@@ -101,7 +101,7 @@ class RowCounts(GroupedCounts):
         return list(zip(rows.tolist(), self._column[rows].tolist(), strict=True))
 
     def grow(self, capacity: int) -> None:
-        """Make room for ``capacity`` rows."""
+        """Makes room for ``capacity`` rows."""
         self.capacity = capacity
         if self._column is not None:
             column = np.zeros(capacity, dtype=np.int32)
@@ -163,7 +163,7 @@ class TermIndex:
         return iter(self._held.values())
 
     def hold(self, term: Term, weight: int, capacity: int) -> HeldTerm:
-        """The held term for this term and weight, with one holder more."""
+        """Returns the held term for this term and weight, with one holder more."""
         held = self._held.get((term, weight))
         if held is None:
             held = self._held[term, weight] = HeldTerm(term, weight, capacity)
@@ -190,7 +190,7 @@ class TermIndex:
     def matching(
         self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
     ) -> list[HeldTerm]:
-        """The terms that mean a pod of this namespace with these labels, each once."""
+        """Returns the terms that mean a pod of this namespace with these labels, each once."""
         return [
             held
             for held in self.candidates(namespace, labels)
@@ -198,7 +198,7 @@ class TermIndex:
         ]
 
     def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[HeldTerm]:
-        """The terms that may mean such a pod, each once; no other one can."""
+        """Returns the terms that may mean such a pod, each once; no other one can."""
         if not self._held:
             return
         for of_namespace in (self._places.get(namespace), self._places.get(None)):
@@ -274,7 +274,7 @@ class PodTermTable:
         self._compiled: OrderedDict[tuple[str, int], tuple[Affinity, PodTerms]] = OrderedDict()
 
     def indexes(self) -> list[tuple[str, TermIndex]]:
-        """Every sort of terms by name, for the audit."""
+        """Returns every sort of terms by name, for the audit."""
         return [
             ("affinity", self.affinity),
             ("anti-affinity", self.anti_affinity),
@@ -282,7 +282,7 @@ class PodTermTable:
         ]
 
     def terms_of(self, placed: PlacedPod) -> PodTerms:
-        """The terms with which a pod counts."""
+        """Returns the terms with which a pod counts."""
         of_set = self._set_of_slot[placed.slot]
         return NO_TERMS if of_set is None else of_set.terms
 
@@ -356,7 +356,7 @@ class PodTermTable:
         placed.info = old
 
     def grow(self, capacity: int) -> None:
-        """Make room for ``capacity`` rows."""
+        """Makes room for ``capacity`` rows."""
         if capacity == self._capacity:
             return
         self._capacity = capacity

@@ -56,7 +56,7 @@ class CounterKey(NamedTuple):
     with_terminating: bool
 
     def counts(self, pod: PodInfo) -> bool:
-        """Whether a pod is counted."""
+        """Returns whether a pod is counted."""
         metadata = pod.metadata
         if metadata.deletion_timestamp is not None and not self.with_terminating:
             return False
@@ -99,11 +99,11 @@ class PodCounter(GroupedCounts):
         self.set_all(np.zeros(capacity, dtype=np.int32))
 
     def column(self) -> Counts:
-        """The same as ``counts``."""
+        """Returns the same as ``counts``."""
         return self.counts
 
     def set_all(self, counts: Counts) -> None:
-        """Take these counts for the same ones in a longer column, or as the first ones."""
+        """Takes these counts for the same ones in a longer column, or as the first ones."""
         self._counts = counts
         self.counts = read_only(counts)
 
@@ -113,7 +113,7 @@ class PodCounter(GroupedCounts):
         self._changed(row, sign)
 
     def matches(self, kind: PodKind, labels: Mapping[str, str]) -> bool:
-        """Whether pods of the kind, which have these labels, are counted."""
+        """Returns whether pods of the kind, which have these labels, are counted."""
         key = self.key
         if kind.is_terminating and not key.with_terminating:
             return False
@@ -174,11 +174,11 @@ class PodCounters:
         return counter
 
     def items(self) -> list[tuple[CounterKey, Counts]]:
-        """The counters that exist, for the audit."""
+        """Returns the counters that exist, for the audit."""
         return [(key, counter.counts) for key, counter in self._counters.items()]
 
     def all(self) -> list[PodCounter]:
-        """The counters themselves, for the audit."""
+        """Returns the counters themselves, for the audit."""
         return list(self._counters.values())
 
     def kinds_at(self, slots: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
@@ -189,16 +189,16 @@ class PodCounters:
         return self._kind_of_slot[slots]
 
     def kind(self, index: int) -> PodKind:
-        """The kind that has this id."""
+        """Returns the kind that has this id."""
         return self._kinds.value(index)
 
     def kinds(self) -> Iterator[tuple[int, PodKind]]:
-        """Every kind of pods with its id."""
+        """Returns every kind of pods with its id."""
         for of_namespace in self._kinds_in.values():
             yield from ((index, self._kinds.value(index)) for index in of_namespace)
 
     def weighed(self, weights: Mapping[int, int]) -> npt.NDArray[np.int64]:
-        """The sum of what the pods on each row weigh, int64 shape (capacity,).
+        """Returns the sum of what the pods on each row weigh, int64 shape (capacity,).
 
         ``weights`` are by id of a kind, others weigh nothing. Complexity: O(pods).
         """
@@ -254,7 +254,7 @@ class PodCounters:
         placed.info = old
 
     def grow(self, capacity: int) -> None:
-        """Make room for ``capacity`` rows."""
+        """Makes room for ``capacity`` rows."""
         if capacity == self._capacity:
             return
         for counter in self._counters.values():
@@ -283,7 +283,7 @@ class PodCounters:
         return index
 
     def _candidates(self, kind: PodKind, labels: Mapping[str, str]) -> Iterator[PodCounter]:
-        """The counters that may count pods of the kind."""
+        """Returns the counters that may count pods of the kind."""
         for namespace in (kind.namespace, None):
             for pair in (None, *labels.items()):
                 yield from self._places.get((namespace, pair), {}).values()
@@ -315,7 +315,7 @@ class PodCounters:
         return counter
 
     def _matching(self, counter: PodCounter) -> list[int]:
-        """The kinds of pods that a new counter counts."""
+        """Returns the kinds of pods that a new counter counts."""
         selector = counter.key.selector
         found = self._kinds_of(counter.key.namespaces)
         kinds = [self._kinds.value(index) for index in found]

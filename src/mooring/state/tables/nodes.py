@@ -103,7 +103,7 @@ class NodeTable:
         ]
 
     def _publish(self) -> None:
-        """Make the read-only faces of the columns that everybody else gets."""
+        """Makes the read-only faces of the columns that everybody else gets."""
         self.allocatable = read_only(self._allocatable)
         self.requested = read_only(self._requested)
         self.nonzero_requested = read_only(self._nonzero)
@@ -116,20 +116,20 @@ class NodeTable:
     # -- questions --------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """The number of nodes (ghosts not counted)."""
+        """Returns the number of nodes (ghosts not counted)."""
         return len(self.order.rows())
 
     def row(self, name: str) -> int:
-        """The row of node ``name``, ghosts included; -1 if there is none."""
+        """Returns the row of node ``name``, ghosts included; -1 if there is none."""
         return self._row_of.get(name, -1)
 
     def live_row(self, name: str) -> int:
-        """The row of node ``name``; -1 if there is no such node (a ghost is not one)."""
+        """Returns the row of node ``name``; -1 if there is no such node (a ghost is not one)."""
         row = self._row_of.get(name, -1)
         return row if row >= 0 and self.objects[row] is not None else -1
 
     def node(self, row: int) -> Node:
-        """The Node object of a live row.
+        """Returns the Node object of a live row.
 
         Raises:
             InvariantViolation: if the row has no node.
@@ -144,11 +144,11 @@ class NodeTable:
         return self.resources.find(name)
 
     def label(self, key: str) -> LabelColumn:
-        """The column of label ``key``."""
+        """Returns the column of label ``key``."""
         return self._labels.column(key, self._label_maps)
 
     def has_label(self, key: str) -> bool:
-        """Whether any node has the label ``key``. Complexity: O(1)."""
+        """Returns whether any node has the label ``key``. Complexity: O(1)."""
         return self._labels.has(key)
 
     @property
@@ -159,7 +159,7 @@ class NodeTable:
     # -- nodes come, change and go ------------------------------------------------------------
 
     def put(self, node: Node) -> int:
-        """Take in a node, or a newer version of one, and return its row."""
+        """Takes in a node, or a newer version of one, and returns its row."""
         name = node.metadata.name
         allocatable = node_allocatable(node)  # first: may raise, and then nothing is half done
         row = self._row_of.get(name, -1)
@@ -209,7 +209,7 @@ class NodeTable:
     # -- pods come and go ---------------------------------------------------------------------
 
     def place(self, info: PodInfo, name: str) -> PlacedPod:
-        """Count a pod on node ``name`` (a ghost row is made for a name nobody has told of)."""
+        """Counts a pod on node ``name`` (a ghost row is made for a name nobody has told of)."""
         row = self._row_of.get(name, -1)
         if row < 0:
             row = self._new_row(name)
@@ -223,7 +223,7 @@ class NodeTable:
         return placed
 
     def displace(self, placed: PlacedPod) -> None:
-        """Take away exactly what ``place`` added."""
+        """Takes away exactly what ``place`` added."""
         row = placed.row
         self._count(placed, -1)
         self.ports.remove(row, placed.info.host_ports)
@@ -312,14 +312,14 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def read_only(column: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """A face of ``column`` that cannot be written through."""
+    """Returns a face of ``column`` that cannot be written through."""
     face = column.view()
     face.flags.writeable = False
     return face
 
 
 def _add(column: npt.NDArray[np.int64], line: int, row: int, amount: int) -> None:
-    """Add to one cell as Go adds int64: a sum that does not fit wraps, and fits again later.
+    """Adds to one cell as Go adds int64: a sum that does not fit wraps, and fits again later.
 
     Plain ints are faster here than numpy's scalars, which would warn as well.
     """
@@ -331,7 +331,7 @@ def _add(column: npt.NDArray[np.int64], line: int, row: int, amount: int) -> Non
 
 
 def _differences(before: Node | None, after: Node) -> int:
-    """The kinds of columns in which two versions of a node differ."""
+    """Returns the kinds of columns in which two versions of a node differ."""
     if before is None:
         return Change.ALL
     kinds = 0

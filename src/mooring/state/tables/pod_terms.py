@@ -32,7 +32,7 @@ class Term(NamedTuple):
     def matches(
         self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
     ) -> bool:
-        """Whether a pod of this namespace and with these labels is meant."""
+        """Returns whether a pod of this namespace and with these labels is meant."""
         if namespace not in self.namespaces and not self.namespace_selector.matches(
             namespace_labels
         ):
@@ -69,12 +69,12 @@ NO_TERMS = PodTerms()
 
 
 def terms_of(pod: PodInfo) -> PodTerms:
-    """The terms of ``pod``. Complexity: O(conditions in them)."""
+    """Returns the terms of ``pod``. Complexity: O(conditions in them)."""
     return compile_terms(pod.metadata.namespace, pod.spec.affinity)
 
 
 def compile_terms(namespace: str, affinity: Affinity | None) -> PodTerms:
-    """The terms in ``affinity`` of a pod in ``namespace``."""
+    """Returns the terms in ``affinity`` of a pod in ``namespace``."""
     if affinity is None:
         return NO_TERMS
     near, far = affinity.pod_affinity, affinity.pod_anti_affinity
@@ -130,7 +130,7 @@ def _all(
     compiled: Callable[[Written], Compiled],
     problems: list[str],
 ) -> tuple[Compiled, ...]:
-    """The terms of one sort: all of them, or none and a problem more."""
+    """Returns the terms of one sort: all of them, or none and a problem more."""
     try:
         return tuple(map(compiled, terms))
     except SelectorError as error:

@@ -108,7 +108,7 @@ class PodInfo:
         return self.requests, usage, self._defaulted, nonzero, ports
 
     def take_computed(self, computed: Computed) -> None:
-        """Use what was computed of a pod that is equal to this one in all it follows from."""
+        """Uses what was computed of a pod that is equal to this one in all it follows from."""
         self._requests, self._usage, self._defaulted = computed[:3]
         self._nonzero_usage, self._host_ports = computed[3:]
 
@@ -274,17 +274,17 @@ class PodTable:
         return iter(self._by_uid.values())
 
     def get(self, uid: str) -> PlacedPod | None:
-        """The pod with this UID, if it is on a node."""
+        """Returns the pod with this UID, if it is on a node."""
         return self._by_uid.get(uid)
 
     def at(self, slot: int) -> PodInfo:
-        """The pod in a slot that is in use."""
+        """Returns the pod in a slot that is in use."""
         placed = self._placed[slot]
         assert placed is not None
         return placed.info
 
     def on_row(self, row: int) -> Sequence[PlacedPod]:
-        """The pods on ``row``, in kube-scheduler's order. Shared: read, do not change."""
+        """Returns the pods on ``row``, in kube-scheduler's order. Shared: read, do not change."""
         return self._on_row.get(row, [])
 
     def slots_on(
@@ -300,7 +300,7 @@ class PodTable:
         return slots.astype(np.intp), np.fromiter(map(len, found), np.intp, count=len(found))
 
     def add(self, placed: PlacedPod) -> None:
-        """Take a pod in.
+        """Takes a pod in.
 
         Raises:
             InvariantViolation: if a pod with its UID is there already.
@@ -328,7 +328,7 @@ class PodTable:
         self._write(placed.slot, info)
 
     def remove(self, uid: str) -> PlacedPod:
-        """Let a pod go, and return it.
+        """Lets a pod go, and returns it.
 
         Raises:
             InvariantViolation: if it is not there.

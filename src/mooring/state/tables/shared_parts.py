@@ -74,7 +74,7 @@ class SharedParts:
         return info
 
     def pod_info(self, pod: Pod) -> PodInfo:
-        """The PodInfo of a pod on a node, made of shared parts.
+        """Returns the PodInfo of a pod on a node, made of shared parts.
 
         Volumes that only have a name, as those of ConfigMaps and tokens, are left out, and the
         times of conditions too: nothing that decides reads them. Everything else is as it was.
@@ -129,7 +129,7 @@ class SharedParts:
         return found
 
     def _fields(self, struct: Part, kind: type[Part]) -> Part:
-        """The struct with every field shared that may be equal to another pod's."""
+        """Returns the struct with every field shared that may be equal to another pod's."""
         changed: dict[str, Any] = {}
         for name in kind.__struct_fields__:  # type: ignore[attr-defined]
             value = getattr(struct, name)

@@ -58,11 +58,11 @@ class AttachedVolumes:
         return self._left.column(driver)
 
     def columns(self) -> list[tuple[str, Ints]]:
-        """The columns of what is left that exist, for the audit."""
+        """Returns the columns of what is left that exist, for the audit."""
         return self._left.items()
 
     def nodes_of(self, volume: str) -> list[str]:
-        """The nodes where pods use the volume."""
+        """Returns the nodes where pods use the volume."""
         return [name for name, users in self._users.get(volume, {}).items() if users.pods]
 
     def pods_on(self, volume: str, node_name: str) -> int:
@@ -71,12 +71,12 @@ class AttachedVolumes:
         return 0 if users is None else users.pods
 
     def is_attached(self, volume: str, node_name: str) -> bool:
-        """Whether the volume is attached to the node, whoever wants it."""
+        """Returns whether the volume is attached to the node, whoever wants it."""
         users = self._users.get(volume, {}).get(node_name)
         return users is not None and users.attachments > 0
 
     def driver_of(self, volume: str, node_name: str) -> str:
-        """The driver of a volume that is in use on the node."""
+        """Returns the driver of a volume that is in use on the node."""
         return self._users[volume][node_name].driver
 
     def items(self) -> dict[tuple[str, str], tuple[int, int]]:

@@ -72,7 +72,7 @@ class _ByValue:
         return self._largest
 
     def _renew(self, value: str) -> None:
-        """Correct one entry of the table, if there is one, and it is of the column as it is."""
+        """Corrects one entry of the table, if there is one, and it is of the column as it is."""
         column = self._column
         if column is None or self._version != column.values.version:
             return
@@ -171,7 +171,7 @@ class CapacitiesByClass:
 
 
 def volume_limit(capacity: CSIStorageCapacity) -> Quantity | None:
-    """The largest volume that can be made there; None = not known."""
+    """Returns the largest volume that can be made there; None = not known."""
     raw = capacity.maximum_volume_size
     if raw is None:
         raw = capacity.capacity

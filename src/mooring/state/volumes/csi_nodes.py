@@ -29,11 +29,11 @@ class CSINodes:
         self._all = [self._migrated_columns, self._traits]
 
     def get(self, name: str) -> CSINode | None:
-        """The CSINode of a node."""
+        """Returns the CSINode of a node."""
         return self._known.get(name)
 
     def items(self) -> list[tuple[str, CSINode]]:
-        """All of them, by name."""
+        """Returns all of them, by name."""
         return list(self._known.items())
 
     def limit(self, driver: str, node_name: str) -> int:
@@ -92,7 +92,7 @@ class CSINodes:
         self._migrated.pop(name, None)
 
     def has_migrated(self, plugin: str, node_name: str) -> bool:
-        """Whether the node's driver has taken over the in-tree plugin."""
+        """Returns whether the node's driver has taken over the in-tree plugin."""
         return plugin in self._migrated.get(node_name, ())
 
     def _has_migrated(self, plugin: str, node_name: str) -> int:

@@ -24,14 +24,14 @@ class Disk(NamedTuple):
 
 
 def disks_of(pod: Pod) -> tuple[Disk, ...]:
-    """The disks that the pod describes, one for each volume and way to reach it."""
+    """Returns the disks that the pod describes, one for each volume and way to reach it."""
     if not pod.spec.volumes:
         return ()
     return tuple(disk for volume in pod.spec.volumes for disk in _disks(volume))
 
 
 def describes_disk(volume: Volume) -> bool:
-    """Whether it is of a kind that two pods cannot use at will."""
+    """Returns whether it is of a kind that two pods cannot use at will."""
     return (
         volume.gce_persistent_disk is not None
         or volume.aws_elastic_block_store is not None

@@ -72,7 +72,7 @@ NOTHING_COUNTED: Final = Counted({}, None, ())
 def counted_volumes(
     pod: Pod, known: KnownStorage, *, has_csi_node: bool = True, is_placed: bool = False
 ) -> Counted:
-    """The volumes of a pod that count on a node.
+    """Returns the volumes of a pod that count on a node.
 
     Args:
         pod: The pod.
@@ -92,7 +92,7 @@ def counted_volumes(
 
 
 def counts(volume: Volume) -> bool:
-    """Whether a volume of a pod may count against a limit at all."""
+    """Returns whether a volume of a pod may count against a limit at all."""
     return (
         volume.persistent_volume_claim is not None
         or volume.ephemeral is not None
@@ -111,7 +111,7 @@ class _Count:
         self._has_csi_node = has_csi_node
 
     def take(self, volume: Volume, *, is_placed: bool) -> Problem | None:
-        """Count one volume of the pod."""
+        """Counts one volume of the pod."""
         use = claim_use(self._pod, volume)
         if use is None:
             return self._take_inline(volume)
@@ -144,7 +144,7 @@ class _Count:
         return None
 
     def _driver_of(self, claim: PersistentVolumeClaim) -> tuple[str, str]:
-        """The driver and the handle of a claim's volume; empty if it does not count."""
+        """Returns the driver and the handle of a claim's volume; empty if it does not count."""
         name = claim.spec.volume_name
         if not name:
             return self._driver_of_class(claim)

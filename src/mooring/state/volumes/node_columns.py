@@ -50,7 +50,7 @@ class NodeColumns:
         return read_only(column)
 
     def items(self) -> list[tuple[str, Ints]]:
-        """The columns that exist, for the audit."""
+        """Returns the columns that exist, for the audit."""
         return [(key, column) for key, column in self._columns.items()]
 
     def renew(self, name: str, key: str | None = None) -> None:

@@ -118,41 +118,41 @@ class Storage:
     # -- questions, as the API server sees it -----------------------------------------------------
 
     def claim(self, claim_key: str) -> PersistentVolumeClaim | None:
-        """The claim called "namespace/name"."""
+        """Returns the claim called "namespace/name"."""
         return self.known.claims.get(claim_key)
 
     def volume(self, name: str) -> PersistentVolume | None:
-        """The volume of this name."""
+        """Returns the volume of this name."""
         return self.known.volumes.get(name)
 
     def storage_class(self, name: str) -> StorageClass | None:
-        """The class of this name."""
+        """Returns the class of this name."""
         return self.known.classes.get(name)
 
     def driver(self, name: str) -> CSIDriver | None:
-        """The CSI driver of this name."""
+        """Returns the CSI driver of this name."""
         return self._drivers.get(name)
 
     def capacities(self, class_name: str) -> Capacities | None:
-        """The room that is left for volumes of the class; None = nothing is known."""
+        """Returns the room that is left for volumes of the class; None = nothing is known."""
         return self._capacities.get(class_name)
 
     # -- questions, with what is assumed ----------------------------------------------------------
 
     def current_claim(self, claim_key: str) -> PersistentVolumeClaim | None:
-        """The claim as it is, or as it is assumed to be."""
+        """Returns the claim as it is, or as it is assumed to be."""
         return self._assumed_claims.get(claim_key) or self.known.claims.get(claim_key)
 
     def current_volume(self, name: str) -> PersistentVolume | None:
-        """The volume as it is, or as it is assumed to be."""
+        """Returns the volume as it is, or as it is assumed to be."""
         return self._assumed_volumes.get(name) or self.known.volumes.get(name)
 
     def free_volumes(self, class_name: str) -> FreeVolumes | None:
-        """The volumes of the class that can be given to a claim; None = there are none."""
+        """Returns the volumes of the class that can be given to a claim; None = there are none."""
         return self._free.get(class_name)
 
     def volumes_naming(self, claim_key: str, class_name: str) -> list[PersistentVolume]:
-        """The volumes of the class that name this claim, by its namespace and name."""
+        """Returns the volumes of the class that name this claim, by its namespace and name."""
         names = sorted(self._named.get(claim_key, ()))
         if not names:
             return []
@@ -178,7 +178,7 @@ class Storage:
     # -- assuming ---------------------------------------------------------------------------------
 
     def assume_volume(self, volume: PersistentVolume) -> None:
-        """Take the volume to be like this until the API server has a newer version.
+        """Takes the volume to be like this until the API server has a newer version.
 
         Raises:
             InvariantViolation: if there is no such volume.
@@ -191,7 +191,7 @@ class Storage:
         self._list(name)
 
     def assume_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Take the claim to be like this until the API server has a newer version.
+        """Takes the claim to be like this until the API server has a newer version.
 
         Raises:
             InvariantViolation: if there is no such claim.
@@ -264,7 +264,7 @@ class Storage:
     # -- where a volume is listed -----------------------------------------------------------------
 
     def _list(self, name: str) -> None:
-        """List a volume where it is to be found, and nowhere else."""
+        """Lists a volume where it is to be found, and nowhere else."""
         before, after = self._listed.get(name), self._place_of(name)
         if before is not None and before != after:
             del self._listed[name]
@@ -309,7 +309,7 @@ class Storage:
 
 
 def _is_news(assumed: Any, found: Any) -> bool:
-    """Whether the API server says something newer than what the assumption rests on.
+    """Returns whether the API server says something newer than what the assumption rests on.
 
     Without versions, as offline, whatever is told is newer.
     """

@@ -54,7 +54,7 @@ class Reach(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         return any(not term for term in self.terms)
 
     def matches(self, labels: dict[str, str]) -> bool:
-        """Whether a node with these labels is among them."""
+        """Returns whether a node with these labels is among them."""
         return any(all(each.matches(labels) for each in term) for term in self.terms)
 
 
@@ -71,7 +71,7 @@ class OneLabel(NamedTuple):
 
 @lru_cache(maxsize=_AFFINITIES_MAX)
 def reach_of_affinity(required: NodeSelector | None) -> Reach:
-    """A volume's node affinity.
+    """Returns a volume's node affinity.
 
     A term that cannot be compiled selects no node. What a term says of the node's *name* counts
     for nothing: kube-scheduler compares with a node that has labels only.
@@ -104,7 +104,7 @@ def reach_of_topologies(terms: tuple[TopologySelectorTerm, ...]) -> Reach:
 
 
 def reach_of_selector(selector: LabelSelector | None) -> Reach:
-    """The node topology of a storage capacity: None or a faulty one = no node."""
+    """Returns the node topology of a storage capacity: None or a faulty one = no node."""
     try:
         compiled = compile_label_selector(selector)
     except SelectorError:
@@ -113,7 +113,7 @@ def reach_of_selector(selector: LabelSelector | None) -> Reach:
 
 
 def one_label(reach: Reach) -> OneLabel | None:
-    """The label and its values, if the reach asks for nothing else."""
+    """Returns the label and its values, if the reach asks for nothing else."""
     values: dict[str, None] = {}
     keys = set()
     for term in reach.terms:
@@ -175,7 +175,7 @@ class Reaches:
         return self.mask(reach)[rows]
 
     def _catch_up(self) -> None:
-        """Forget everything if nodes came, went, or changed their labels."""
+        """Forgets everything if nodes came, went, or changed their labels."""
         nodes, generation = self._nodes, self._nodes.log.generation
         if generation == self._generation and nodes.capacity == self._capacity:
             return

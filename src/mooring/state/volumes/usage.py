@@ -89,14 +89,14 @@ class VolumeUse:
         return any(self._nodes.alive[self._uses[uid].placed.row] for uid in users)
 
     def of_pod(self, info: PodInfo) -> Counted:
-        """The volumes that a pod counts for on its node, or would if it had one."""
+        """Returns the volumes that a pod counts for on its node, or would if it had one."""
         use = self._uses.get(info.uid)
         if use is not None:
             return use.counted
         return counted_volumes(info.pod, self._known, is_placed=True)
 
     def if_placed(self, pod: Pod) -> Counted:
-        """The volumes that a pod would count for on a node with a CSINode.
+        """Returns the volumes that a pod would count for on a node with a CSINode.
 
         Remembered until it is placed, or an object changes.
         """
@@ -116,7 +116,7 @@ class VolumeUse:
         return list(self._uses.values())
 
     def attachments(self) -> list[VolumeAttachment]:
-        """All that are known, for the audit."""
+        """Returns all that are known, for the audit."""
         return [obj for obj, _ in self._attachments.values()]
 
     def indexes(self) -> tuple[Index, Index, Index]:
@@ -234,7 +234,7 @@ class VolumeUse:
         return _Attachment(spec.node_name, called, spec.attacher)
 
     def _count(self, uid: str, use: PodUse, sign: int) -> None:
-        """Add what the pod's volumes count for, or take it away."""
+        """Adds what the pod's volumes count for, or takes it away."""
         counted, slot = use.counted, use.placed.slot
         if slot >= len(self._counting):
             longer = np.zeros(max(slot + 1, 2 * len(self._counting)), dtype=np.bool_)

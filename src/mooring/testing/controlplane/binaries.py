@@ -64,7 +64,7 @@ def build(
     environment: Mapping[str, str] = os.environ,
     module: Path | None = None,
 ) -> Path:
-    """The folder that holds ``PROGRAMS``; builds them first if nobody did yet.
+    """Returns the folder that holds ``PROGRAMS``; builds them first if nobody did yet.
 
     Args:
         report: Told, in one line each, what takes long.
@@ -93,7 +93,7 @@ def build(
 
 
 def built(*, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder that ``build`` would return, if it is there already; builds nothing."""
+    """Returns the folder that ``build`` would return, if it is there already; builds nothing."""
     folder = cache_folder(environment) / _key(module_folder())
     return folder if _is_complete(folder) else None
 
@@ -107,7 +107,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def module_folder() -> Path:
-    """The Go module: beside this file in an installed mooring, at the top of a checkout.
+    """Returns the Go module: beside this file in an installed mooring, at the top of a checkout.
 
     Raises:
         ControlPlaneUnavailable: neither is there.
@@ -120,7 +120,7 @@ def module_folder() -> Path:
 
 
 def kubernetes_version(module: Path | None = None) -> str:
-    """The Kubernetes version that the module builds, as in ``v1.36.3``."""
+    """Returns the Kubernetes version that the module builds, as in ``v1.36.3``."""
     text = ((module or module_folder()) / "go.mod").read_text("utf-8")
     found = re.search(r"^\s+k8s\.io/kubernetes (v\S+)$", text, re.MULTILINE)
     if found is None:
@@ -129,7 +129,7 @@ def kubernetes_version(module: Path | None = None) -> str:
 
 
 def linker_flags(version: str) -> str:
-    """The ``-ldflags`` that stamp a version in; without them it reports v0.0.0-master."""
+    """Returns the ``-ldflags`` that stamp a version in; without them it reports v0.0.0-master."""
     major, minor, *_ = version.removeprefix("v").split(".")
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     stamps = [
@@ -170,7 +170,7 @@ def only_builder(path: Path, report: Report) -> Iterator[None]:
 def _build(
     go: Go, module: Path, folder: Path, environment: Mapping[str, str], report: Report
 ) -> None:
-    """Build a copy of the module: whatever Go's settings are, the tree stays as it is."""
+    """Builds a copy of the module: whatever Go's settings are, the tree stays as it is."""
     partial = folder.with_name(folder.name + ".partial")
     log = folder.with_name(folder.name + ".log")
     shutil.rmtree(partial, ignore_errors=True)

@@ -55,17 +55,17 @@ class Pair(NamedTuple):
 
     @classmethod
     def of(cls, folder: Path, name: str) -> Pair:
-        """The pair called ``name`` in a folder of ``make_certificates``."""
+        """Returns the pair called ``name`` in a folder of ``make_certificates``."""
         return cls(folder / f"{name}.crt", folder / f"{name}.key")
 
 
 def file_name(identity: str) -> str:
-    """The name of an identity's files: a colon would split a path in ``$KUBECONFIG``."""
+    """Returns the name of an identity's files: a colon would split a path in ``$KUBECONFIG``."""
     return identity.replace(":", "-")
 
 
 def make_certificates(tool: Path, folder: Path) -> None:
-    """Write every certificate and key of one control plane into ``folder``, which must be empty.
+    """Writes every certificate and key of one control plane into ``folder``, which must be empty.
 
     Raises:
         ControlPlaneFailed: the tool could not.

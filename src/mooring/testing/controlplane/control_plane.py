@@ -113,7 +113,7 @@ class ControlPlane(Access):
         return [self.etcd, self.apiserver, *self._clients.values()]
 
     def __enter__(self) -> Self:
-        """Start every part and wait until it is ready.
+        """Starts every part and waits until it is ready.
 
         Raises:
             ControlPlaneUnavailable: the programs are not there and cannot be built.
@@ -135,11 +135,11 @@ class ControlPlane(Access):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Kill every part; remove the folder if it is temporary."""
+        """Kills every part; removes the folder if it is temporary."""
         self._exit.close()
 
     def compact(self) -> int:
-        """Make etcd forget all revisions but the newest, whose number is returned.
+        """Makes etcd forget all revisions but the newest, whose number is returned.
 
         A page of a list that began before is then 410 Gone. A watch is served from kube-apiserver's
         own memory: it learns of it only after ``apiserver.restart()``, or if the plane was started
@@ -156,7 +156,7 @@ class ControlPlane(Access):
         return int(done.stdout)
 
     def _prepare(self, undo: ExitStack) -> Layout:
-        """Make the folder and take the ports; undone in the reverse order."""
+        """Makes the folder and takes the ports; undone in the reverse order."""
         ports = Ports(cache_folder() / "ports")
         undo.callback(ports.release)
         if self._asked_folder is None:
@@ -225,7 +225,7 @@ class ControlPlane(Access):
         )
 
     def _start(self, undo: ExitStack) -> None:
-        """Start the servers one after another, then their clients side by side."""
+        """Starts the servers one after another, then their clients side by side."""
         for part in (self.etcd, self.apiserver):
             undo.callback(part.kill)
             part.launch()
@@ -239,7 +239,7 @@ class ControlPlane(Access):
 
 
 def _remove(folder: Path, *, keep_logs: bool) -> None:
-    """Remove a temporary folder; after a failure the logs stay, keys and data never do."""
+    """Removes a temporary folder; after a failure the logs stay, keys and data never do."""
     for path in folder.iterdir():
         if keep_logs and path.name == "logs":
             continue

@@ -42,7 +42,7 @@ class Access:
         return self.folder / "pki" / "ca.crt"
 
     def certificate(self, identity: str = "admin") -> Pair:
-        """The files of an identity's certificate and key.
+        """Returns the files of an identity's certificate and key.
 
         Raises:
             KeyError: there is no such identity; the message lists all.
@@ -52,7 +52,7 @@ class Access:
         return Pair.of(self.folder / "pki", file_name(identity))
 
     def kubeconfig(self, identity: str = "admin") -> Path:
-        """The kubeconfig file (0600, keys inside) of an identity.
+        """Returns the kubeconfig file (0600, keys inside) of an identity.
 
         Raises:
             KeyError: there is no such identity.
@@ -78,7 +78,7 @@ class Access:
     def kubectl_result(
         self, *arguments: str, identity: str = "admin", stdin: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """Run kubectl to its end and return all of it; an exit code other than 0 is no error."""
+        """Runs kubectl to its end and returns all of it; an exit code other than 0 is no error."""
         return run_program(
             [self.programs / "kubectl", "--kubeconfig", self.kubeconfig(identity), *arguments],
             environment=self.environment(),
@@ -108,7 +108,7 @@ class Access:
 def write_kubeconfig(
     path: Path, *, url: str, authority: Path, pair: Pair | None = None, token: str | None = None
 ) -> None:
-    """Write a kubeconfig file that nobody else can read, with all credentials inside.
+    """Writes a kubeconfig file that nobody else can read, with all credentials inside.
 
     Args:
         path: Of the file; its folder must exist, an old file is replaced as a whole.

@@ -34,7 +34,7 @@ class Ports:
         self._held: list[IO[str]] = []
 
     def reserve(self) -> int:
-        """A port that nobody listens on and no other control plane has.
+        """Returns a port that nobody listens on and no other control plane has.
 
         Raises:
             ControlPlaneUnavailable: there is none left.
@@ -47,7 +47,7 @@ class Ports:
         raise ControlPlaneUnavailable(f"every port from {FIRST} to {LAST} is taken")
 
     def release(self) -> None:
-        """Give all of them back; harmless when repeated."""
+        """Gives all of them back; harmless when repeated."""
         while self._held:
             self._held.pop().close()
 
@@ -63,7 +63,7 @@ class Ports:
 
 
 def listening(tables: tuple[Path, ...] = TABLES) -> frozenset[int]:
-    """The TCP ports that somebody on this machine listens on, on whatever address."""
+    """Returns the TCP ports that somebody on this machine listens on, on whatever address."""
     ports = set()
     for table in tables:
         if not os.access(table, os.R_OK):

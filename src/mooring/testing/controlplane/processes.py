@@ -42,7 +42,7 @@ class Readiness:
     client: Pair
 
     def flags(self) -> list[str]:
-        """The flags of ``plane-tool`` for this server."""
+        """Returns the flags of ``plane-tool`` for this server."""
         client = [f"--cert={self.client.certificate}", f"--key={self.client.key}"]
         return [f"--url={self.url}", f"--ca={self.authority}", *client]
 
@@ -93,7 +93,7 @@ class Process:
         return int(self._pid_file.read_text("ascii"))
 
     def launch(self) -> None:
-        """Start it, and do not wait; its log goes on where it was."""
+        """Starts it, and does not wait; its log goes on where it was."""
         assert not self.is_running, f"{self.name} runs already"
         self._pid_file.unlink(missing_ok=True)
         guard = [str(self.tool), "guard", f"--parent={os.getpid()}", f"--pid-file={self._pid_file}"]
@@ -112,7 +112,7 @@ class Process:
             )
 
     def wait_until_ready(self) -> None:
-        """Return when it serves.
+        """Returns when it serves.
 
         Raises:
             ControlPlaneFailed: it ended, or was not ready after ``start_s_max``; with the end of
@@ -138,11 +138,11 @@ class Process:
             raise ControlPlaneFailed(problem, part=self.name, log_tail=self.log_tail())
 
     def kill(self) -> None:
-        """End it at once, as kill -9 does; returns when it is gone. Harmless when stopped."""
+        """Ends it at once, as kill -9 does; returns when it is gone. Harmless when stopped."""
         self._end(b"k", KILL_S_MAX)
 
     def terminate(self) -> None:
-        """Ask it to end (SIGTERM) and wait until it has; kill it if it does not.
+        """Asks it to end (SIGTERM) and waits until it has; kills it if it does not.
 
         kube-apiserver takes a minute as long as clients have watches open.
         """
@@ -152,7 +152,7 @@ class Process:
             self.kill()
 
     def restart(self) -> None:
-        """Start it again, same port and same data; returns when it is ready. Kills it if it runs.
+        """Starts it again, same port and same data; returns when it is ready. Kills it if it runs.
 
         Raises:
             ControlPlaneFailed: as ``wait_until_ready``.
@@ -162,15 +162,15 @@ class Process:
         self.wait_until_ready()
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): connections stay open and nothing answers."""
+        """Freezes it (SIGSTOP): connections stay open and nothing answers."""
         self._order(b"s")
 
     def resume(self) -> None:
-        """Let it go on (SIGCONT)."""
+        """Lets it go on (SIGCONT)."""
         self._order(b"c")
 
     def log_tail(self) -> str:
-        """The last lines of its log, shortened to what fits on a screen."""
+        """Returns the last lines of its log, shortened to what fits on a screen."""
         if not self.log.exists():
             return ""
         with self.log.open("rb") as file:
@@ -183,7 +183,7 @@ class Process:
         return self.folder / f"{self.name}.pid"
 
     def _watched(self, waiting: subprocess.Popen[str]) -> str:
-        """Wait for the answer, but not longer than the program lives; the problem, or nothing."""
+        """Waits for the answer, but not longer than the program lives; the problem, or nothing."""
         while True:
             try:
                 _, said = waiting.communicate(timeout=LOOK_S)

@@ -37,7 +37,7 @@ ANSWER_BYTES_MAX = 20_000
 
 @contextmanager
 def shared(folder: Path) -> Iterator[Access]:
-    """The control plane that all users of ``folder`` share; started by the first of them.
+    """Returns the control plane that all users of ``folder`` share; started by the first of them.
 
     It has no scheduler and no controllers, and nobody may kill its parts: whoever wants that takes
     a ``ControlPlane``. Users keep apart by namespaces.
@@ -66,7 +66,7 @@ def shared(folder: Path) -> Iterator[Access]:
 
 
 def keep(folder: Path) -> None:
-    """Be the keeper: start a control plane, describe it, and hold it until nobody uses it.
+    """Is the keeper: start a control plane, describe it, and holds it until nobody uses it.
 
     Whoever starts a keeper holds the lock of the folder until it has joined. If it dies before,
     nobody knows of the lifeline, and the keeper sees that nobody holds it.
@@ -86,7 +86,7 @@ def keep(folder: Path) -> None:
 
 
 def _join(folder: Path) -> int | None:
-    """Hold the lifeline: a file descriptor; None if no keeper reads it. Under the lock only."""
+    """Holds the lifeline: a file descriptor; None if no keeper reads it. Under the lock only."""
     with suppress(OSError):
         return os.open(_description(folder)["lifeline"], os.O_WRONLY | os.O_NONBLOCK)
     return None
@@ -99,7 +99,7 @@ def _description(folder: Path) -> dict[str, str]:
 
 
 def _start_keeper(folder: Path) -> None:
-    """Start a keeper, wait until its control plane is ready, and write down what it says."""
+    """Starts a keeper, wait until its control plane is ready, and writes down what it says."""
     with (folder / KEEPER_LOG).open("ab") as log:
         keeper = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
             [sys.executable, "-m", "mooring.testing.controlplane", "keep", str(folder)],
@@ -123,7 +123,7 @@ def _start_keeper(folder: Path) -> None:
 
 
 def _answer(text: str) -> None:
-    """Say it and close the standard output: the starter reads to its end."""
+    """Says it and closes the standard output: the starter reads to its end."""
     sys.stdout.write(text)
     sys.stdout.flush()
     null = os.open(os.devnull, os.O_WRONLY)

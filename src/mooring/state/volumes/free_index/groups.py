@@ -47,7 +47,7 @@ class Entry(NamedTuple):
 
     @classmethod
     def of(cls, volume: PersistentVolume) -> Entry:
-        """Read a volume."""
+        """Reads a volume."""
         spec = volume.spec
         kind = Kind(
             spec.volume_mode if spec.volume_mode is not None else "Filesystem",
@@ -61,7 +61,7 @@ class Entry(NamedTuple):
         return cls(volume, rank, kind, key, values)
 
     def is_like(self, other: Entry) -> bool:
-        """Whether it can have the same place as another version of the volume."""
+        """Returns whether it can have the same place as another version of the volume."""
         labels = self.volume.metadata.labels
         return self[1:] == other[1:] and labels == other.volume.metadata.labels
 
@@ -78,7 +78,7 @@ class ByCode(NamedTuple):
     counts: npt.NDArray[np.intp]
 
     def first(self, code: int, will_do: Bools, none: int) -> int:
-        """The first of one code's places that will do; ``none`` if there is none."""
+        """Returns the first of one code's places that will do; ``none`` if there is none."""
         at = int(self.codes.searchsorted(code))
         if at == len(self.codes) or self.codes[at] != code:
             return none
@@ -88,7 +88,7 @@ class ByCode(NamedTuple):
         return int(places[first]) if good[first] else none
 
     def left(self, will_do: Bools, none: int) -> Left:
-        """Those that will do; ``none`` stands for no place, and comes after all."""
+        """Returns those that will do; ``none`` stands for no place, and comes after all."""
         good = will_do[self.places]
         places = np.append(self.places[good], none)
         codes = np.append(np.repeat(self.codes, self.counts)[good], MISSING)
@@ -113,14 +113,14 @@ class Left(NamedTuple):
         return self.places[self.places[:-1].searchsorted(after, side="right")]
 
     def of_code(self, code: int) -> list[int]:
-        """The places that are reached by a code; none by MISSING."""
+        """Returns the places that are reached by a code; none by MISSING."""
         if code == MISSING or self.codes is None:
             return []
         found: list[int] = self.places[self.codes == code].tolist()
         return found
 
     def next_of(self, codes: Codes, after: Places) -> Places:
-        """The first place after each of these that is reached by the code beside it."""
+        """Returns the first place after each of these that is reached by the code beside it."""
         assert self.codes is not None
         assert self.numbers is not None
         none = self.places[-1]
@@ -202,13 +202,13 @@ class Answer:
         self.start_over(is_free, seen)
 
     def keep_to(self, layout: int) -> None:
-        """Forget what follows from labels of nodes if these are others now."""
+        """Forgets what follows from labels of nodes if these are others now."""
         if layout != self.layout:
             self.best, self.layout = None, layout
             self.of_row.clear()
 
     def start_over(self, is_free: Bools, seen: int) -> None:
-        """Forget what follows from which places are free."""
+        """Forgets what follows from which places are free."""
         self.will_do = self.meets & is_free
         self.firsts.clear()
         self.forget_left()

@@ -81,7 +81,7 @@ class Shelf:
             self._forget_changes()
 
     def first_place(self, nanos: int) -> int:
-        """The place from which on volumes are at least this large."""
+        """Returns the place from which on volumes are at least this large."""
         return bisect_left(self.order, (nanos, ""))
 
     def at(self, place: int) -> Entry:
