@@ -69,8 +69,6 @@ _NOT_VERBS = frozenset(
         *("Us"),
     }
 )
-    ["Always", "As", "Class", "Its", "Less", "Plus", "Pods", "Status", "This", "Thus", "Us"]
-)
 
 
 class Finding(NamedTuple):
