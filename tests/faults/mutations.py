@@ -282,7 +282,7 @@ def _versions(objects: Mapping[str, Any]) -> list[str]:
 
 def never_stop_pausing(patch: Patch) -> None:
     """After a server was away, decisions pause for ever."""
-    patch.setattr(BindingTasks, "reached", lambda self: None)
+    patch.setattr(BindingTasks, "record_success", lambda self: None)
     patch.setattr(BindingTasks, "unreachable", lambda self: setattr(self, "_pause_s", 600.0))
 
 
