@@ -18,15 +18,12 @@ from mooring.apiserver.printers.formatting import (
     selector,
 )
 from mooring.apiserver.schema.times import seconds_of
+from mooring.objects.defaulting.storage import is_default_class
 
 if TYPE_CHECKING:
     from mooring.apiserver.printers.formatting import Json
 
 Cells = list[Any]
-_DEFAULT_CLASS = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
 #: Conditions of a job and what the table calls them, the first that holds.
 _JOB_ENDS = (("Complete", "Complete"), ("Failed", "Failed"))
 _JOB_STATES = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
@@ -203,10 +200,8 @@ def endpoint_slice_cells(found: Json, now_s: float) -> Cells:
 def storage_class_cells(found: Json, now_s: float) -> Cells:
     """Name, provisioner, policies, age."""
     metadata = found["metadata"]
-    annotations = metadata.get("annotations") or {}
-    is_default = any(annotations.get(key) == "true" for key in _DEFAULT_CLASS)
     return [
-        metadata.get("name", "") + (" (default)" if is_default else ""),
+        metadata.get("name", "") + (" (default)" if is_default_class(found) else ""),
         found.get("provisioner", ""),
         found.get("reclaimPolicy") or "Delete",
         found.get("volumeBindingMode") or "Immediate",
