@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 
 from mooring.apiserver.auth.authentication import Tokens
-from mooring.apiserver.http_server.http import Door, serve
+from mooring.apiserver.http_server.http import HttpServer, serve
 from mooring.clock import Clock, SystemClock
 
 DEADLINE_S = 20.0
@@ -40,7 +40,9 @@ class Handler:
 
 
 @asynccontextmanager
-async def client(door: Door, token: str | None = "admin") -> AsyncIterator[aiohttp.ClientSession]:
+async def client(
+    door: HttpServer, token: str | None = "admin"
+) -> AsyncIterator[aiohttp.ClientSession]:
     context = ssl.create_default_context(cadata=door.authority.decode())
     headers = {} if token is None else {"Authorization": f"Bearer {door.token(token)}"}
     async with aiohttp.ClientSession(

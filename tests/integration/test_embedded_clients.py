@@ -49,8 +49,8 @@ def test_the_python_client_creates_lists_patches_and_deletes(core: Any) -> None:
     listed = core.list_namespaced_pod("python", label_selector="app=a")
     assert [pod.metadata.name for pod in listed.items] == ["a"]
     assert listed.metadata.resource_version
-    patched = core.patch_namespaced_pod("a", "python", {"metadata": {"labels": {"x": "y"}}})
-    assert patched.metadata.labels == {"app": "a", "x": "y"}
+    apply_patch = core.patch_namespaced_pod("a", "python", {"metadata": {"labels": {"x": "y"}}})
+    assert apply_patch.metadata.labels == {"app": "a", "x": "y"}
     status = {"status": {"phase": "Running"}}
     assert core.patch_namespaced_pod_status("a", "python", status).status.phase == "Running"
     core.delete_namespaced_pod("a", "python")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 #: Namespaces that cannot be deleted.
-IMMORTAL_NAMESPACES = ("default", "kube-system", "kube-public")
+PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _DEFAULT_CLASS_ANNOTATIONS = (
     "storageclass.kubernetes.io/is-default-class",
@@ -53,7 +53,7 @@ class Admission:
         """Refuses to create something in a namespace that is not there or is going away.
 
         Raises:
-            Refused: 404 or 403.
+            ApiStatusError: 404 or 403.
         """
         if not resource.namespaced:
             return
@@ -69,51 +69,51 @@ class Admission:
                 "message": f"namespace {namespace} is being terminated",
                 "field": "metadata.namespace",
             }
-            why = f"unable to create new content in namespace {namespace} "
-            why += "because it is being terminated"
-            raise forbidden(resource, name, why, causes=[cause])
+            message = f"unable to create new content in namespace {namespace} "
+            message += "because it is being terminated"
+            raise forbidden(resource, name, message, causes=[cause])
 
     def check_update(self, resource: Resource, namespace: str) -> None:
         """Refuses to change something in a namespace that is not there.
 
         Raises:
-            Refused: 404.
+            ApiStatusError: 404.
         """
         if resource.namespaced and self._store.collection(_NAMESPACES).get(namespace) is None:
             raise not_found(_NAMESPACES, namespace)
 
-    def admit_create(self, resource: Resource, found: Object) -> None:
+    def admit_create(self, resource: Resource, obj: Object) -> None:
         """Changes a new object as the plugins do.
 
         Raises:
-            Refused: 403.
+            ApiStatusError: 403.
         """
         if resource is _PODS:
-            self._set_priority(found)
-            add_default_tolerations(found)
-            if node := found["spec"].get("nodeName"):
+            self._set_priority(obj)
+            add_default_tolerations(obj)
+            if node := obj["spec"].get("nodeName"):
                 labels = self.topology_labels(node)
                 if labels:
-                    found["metadata"].setdefault("labels", {}).update(labels)
+                    obj["metadata"].setdefault("labels", {}).update(labels)
         elif resource is _CLAIMS:
-            self._set_storage_class(found)
+            self._set_storage_class(obj)
         elif resource is _PRIORITY_CLASSES:
-            self._check_default_class(found, is_new=True)
+            self._check_default_class(obj, is_new=True)
 
-    def validate_create(self, resource: Resource, found: Object) -> None:
+    def validate_create(self, resource: Resource, obj: Object) -> None:
         """Refuses a new object that is fine in itself: the plugins that change nothing come last.
 
         Raises:
-            Refused: 403.
+            ApiStatusError: 403.
         """
         if resource is _PODS:
-            _check_overhead(found)
+            _check_overhead(obj)
 
     def admit_update(self, resource: Resource, new: Object, old: Object) -> None:
         """Changes an object that is to replace another one, as the plugins do.
 
         Raises:
-            Refused: 403.
+            ApiStatusError: 403.
         """
         if resource is _PODS:
             for name in ("priority", "preemptionPolicy"):
@@ -149,8 +149,8 @@ class Admission:
         name = spec.get("priorityClassName", "")
         chosen = self._classes().get(name) if name else self._default_class()
         if name and chosen is None:
-            why = f"no PriorityClass with name {name} was found"
-            raise forbidden(_PODS, pod["metadata"].get("name", ""), why)
+            message = f"no PriorityClass with name {name} was found"
+            raise forbidden(_PODS, pod["metadata"].get("name", ""), message)
         priority, policy = 0, "PreemptLowerPriority"
         if chosen is not None:
             spec["priorityClassName"] = chosen["metadata"]["name"]
@@ -158,15 +158,17 @@ class Admission:
         _agree(pod, "priority", priority, "integer value of priority")
         _agree(pod, "preemptionPolicy", policy, "string value of PreemptionPolicy")
 
-    def _check_default_class(self, found: Object, *, is_new: bool) -> None:
+    def _check_default_class(self, obj: Object, *, is_new: bool) -> None:
         current = self._default_class()
-        if not found.get("globalDefault") or current is None:
+        if not obj.get("globalDefault") or current is None:
             return
-        name = found["metadata"].get("name", "")
+        name = obj["metadata"].get("name", "")
         other = current["metadata"]["name"]
         if is_new or other != name:
-            why = f"PriorityClass {other} is already marked as default. Only one default can exist"
-            raise forbidden(_PRIORITY_CLASSES, name, why)
+            message = (
+                f"PriorityClass {other} is already marked as default. Only one default can exist"
+            )
+            raise forbidden(_PRIORITY_CLASSES, name, message)
 
     def _set_storage_class(self, claim: Object) -> None:
         annotations = claim["metadata"].get("annotations", {})
@@ -193,19 +195,21 @@ def _check_overhead(pod: Object) -> None:
     """
     spec = pod["spec"]
     if spec.get("overhead") and not spec.get("runtimeClassName"):
-        why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-        raise forbidden(_PODS, pod["metadata"].get("name", ""), why)
+        message = (
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        )
+        raise forbidden(_PODS, pod["metadata"].get("name", ""), message)
 
 
 def _agree(pod: Object, name: str, computed: Any, title: str) -> None:
     """Sets a field of the pod that its class decides; the pod may not say otherwise."""
     given = pod["spec"].get(name)
     if given is not None and given != computed:
-        why = (
+        message = (
             f"the {title} ({given}) must not be provided in pod spec; priority admission "
             f"controller computed {computed} from the given PriorityClass name"
         )
-        raise forbidden(_PODS, pod["metadata"].get("name", ""), why)
+        raise forbidden(_PODS, pod["metadata"].get("name", ""), message)
     pod["spec"][name] = computed
 
 

@@ -1,7 +1,7 @@
-"""Answers that say no: ``Refused`` carries the Status object that the client is sent.
+"""Answers that say no: ``ApiStatusError`` carries the Status object that the client is sent.
 
 One function for each way in which kube-apiserver refuses, with its code, reason, message and
-details; and ``FieldFault``, one thing that is wrong with one field.
+details; and ``FieldError``, one thing that is wrong with one field.
 
 Source: k8s.io/apimachinery pkg/api/errors/errors.go, pkg/util/validation/field/errors.go.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CAUSES_MAX = 500
 
 
-class Refused(Exception):
+class ApiStatusError(Exception):
     """The request is answered with a Status of failure.
 
     Attributes:
@@ -67,7 +67,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class FieldFault:
+class FieldError:
     """One thing that is wrong with one field; made by the functions below.
 
     Attributes:
@@ -99,42 +99,42 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _fault(type_name: str, title: str, field: str, detail: str) -> FieldFault:
-    return FieldFault(type_name, field, f"{title}: {detail}" if detail else title)
+def _fault(type_name: str, title: str, field: str, detail: str) -> FieldError:
+    return FieldError(type_name, field, f"{title}: {detail}" if detail else title)
 
 
-def required(field: str, detail: str = "") -> FieldFault:
+def required(field: str, detail: str = "") -> FieldError:
     """The field must have a value."""
     return _fault("FieldValueRequired", "Required value", field, detail)
 
 
-def forbidden_field(field: str, detail: str) -> FieldFault:
+def forbidden_field(field: str, detail: str) -> FieldError:
     """The field must not have a value, or not this one."""
     return _fault("FieldValueForbidden", "Forbidden", field, detail)
 
 
-def invalid(field: str, value: Any, detail: str) -> FieldFault:
+def invalid(field: str, value: Any, detail: str) -> FieldError:
     """Returns the value breaks a rule."""
     return _fault("FieldValueInvalid", f"Invalid value: {_shown(value)}", field, detail)
 
 
-def duplicate(field: str, value: Any) -> FieldFault:
+def duplicate(field: str, value: Any) -> FieldError:
     """Returns the value stands twice where it may stand once."""
     return _fault("FieldValueDuplicate", f"Duplicate value: {_shown(value)}", field, "")
 
 
-def not_found_value(field: str, value: Any, detail: str = "") -> FieldFault:
+def not_found_value(field: str, value: Any, detail: str = "") -> FieldError:
     """Returns the value names something that is not there."""
     return _fault("FieldValueNotFound", f"Not found: {_shown(value)}", field, detail)
 
 
-def not_supported(field: str, value: Any, supported: Sequence[str]) -> FieldFault:
+def not_supported(field: str, value: Any, supported: Sequence[str]) -> FieldError:
     """The value is none of those that there are."""
     known = "supported values: " + ", ".join(map(quoted, supported)) if supported else ""
     return _fault("FieldValueNotSupported", f"Unsupported value: {_shown(value)}", field, known)
 
 
-def too_long(field: str, length_max: int) -> FieldFault:
+def too_long(field: str, length_max: int) -> FieldError:
     """The text has too many bytes."""
     unit = "byte" if length_max == 1 else "bytes"
     return _fault(
@@ -142,7 +142,7 @@ def too_long(field: str, length_max: int) -> FieldFault:
     )
 
 
-def too_many(field: str, count: int, count_max: int) -> FieldFault:
+def too_many(field: str, count: int, count_max: int) -> FieldError:
     """The list has too many items."""
     unit = "item" if count_max == 1 else "items"
     return _fault(
@@ -160,124 +160,126 @@ def _details(group: str, kind: str, name: str = "", **more: Any) -> dict[str, An
 
 
 def invalid_object(
-    kind: str, name: str, faults: Iterable[FieldFault], *, group: str = ""
-) -> Refused:
+    kind: str, name: str, errors: Iterable[FieldError], *, group: str = ""
+) -> ApiStatusError:
     """422: the object breaks rules."""
     causes = []
     texts: dict[str, None] = {}
-    for fault in list(faults)[:CAUSES_MAX]:
-        cause = {"reason": fault.type_name, "message": fault.body, "field": fault.field}
+    for error in list(errors)[:CAUSES_MAX]:
+        cause = {"reason": error.type_name, "message": error.body, "field": error.field}
         causes.append(cause)
-        texts[f"{fault.field}: {fault.body}"] = None
+        texts[f"{error.field}: {error.body}"] = None
     said = ", ".join(texts)
     said = f"[{said}]" if len(texts) > 1 else said
     message = f"{_qualified(group, kind)} {quoted(name)} is invalid: {said}"
-    return Refused(422, "Invalid", message, _details(group, kind, name, causes=causes))
+    return ApiStatusError(422, "Invalid", message, _details(group, kind, name, causes=causes))
 
 
-def not_found(resource: Resource, name: str) -> Refused:
+def not_found(resource: Resource, name: str) -> ApiStatusError:
     """404: the object does not exist."""
     message = f"{resource.qualified} {quoted(name)} not found"
-    return Refused(404, "NotFound", message, _details(resource.group, resource.name, name))
+    return ApiStatusError(404, "NotFound", message, _details(resource.group, resource.name, name))
 
 
-def already_exists(resource: Resource, name: str) -> Refused:
+def already_exists(resource: Resource, name: str) -> ApiStatusError:
     """409: an object with this name is there already."""
     message = f"{resource.qualified} {quoted(name)} already exists"
-    return Refused(409, "AlreadyExists", message, _details(resource.group, resource.name, name))
+    return ApiStatusError(
+        409, "AlreadyExists", message, _details(resource.group, resource.name, name)
+    )
 
 
-def name_not_generated(resource: Resource, name: str) -> Refused:
+def name_not_generated(resource: Resource, name: str) -> ApiStatusError:
     """409: all the names that were tried are taken."""
     message = (
         f"{resource.qualified} {quoted(name)} already exists, "
         "the server was not able to generate a unique name for the object"
     )
     details = _details(resource.group, resource.name, name, retryAfterSeconds=1)
-    return Refused(409, "AlreadyExists", message, details)
+    return ApiStatusError(409, "AlreadyExists", message, details)
 
 
-def conflict(group: str, kind: str, name: str, why: str) -> Refused:
+def conflict(group: str, kind: str, name: str, reason: str) -> ApiStatusError:
     """409: somebody else was faster, or a condition of the request does not hold."""
-    message = f"Operation cannot be fulfilled on {_qualified(group, kind)} {quoted(name)}: {why}"
-    return Refused(409, "Conflict", message, _details(group, kind, name))
+    message = f"Operation cannot be fulfilled on {_qualified(group, kind)} {quoted(name)}: {reason}"
+    return ApiStatusError(409, "Conflict", message, _details(group, kind, name))
 
 
-def forbidden(resource: Resource, name: str, why: str, **more: Any) -> Refused:
+def forbidden(resource: Resource, name: str, reason: str, **more: Any) -> ApiStatusError:
     """403: the request is understood and not allowed."""
     subject = f"{resource.qualified} {quoted(name)}" if name else resource.qualified
     details = _details(resource.group, resource.name, name, **more)
-    return Refused(403, "Forbidden", f"{subject} is forbidden: {why}", details)
+    return ApiStatusError(403, "Forbidden", f"{subject} is forbidden: {reason}", details)
 
 
-def bad_request(message: str) -> Refused:
+def bad_request(message: str) -> ApiStatusError:
     """400: the request makes no sense."""
-    return Refused(400, "BadRequest", message)
+    return ApiStatusError(400, "BadRequest", message)
 
 
 def too_many_requests(
     message: str, *, retry_after_s: int = 0, causes: Sequence[dict[str, str]] = ()
-) -> Refused:
+) -> ApiStatusError:
     """429: not now."""
     details: dict[str, Any] = {"causes": list(causes)} if causes else {}
     if retry_after_s:
         details["retryAfterSeconds"] = retry_after_s
-    return Refused(429, "TooManyRequests", message, details)
+    return ApiStatusError(429, "TooManyRequests", message, details)
 
 
-def expired(message: str) -> Refused:
+def expired(message: str) -> ApiStatusError:
     """410: what was asked for is no longer kept."""
-    return Refused(410, "Expired", message)
+    return ApiStatusError(410, "Expired", message)
 
 
-def entity_too_large(message: str) -> Refused:
+def entity_too_large(message: str) -> ApiStatusError:
     """413: the body, or what it makes of the object, is too big."""
-    return Refused(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
+    return ApiStatusError(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
 
 
-def unsupported_media_type(accepted: Sequence[str]) -> Refused:
+def unsupported_media_type(accepted: Sequence[str]) -> ApiStatusError:
     """415: the body is in a form that is not read here."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         + ", ".join(accepted)
     )
-    return Refused(415, "UnsupportedMediaType", message)
+    return ApiStatusError(415, "UnsupportedMediaType", message)
 
 
-def unprocessable(message: str) -> Refused:
+def unprocessable(message: str) -> ApiStatusError:
     """422 without a field: a patch that cannot be applied."""
     del message  # upstream's answer keeps it to itself
     text = "the server rejected our request due to an error in our request"
-    return Refused(422, "Invalid", text, {})
+    return ApiStatusError(422, "Invalid", text, {})
 
 
-def method_not_allowed() -> Refused:
+def method_not_allowed() -> ApiStatusError:
     """405: the path has no such method."""
     text = "the server does not allow this method on the requested resource"
-    return Refused(405, "MethodNotAllowed", text, {})
+    return ApiStatusError(405, "MethodNotAllowed", text, {})
 
 
-def method_not_supported(resource: Resource, action: str) -> Refused:
+def method_not_supported(resource: Resource, action: str) -> ApiStatusError:
     """405: the resource cannot do this."""
     message = f"{action} is not supported on resources of kind {quoted(resource.qualified)}"
     details = _details(resource.group, resource.name)
-    return Refused(405, "MethodNotAllowed", message, details)
+    return ApiStatusError(405, "MethodNotAllowed", message, details)
 
 
-def no_such_path() -> Refused:
+def no_such_path() -> ApiStatusError:
     """404: nothing is served at the path."""
     text = "the server could not find the requested resource"
-    return Refused(404, "NotFound", text, {})
+    return ApiStatusError(404, "NotFound", text, {})
 
 
-def internal_error(message: str) -> Refused:
+def internal_error(message: str) -> ApiStatusError:
     """500: our fault."""
     details = {"causes": [{"message": message}]}
-    return Refused(500, "InternalError", f"Internal error occurred: {message}", details)
+    return ApiStatusError(500, "InternalError", f"Internal error occurred: {message}", details)
 
 
-def version_too_large(asked: int, current: int) -> Refused:
+def version_too_large(asked: int, current: int) -> ApiStatusError:
     """504: a resourceVersion that does not exist yet."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     message = f"Timeout: Too large resource version: {asked}, current: {current}"
-    return Refused(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
+    return ApiStatusError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})

@@ -57,8 +57,8 @@ class Keeper:
             self._api.load(self._path.read_bytes())
         except FileNotFoundError:
             return
-        except (OSError, SnapshotError) as why:
-            raise ConfigError(str(why), file=str(self._path)) from why
+        except (OSError, SnapshotError) as error:
+            raise ConfigError(str(error), file=str(self._path)) from error
         self._api.store.leap(LOST_VERSIONS_MAX)
         self.save()
 
@@ -93,8 +93,8 @@ class Keeper:
         try:
             with new_private_file(self._path) as file:
                 yield _written(file, slices)
-        except OSError as why:
-            raise ConfigError(why.strerror or str(why), file=str(self._path)) from why
+        except OSError as error:
+            raise ConfigError(error.strerror or str(error), file=str(self._path)) from error
         self._saved_version = version
 
 

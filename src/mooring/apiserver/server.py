@@ -20,18 +20,18 @@ import msgspec
 from mooring.apiserver.auth.authentication import Tokens, identity_in
 from mooring.apiserver.endpoints import discovery, openapi, protobuf, reviews
 from mooring.apiserver.endpoints.body import decode_json, media_type_of
-from mooring.apiserver.endpoints.handlers import Verbs
+from mooring.apiserver.endpoints.handlers import ResourceHandlers
 from mooring.apiserver.endpoints.query import Query
-from mooring.apiserver.endpoints.request import Answer, Request, warning_header
+from mooring.apiserver.endpoints.request import HttpResponse, Request, warning_header
 from mooring.apiserver.endpoints.watch_stream import stream
 from mooring.apiserver.errors import (
-    Refused,
+    ApiStatusError,
     bad_request,
     entity_too_large,
     method_not_allowed,
     no_such_path,
 )
-from mooring.apiserver.registry.bootstrap import plant
+from mooring.apiserver.registry.bootstrap import create_defaults
 from mooring.apiserver.registry.deletion import Deleter
 from mooring.apiserver.registry.registry import Registry
 from mooring.apiserver.resources import BINDINGS, BY_PATH, ResourcePath, resource_at
@@ -86,8 +86,8 @@ class ApiServer:
         self.store = Store(changes_max=history_changes)
         self.registry = Registry(self.store, clock=clock, rng=rng)
         self.deleter = Deleter(self.registry, is_instant=instant_deletion)
-        self._verbs = Verbs(self.registry, self.deleter)
-        plant(self.registry)
+        self._handlers = ResourceHandlers(self.registry, self.deleter)
+        create_defaults(self.registry)
 
     async def handle(
         self,
@@ -108,8 +108,8 @@ class ApiServer:
         """
         try:
             return self._answer(method, path, query, headers, body)
-        except Refused as refusal:
-            return refused(refusal)
+        except ApiStatusError as error:
+            return refused(error)
         except RecursionError:
             return refused(bad_request("exceeded max depth"))
 
@@ -128,7 +128,7 @@ class ApiServer:
             SnapshotError: It is none; then nothing has changed.
         """
         self.store.load(data)
-        plant(self.registry)
+        create_defaults(self.registry)
         self.deleter.resume()
 
     def _answer(
@@ -152,9 +152,9 @@ class ApiServer:
             head = dict(JSON_HEADERS)
             return 200, head, stream(self.store, request, clock=self.clock, rng=self.rng)
         try:
-            return self._verbs.answer(request)
-        except Refused as refusal:
-            refusal.warnings = request.warnings
+            return self._handlers.handle(request)
+        except ApiStatusError as error:
+            error.warnings = request.warnings
             raise
 
     def _elsewhere(
@@ -163,7 +163,7 @@ class ApiServer:
         path: str,
         query: Sequence[tuple[str, str]],
         headers: Mapping[str, str],
-    ) -> Answer:
+    ) -> HttpResponse:
         found = discovery.respond(path, headers) or openapi.respond(path, headers, query)
         if found is not None:
             if method != "GET" and discovery.is_get_only(path):
@@ -177,7 +177,7 @@ class ApiServer:
 
     def _review(
         self, method: str, place: ResourcePath, headers: Mapping[str, str], body: bytes
-    ) -> Answer:
+    ) -> HttpResponse:
         if place.name:
             raise no_such_path()
         if method != "POST":
@@ -187,8 +187,8 @@ class ApiServer:
         else:
             try:
                 asked = decode_json(body)
-            except ValueError as why:
-                raise bad_request(str(why)) from why
+            except ValueError as error:
+                raise bad_request(str(error)) from error
         if not isinstance(asked, dict):
             raise bad_request(f"a {place.resource.kind} is needed")
         found = reviews.review(
@@ -197,9 +197,9 @@ class ApiServer:
         return 201, dict(JSON_HEADERS), msgspec.json.encode(found)
 
 
-def refused(refusal: Refused) -> Answer:
+def refused(error: ApiStatusError) -> HttpResponse:
     """Returns the answer that says no."""
-    headers = {**JSON_HEADERS, **warning_header(refusal.warnings)}
-    if refusal.retry_after_s:
-        headers["retry-after"] = str(refusal.retry_after_s)
-    return refusal.code, headers, msgspec.json.encode(refusal.status())
+    headers = {**JSON_HEADERS, **warning_header(error.warnings)}
+    if error.retry_after_s:
+        headers["retry-after"] = str(error.retry_after_s)
+    return error.code, headers, msgspec.json.encode(error.status())

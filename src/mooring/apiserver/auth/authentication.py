@@ -14,7 +14,7 @@ import ssl
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,7 +110,7 @@ class Tokens:
         """Who sends this Authorization header; None if there is none.
 
         Raises:
-            Refused: 401, there is one, and it is not a token that we know.
+            ApiStatusError: 401, there is one, and it is not a token that we know.
         """
         if authorization is None:
             return None
@@ -123,9 +123,9 @@ class Tokens:
         return found
 
 
-def unauthorized() -> Refused:
+def unauthorized() -> ApiStatusError:
     """401: we do not know who that is."""
-    return Refused(401, "Unauthorized", "Unauthorized")
+    return ApiStatusError(401, "Unauthorized", "Unauthorized")
 
 
 def kubeconfig(*, url: str, authority: bytes, token: str, name: str = "mooring") -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.auth.authentication import AUTHENTICATED, MASTERS, UNAUTHENTICATED, Identity
-from mooring.apiserver.errors import Refused, quoted
+from mooring.apiserver.errors import ApiStatusError, quoted
 from mooring.apiserver.resources import segments_of
 
 if TYPE_CHECKING:
@@ -236,23 +236,23 @@ def check(identity: Identity, wanted: Attributes) -> None:
     """Nothing, if somebody may do something.
 
     Raises:
-        Refused: 403, with kube-apiserver's message.
+        ApiStatusError: 403, with kube-apiserver's message.
     """
     if not is_allowed(identity, wanted):
         raise forbidden(identity, wanted)
 
 
-def forbidden(identity: Identity, wanted: Attributes) -> Refused:
+def forbidden(identity: Identity, wanted: Attributes) -> ApiStatusError:
     """403: this client may not do that."""
     said = _sanitized(_why_forbidden(identity, wanted))
     if not wanted.resource:
-        return Refused(403, "Forbidden", f"forbidden: {said}", {})
+        return ApiStatusError(403, "Forbidden", f"forbidden: {said}", {})
     subject = f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource
     if wanted.name:
         subject += f" {quoted(wanted.name)}"
     details = {"name": wanted.name, "group": wanted.group, "kind": wanted.resource}
     found = {key: value for key, value in details.items() if value}
-    return Refused(403, "Forbidden", f"{subject} is forbidden: {said}", found)
+    return ApiStatusError(403, "Forbidden", f"{subject} is forbidden: {said}", found)
 
 
 def _why_forbidden(identity: Identity, wanted: Attributes) -> str:

@@ -38,7 +38,7 @@ from mooring.apiserver.auth.authentication import (
     kubeconfig,
 )
 from mooring.apiserver.endpoints import negotiation
-from mooring.apiserver.errors import Refused, bad_request, entity_too_large, internal_error
+from mooring.apiserver.errors import ApiStatusError, bad_request, entity_too_large, internal_error
 from mooring.apiserver.http_server.certificates import Authority, server_context, subject_of
 from mooring.event_loop import ticking
 
@@ -80,7 +80,7 @@ class Limits:
 
 
 #: Status, headers, and the body or its chunks.
-Answer = tuple[int, Mapping[str, str], "bytes | AsyncIterator[bytes]"]
+HttpResponse = tuple[int, Mapping[str, str], "bytes | AsyncIterator[bytes]"]
 
 
 class Api(Protocol):
@@ -96,7 +96,7 @@ class Api(Protocol):
         query: Sequence[tuple[str, str]],
         headers: Mapping[str, str],
         body: bytes,
-    ) -> Answer:
+    ) -> HttpResponse:
         """Answers a request whose sender may ask it; header names are in lower case."""
         ...
 
@@ -105,7 +105,7 @@ class Api(Protocol):
         ...
 
 
-class Door:
+class HttpServer:
     """An API server that listens.
 
     Attributes:
@@ -197,8 +197,8 @@ class Door:
         try:
             status, headers, body = await self._answer(request)
             headers = {**_PRIVATE, **headers}
-        except Refused as refusal:
-            return _refusal(refusal)
+        except ApiStatusError as error:
+            return _refusal(error)
         except Exception as error:  # noqa: BLE001 - one request's bug must not end the others
             _log.exception("request failed: %s %s", request.method, request.path)
             return _refusal(internal_error(f"{type(error).__name__}"))
@@ -206,13 +206,13 @@ class Door:
             return await _whole(request, status, headers, body)
         return await self._stream(request, status, headers, body)
 
-    async def _answer(self, request: web.BaseRequest) -> Answer:
+    async def _answer(self, request: web.BaseRequest) -> HttpResponse:
         raw_path, _, raw_query = request.raw_path.partition("?")
         path = unquote(raw_path)
         try:
             query = parse_qsl(raw_query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
-        except ValueError as why:
-            raise bad_request(f"the query cannot be read: {why}") from None
+        except ValueError as error:
+            raise bad_request(f"the query cannot be read: {error}") from None
         who = self._identify(request)
         authorization.check(who, authorization.attributes_of(request.method, path, query))
         body = await _read(request, self._limits)
@@ -222,7 +222,7 @@ class Door:
         """Who asks: by certificate, else by token; those whom masters speak for, if they do.
 
         Raises:
-            Refused: 401, the token is unknown; 403, who impersonates may not.
+            ApiStatusError: 401, the token is unknown; 403, who impersonates may not.
         """
         found = _by_certificate(request)
         if found is None:
@@ -248,7 +248,7 @@ class Door:
         if self._is_stopping or len(self._streams) >= self._limits.streams:
             await _close(chunks)
             busy = "too many watches, please try again later"
-            return _refusal(Refused(429, "TooManyRequests", busy, {"retryAfterSeconds": 1}))
+            return _refusal(ApiStatusError(429, "TooManyRequests", busy, {"retryAfterSeconds": 1}))
         response = web.StreamResponse(status=status, headers=headers)
         response.enable_chunked_encoding()
         await response.prepare(request)
@@ -299,7 +299,7 @@ async def _close(chunks: AsyncIterator[bytes]) -> None:
 @asynccontextmanager
 async def serve(
     api: Api, *, host: str = "127.0.0.1", port: int = 0, limits: Limits | None = None
-) -> AsyncIterator[Door]:
+) -> AsyncIterator[HttpServer]:
     """Puts an API server on a socket for as long as the block lasts.
 
     Example::
@@ -316,7 +316,7 @@ async def serve(
     Raises:
         OSError: the port is taken.
     """
-    door = Door(api, limits=limits or Limits())
+    door = HttpServer(api, limits=limits or Limits())
     async with door.listening(host, port):
         with ticking(api.tick):
             yield door
@@ -345,7 +345,7 @@ async def _read(request: web.BaseRequest, limits: Limits) -> bytes:
     """Returns the body.
 
     Raises:
-        Refused: 413, it is too big; 408, it does not come.
+        ApiStatusError: 413, it is too big; 408, it does not come.
     """
     if not request.body_exists:
         return b""
@@ -355,7 +355,9 @@ async def _read(request: web.BaseRequest, limits: Limits) -> bytes:
         async with asyncio.timeout(limits.body_s):
             return await _read_all(request, limits.body_bytes)
     except TimeoutError:
-        raise Refused(408, "Timeout", "the body of the request did not come in time") from None
+        raise ApiStatusError(
+            408, "Timeout", "the body of the request did not come in time"
+        ) from None
 
 
 async def _read_all(request: web.BaseRequest, bytes_max: int) -> bytes:
@@ -369,12 +371,12 @@ async def _read_all(request: web.BaseRequest, bytes_max: int) -> bytes:
     return b"".join(parts)
 
 
-def _refusal(refusal: Refused) -> web.Response:
+def _refusal(error: ApiStatusError) -> web.Response:
     headers = {"Content-Type": negotiation.JSON, "X-Content-Type-Options": "nosniff", **_PRIVATE}
-    if refusal.retry_after_s:
-        headers["Retry-After"] = str(refusal.retry_after_s)
-    body = msgspec.json.encode(refusal.status())
-    return web.Response(status=refusal.code, headers=headers, body=body)
+    if error.retry_after_s:
+        headers["Retry-After"] = str(error.retry_after_s)
+    body = msgspec.json.encode(error.status())
+    return web.Response(status=error.code, headers=headers, body=body)
 
 
 async def _whole(

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiserver.errors import Refused, quoted
+from mooring.apiserver.errors import ApiStatusError, quoted
 from mooring.apiserver.patch.field_diff import compare
 from mooring.apiserver.patch.field_sets import (
     Fields,
@@ -37,7 +37,7 @@ from mooring.apiserver.patch.field_sets import (
 from mooring.apiserver.patch.managed_fields import (
     APPLY,
     UPDATE,
-    Author,
+    FieldManager,
     after_apply,
     after_update,
     conflicting,
@@ -47,7 +47,7 @@ from mooring.apiserver.patch.managed_fields import (
 )
 from mooring.apiserver.schema.decoding import empty
 from mooring.apiserver.schema.schema import Field, struct_of
-from mooring.apiserver.schema.type_errors import find_faults
+from mooring.apiserver.schema.type_errors import find_type_errors
 from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import ANNOTATIONS_BYTES_MAX
 
@@ -58,7 +58,7 @@ _KUBECTL = "kubectl"
 _BEFORE = "before-first-apply"
 
 
-def apply(live: Object | None, wanted: Object, author: Author, *, force: bool) -> Object:
+def apply(live: Object | None, wanted: Object, author: FieldManager, *, force: bool) -> Object:
     """The object after its author has applied what it wants; ``live`` is used up.
 
     Args:
@@ -68,14 +68,14 @@ def apply(live: Object | None, wanted: Object, author: Author, *, force: bool) -
         force: Whether to take fields from others.
 
     Raises:
-        Refused: 409 for fields of others.
+        ApiStatusError: 409 for fields of others.
     """
     type_name = struct_of(author.resource)
     before = live if live is not None else {**empty(type_name), "metadata": {}}
     entries = before["metadata"].pop("managedFields", [])
     if live is not None and not entries:
         changes = compare(empty(type_name), live, type_name)
-        earlier = Author(_BEFORE, author.resource, author.subresource, author.now)
+        earlier = FieldManager(_BEFORE, author.resource, author.subresource, author.now)
         entries = after_update([], changes, earlier)
     after, noted = _applied(before, wanted, entries, author, force=force)
     if author.manager == _KUBECTL:
@@ -85,7 +85,7 @@ def apply(live: Object | None, wanted: Object, author: Author, *, force: bool) -
 
 
 def _applied(
-    before: Object, wanted: Object, entries: list[Object], author: Author, *, force: bool
+    before: Object, wanted: Object, entries: list[Object], author: FieldManager, *, force: bool
 ) -> tuple[Object, list[Object]]:
     """Returns the object and its entries."""
     type_name = struct_of(author.resource)
@@ -116,7 +116,7 @@ def _applied(
 # ---------------------------------------------------------------------- conflicts
 
 
-def _conflict(conflicts: list[tuple[Object, Fields]]) -> Refused:
+def _conflict(conflicts: list[tuple[Object, Fields]]) -> ApiStatusError:
     """409: the fields belong to others."""
     found = [(_said(entry), path) for entry, taken in conflicts for path in paths_of(taken)]
     causes = [
@@ -131,7 +131,7 @@ def _conflict(conflicts: list[tuple[Object, Fields]]) -> Refused:
             lines.append(f"conflicts with {who}:")
             lines += [f"- {path}" for other, path in found if other == who]
         text = f"{len(found)} conflicts: " + "\n".join(lines)
-    return Refused(409, "Conflict", f"Apply failed with {text}", {"causes": causes})
+    return ApiStatusError(409, "Conflict", f"Apply failed with {text}", {"causes": causes})
 
 
 def _said(entry: Object) -> str:
@@ -143,7 +143,9 @@ def _said(entry: Object) -> str:
     return said
 
 
-def _is_handed_over(conflicts: list[tuple[Object, Fields]], live: Object, author: Author) -> bool:
+def _is_handed_over(
+    conflicts: list[tuple[Object, Fields]], live: Object, author: FieldManager
+) -> bool:
     """Whether kubectl wrote all those fields itself when it still applied on the client's side."""
     text = live["metadata"].get("annotations", {}).get(LAST_APPLIED, "")
     if author.manager != _KUBECTL or not text:
@@ -155,7 +157,7 @@ def _is_handed_over(conflicts: list[tuple[Object, Fields]], live: Object, author
     if not isinstance(last, dict) or last.get("apiVersion") != author.resource.api_version:
         return False
     type_name = struct_of(author.resource)
-    if any(find_faults(type_name, last)):
+    if any(find_type_errors(type_name, last)):
         return False
     changes = compare(last, live, type_name)
     theirs = fields_of_object(last, type_name)

@@ -22,10 +22,10 @@ FAULTS_MAX = 100
 _NUMBERS = ("int32", "int64", "float64")
 
 
-def find_apply_faults(type_name: str, wanted: Json) -> list[str]:
+def find_apply_errors(type_name: str, wanted: Json) -> list[str]:
     """What is wrong, such as ``.spec.replicas: expected numeric (int or float), got string``."""
-    faults = _walk(wanted, Field(type_name, ""), "")
-    return sorted(fault for fault, _ in zip(faults, range(FAULTS_MAX), strict=False))
+    errors = _walk(wanted, Field(type_name, ""), "")
+    return sorted(error for error, _ in zip(errors, range(FAULTS_MAX), strict=False))
 
 
 def _walk(value: Json, field: Field, path: str) -> Iterator[str]:

@@ -175,8 +175,8 @@ def compare(before: Object, after: Object, type_name: str) -> Changes:
     return Changes(changes.written, changes.removed)
 
 
-def _counted(found: Object) -> Object:
-    content = {name: value for name, value in found.items() if name not in _NAMES}
+def _counted(obj: Object) -> Object:
+    content = {name: value for name, value in obj.items() if name not in _NAMES}
     metadata = content.get("metadata", {})
     if "managedFields" in metadata:
         content["metadata"] = {k: v for k, v in metadata.items() if k != "managedFields"}

@@ -76,9 +76,9 @@ def _name_of(field: Field, values: tuple[Json, ...]) -> str:
     return "k:" + _encode(named).decode()
 
 
-def fields_of_object(found: Object, type_name: str) -> Fields:
+def fields_of_object(obj: Object, type_name: str) -> Fields:
     """Returns the set of all fields that an applied object has."""
-    content = {key: value for key, value in found.items() if key not in ("apiVersion", "kind")}
+    content = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
     return _fields(content, Field(type_name, ""))
 
 
@@ -142,8 +142,8 @@ def _read_step(step: str) -> str:
         return ""
     try:
         value = msgspec.json.decode(name)
-    except msgspec.DecodeError as why:
-        raise ValueError(f"no JSON in a step: {step!r}") from why
+    except msgspec.DecodeError as error:
+        raise ValueError(f"no JSON in a step: {step!r}") from error
     if kind == "k:" and not isinstance(value, dict):
         raise ValueError(f"no keys in a step: {step!r}")
     return kind + _encode(value).decode()

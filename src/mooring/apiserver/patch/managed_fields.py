@@ -91,7 +91,7 @@ _RESET: Mapping[tuple[str, str], tuple[Path, ...]] = MappingProxyType(
 )
 
 
-class Author(NamedTuple):
+class FieldManager(NamedTuple):
     """Who writes, and how.
 
     Attributes:
@@ -136,7 +136,7 @@ class Author(NamedTuple):
         return found
 
 
-def note_create(new: Object, author: Author) -> None:
+def track_create(new: Object, author: FieldManager) -> None:
     """Puts into a new object who wrote it.
 
     What the client itself put there counts only for fields that the object has not got.
@@ -155,7 +155,7 @@ def note_create(new: Object, author: Author) -> None:
         metadata["managedFields"] = in_order(given)
 
 
-def _owned(new: Object, author: Author) -> Object:
+def _owned(new: Object, author: FieldManager) -> Object:
     """What of a new object belongs to who wrote it; the object itself stays as it is."""
     found = dict(new)
     for path in (*_NAMES, *author.reset):
@@ -165,7 +165,7 @@ def _owned(new: Object, author: Author) -> Object:
     return found
 
 
-def note_update(new: Object, old: Object, author: Author) -> None:
+def track_update(new: Object, old: Object, author: FieldManager) -> None:
     """Puts into a changed object who changed what. ``old`` is the object as stored."""
     metadata, before = new["metadata"], old["metadata"]
     entries = _entries_to_keep(metadata, before, is_part=bool(author.subresource))
@@ -182,7 +182,7 @@ def note_update(new: Object, old: Object, author: Author) -> None:
         metadata["managedFields"] = noted
 
 
-def after_update(entries: list[Object], changes: Changes, author: Author) -> list[Object]:
+def after_update(entries: list[Object], changes: Changes, author: FieldManager) -> list[Object]:
     """The entries after an author has changed the object."""
     changes = _filtered(changes, author)
     kept = _left_to(_convertible(entries, author), changes)
@@ -192,7 +192,7 @@ def after_update(entries: list[Object], changes: Changes, author: Author) -> lis
     return in_order(_capped(kept))
 
 
-def after_apply(entries: list[Object], changes: Changes, author: Author) -> list[Object]:
+def after_apply(entries: list[Object], changes: Changes, author: FieldManager) -> list[Object]:
     """The other managers' entries after an author has applied changes."""
     return _left_to(_convertible(entries, author), _filtered(changes, author))
 
@@ -203,7 +203,7 @@ def without_ownerless(fields: Fields) -> Fields:
 
 
 def conflicting(
-    entries: list[Object], changes: Changes, author: Author
+    entries: list[Object], changes: Changes, author: FieldManager
 ) -> list[tuple[Object, Fields]]:
     """Whose fields an author would take by applying, entry by entry."""
     written = _filtered(changes, author).written
@@ -215,13 +215,13 @@ def conflicting(
     return found
 
 
-def _convertible(entries: list[Object], author: Author) -> list[Object]:
+def _convertible(entries: list[Object], author: FieldManager) -> list[Object]:
     """The entries of this version; of fields in others nothing is known any more."""
     version = author.resource.api_version
     return [entry for entry in entries if entry.get("apiVersion") == version]
 
 
-def _filtered(changes: Changes, author: Author) -> Changes:
+def _filtered(changes: Changes, author: FieldManager) -> Changes:
     reset = author.reset
     return Changes(without_paths(changes.written, reset), without_paths(changes.removed, reset))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jsonpatch
 import jsonpointer
 
-from mooring.apiserver.errors import Refused, bad_request, entity_too_large, unprocessable
+from mooring.apiserver.errors import ApiStatusError, bad_request, entity_too_large, unprocessable
 from mooring.apiserver.patch.strategic_merge import strategic_merge
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ OPERATIONS_MAX = 10_000
 _OPERATIONS = ("add", "remove", "replace", "move", "copy", "test")
 
 
-def patched(media_type: str, present: Object, patch: Any, type_name: str) -> Object:
+def apply_patch(media_type: str, present: Object, patch: Any, type_name: str) -> Object:
     """The object with a JSON, merge or strategic merge patch applied; ``present`` is used up.
 
     Raises:
-        Refused: 400, 413, 422.
+        ApiStatusError: 400, 413, 422.
     """
     if media_type == JSON_PATCH:
         return _json_patched(present, [] if patch is None else patch)
@@ -61,8 +61,8 @@ def _json_patched(present: Object, patch: Any) -> Object:
     try:
         for operation in patch:
             found = jsonpatch.apply_patch(found, [_as_upstream(operation, found)], in_place=True)
-    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as why:
-        raise unprocessable(str(why)) from why
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
+        raise unprocessable(str(error)) from error
     if not isinstance(found, dict):
         raise unprocessable("the patch leaves no object")
     return found
@@ -106,4 +106,4 @@ def _kind(value: Any) -> str:
     return "number"
 
 
-__all__ = ["PATCH_TYPES", "Refused", "patched"]
+__all__ = ["PATCH_TYPES", "ApiStatusError", "apply_patch"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver.errors import Refused, bad_request, unprocessable
+from mooring.apiserver.errors import ApiStatusError, bad_request, unprocessable
 from mooring.apiserver.schema.schema import Field, is_struct, structs
 from mooring.apiserver.types import Object
 
@@ -35,14 +35,14 @@ def strategic_merge(original: Object, patch: Object, type_name: str) -> Object:
         type_name: The struct of both, such as "core.Pod".
 
     Raises:
-        Refused: 400, 422, or 500 (as upstream) for a patch that cannot be merged.
+        ApiStatusError: 400, 422, or 500 (as upstream) for a patch that cannot be merged.
     """
     return _merge_map(original, patch, type_name)
 
 
-def _failure(message: str) -> Refused:
+def _failure(message: str) -> ApiStatusError:
     """Upstream does not make a Status of most errors of a merge: they come out as code 500."""
-    return Refused(500, "", message)
+    return ApiStatusError(500, "", message)
 
 
 def _merge_map(original: Object, patch: Object, type_name: str) -> Object:

@@ -106,7 +106,7 @@ def as_table(
         kind: Of the objects, where it is not the resource's: "Scale".
 
     Raises:
-        Refused: 400, ``include`` is none of these.
+        ApiStatusError: 400, ``include`` is none of these.
     """
     if include and include not in INCLUDE:
         raise bad_request(f'unrecognized includeObject value: "{include}"')

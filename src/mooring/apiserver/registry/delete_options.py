@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver.errors import FieldFault, conflict, invalid, invalid_object, not_supported
+from mooring.apiserver.errors import FieldError, conflict, invalid, invalid_object, not_supported
 from mooring.apiserver.schema.times import seconds_of, timestamp
 from mooring.apiserver.validation.metadata import FOREGROUND, ORPHAN, validate_dry_run
 
@@ -42,25 +42,25 @@ class DeleteOptions:
     dry_run: bool = False
 
 
-def options_of(found: Object, dry_run: Sequence[str] = ()) -> DeleteOptions:
+def options_of(obj: Object, dry_run: Sequence[str] = ()) -> DeleteOptions:
     """Returns the options in a DeleteOptions object, and in the URL.
 
     Raises:
-        Refused: 422.
+        ApiStatusError: 422.
     """
-    values = [*found.get("dryRun", ()), *dry_run]
-    policy, orphans = found.get("propagationPolicy"), found.get("orphanDependents")
-    faults: list[FieldFault] = []
+    values = [*obj.get("dryRun", ()), *dry_run]
+    policy, orphans = obj.get("propagationPolicy"), obj.get("orphanDependents")
+    errors: list[FieldError] = []
     if policy is not None and orphans is not None:
         problem = "orphanDependents and deletionPropagation cannot be both set"
-        faults.append(invalid("propagationPolicy", policy, problem))
+        errors.append(invalid("propagationPolicy", policy, problem))
     if policy is not None and policy not in _POLICIES:
-        faults.append(not_supported("propagationPolicy", policy, [*_POLICIES, "nil"]))
-    faults += validate_dry_run(values)
-    if faults:
-        raise invalid_object("DeleteOptions", "", faults, group="meta.k8s.io")
-    preconditions: dict[str, Any] = found.get("preconditions", {})
-    grace_s = found.get("gracePeriodSeconds")
+        errors.append(not_supported("propagationPolicy", policy, [*_POLICIES, "nil"]))
+    errors += validate_dry_run(values)
+    if errors:
+        raise invalid_object("DeleteOptions", "", errors, group="meta.k8s.io")
+    preconditions: dict[str, Any] = obj.get("preconditions", {})
+    grace_s = obj.get("gracePeriodSeconds")
     return DeleteOptions(
         grace_s=grace_s if grace_s is None or grace_s >= 0 else 1,
         policy=policy,
@@ -71,24 +71,24 @@ def options_of(found: Object, dry_run: Sequence[str] = ()) -> DeleteOptions:
     )
 
 
-def check_preconditions(target: Target, found: Object, options: DeleteOptions) -> None:
+def check_preconditions(target: Target, obj: Object, options: DeleteOptions) -> None:
     """Refuses to delete another object, or another state of it, than the client meant.
 
     Raises:
-        Refused: 409.
+        ApiStatusError: 409.
     """
-    metadata, resource = found["metadata"], target.resource
+    metadata, resource = obj["metadata"], target.resource
     asked = (
         ("UID", options.uid, metadata["uid"], "been deleted and then recreated"),
         ("ResourceVersion", options.version, metadata["resourceVersion"], "been modified"),
     )
     for name, wanted, present, excuse in asked:
         if wanted is not None and wanted != present:
-            why = (
+            message = (
                 f"the {name} in the precondition ({wanted}) does not match the {name} in record "
                 f"({present}). The object might have {excuse}"
             )
-            raise conflict(resource.group, resource.kind, target.name, why)
+            raise conflict(resource.group, resource.kind, target.name, message)
 
 
 def shorten_grace(metadata: Object, options: DeleteOptions, now_s: float) -> bool | None:

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mooring.apiserver.admission import IMMORTAL_NAMESPACES
-from mooring.apiserver.errors import Refused, forbidden
+from mooring.apiserver.admission import PROTECTED_NAMESPACES
+from mooring.apiserver.errors import ApiStatusError, forbidden
 from mooring.apiserver.registry.delete_options import (
     DeleteOptions,
     check_preconditions,
@@ -66,18 +66,18 @@ class Deleter:
         """Deletes an object; answers its last state and whether it is gone already.
 
         Raises:
-            Refused: 403, 404, 409.
+            ApiStatusError: 403, 404, 409.
         """
         if target.resource is _NAMESPACES:
             return self._delete_namespace(target, options)
         present = self._registry.get(target)
-        found = present.object()
-        check_preconditions(target, found, options)
-        metadata = found["metadata"]
+        obj = present.object()
+        check_preconditions(target, obj, options)
+        metadata = obj["metadata"]
         usually = strategy_of(target.resource).orphans_dependents
         finalizers = finalizers_of(metadata, options, orphans_usually=usually)
         if target.resource is _PODS:
-            pending = self._begin_grace(found, options)
+            pending = self._begin_grace(obj, options)
             if pending is None:
                 return present, False
         else:
@@ -88,32 +88,32 @@ class Deleter:
         elif changed:
             metadata.pop("finalizers", None)
         if not pending and not finalizers:
-            return self._remove(target, present, found, options), True
+            return self._remove(target, present, obj, options), True
         if not pending:
             self._mark(metadata)
-        return self._wait(target, found, options), False
+        return self._wait(target, obj, options), False
 
     def _remove(
-        self, target: Target, present: Stored, found: Object, options: DeleteOptions
+        self, target: Target, present: Stored, obj: Object, options: DeleteOptions
     ) -> Stored | Object:
         if options.dry_run:
             # As upstream, which answers with the mark it would have set before the removal.
-            return found if target.resource is _PODS else present
+            return obj if target.resource is _PODS else present
         collection = self._registry.collection(target.resource)
-        if "deletionTimestamp" in found["metadata"]:
+        if "deletionTimestamp" in obj["metadata"]:
             # As upstream: first the deletion is seen as a change, then the object goes.
-            found["metadata"]["deletionGracePeriodSeconds"] = 0
-            collection.replace(target.key, found)
+            obj["metadata"]["deletionGracePeriodSeconds"] = 0
+            collection.replace(target.key, obj)
         last = collection.remove(target.key)
-        self.after_removal(target.namespace, last, orphans=orphans_of(options))
+        self.on_removed(target.namespace, last, orphans=orphans_of(options))
         return last
 
-    def _wait(self, target: Target, found: Object, options: DeleteOptions) -> Stored | Object:
+    def _wait(self, target: Target, obj: Object, options: DeleteOptions) -> Stored | Object:
         """Stores an object that is being deleted."""
         if options.dry_run:
-            return found
-        stored = self._registry.collection(target.resource).replace(target.key, found)
-        metadata = found["metadata"]
+            return obj
+        stored = self._registry.collection(target.resource).replace(target.key, obj)
+        metadata = obj["metadata"]
         if target.resource is _PODS and metadata["deletionGracePeriodSeconds"] > 0:
             self._remember(target.key, metadata)
         self._garbage.release(target, metadata)
@@ -191,7 +191,7 @@ class Deleter:
         for stored in list(self._registry.collection(_NAMESPACES).in_order()):
             self.finish_namespace(stored.key)
 
-    def after_removal(self, namespace: str, last: Stored, *, orphans: bool = False) -> None:
+    def on_removed(self, namespace: str, last: Stored, *, orphans: bool = False) -> None:
         """Does what follows from the end of an object: dependents, its namespace.
 
         What goes because of that waits its turn: a long chain of owners needs no deep stack.
@@ -218,27 +218,27 @@ class Deleter:
         """Stores a change; what it was the last obstacle of goes, with all that follows."""
         answer = self._registry.replace(target, new, present.object())
         if self._registry.collection(target.resource).get(target.key) is None:
-            self.after_removal(target.namespace, present)
+            self.on_removed(target.namespace, present)
         return answer
 
     def _delete_namespace(
         self, target: Target, options: DeleteOptions
     ) -> tuple[Stored | Object, bool]:
-        if target.name in IMMORTAL_NAMESPACES:
+        if target.name in PROTECTED_NAMESPACES:
             raise forbidden(_NAMESPACES, target.name, "this namespace may not be deleted")
         present = self._registry.get(target)
-        found = present.object()
-        check_preconditions(target, found, options)
-        metadata = found["metadata"]
+        obj = present.object()
+        check_preconditions(target, obj, options)
+        metadata = obj["metadata"]
         if "deletionTimestamp" not in metadata:
             metadata["deletionTimestamp"] = self._registry.now()
-            found["status"]["phase"] = "Terminating"
+            obj["status"]["phase"] = "Terminating"
             finalizers = finalizers_of(metadata, options)
             if finalizers:
                 metadata["finalizers"] = finalizers
         if options.dry_run:
-            return found, False
-        stored = self._registry.collection(_NAMESPACES).replace(target.key, found)
+            return obj, False
+        stored = self._registry.collection(_NAMESPACES).replace(target.key, obj)
         self._empty_namespace(target.name)
         self.finish_namespace(target.name)
         return stored, False
@@ -257,34 +257,34 @@ class Deleter:
         present = self._registry.collection(_NAMESPACES).get(name)
         if present is None or b'"Terminating"' not in present.tail:
             return
-        found = present.object()
-        if "deletionTimestamp" not in found["metadata"] or any(
+        obj = present.object()
+        if "deletionTimestamp" not in obj["metadata"] or any(
             self._registry.collection(resource).count(name)
             for resource in COLLECTED
             if resource.namespaced
         ):
             return
-        left = [each for each in found["spec"].get("finalizers", ()) if each != "kubernetes"]
-        kept = found["metadata"].get("finalizers")
+        left = [each for each in obj["spec"].get("finalizers", ()) if each != "kubernetes"]
+        kept = obj["metadata"].get("finalizers")
         if left or kept:
-            found["spec"] = {**found["spec"], "finalizers": left} if left else {}
-            self._registry.collection(_NAMESPACES).replace(name, found)
+            obj["spec"] = {**obj["spec"], "finalizers": left} if left else {}
+            self._registry.collection(_NAMESPACES).replace(name, obj)
         else:
             self._registry.collection(_NAMESPACES).remove(name)
 
     def delete_each(
-        self, resource: Resource, found: Sequence[Stored], options: DeleteOptions
+        self, resource: Resource, objects: Sequence[Stored], options: DeleteOptions
     ) -> None:
         """Deletes several objects; who is gone meanwhile is no problem.
 
         Raises:
-            Refused: The first refusal that is not 404.
+            ApiStatusError: The first refusal that is not 404.
         """
-        for stored in found:
+        for stored in objects:
             try:
                 self.delete(Target(resource, stored.namespace, stored.name), options)
-            except Refused as refusal:
-                if refusal.code != 404:
+            except ApiStatusError as error:
+                if error.code != 404:
                     raise
 
 
@@ -306,11 +306,11 @@ class GarbageCollector:
         for resource in COLLECTED:
             for stored in self._registry.collection(resource).owned_by(uid):
                 target = Target(resource, stored.namespace, stored.name)
-                found = stored.object()
-                others = [o for o in found["metadata"]["ownerReferences"] if o["uid"] != uid]
+                obj = stored.object()
+                others = [o for o in obj["metadata"]["ownerReferences"] if o["uid"] != uid]
                 if any(self._exists(owner, stored.namespace) for owner in others):
-                    found["metadata"]["ownerReferences"] = others
-                    self._registry.collection(resource).replace(stored.key, found)
+                    obj["metadata"]["ownerReferences"] = others
+                    self._registry.collection(resource).replace(stored.key, obj)
                 else:
                     self._try_to_delete(target)
                     left += self._registry.collection(resource).get(stored.key) is not None
@@ -318,7 +318,7 @@ class GarbageCollector:
 
     def _try_to_delete(self, target: Target) -> None:
         """Deletes a dependent; one that may not be deleted stays, and harms nobody else."""
-        with suppress(Refused):
+        with suppress(ApiStatusError):
             self._deleter.delete(target, DeleteOptions(policy="Background"))
 
     def _exists(self, owner: Object, namespace: str) -> bool:
@@ -336,9 +336,9 @@ class GarbageCollector:
             for resource in COLLECTED:
                 collection = self._registry.collection(resource)
                 for stored in collection.owned_by(uid):
-                    found = stored.object()
-                    _disown(found["metadata"], uid)
-                    collection.replace(stored.key, found)
+                    obj = stored.object()
+                    _disown(obj["metadata"], uid)
+                    collection.replace(stored.key, obj)
             self._without_finalizer(target, ORPHAN)
         elif FOREGROUND in finalizers and not self.delete_dependents(uid):
             self._without_finalizer(target, FOREGROUND)
@@ -347,14 +347,14 @@ class GarbageCollector:
         present = self._registry.collection(target.resource).get(target.key)
         if present is None:
             return
-        found = present.object()
-        metadata = found["metadata"]
+        obj = present.object()
+        metadata = obj["metadata"]
         left = [name for name in metadata.get("finalizers", []) if name != finalizer]
         if left:
             metadata["finalizers"] = left
         else:
             metadata.pop("finalizers", None)
-        self._deleter.replaced(target, found, present)
+        self._deleter.replaced(target, obj, present)
 
     def finish_owners(self, last: Stored) -> None:
         """Lets owners go that were waiting in the foreground for this dependent."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.admission import Admission
 from mooring.apiserver.errors import (
-    FieldFault,
-    Refused,
+    ApiStatusError,
+    FieldError,
     already_exists,
     bad_request,
     conflict,
@@ -26,7 +26,12 @@ from mooring.apiserver.errors import (
     not_found,
 )
 from mooring.apiserver.names import path_segment
-from mooring.apiserver.patch.managed_fields import Author, note_create, note_update, with_old_times
+from mooring.apiserver.patch.managed_fields import (
+    FieldManager,
+    track_create,
+    track_update,
+    with_old_times,
+)
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.schema.decoding import empty
 from mooring.apiserver.schema.event_conversion import is_view
@@ -37,7 +42,7 @@ from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import validate_metadata, validate_metadata_update
 
 if TYPE_CHECKING:
-    from mooring.apiserver.registry.strategy import Part, Strategy
+    from mooring.apiserver.registry.strategy import Strategy, SubresourceStrategy
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.storage.store import Collection, Store
     from mooring.clock import Clock, Rng
@@ -103,7 +108,7 @@ class Registry:
         """Returns an object.
 
         Raises:
-            Refused: 404.
+            ApiStatusError: 404.
         """
         found = self.collection(target.resource).get(target.key)
         if found is None:
@@ -111,34 +116,36 @@ class Registry:
         return found
 
     def create(
-        self, target: Target, found: Object, *, manager: str, dry_run: bool = False
+        self, target: Target, obj: Object, *, manager: str, dry_run: bool = False
     ) -> Stored | Object:
         """Stores a new object; a dry run answers what would be stored.
 
         Args:
             target: Where; its name is not looked at.
-            found: As the client wrote it, with defaults; it is changed.
+            obj: As sent by the client, with defaults; it is changed.
             manager: Who writes, for managedFields.
             dry_run: Whether everything is done but the storing.
 
         Raises:
-            Refused: 400, 403, 404, 409, 422.
+            ApiStatusError: 400, 403, 404, 409, 422.
         """
-        _forget_system_fields(target, found["metadata"])
-        author = Author(manager, target.resource, "", self.now())
-        note_create(found, author)
-        return self._create_noted(target, found, author.now, dry_run=dry_run)
+        _forget_system_fields(target, obj["metadata"])
+        author = FieldManager(manager, target.resource, "", self.now())
+        track_create(obj, author)
+        return self._create_noted(target, obj, author.now, dry_run=dry_run)
 
     def _create_noted(
-        self, target: Target, found: Object, now: str, *, dry_run: bool
+        self, target: Target, obj: Object, now: str, *, dry_run: bool
     ) -> Stored | Object:
         """Stores a new object in which stands who wrote it."""
-        resource, metadata = target.resource, found["metadata"]
+        resource, metadata = target.resource, obj["metadata"]
         name = metadata.get("name", "")
         self.admission.check_namespace(resource, target.namespace, name)
         if metadata.get("resourceVersion", "0") not in ("", "0"):
-            raise Refused(500, "", "resourceVersion should not be set on objects to be created")
-        self.admission.admit_create(resource, found)
+            raise ApiStatusError(
+                500, "", "resourceVersion should not be set on objects to be created"
+            )
+        self.admission.admit_create(resource, obj)
         metadata["creationTimestamp"] = now
         metadata["uid"] = self.new_uid()
         base = metadata.get("generateName", "")
@@ -146,13 +153,13 @@ class Registry:
         if is_generated:
             name = metadata["name"] = self._free_name(target, base)
         strategy = strategy_of(resource)
-        self._prepare_create(resource, strategy, found, now)
-        self._validate(resource, name, self._faults_of_new(resource, strategy, found))
-        self.admission.validate_create(resource, found)
-        return self._store_new(target, name, found, dry_run=dry_run, is_generated=is_generated)
+        self._prepare_create(resource, strategy, obj, now)
+        self._validate(resource, name, self._faults_of_new(resource, strategy, obj))
+        self.admission.validate_create(resource, obj)
+        return self._store_new(target, name, obj, dry_run=dry_run, is_generated=is_generated)
 
     def _store_new(
-        self, target: Target, name: str, found: Object, *, dry_run: bool, is_generated: bool
+        self, target: Target, name: str, obj: Object, *, dry_run: bool, is_generated: bool
     ) -> Stored | Object:
         resource = target.resource
         collection = self.collection(resource)
@@ -161,46 +168,46 @@ class Registry:
         if present is not None:
             if is_generated:
                 raise name_not_generated(resource, name)
-            refusal = already_exists(resource, name)
+            error = already_exists(resource, name)
             if "deletionTimestamp" in present.object()["metadata"]:
-                refusal.message = f"object is being deleted: {refusal.message}"
-            raise refusal
+                error.message = f"object is being deleted: {error.message}"
+            raise error
         if dry_run:
-            found["metadata"].pop("resourceVersion", None)
-            return found
-        stored = collection.create(key, found)
+            obj["metadata"].pop("resourceVersion", None)
+            return obj
+        stored = collection.create(key, obj)
         if not is_view(resource):
             return stored
         # It is shown as another kind: so it need not be decoded for that.
-        found["metadata"]["resourceVersion"] = str(stored.version)
-        return found
+        obj["metadata"]["resourceVersion"] = str(stored.version)
+        return obj
 
     def _prepare_create(
-        self, resource: Resource, strategy: Strategy, found: Object, now: str
+        self, resource: Resource, strategy: Strategy, obj: Object, now: str
     ) -> None:
-        if strategy.empties_status and "status" in found:
+        if strategy.empties_status and "status" in obj:
             status = structs()[struct_of(self.collection(resource).resource)]["status"]
-            found["status"] = empty(status.type_name)
+            obj["status"] = empty(status.type_name)
         if strategy.starts_generation:
-            found["metadata"]["generation"] = 1
-        strategy.prepare_create(found, now)
+            obj["metadata"]["generation"] = 1
+        strategy.prepare_create(obj, now)
 
     def _faults_of_new(
-        self, resource: Resource, strategy: Strategy, found: Object
-    ) -> list[FieldFault]:
+        self, resource: Resource, strategy: Strategy, obj: Object
+    ) -> list[FieldError]:
         namespaced = resource.namespaced
         check_name = strategy.check_name
-        faults = validate_metadata(found["metadata"], namespaced=namespaced, check_name=check_name)
-        if not faults and path_segment(found["metadata"]["name"]):
-            faults = validate_metadata(
-                found["metadata"], namespaced=namespaced, check_name=path_segment
+        errors = validate_metadata(obj["metadata"], namespaced=namespaced, check_name=check_name)
+        if not errors and path_segment(obj["metadata"]["name"]):
+            errors = validate_metadata(
+                obj["metadata"], namespaced=namespaced, check_name=path_segment
             )
-        return faults + strategy.validate(found)
+        return errors + strategy.validate(obj)
 
-    def _validate(self, resource: Resource, name: str, faults: list[FieldFault]) -> None:
-        if faults:
+    def _validate(self, resource: Resource, name: str, errors: list[FieldError]) -> None:
+        if errors:
             stored_as = self.collection(resource).resource
-            raise invalid_object(stored_as.kind, name, faults, group=stored_as.group)
+            raise invalid_object(stored_as.kind, name, errors, group=stored_as.group)
 
     def _free_name(self, target: Target, base: str) -> str:
         """Returns a name with five random characters; of several tries the first that is free."""
@@ -223,9 +230,9 @@ class Registry:
         target: Target,
         change: Change,
         *,
-        author: Author,
+        author: FieldManager,
         part: str = "",
-        creates: bool = False,
+        create_if_missing: bool = False,
         uid: str = "",
         dry_run: bool = False,
     ) -> tuple[Stored | Object, bool]:
@@ -236,32 +243,32 @@ class Registry:
             change: Makes the new object; what it is given is its own.
             author: Who writes; an applier has put itself into the object already.
             part: "" or the subresource, which decides what may be changed.
-            creates: Whether to create what is not there, as server-side apply does.
+            create_if_missing: True to create an absent object, as server-side apply does.
             uid: The UID that the object must have, "" for any.
             dry_run: Whether everything is done but the storing.
 
         Raises:
-            Refused: 400, 403, 404, 409, 422.
+            ApiStatusError: 400, 403, 404, 409, 422.
         """
         resource = target.resource
         strategy = strategy_of(resource)
         present = self.collection(resource).get(target.key)
         if present is None:
-            if not creates and (part or not strategy.creates_on_update):
+            if not create_if_missing and (part or not strategy.creates_on_update):
                 if not part:
                     self.admission.check_update(resource, target.namespace)
                 raise not_found(resource, target.name)
             new = change(None)
             _forget_system_fields(target, new["metadata"])
-            if not creates:
-                note_create(new, author)
+            if not create_if_missing:
+                track_create(new, author)
             return self._create_noted(target, new, author.now, dry_run=dry_run), True
         old = present.object()
         if uid and uid != old["metadata"]["uid"]:
             raise storage_conflict(target, f"UID in precondition: {uid}", "UID", old)
         new = change(present.object())
-        if not creates:
-            note_update(new, old, author)
+        if not create_if_missing:
+            track_update(new, old, author)
         self._check_version(strategy, target, new, present)
         check_namespace(target, new["metadata"])
         if not part:
@@ -274,8 +281,8 @@ class Registry:
 
     @staticmethod
     def _faults_of_change(
-        resource: Resource, part: Part, new: Object, old: Object
-    ) -> list[FieldFault]:
+        resource: Resource, part: SubresourceStrategy, new: Object, old: Object
+    ) -> list[FieldError]:
         metadata = new["metadata"]
         common = [
             *validate_metadata(metadata, namespaced=resource.namespaced, check_name=path_segment),
@@ -304,13 +311,13 @@ class Registry:
         resource = target.resource
         text = new["metadata"].get("resourceVersion", "")
         if text and not text.isdecimal():
-            raise Refused(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
+            raise ApiStatusError(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
         version = int(text or 0)
         if version == 0 and strategy.updates_unconditionally:
             return
         if version == 0:
-            fault = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid_object(resource.name, target.name, [fault], group=resource.group)
+            error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid_object(resource.name, target.name, [error], group=resource.group)
         if version != present.version:
             raise conflict(resource.group, resource.name, target.name, MODIFIED)
 
@@ -321,7 +328,9 @@ def _forget_system_fields(target: Target, metadata: Object) -> None:
     check_namespace(target, metadata)
 
 
-def _prepare_update(strategy: Strategy, part: Part, new: Object, old: Object) -> None:
+def _prepare_update(
+    strategy: Strategy, part: SubresourceStrategy, new: Object, old: Object
+) -> None:
     """Takes over from the old object what a client cannot change."""
     metadata, before = new["metadata"], old["metadata"]
     _carry_over(metadata, before, "generation")
@@ -349,7 +358,7 @@ def check_namespace(target: Target, metadata: Object) -> None:
     """Gives the object the namespace of the request; it may not name another one.
 
     Raises:
-        Refused: 400.
+        ApiStatusError: 400.
     """
     given = metadata.get("namespace", "")
     if target.namespace and not given:
@@ -361,9 +370,9 @@ def check_namespace(target: Target, metadata: Object) -> None:
         raise bad_request(text)
 
 
-def storage_conflict(target: Target, precondition: str, name: str, found: Object) -> Refused:
+def storage_conflict(target: Target, precondition: str, name: str, obj: Object) -> ApiStatusError:
     """409 in the words of upstream's storage, which are all that a client gets to see."""
-    metadata = found["metadata"]
+    metadata = obj["metadata"]
     is_value = metadata["uid"] if name == "UID" else metadata["resourceVersion"]
     place = (
         target.resource.name

@@ -12,8 +12,8 @@ from mooring.apiserver import names
 from mooring.apiserver.registry import pod_strategy
 from mooring.apiserver.registry.strategy import (
     STATUS,
-    Part,
     Strategy,
+    SubresourceStrategy,
     keep_spec,
     keep_spec_and_metadata,
     keep_status,
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 
-def _namespace_created(found: Object, _now: str) -> None:
-    found["status"] = {"phase": "Active"}
-    finalizers = found["spec"].setdefault("finalizers", [])
+def _namespace_created(obj: Object, _now: str) -> None:
+    obj["status"] = {"phase": "Active"}
+    finalizers = obj["spec"].setdefault("finalizers", [])
     if "kubernetes" not in finalizers:
         finalizers.append("kubernetes")
 
@@ -47,20 +47,20 @@ def _namespace_changed(new: Object, old: Object) -> None:
     keep_spec(new, old)
 
 
-def _claim_created(found: Object, _now: str) -> None:
-    found["status"] = {"phase": "Pending"}
-    spec = found["spec"]
+def _claim_created(obj: Object, _now: str) -> None:
+    obj["status"] = {"phase": "Pending"}
+    spec = obj["spec"]
     if "dataSource" in spec and "dataSourceRef" not in spec:
         spec["dataSourceRef"] = dict(spec["dataSource"])
 
 
-def _volume_created(found: Object, now: str) -> None:
-    found["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now}
+def _volume_created(obj: Object, now: str) -> None:
+    obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now}
 
 
-def _service_created(found: Object, _now: str) -> None:
+def _service_created(obj: Object, _now: str) -> None:
     """No addresses are given out here; a service that wants none says so in every field."""
-    spec = found["spec"]
+    spec = obj["spec"]
     if spec.get("clusterIP") != "None":
         return
     spec.setdefault("clusterIPs", ["None"])
@@ -69,8 +69,8 @@ def _service_created(found: Object, _now: str) -> None:
     spec.setdefault("ipFamilyPolicy", "SingleStack" if has_pods else "RequireDualStack")
 
 
-def _daemon_set_created(found: Object, _now: str) -> None:
-    annotations = found["metadata"]["annotations"]
+def _daemon_set_created(obj: Object, _now: str) -> None:
+    annotations = obj["metadata"]["annotations"]
     if annotations[TEMPLATE_GENERATION] == "0":
         annotations[TEMPLATE_GENERATION] = "1"
 
@@ -97,8 +97,8 @@ def _approval(new: Object, old: Object) -> None:
 
 
 def _slice_differs(new: Object, old: Object) -> bool:
-    def content(found: Object) -> Object:
-        return {key: value for key, value in found.items() if key != "metadata"}
+    def content(obj: Object) -> Object:
+        return {key: value for key, value in obj.items() if key != "metadata"}
 
     labels = (new["metadata"].get("labels"), old["metadata"].get("labels"))
     return content(new) != content(old) or labels[0] != labels[1]
@@ -112,16 +112,18 @@ def _keep_spec_and_labels(new: Object, old: Object) -> None:
         new["metadata"].pop("labels", None)
 
 
-def _parts(**parts: Part) -> Mapping[str, Part]:
+def _parts(**parts: SubresourceStrategy) -> Mapping[str, SubresourceStrategy]:
     return MappingProxyType({**STATUS, **parts})
 
 
-def _whole(whole: Part, **parts: Part) -> Mapping[str, Part]:
+def _whole(
+    whole: SubresourceStrategy, **parts: SubresourceStrategy
+) -> Mapping[str, SubresourceStrategy]:
     return MappingProxyType({**STATUS, "": whole, **parts})
 
 
 _WORKLOAD_PARTS = _whole(
-    Part(keep_status, workloads.validate_workload_update, raises_generation=True)
+    SubresourceStrategy(keep_status, workloads.validate_workload_update, raises_generation=True)
 )
 _WORKLOAD = Strategy(
     starts_generation=True,
@@ -129,31 +131,33 @@ _WORKLOAD = Strategy(
     validate=workloads.validate_workload,
     parts=_WORKLOAD_PARTS,
 )
-_NO_STATUS = MappingProxyType({"": Part(lambda _new, _old: None, raises_generation=True)})
+_NO_STATUS = MappingProxyType(
+    {"": SubresourceStrategy(lambda _new, _old: None, raises_generation=True)}
+)
 
 _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
     {
         ("", "configmaps"): Strategy(
             validate=small.validate_config_map,
-            parts=_whole(Part(keep_status, small.validate_immutable_data)),
+            parts=_whole(SubresourceStrategy(keep_status, small.validate_immutable_data)),
         ),
         ("", "endpoints"): Strategy(creates_on_update=True),
         ("", "events"): Strategy(
             creates_on_update=True,
             validate=of_event.validate_event,
-            parts=_whole(Part(keep_status, of_event.validate_event_update)),
+            parts=_whole(SubresourceStrategy(keep_status, of_event.validate_event_update)),
         ),
         ("events.k8s.io", "events"): Strategy(
             creates_on_update=True,
             validate=of_event.validate_new_event,
-            parts=_whole(Part(keep_status, of_event.validate_new_event_update)),
+            parts=_whole(SubresourceStrategy(keep_status, of_event.validate_new_event_update)),
         ),
         ("", "namespaces"): Strategy(
             check_name=names.dns_label,
             prepare_create=_namespace_created,
             parts=_whole(
-                Part(_namespace_changed, raises_generation=True),
-                finalize=Part(keep_status),
+                SubresourceStrategy(_namespace_changed, raises_generation=True),
+                finalize=SubresourceStrategy(keep_status),
             ),
             returns_deleted=True,
         ),
@@ -161,14 +165,14 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             empties_status=False,
             validate=small.validate_node,
             parts=_whole(
-                Part(keep_status, small.validate_node_update),
-                status=Part(keep_spec, small.validate_node_update),
+                SubresourceStrategy(keep_status, small.validate_node_update),
+                status=SubresourceStrategy(keep_spec, small.validate_node_update),
             ),
         ),
         ("", "persistentvolumeclaims"): Strategy(
             prepare_create=_claim_created,
             validate=of_storage.validate_claim,
-            parts=_whole(Part(keep_status, of_storage.validate_claim_update)),
+            parts=_whole(SubresourceStrategy(keep_status, of_storage.validate_claim_update)),
             returns_deleted=True,
         ),
         ("", "persistentvolumes"): Strategy(
@@ -183,14 +187,14 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             is_new_generation=spec_differs,
             validate=of_pod.validate_pod,
             parts=_whole(
-                Part(keep_status, of_pod.validate_update, raises_generation=True),
-                status=Part(pod_strategy.prepare_status, of_part.validate_status),
-                ephemeralcontainers=Part(
+                SubresourceStrategy(keep_status, of_pod.validate_update, raises_generation=True),
+                status=SubresourceStrategy(pod_strategy.prepare_status, of_part.validate_status),
+                ephemeralcontainers=SubresourceStrategy(
                     pod_strategy.prepare_ephemeral,
                     of_part.validate_ephemeral,
                     raises_generation=True,
                 ),
-                resize=Part(
+                resize=SubresourceStrategy(
                     pod_strategy.prepare_resize, of_part.validate_resize, raises_generation=True
                 ),
             ),
@@ -203,7 +207,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("", "secrets"): Strategy(
             validate=small.validate_config_map,
-            parts=_whole(Part(keep_status, small.validate_immutable_data)),
+            parts=_whole(SubresourceStrategy(keep_status, small.validate_immutable_data)),
         ),
         ("", "serviceaccounts"): Strategy(returns_deleted=True),
         ("", "services"): Strategy(
@@ -219,7 +223,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             is_new_generation=spec_differs,
             validate=workloads.validate_workload,
             parts=_whole(
-                Part(
+                SubresourceStrategy(
                     _daemon_set_changed, workloads.validate_workload_update, raises_generation=True
                 )
             ),
@@ -228,7 +232,9 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             starts_generation=True,
             is_new_generation=spec_or_annotations_differ,
             validate=workloads.validate_workload,
-            parts=MappingProxyType({**_WORKLOAD_PARTS, "status": Part(_keep_spec_and_labels)}),
+            parts=MappingProxyType(
+                {**_WORKLOAD_PARTS, "status": SubresourceStrategy(_keep_spec_and_labels)}
+            ),
         ),
         ("apps", "replicasets"): _WORKLOAD,
         ("apps", "statefulsets"): _WORKLOAD,
@@ -237,18 +243,22 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             starts_generation=True,
             is_new_generation=spec_differs,
             validate=jobs.validate_job,
-            parts=_whole(Part(keep_status, jobs.validate_job_update, raises_generation=True)),
+            parts=_whole(
+                SubresourceStrategy(keep_status, jobs.validate_job_update, raises_generation=True)
+            ),
             orphans_dependents=True,
         ),
         ("certificates.k8s.io", "certificatesigningrequests"): Strategy(
             check_name=names.path_segment,
-            parts=_whole(Part(_request_changed), approval=Part(_approval)),
+            parts=_whole(
+                SubresourceStrategy(_request_changed), approval=SubresourceStrategy(_approval)
+            ),
         ),
         ("coordination.k8s.io", "leases"): Strategy(
             creates_on_update=True,
             updates_unconditionally=False,
             validate=small.validate_lease,
-            parts=_whole(Part(keep_status, small.validate_lease_update)),
+            parts=_whole(SubresourceStrategy(keep_status, small.validate_lease_update)),
         ),
         ("discovery.k8s.io", "endpointslices"): Strategy(
             starts_generation=True, is_new_generation=_slice_differs
@@ -258,20 +268,24 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             is_new_generation=spec_differs,
             updates_unconditionally=False,
             validate=small.validate_budget,
-            parts=_whole(Part(keep_status, small.validate_budget_update, raises_generation=True)),
+            parts=_whole(
+                SubresourceStrategy(
+                    keep_status, small.validate_budget_update, raises_generation=True
+                )
+            ),
         ),
         ("resource.k8s.io", "deviceclasses"): Strategy(
             starts_generation=True, is_new_generation=spec_differs, returns_deleted=True
         ),
         ("resource.k8s.io", "resourceclaims"): Strategy(
             parts=_whole(
-                Part(keep_status, small.validate_spec_is_kept),
-                status=Part(keep_spec_and_metadata),
+                SubresourceStrategy(keep_status, small.validate_spec_is_kept),
+                status=SubresourceStrategy(keep_spec_and_metadata),
             ),
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceclaimtemplates"): Strategy(
-            parts=_whole(Part(keep_status, small.validate_spec_is_kept)),
+            parts=_whole(SubresourceStrategy(keep_status, small.validate_spec_is_kept)),
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceslices"): Strategy(
@@ -280,7 +294,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("scheduling.k8s.io", "priorityclasses"): Strategy(
             starts_generation=True,
             validate=small.validate_priority_class,
-            parts=_whole(Part(keep_status, small.validate_priority_class_update)),
+            parts=_whole(SubresourceStrategy(keep_status, small.validate_priority_class_update)),
         ),
         ("storage.k8s.io", "csidrivers"): Strategy(
             is_new_generation=spec_differs, updates_unconditionally=False, returns_deleted=True
@@ -291,12 +305,14 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("storage.k8s.io", "csistoragecapacities"): Strategy(updates_unconditionally=False),
         ("storage.k8s.io", "storageclasses"): Strategy(
             validate=of_storage.validate_storage_class,
-            parts=_whole(Part(keep_status, of_storage.validate_storage_class_update)),
+            parts=_whole(
+                SubresourceStrategy(keep_status, of_storage.validate_storage_class_update)
+            ),
             returns_deleted=True,
         ),
         ("storage.k8s.io", "volumeattachments"): Strategy(
             updates_unconditionally=False,
-            parts=_parts(status=Part(keep_spec_and_metadata)),
+            parts=_parts(status=SubresourceStrategy(keep_spec_and_metadata)),
             returns_deleted=True,
         ),
     }

@@ -14,26 +14,26 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import FieldFault
+from mooring.apiserver.errors import FieldError
 from mooring.apiserver.types import Object
 
 #: Gets the object and the present time.
 Prepare = Callable[[Object, str], None]
 PrepareUpdate = Callable[[Object, Object], None]
-Validate = Callable[[Object], list[FieldFault]]
-ValidateUpdate = Callable[[Object, Object], list[FieldFault]]
+Validate = Callable[[Object], list[FieldError]]
+ValidateUpdate = Callable[[Object, Object], list[FieldError]]
 
 
 def nothing(_found: Object, _now: str) -> None:
     """Prepares nothing."""
 
 
-def always_valid(_: Object) -> list[FieldFault]:
+def always_valid(_: Object) -> list[FieldError]:
     """Finds nothing wrong."""
     return []
 
 
-def valid_update(_new: Object, _old: Object) -> list[FieldFault]:
+def valid_update(_new: Object, _old: Object) -> list[FieldError]:
     """Finds nothing wrong."""
     return []
 
@@ -93,7 +93,7 @@ def spec_or_annotations_differ(new: Object, old: Object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SubresourceStrategy:
     """How one subresource changes its object.
 
     Attributes:
@@ -108,8 +108,10 @@ class Part:
 
 
 #: The whole object, where nothing is special.
-WHOLE = Part(keep_status, valid_update, raises_generation=True)
-STATUS: Mapping[str, Part] = MappingProxyType({"": WHOLE, "status": Part()})
+WHOLE = SubresourceStrategy(keep_status, valid_update, raises_generation=True)
+STATUS: Mapping[str, SubresourceStrategy] = MappingProxyType(
+    {"": WHOLE, "status": SubresourceStrategy()}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ class Strategy:
     starts_generation: bool = False
     is_new_generation: Callable[[Object, Object], bool] | None = None
     validate: Validate = always_valid
-    parts: Mapping[str, Part] = field(default_factory=lambda: STATUS)
+    parts: Mapping[str, SubresourceStrategy] = field(default_factory=lambda: STATUS)
     creates_on_update: bool = False
     updates_unconditionally: bool = True
     returns_deleted: bool = False

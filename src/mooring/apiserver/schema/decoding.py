@@ -6,7 +6,7 @@ compares an object with what kube-apiserver gives needs all of it, so it is done
 of ``schema``.
 
 Defaults are filled in on the way, as there. When something is wrong, this fast reader only notes
-that it is; ``faults`` walks again, slowly, and says what and where.
+that it is; ``errors`` walks again, slowly, and says what and where.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class TypedReader:
         """The object as Go would write it again; ``has_unknown_fields`` tells what was left out.
 
         Raises:
-            WrongType: a value is of another type than its field. ``find_faults`` knows which.
+            WrongType: a value is of another type than its field. ``find_type_errors`` knows which.
         """
         self.has_unknown_fields = False
         found: dict[str, Json] = self._read(value)
@@ -256,8 +256,8 @@ def _bytes(value: Json) -> Json:
         raise WrongType
     try:
         binascii.a2b_base64(value.encode(), strict_mode=True)
-    except (ValueError, binascii.Error) as why:
-        raise WrongType("illegal base64 data at input byte 0") from why
+    except (ValueError, binascii.Error) as error:
+        raise WrongType("illegal base64 data at input byte 0") from error
     return value
 
 
@@ -270,8 +270,8 @@ def canonical_quantity(text: str) -> str:
     """
     try:
         amount = Quantity.from_wire(text.strip())
-    except ValueError as why:
-        raise WrongType(QUANTITY_PROBLEM) from why
+    except ValueError as error:
+        raise WrongType(QUANTITY_PROBLEM) from error
     return str(Quantity(amount.nanos, amount.format))
 
 
@@ -328,8 +328,8 @@ def _moment(text: str, layout: str) -> datetime:
             if fraction
             else datetime.fromisoformat(parts[1] + parts[3])
         )
-    except ValueError as why:
-        raise WrongType(f'parsing time "{text}": day out of range') from why
+    except ValueError as error:
+        raise WrongType(f'parsing time "{text}": day out of range') from error
     return moment.astimezone(UTC)
 
 

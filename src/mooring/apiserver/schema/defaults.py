@@ -1,8 +1,8 @@
 """The values that the API server fills in where a client left something out.
 
-One function per type of ``schema``; ``typed`` calls it on every object of that type that it reads,
-wherever it stands: the containers of a pod and those of a Deployment's template alike. Functions
-change the object that they are given.
+One function per type of ``schema``; ``decoding`` calls it for every object of that type, at any
+depth: for the containers of a pod and those of a Deployment's template alike. Functions change
+their argument.
 
 Source: pkg/apis/{core,apps,batch,storage,scheduling,resource,discovery}/v1/defaults.go and the
 ``+default`` markers of k8s.io/api.
@@ -51,33 +51,33 @@ def _constant(**values: Any) -> Default:
     """Fills in fixed scalars."""
     pairs = tuple(values.items())
 
-    def fill(found: Object) -> None:
+    def fill(obj: Object) -> None:
         for name, value in pairs:
-            if name not in found:
-                found[name] = value
+            if name not in obj:
+                obj[name] = value
 
     return fill
 
 
-def _container(found: Object) -> None:
-    if "imagePullPolicy" not in found:
-        found["imagePullPolicy"] = pull_policy_of(found.get("image", ""))
-    if "terminationMessagePath" not in found:
-        found["terminationMessagePath"] = "/dev/termination-log"
-    if "terminationMessagePolicy" not in found:
-        found["terminationMessagePolicy"] = "File"
+def _container(obj: Object) -> None:
+    if "imagePullPolicy" not in obj:
+        obj["imagePullPolicy"] = pull_policy_of(obj.get("image", ""))
+    if "terminationMessagePath" not in obj:
+        obj["terminationMessagePath"] = "/dev/termination-log"
+    if "terminationMessagePolicy" not in obj:
+        obj["terminationMessagePolicy"] = "File"
 
 
-def _volume(found: Object) -> None:
-    if found.keys() <= _VOLUME_NAME:
-        found["emptyDir"] = {}
-    image = found.get("image")
+def _volume(obj: Object) -> None:
+    if obj.keys() <= _VOLUME_NAME:
+        obj["emptyDir"] = {}
+    image = obj.get("image")
     if image is not None and "pullPolicy" not in image:
         image["pullPolicy"] = pull_policy_of(image.get("reference", ""))
 
 
-def _pod(found: Object) -> None:
-    spec = found["spec"]
+def _pod(obj: Object) -> None:
+    spec = obj["spec"]
     for container in (*(spec.get("containers") or ()), *spec.get("initContainers", ())):
         resources = container["resources"]
         limits = resources.get("limits")
@@ -89,15 +89,15 @@ def _pod(found: Object) -> None:
     if "enableServiceLinks" not in spec:
         spec["enableServiceLinks"] = True
     if "resources" in spec:
-        _pod_level_resources(found)
+        _pod_level_resources(obj)
 
 
-def _pod_level_resources(found: Object) -> None:
+def _pod_level_resources(obj: Object) -> None:
     """Limits and requests of the pod as a whole, completed from those of the containers.
 
     Only what they follow from is read: what is wrong with the rest of the pod is said later.
     """
-    spec = found["spec"]
+    spec = obj["spec"]
     own = spec["resources"]
     counted: Object = {"resources": own}
     for name in ("containers", "initContainers"):
@@ -112,8 +112,8 @@ def _pod_level_resources(found: Object) -> None:
             own[name] = dict(amounts)
 
 
-def _service(found: Object) -> None:
-    spec = found["spec"]
+def _service(obj: Object) -> None:
+    spec = obj["spec"]
     affinity = spec.setdefault("sessionAffinity", "None")
     if affinity == "None":
         spec.pop("sessionAffinityConfig", None)
@@ -132,28 +132,28 @@ def _service(found: Object) -> None:
         spec.setdefault("allocateLoadBalancerNodePorts", True)
 
 
-def _namespace(found: Object) -> None:
-    name = found["metadata"].get("name")
+def _namespace(obj: Object) -> None:
+    name = obj["metadata"].get("name")
     if name:
-        found["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+        obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
 
 
-def _node_status(found: Object) -> None:
-    if "allocatable" not in found and "capacity" in found:
-        found["allocatable"] = dict(found["capacity"])
+def _node_status(obj: Object) -> None:
+    if "allocatable" not in obj and "capacity" in obj:
+        obj["allocatable"] = dict(obj["capacity"])
 
 
-def _replication_controller(found: Object) -> None:
-    spec = found["spec"]
+def _replication_controller(obj: Object) -> None:
+    spec = obj["spec"]
     labels = spec.get("template", {}).get("metadata", {}).get("labels")
     if labels:
         spec.setdefault("selector", dict(labels))
-        found["metadata"].setdefault("labels", dict(labels))
+        obj["metadata"].setdefault("labels", dict(labels))
     spec.setdefault("replicas", 1)
 
 
-def _deployment(found: Object) -> None:
-    spec = found["spec"]
+def _deployment(obj: Object) -> None:
+    spec = obj["spec"]
     spec.setdefault("replicas", 1)
     strategy = spec["strategy"]
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
@@ -164,10 +164,10 @@ def _deployment(found: Object) -> None:
     spec.setdefault("progressDeadlineSeconds", 600)
 
 
-def _daemon_set(found: Object) -> None:
-    spec = found["spec"]
+def _daemon_set(obj: Object) -> None:
+    spec = obj["spec"]
     # A field of old versions, which upstream keeps as an annotation of this one.
-    found["metadata"].setdefault("annotations", {}).setdefault(TEMPLATE_GENERATION, "0")
+    obj["metadata"].setdefault("annotations", {}).setdefault(TEMPLATE_GENERATION, "0")
     strategy = spec["updateStrategy"]
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
         rolling = strategy.setdefault("rollingUpdate", {})
@@ -176,8 +176,8 @@ def _daemon_set(found: Object) -> None:
     spec.setdefault("revisionHistoryLimit", 10)
 
 
-def _stateful_set(found: Object) -> None:
-    spec = found["spec"]
+def _stateful_set(obj: Object) -> None:
+    spec = obj["spec"]
     spec.setdefault("podManagementPolicy", "OrderedReady")
     strategy = spec["updateStrategy"]
     if "type" not in strategy:
@@ -194,19 +194,19 @@ def _stateful_set(found: Object) -> None:
     spec.setdefault("revisionHistoryLimit", 10)
 
 
-def _replica_set(found: Object) -> None:
-    found["spec"].setdefault("replicas", 1)
+def _replica_set(obj: Object) -> None:
+    obj["spec"].setdefault("replicas", 1)
 
 
-def _job(found: Object) -> None:
-    spec = found["spec"]
+def _job(obj: Object) -> None:
+    spec = obj["spec"]
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
     spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
     labels = spec["template"]["metadata"].get("labels")
     if labels:
-        found["metadata"].setdefault("labels", dict(labels))
+        obj["metadata"].setdefault("labels", dict(labels))
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
     policy = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
@@ -214,8 +214,8 @@ def _job(found: Object) -> None:
     spec.setdefault("manualSelector", False)
 
 
-def _csi_driver(found: Object) -> None:
-    spec = found["spec"]
+def _csi_driver(obj: Object) -> None:
+    spec = obj["spec"]
     for name, value in _CSI_DRIVER.items():
         spec.setdefault(name, value)
     spec.setdefault("volumeLifecycleModes", ["Persistent"])
@@ -233,55 +233,55 @@ _CSI_DRIVER: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def _device_request(found: Object) -> None:
-    if found.setdefault("allocationMode", "ExactCount") == "ExactCount":
-        found.setdefault("count", 1)
+def _device_request(obj: Object) -> None:
+    if obj.setdefault("allocationMode", "ExactCount") == "ExactCount":
+        obj.setdefault("count", 1)
 
 
 def _stage(name: str, value: str) -> Default:
     """Fills in one field of the status."""
 
-    def fill(found: Object) -> None:
-        found["status"].setdefault(name, value)
+    def fill(obj: Object) -> None:
+        obj["status"].setdefault(name, value)
 
     return fill
 
 
-def _persistent_volume(found: Object) -> None:
-    found["status"].setdefault("phase", "Pending")
-    found["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
-    found["spec"].setdefault("volumeMode", "Filesystem")
+def _persistent_volume(obj: Object) -> None:
+    obj["status"].setdefault("phase", "Pending")
+    obj["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
+    obj["spec"].setdefault("volumeMode", "Filesystem")
 
 
-def _pod_spec(found: Object) -> None:
+def _pod_spec(obj: Object) -> None:
     # One field with two names; the old one is kept up for old clients.
-    account = found.get("serviceAccountName") or found.get("serviceAccount")
+    account = obj.get("serviceAccountName") or obj.get("serviceAccount")
     if account:
-        found["serviceAccountName"] = found["serviceAccount"] = account
-    if "dnsPolicy" not in found:
-        found["dnsPolicy"] = "ClusterFirst"
-    if "restartPolicy" not in found:
-        found["restartPolicy"] = "Always"
-    if "securityContext" not in found:
-        found["securityContext"] = {}
-    if "terminationGracePeriodSeconds" not in found:
-        found["terminationGracePeriodSeconds"] = 30
-    if "schedulerName" not in found:
-        found["schedulerName"] = "default-scheduler"
+        obj["serviceAccountName"] = obj["serviceAccount"] = account
+    if "dnsPolicy" not in obj:
+        obj["dnsPolicy"] = "ClusterFirst"
+    if "restartPolicy" not in obj:
+        obj["restartPolicy"] = "Always"
+    if "securityContext" not in obj:
+        obj["securityContext"] = {}
+    if "terminationGracePeriodSeconds" not in obj:
+        obj["terminationGracePeriodSeconds"] = 30
+    if "schedulerName" not in obj:
+        obj["schedulerName"] = "default-scheduler"
 
 
-def _node_spec(found: Object) -> None:
-    if "podCIDR" in found and "podCIDRs" not in found:
-        found["podCIDRs"] = [found["podCIDR"]]
+def _node_spec(obj: Object) -> None:
+    if "podCIDR" in obj and "podCIDRs" not in obj:
+        obj["podCIDRs"] = [obj["podCIDR"]]
 
 
-def _secret(found: Object) -> None:
-    if "type" not in found:
-        found["type"] = "Opaque"
-    plain = found.pop("stringData", None)
+def _secret(obj: Object) -> None:
+    if "type" not in obj:
+        obj["type"] = "Opaque"
+    plain = obj.pop("stringData", None)
     if plain:
         encoded = {name: b64encode(text.encode()).decode() for name, text in plain.items()}
-        found["data"] = {**found.get("data", {}), **encoded}
+        obj["data"] = {**obj.get("data", {}), **encoded}
 
 
 _file_mode = _constant(defaultMode=_VOLUME_MODE)

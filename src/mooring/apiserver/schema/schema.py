@@ -1,8 +1,8 @@
 """The types of the Kubernetes API as data: fields, their types, and how patches merge them.
 
 The table is ``mooring/data/api_schema.json``, generated from k8s.io/api's Go types by
-``tools/api_schema.py``; this file only gives it names. ``typed`` reads objects by it, ``strategic``
-and ``apply`` merge by it.
+``tools/api_schema.py``; this file only gives it names. ``decoding`` converts objects by it,
+``strategic_merge`` and ``apply`` merge by it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def struct_of(resource: Resource) -> str:
     return _name(resource.group, resource.kind)
 
 
-def struct_of_part(resource: Resource, part: Subresource) -> str:
+def struct_of_subresource(resource: Resource, part: Subresource) -> str:
     """Returns the name of the struct of the bodies that a subresource takes."""
     if not part.kind:
         return struct_of(resource)

@@ -1,6 +1,6 @@
 """What is wrong with JSON that does not fit its type, in kube-apiserver's words.
 
-Run only after ``typed`` has noticed that something is wrong: it builds a path for every value.
+Run only after ``decoding`` has noticed that something is wrong: it builds a path for every value.
 
 Source: the errors of Go's encoding/json, and sigs.k8s.io/json's strict ones.
 """
@@ -15,7 +15,7 @@ from mooring.apiserver.schema.schema import is_struct, structs
 _INT32 = 2**31
 
 
-def find_faults(type_name: str, value: Json) -> tuple[str, list[str]]:
+def find_type_errors(type_name: str, value: Json) -> tuple[str, list[str]]:
     """What is wrong with a value: the first wrong type ("" = none), and all unknown fields.
 
     Both as kube-apiserver says them: a Go type error, and paths such as
@@ -47,8 +47,8 @@ def _walk(type_name: str, value: Json, path: str, struct: str, unknown: list[str
         return _walk_struct(type_name, value, path, struct, unknown)
     try:
         SCALARS[type_name](value)
-    except WrongType as why:
-        return str(why) or _mismatch(type_name, value, path, struct)
+    except WrongType as error:
+        return str(error) or _mismatch(type_name, value, path, struct)
     return ""
 
 

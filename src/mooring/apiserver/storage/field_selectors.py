@@ -39,8 +39,8 @@ def pod_fields(pod: Object) -> dict[str, str]:
     }
 
 
-def _names_of(found: Object) -> dict[str, str]:
-    metadata = found["metadata"]
+def _names_of(obj: Object) -> dict[str, str]:
+    metadata = obj["metadata"]
     return {
         "metadata.name": metadata["name"],
         "metadata.namespace": metadata.get("namespace", ""),
@@ -100,7 +100,7 @@ def check_fields(resource: Resource, selector: FieldSelector) -> FieldSelector:
     """Returns the selector with the fields' own names.
 
     Raises:
-        Refused: 400, it asks for a field that the resource cannot be selected by.
+        ApiStatusError: 400, it asks for a field that the resource cannot be selected by.
     """
     name = (resource.group, resource.name)
     known = _FIELDS.get(name, ())
@@ -129,27 +129,27 @@ def _refusal(name: Name, field: str) -> str:
 def fields_of(resource: Resource, stored: Stored) -> Mapping[str, str]:
     """Returns the selectable fields of an object; kept with it."""
     if stored.fields is None:
-        found = stored.object()
+        obj = stored.object()
         if (resource.group, resource.name) == ("", "pods"):
-            stored.fields = pod_fields(found)
+            stored.fields = pod_fields(obj)
         else:
-            stored.fields = {**_names_of(found), **_values(resource, found)}
+            stored.fields = {**_names_of(obj), **_values(resource, obj)}
     return stored.fields
 
 
-def _values(resource: Resource, found: Object) -> dict[str, str]:
+def _values(resource: Resource, obj: Object) -> dict[str, str]:
     name = (resource.group, resource.name)
     if resource.name == "events":
-        return _event_values(found)
-    values = {field: _text(_at(found, field)) for field in _FIELDS.get(name, ())}
+        return _event_values(obj)
+    values = {field: _text(_at(obj, field)) for field in _FIELDS.get(name, ())}
     if name == ("", "nodes"):
-        values["spec.unschedulable"] = _text(found["spec"].get("unschedulable", False))
+        values["spec.unschedulable"] = _text(obj["spec"].get("unschedulable", False))
     elif name == ("", "namespaces"):
-        values["name"] = found["metadata"]["name"]
+        values["name"] = obj["metadata"]["name"]
     elif name == ("", "replicationcontrollers"):
         values["status.replicas"] = values["status.replicas"] or "0"
     elif name == ("batch", "jobs"):
-        values["status.successful"] = _text(found["status"].get("succeeded", 0))
+        values["status.successful"] = _text(obj["status"].get("succeeded", 0))
     return values
 
 
@@ -164,8 +164,8 @@ def _event_values(event: Object) -> dict[str, str]:
     }
 
 
-def _at(found: Object, path: str) -> Any:
-    value: Any = found
+def _at(obj: Object, path: str) -> Any:
+    value: Any = obj
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
     return value

@@ -86,13 +86,13 @@ def selection_of(resource: Resource, namespace: str, *, labels: str, fields: str
     """Returns the selection that a URL asks for.
 
     Raises:
-        Refused: 400.
+        ApiStatusError: 400.
     """
     label_selector = _labels(labels) if labels else None
     try:
         field_selector = parse_field_selector(fields)
-    except SelectorError as why:
-        raise bad_request(_field_problem(fields)) from why
+    except SelectorError as error:
+        raise bad_request(_field_problem(fields)) from error
     checked = check_fields(resource, field_selector)
     return Selection(resource, namespace, label_selector, checked)
 
@@ -100,12 +100,12 @@ def selection_of(resource: Resource, namespace: str, *, labels: str, fields: str
 def _labels(text: str) -> Selector | None:
     try:
         selector = parse_label_selector(text)
-    except SelectorError as why:
-        problem = _label_problem(why)
+    except SelectorError as error:
+        problem = _label_problem(error)
         is_rest = problem.endswith("'end of string'")
         raise bad_request(
             problem if is_rest else f"unable to parse requirement: {problem}"
-        ) from why
+        ) from error
     return selector if selector.requirements else None
 
 
@@ -116,17 +116,17 @@ def _field_problem(text: str) -> str:
     return f"invalid selector: '{text}'"
 
 
-def _label_problem(why: SelectorError) -> str:
+def _label_problem(error: SelectorError) -> str:
     """Upstream's words where they are simple, ours else."""
-    named = re.search(r"(?:label '(.*)': )?'(.*)' is not a label (key|value)", str(why))
+    named = re.search(r"(?:label '(.*)': )?'(.*)' is not a label (key|value)", str(error))
     if named is not None:
         is_key = named[3] == "key"
         problems = (names.qualified_name if is_key else names.label_value)(named[2])
         field = "<nil>" if is_key else f"values[0][{named[1]}]"
         return f"{field}: Invalid value: {quoted(named[2])}: {'; '.join(problems)}"
-    found = re.search(r"found '?(.*?)'? instead of (.*)$", str(why))
+    found = re.search(r"found '?(.*?)'? instead of (.*)$", str(error))
     if found is None:
-        return str(why)
+        return str(error)
     what = "" if found[1] == "the end" else found[1]
     if found[2].startswith("one of"):
         return f"found '{what}', expected: in, notin, =, ==, !=, gt, lt"

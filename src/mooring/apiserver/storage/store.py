@@ -109,7 +109,7 @@ class Collection:
         """Returns the object with this key, or None."""
         return self._objects.get(key)
 
-    def create(self, key: str, found: Object) -> Stored:
+    def create(self, key: str, obj: Object) -> Stored:
         """Stores a new object under the next version.
 
         Raises:
@@ -117,17 +117,17 @@ class Collection:
         """
         if key in self._objects:
             raise KeyError(key)
-        return self._write(key, found, tail_of(found), None)
+        return self._write(key, obj, tail_of(obj), None)
 
-    def replace(self, key: str, found: Object) -> Stored:
+    def replace(self, key: str, obj: Object) -> Stored:
         """Stores an object over the one with this key; what does not change it is no write.
 
         Raises:
             KeyError: There is no object with this key.
         """
         old = self._objects[key]
-        tail = tail_of(found)
-        return old if tail == old.tail else self._write(key, found, tail, old)
+        tail = tail_of(obj)
+        return old if tail == old.tail else self._write(key, obj, tail, old)
 
     def remove(self, key: str) -> Stored:
         """Deletes an object; answers its last state, at the version of the deletion.
@@ -143,23 +143,23 @@ class Collection:
         self.history.append(Change(last.version, None, old))
         return last
 
-    def _write(self, key: str, found: Object, tail: bytes, old: Stored | None) -> Stored:
+    def _write(self, key: str, obj: Object, tail: bytes, old: Stored | None) -> Stored:
         version = self._versions.next()
-        new = Stored(self._head, key, version, tail, found["metadata"].get("labels"))
+        new = Stored(self._head, key, version, tail, obj["metadata"].get("labels"))
         if self._has_nodes:
-            new.fields = pod_fields(found)  # somebody will ask, and would have to decode it again
-        self._index(key, found)
+            new.fields = pod_fields(obj)  # somebody will ask, and would have to decode it again
+        self._index(key, obj)
         self._objects[key] = new
         if old is None:
             insort(self._keys, key)
         self.history.append(Change(version, new, old))
         return new
 
-    def _index(self, key: str, found: Object) -> None:
-        owners = found["metadata"].get("ownerReferences")
+    def _index(self, key: str, obj: Object) -> None:
+        owners = obj["metadata"].get("ownerReferences")
         self._by_owner.put(key, tuple([owner["uid"] for owner in owners]) if owners else ())
         if self._has_nodes:
-            node = found.get("spec", {}).get("nodeName")
+            node = obj.get("spec", {}).get("nodeName")
             self._by_node.put(key, (node,) if node else ())
 
     def in_order(self, namespace: str = "", *, after: str = "") -> Iterator[Stored]:
@@ -212,12 +212,12 @@ class Collection:
         found = (before.get(key, self._objects.get(key)) for key in merge(keys, lost))
         return (stored for stored in found if stored is not None)
 
-    def restore(self, key: str, version: int, found: Object) -> None:
+    def restore(self, key: str, version: int, obj: Object) -> None:
         """Puts an object of a snapshot back; not a change that anybody sees."""
-        tail = tail_of(found)
-        self._objects[key] = Stored(self._head, key, version, tail, found["metadata"].get("labels"))
+        tail = tail_of(obj)
+        self._objects[key] = Stored(self._head, key, version, tail, obj["metadata"].get("labels"))
         insort(self._keys, key)
-        self._index(key, found)
+        self._index(key, obj)
 
 
 class Store:
@@ -295,8 +295,8 @@ class Store:
             loaded._restore(found["objects"])
         except SnapshotError:
             raise
-        except (ValueError, AttributeError, KeyError, TypeError) as why:
-            raise SnapshotError(f"not a snapshot of an API server: {why}") from why
+        except (ValueError, AttributeError, KeyError, TypeError) as error:
+            raise SnapshotError(f"not a snapshot of an API server: {error}") from error
         self._versions = loaded._versions
         self._collections = loaded._collections
 

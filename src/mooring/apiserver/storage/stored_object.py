@@ -38,14 +38,14 @@ def head_of(resource: Resource) -> bytes:
     return b"{" + names.encode() + b"," + ITEM_HEAD[1:]
 
 
-def tail_of(found: Object) -> bytes:
+def tail_of(obj: Object) -> bytes:
     """Returns the rest of the object, from behind the digits of its resourceVersion.
 
     Kind, apiVersion and resourceVersion in ``found`` do not matter.
     """
-    metadata = dict(found["metadata"])
+    metadata = dict(obj["metadata"])
     metadata.pop("resourceVersion", None)
-    rest = {key: value for key, value in found.items() if key not in _IN_HEAD}
+    rest = {key: value for key, value in obj.items() if key not in _IN_HEAD}
     inner, outer = _encoder.encode(metadata), _encoder.encode(rest)
     middle = b'",' if metadata else b'"'
     if rest:

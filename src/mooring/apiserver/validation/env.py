@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import FieldFault, invalid, not_supported, required
+from mooring.apiserver.errors import FieldError, invalid, not_supported, required
 from mooring.apiserver.validation.metadata import each
 
 Object = Mapping[str, Any]
@@ -54,21 +54,21 @@ _HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
 _BYTE_DIVISORS = ("1", *(f"1{unit}" for unit in "kMGTPE"), *(f"1{unit}i" for unit in "KMGTPE"))
 
 
-def validate_env(env: Iterable[Object], field: str) -> list[FieldFault]:
+def validate_env(env: Iterable[Object], field: str) -> list[FieldError]:
     """Returns the variables one by one."""
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     for number, variable in enumerate(env):
         where, name = f"{field}[{number}]", variable["name"]
         if not name:
-            faults.append(required(f"{where}.name"))
+            errors.append(required(f"{where}.name"))
         else:
-            faults += each(f"{where}.name", name, names.environment_name(name))
+            errors += each(f"{where}.name", name, names.environment_name(name))
         if "valueFrom" in variable:
-            faults += _validate_source(variable, f"{where}.valueFrom")
-    return faults
+            errors += _validate_source(variable, f"{where}.valueFrom")
+    return errors
 
 
-def _validate_source(variable: Object, field: str) -> Iterator[FieldFault]:
+def _validate_source(variable: Object, field: str) -> Iterator[FieldError]:
     source = variable["valueFrom"]
     given = [name for name in _SOURCES if name in source]
     if "fieldRef" in source:
@@ -87,7 +87,7 @@ def _validate_source(variable: Object, field: str) -> Iterator[FieldFault]:
         yield invalid(field, "", _TOO_MANY)
 
 
-def _validate_key_ref(reference: Object, field: str) -> Iterator[FieldFault]:
+def _validate_key_ref(reference: Object, field: str) -> Iterator[FieldError]:
     name, key = reference.get("name", ""), reference["key"]
     yield from each(f"{field}.name", name, names.dns_subdomain(name))
     if not key:
@@ -96,7 +96,7 @@ def _validate_key_ref(reference: Object, field: str) -> Iterator[FieldFault]:
         yield from each(f"{field}.key", key, names.config_key(key))
 
 
-def validate_field_ref(reference: Object, field: str, known: Sequence[str]) -> Iterator[FieldFault]:
+def validate_field_ref(reference: Object, field: str, known: Sequence[str]) -> Iterator[FieldError]:
     """Returns a field of the pod, which must be one of the known ones."""
     path = reference["fieldPath"]
     if not reference.get("apiVersion"):
@@ -140,7 +140,7 @@ def _path_problem(version: str, path: str, stem: str, subscript: str | None) -> 
 
 def validate_resource_ref(
     reference: Object, field: str, *, is_file: bool = False
-) -> Iterator[FieldFault]:
+) -> Iterator[FieldError]:
     """Returns a resource of a container, whose name files must give."""
     name = reference["resource"]
     if is_file and not reference.get("containerName"):
@@ -171,21 +171,21 @@ def _kind_of_resource(name: str) -> str:
     return "hugepages" if name.startswith(_HUGE_PAGES) else ""
 
 
-def validate_env_from(sources: Iterable[Object], field: str) -> list[FieldFault]:
+def validate_env_from(sources: Iterable[Object], field: str) -> list[FieldError]:
     """ConfigMaps and Secrets whose keys all become variables."""
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     for number, source in enumerate(sources):
         where = f"{field}[{number}]"
         if prefix := source.get("prefix"):
-            faults += each(f"{where}.prefix", prefix, names.environment_name(prefix))
+            errors += each(f"{where}.prefix", prefix, names.environment_name(prefix))
         given = [name for name in ("configMapRef", "secretRef") if name in source]
         check = names.as_prefix(names.dns_subdomain)
         for name in given:
             found = source[name].get("name", "")
             if not found:
-                faults.append(required(f"{where}.{name}.name"))
+                errors.append(required(f"{where}.{name}.name"))
             else:
-                faults += each(f"{where}.{name}.name", found, check(found))
+                errors += each(f"{where}.{name}.name", found, check(found))
         if len(given) != 1:
-            faults.append(invalid(field, "", _TOO_MANY if given else _MUST_SPECIFY_ALL))
-    return faults
+            errors.append(invalid(field, "", _TOO_MANY if given else _MUST_SPECIFY_ALL))
+    return errors

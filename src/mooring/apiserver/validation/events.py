@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.apiserver import names as texts
-from mooring.apiserver.errors import FieldFault, invalid, required
+from mooring.apiserver.errors import FieldError, invalid, required
 from mooring.apiserver.validation.metadata import IMMUTABLE, each
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 
-def validate_event(event: Object) -> list[FieldFault]:
+def validate_event(event: Object) -> list[FieldError]:
     """Returns a new event: the rules that both kinds of events have in common."""
     namespace = event["metadata"].get("namespace", "")
     involved = event["involvedObject"].get("namespace", "")
@@ -24,13 +24,13 @@ def validate_event(event: Object) -> list[FieldFault]:
     if not event.get("eventTime"):
         is_fine = involved == namespace if involved else namespace in ("", "default")
         return [] if is_fine else [invalid(field, involved, problem)]
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     if not involved and namespace not in ("default", "kube-system"):
-        faults.append(invalid(field, involved, problem))
+        errors.append(invalid(field, involved, problem))
     controller = event.get("reportingComponent", "")
     if not controller:
-        faults.append(required("reportingController"))
-    faults += each("reportingController", controller, texts.qualified_name(controller))
+        errors.append(required("reportingController"))
+    errors += each("reportingController", controller, texts.qualified_name(controller))
     for name, length, is_needed in (
         ("reportingInstance", 128, True),
         ("action", 128, True),
@@ -39,38 +39,38 @@ def validate_event(event: Object) -> list[FieldFault]:
     ):
         text = event.get(name, "")
         if is_needed and not text:
-            faults.append(required(name))
+            errors.append(required(name))
         if len(text.encode()) > length:
-            faults.append(invalid(name, "", f"can have at most {length} characters"))
-    return faults
+            errors.append(invalid(name, "", f"can have at most {length} characters"))
+    return errors
 
 
-def validate_new_event(event: Object) -> list[FieldFault]:
+def validate_new_event(event: Object) -> list[FieldError]:
     """Returns a new event of events.k8s.io/v1, which has more rules than one of core/v1."""
-    faults = validate_event(event) + _validate_series(event)
+    errors = validate_event(event) + _validate_series(event)
     if not event.get("eventTime"):
-        faults.append(required("eventTime"))
+        errors.append(required("eventTime"))
     kind = event.get("type", "")
     if kind not in ("Normal", "Warning"):
-        faults.append(invalid("type", "", f"has invalid value: {kind}"))
-    faults += [
+        errors.append(invalid("type", "", f"has invalid value: {kind}"))
+    errors += [
         invalid(name, "", "needs to be unset")
         for name in ("firstTimestamp", "lastTimestamp", "count", "source")
         if event.get(name)
     ]
-    return faults
+    return errors
 
 
-def _validate_series(event: Object) -> list[FieldFault]:
+def _validate_series(event: Object) -> list[FieldError]:
     series = event.get("series")
     if series is None:
         return []
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     if series.get("count", 0) < 2:
-        faults.append(invalid("series.count", "", "should be at least 2"))
+        errors.append(invalid("series.count", "", "should be at least 2"))
     if not series.get("lastObservedTime"):
-        faults.append(required("series.lastObservedTime"))
-    return faults
+        errors.append(required("series.lastObservedTime"))
+    return errors
 
 
 _FIXED_IN_EVENTS = (
@@ -90,19 +90,19 @@ _FIXED_IN_EVENTS = (
 )
 
 
-def validate_new_event_update(new: Object, old: Object) -> list[FieldFault]:
+def validate_new_event_update(new: Object, old: Object) -> list[FieldError]:
     """Returns a change of an event as events.k8s.io/v1: only of its series."""
-    faults = validate_event(new)
+    errors = validate_event(new)
     if new.get("series") != old.get("series"):
-        faults += _validate_series(new)
+        errors += _validate_series(new)
     names = {"reportingComponent": "reportingController"}
-    return faults + [
+    return errors + [
         invalid(names.get(name, name), new.get(name), IMMUTABLE)
         for name in _FIXED_IN_EVENTS
         if new.get(name) != old.get(name)
     ]
 
 
-def validate_event_update(new: Object, _old: Object) -> list[FieldFault]:
+def validate_event_update(new: Object, _old: Object) -> list[FieldError]:
     """Returns a change of an event as core/v1."""
     return validate_event(new)

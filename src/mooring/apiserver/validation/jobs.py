@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import convert
 
 from mooring.apiserver import names as texts
-from mooring.apiserver.errors import FieldFault, invalid, not_supported, required
+from mooring.apiserver.errors import FieldError, invalid, not_supported, required
 from mooring.apiserver.validation.metadata import IMMUTABLE, validate_label_selector
 from mooring.apiserver.validation.pod import validate_spec
 from mooring.apiserver.validation.workloads import (
@@ -59,29 +59,29 @@ def prepare_job(job: Object, _now: str) -> None:
         metadata["labels"] = dict(spec["template"]["metadata"]["labels"])
 
 
-def validate_job(job: Object) -> list[FieldFault]:
+def validate_job(job: Object) -> list[FieldError]:
     """Returns a new job."""
-    faults = _validate_generated(job) + _validate_spec(job["spec"])
+    errors = _validate_generated(job) + _validate_spec(job["spec"])
     completions = job["spec"].get("completions", 0)
     if job["spec"].get("completionMode") == "Indexed" and completions > 0:
         name = job["metadata"].get("name", "")
         last = f"{name}-{completions - 1}"
         if texts.dns_label(last):
             problem = f"will not able to create pod with invalid DNS label: {last}"
-            faults.append(invalid("metadata.name", name, problem))
-    return faults
+            errors.append(invalid("metadata.name", name, problem))
+    return errors
 
 
-def validate_job_update(new: Object, old: Object) -> list[FieldFault]:
+def validate_job_update(new: Object, old: Object) -> list[FieldError]:
     """Returns a change of a job: its pods stay what they are."""
-    faults = validate_job(new) + _validate_spec(new["spec"])
+    errors = validate_job(new) + _validate_spec(new["spec"])
     spec, before = new["spec"], old["spec"]
     if spec.get("completions") != before.get("completions") and not _may_resize(spec, before):
-        faults.append(invalid("spec.completions", spec.get("completions"), IMMUTABLE))
+        errors.append(invalid("spec.completions", spec.get("completions"), IMMUTABLE))
     names = ["selector", "template", "completionMode", "podFailurePolicy"]
     names += ["backoffLimitPerIndex", "managedBy", "successPolicy"]
     is_open = bool(before.get("suspend")) and "startTime" not in old["status"]
-    return faults + [
+    return errors + [
         invalid(f"spec.{name}", spec.get(name), IMMUTABLE)
         for name in names
         if spec.get(name) != before.get(name) and not (name == "template" and is_open)
@@ -96,7 +96,7 @@ def _may_resize(spec: Object, before: Object) -> bool:
     return bool(spec["completions"] == spec.get("parallelism"))
 
 
-def _validate_generated(job: Object) -> list[FieldFault]:
+def _validate_generated(job: Object) -> list[FieldError]:
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector") or "selector" not in spec:
         return []
@@ -108,15 +108,15 @@ def _validate_generated(job: Object) -> list[FieldFault]:
     }
     labels = spec["template"]["metadata"].get("labels", {})
     field = f"{_TEMPLATE}.metadata.labels"
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     for name, value in expected.items():
         if name not in labels:
-            faults.append(required(field, f"must be '{value}'"))
+            errors.append(required(field, f"must be '{value}'"))
         elif labels[name] != value:
-            faults.append(invalid(field, labels, f"must be '{value}'"))
+            errors.append(invalid(field, labels, f"must be '{value}'"))
     if not _selects(spec["selector"], expected):
-        faults.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
-    return faults
+        errors.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
+    return errors
 
 
 def _selects(selector: Object | None, labels: Object) -> bool:
@@ -125,50 +125,50 @@ def _selects(selector: Object | None, labels: Object) -> bool:
     return compile_label_selector(convert(selector, LabelSelector)).matches(labels)
 
 
-def _validate_spec(spec: Object) -> list[FieldFault]:
+def _validate_spec(spec: Object) -> list[FieldError]:
     problem = "must be greater than or equal to 0"
-    faults = [
+    errors = [
         invalid(f"spec.{name}", spec[name], problem)
         for name in _NOT_NEGATIVE
         if spec.get(name, 0) < 0
     ]
-    faults += _validate_mode(spec)
+    errors += _validate_mode(spec)
     template = spec["template"]
     own = template["spec"]
-    faults += validate_template_metadata(template)
-    faults += validate_spec(own, f"{_TEMPLATE}.spec", is_template=True)
+    errors += validate_template_metadata(template)
+    errors += validate_spec(own, f"{_TEMPLATE}.spec", is_template=True)
     policy = own.get("restartPolicy", "")
-    faults += _validate_restart_policy(policy, is_alone="podFailurePolicy" in spec)
+    errors += _validate_restart_policy(policy, is_alone="podFailurePolicy" in spec)
     if "selector" not in spec:
-        faults.append(required("spec.selector"))
+        errors.append(required("spec.selector"))
     else:
-        faults += validate_label_selector(spec["selector"], "spec.selector")
+        errors += validate_label_selector(spec["selector"], "spec.selector")
     labels = template["metadata"].get("labels")
     if not matches_template(spec):
         shown = dict(sorted(labels.items())) if labels else labels
-        faults.append(invalid(f"{_TEMPLATE}.metadata.labels", shown, MISMATCH))
-    return faults
+        errors.append(invalid(f"{_TEMPLATE}.metadata.labels", shown, MISMATCH))
+    return errors
 
 
-def _validate_mode(spec: Object) -> list[FieldFault]:
+def _validate_mode(spec: Object) -> list[FieldError]:
     mode = spec.get("completionMode", "NonIndexed")
     if mode not in _MODES:
         return [not_supported("spec.completionMode", mode, sorted(_MODES))]
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     if mode == "NonIndexed":
         names = ("backoffLimitPerIndex", "maxFailedIndexes")
         problem = "requires indexed completion mode"
         return [invalid(f"spec.{name}", spec[name], problem) for name in names if name in spec]
     if "completions" not in spec:
-        faults.append(required("spec.completions", "when completion mode is Indexed"))
+        errors.append(required("spec.completions", "when completion mode is Indexed"))
     if spec.get("parallelism", 0) > _PARALLELISM_OF_INDEXED_MAX:
         problem = f"must be less than or equal to {_PARALLELISM_OF_INDEXED_MAX} "
         problem += "when completion mode is Indexed"
-        faults.append(invalid("spec.parallelism", spec["parallelism"], problem))
-    return faults
+        errors.append(invalid("spec.parallelism", spec["parallelism"], problem))
+    return errors
 
 
-def _validate_restart_policy(policy: str, *, is_alone: bool) -> list[FieldFault]:
+def _validate_restart_policy(policy: str, *, is_alone: bool) -> list[FieldError]:
     field = f"{_TEMPLATE}.spec.restartPolicy"
     if policy in ("", "Always"):
         return [required(field, 'valid values: "OnFailure", "Never"')]

@@ -14,7 +14,7 @@ import msgspec
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import (
-    FieldFault,
+    FieldError,
     duplicate,
     forbidden_field,
     invalid,
@@ -57,7 +57,7 @@ KEPT_SPEC_BYTES_MAX = 16 << 10
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def validate_pod(pod: Object) -> list[FieldFault]:
+def validate_pod(pod: Object) -> list[FieldError]:
     """What is wrong with a new pod, apart from its metadata.
 
     Most pods are made from few templates, so specs that were found good are remembered.
@@ -73,27 +73,27 @@ def _is_good(encoded_spec: bytes) -> bool:
     return not _faults_of({"spec": msgspec.json.decode(encoded_spec)})
 
 
-def _faults_of(pod: Object) -> list[FieldFault]:
-    faults = validate_pod_spec(pod)
+def _faults_of(pod: Object) -> list[FieldError]:
+    errors = validate_pod_spec(pod)
     spec = pod["spec"]
     if spec.get("ephemeralContainers"):
-        faults.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
+        errors.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
     if spec.get("nodeName") and spec.get("schedulingGates"):
         problem = "cannot be set until all schedulingGates have been cleared"
-        faults.append(forbidden_field("spec.nodeName", problem))
-    return faults
+        errors.append(forbidden_field("spec.nodeName", problem))
+    return errors
 
 
-def validate_pod_spec(pod: Object) -> list[FieldFault]:
+def validate_pod_spec(pod: Object) -> list[FieldError]:
     """What is wrong with the spec of a pod, new or changed."""
     spec = pod["spec"]
-    faults = validate_spec(spec, "spec")
+    errors = validate_spec(spec, "spec")
     for kind in ("containers", "initContainers"):
-        faults += validate_image_spaces(spec.get(kind) or (), f"spec.{kind}")
-    return faults
+        errors += validate_image_spaces(spec.get(kind) or (), f"spec.{kind}")
+    return errors
 
 
-def _unsupported_of_pod(resources: Object, field: str) -> list[FieldFault]:
+def _unsupported_of_pod(resources: Object, field: str) -> list[FieldError]:
     """Resources that a pod as a whole cannot ask for."""
     return [
         not_supported(f"{field}.{part}[{name}]", name, ("cpu", "hugepages-", "memory"))
@@ -103,54 +103,54 @@ def _unsupported_of_pod(resources: Object, field: str) -> list[FieldFault]:
     ]
 
 
-def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> list[FieldFault]:
+def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> list[FieldError]:
     """What is wrong with the spec of a pod, or of a template for pods."""
-    volumes, faults = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
+    volumes, errors = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
     claims = frozenset(claim["name"] for claim in spec.get("resourceClaims", ()))
-    faults += _validate_claims(spec.get("resourceClaims", ()), f"{field}.resourceClaims")
-    faults += validate_containers(spec, field, volumes, claims)
+    errors += _validate_claims(spec.get("resourceClaims", ()), f"{field}.resourceClaims")
+    errors += validate_containers(spec, field, volumes, claims)
     if own := spec.get("resources"):
-        faults += _unsupported_of_pod(own, f"{field}.resources")
-        faults += validate_requirements(own, f"{field}.resources", claims)
+        errors += _unsupported_of_pod(own, f"{field}.resources")
+        errors += validate_requirements(own, f"{field}.resources", claims)
         if "claims" in own:
             problem = "claims may not be set for Resources at pod-level"
-            faults.append(forbidden_field(f"{field}.resources.claims", problem))
-    faults += validate_host_network(spec, field, is_template=is_template)
-    faults += _validate_choices(spec, field)
-    faults += validate_labels(spec.get("nodeSelector", {}), f"{field}.nodeSelector")
-    faults += validate_affinity(spec.get("affinity"), f"{field}.affinity")
-    faults += validate_gates(spec.get("schedulingGates", ()), f"{field}.schedulingGates")
-    faults += validate_spread(
+            errors.append(forbidden_field(f"{field}.resources.claims", problem))
+    errors += validate_host_network(spec, field, is_template=is_template)
+    errors += _validate_choices(spec, field)
+    errors += validate_labels(spec.get("nodeSelector", {}), f"{field}.nodeSelector")
+    errors += validate_affinity(spec.get("affinity"), f"{field}.affinity")
+    errors += validate_gates(spec.get("schedulingGates", ()), f"{field}.schedulingGates")
+    errors += validate_spread(
         spec.get("topologySpreadConstraints", []), f"{field}.topologySpreadConstraints"
     )
-    faults += _validate_names(spec, field)
+    errors += _validate_names(spec, field)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _INT32_MAX:
         problem = f"must be between 1 and {_INT32_MAX}, inclusive"
-        faults.append(invalid(f"{field}.activeDeadlineSeconds", deadline, problem))
-    faults += validate_tolerations(spec.get("tolerations", ()), f"{field}.tolerations")
+        errors.append(invalid(f"{field}.activeDeadlineSeconds", deadline, problem))
+    errors += validate_tolerations(spec.get("tolerations", ()), f"{field}.tolerations")
     policy = spec.get("preemptionPolicy")
     if policy is not None and policy not in _PREEMPTION_POLICIES:
-        faults.append(not_supported(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES))
-    faults += _validate_gates_and_system(spec, field)
+        errors.append(not_supported(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES))
+    errors += _validate_gates_and_system(spec, field)
     if overhead := spec.get("overhead"):
-        for fault in validate_requirements({"limits": overhead}, f"{field}.overhead"):
-            faults.append(fault)
-    return faults
+        for error in validate_requirements({"limits": overhead}, f"{field}.overhead"):
+            errors.append(error)
+    return errors
 
 
-def _validate_gates_and_system(spec: Object, field: str) -> list[FieldFault]:
-    faults: list[FieldFault] = []
+def _validate_gates_and_system(spec: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
     for number, gate in enumerate(spec.get("readinessGates", ())):
         where, kind = f"{field}.readinessGates[{number}].conditionType", gate["conditionType"]
-        faults += each(where, kind, names.qualified_name(kind))
+        errors += each(where, kind, names.qualified_name(kind))
     name = spec.get("os", {}).get("name")
     if name is not None and name not in _SYSTEMS:
-        faults.append(not_supported(f"{field}.os", name, _SYSTEMS))
-    return faults
+        errors.append(not_supported(f"{field}.os", name, _SYSTEMS))
+    return errors
 
 
-def _validate_choices(spec: Object, field: str) -> list[FieldFault]:
+def _validate_choices(spec: Object, field: str) -> list[FieldError]:
     return [
         not_supported(f"{field}.{name}", spec[name], known)
         for name, known in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES))
@@ -158,8 +158,8 @@ def _validate_choices(spec: Object, field: str) -> list[FieldFault]:
     ]
 
 
-def _validate_names(spec: Object, field: str) -> list[FieldFault]:
-    faults: list[FieldFault] = []
+def _validate_names(spec: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
     for name, check in (
         ("serviceAccountName", names.dns_subdomain),
         ("nodeName", names.dns_subdomain),
@@ -169,21 +169,21 @@ def _validate_names(spec: Object, field: str) -> list[FieldFault]:
         ("runtimeClassName", names.dns_subdomain),
     ):
         if value := spec.get(name):
-            faults += each(f"{field}.{name}", value, check(value))
-    return faults
+            errors += each(f"{field}.{name}", value, check(value))
+    return errors
 
 
-def _validate_claims(claims: Iterable[Object], field: str) -> list[FieldFault]:
-    faults: list[FieldFault] = []
+def _validate_claims(claims: Iterable[Object], field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for number, claim in enumerate(claims):
         where, name = f"{field}[{number}]", claim["name"]
         if not name:
-            faults.append(required(f"{where}.name"))
+            errors.append(required(f"{where}.name"))
         elif name in seen:
-            faults.append(duplicate(f"{where}.name", name))
+            errors.append(duplicate(f"{where}.name", name))
         else:
-            faults += each(f"{where}.name", name, names.dns_label(name))
+            errors += each(f"{where}.name", name, names.dns_label(name))
         seen.add(name)
         kinds = ("resourceClaimName", "resourceClaimTemplateName")
         given = [kind for kind in kinds if kind in claim]
@@ -193,10 +193,10 @@ def _validate_claims(claims: Iterable[Object], field: str) -> list[FieldFault]:
                 if given
                 else "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             )
-            faults.append(invalid(where, _shown_claim(claim), problem))
+            errors.append(invalid(where, _shown_claim(claim), problem))
         for kind in given:
-            faults += each(f"{where}.{kind}", claim[kind], names.dns_subdomain(claim[kind]))
-    return faults
+            errors += each(f"{where}.{kind}", claim[kind], names.dns_subdomain(claim[kind]))
+    return errors
 
 
 def _shown_claim(claim: Object) -> Object:
@@ -211,40 +211,40 @@ def _shown_claim(claim: Object) -> Object:
 # ---------------------------------------------------------------------- changes
 
 
-def validate_update(new: Object, old: Object) -> list[FieldFault]:
+def validate_update(new: Object, old: Object) -> list[FieldError]:
     """What is wrong with a change of a pod, apart from its metadata."""
     spec, before = new["spec"], old["spec"]
     if spec == before:
         return []
-    faults = validate_pod_spec(new)
+    errors = validate_pod_spec(new)
     for kind in ("containers", "initContainers"):
         found, is_hopeless = _validate_images(spec, before, kind)
-        faults += found
+        errors += found
         if is_hopeless:
-            return faults
+            return errors
     found, is_hopeless = _validate_deadline(spec, before)
-    faults += found
+    errors += found
     if is_hopeless:
-        return faults
-    faults += _validate_tolerations_added(spec, before)
-    faults += _validate_gates_removed(spec, before)
-    return faults + _validate_rest(spec, before)
+        return errors
+    errors += _validate_tolerations_added(spec, before)
+    errors += _validate_gates_removed(spec, before)
+    return errors + _validate_rest(spec, before)
 
 
-def _validate_images(spec: Object, before: Object, kind: str) -> tuple[list[FieldFault], bool]:
+def _validate_images(spec: Object, before: Object, kind: str) -> tuple[list[FieldError], bool]:
     containers, others = spec.get(kind) or (), before.get(kind) or ()
     field = f"spec.{kind}"
     if len(containers) != len(others):
         return [forbidden_field(field, "pod updates may not add or remove containers")], True
-    faults = [
+    errors = [
         required(f"{field}[{number}].image")
         for number, container in enumerate(containers)
         if not container.get("image")
     ]
-    return faults + validate_image_spaces(containers, field), False
+    return errors + validate_image_spaces(containers, field), False
 
 
-def _validate_deadline(spec: Object, before: Object) -> tuple[list[FieldFault], bool]:
+def _validate_deadline(spec: Object, before: Object) -> tuple[list[FieldError], bool]:
     field = "spec.activeDeadlineSeconds"
     deadline, earlier = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
     if deadline is None:
@@ -261,7 +261,7 @@ def _validate_deadline(spec: Object, before: Object) -> tuple[list[FieldFault], 
     return [], False
 
 
-def _validate_tolerations_added(spec: Object, before: Object) -> list[FieldFault]:
+def _validate_tolerations_added(spec: Object, before: Object) -> list[FieldError]:
     """Tolerations can only be added; of those that there are, only the seconds change."""
     field = "spec.tolerations"
 
@@ -275,7 +275,7 @@ def _validate_tolerations_added(spec: Object, before: Object) -> list[FieldFault
     return validate_tolerations(spec.get("tolerations", ()), field)
 
 
-def _validate_gates_removed(spec: Object, before: Object) -> list[FieldFault]:
+def _validate_gates_removed(spec: Object, before: Object) -> list[FieldError]:
     known = {gate["name"] for gate in before.get("schedulingGates", ())}
     return [
         forbidden_field(
@@ -287,10 +287,10 @@ def _validate_gates_removed(spec: Object, before: Object) -> list[FieldFault]:
     ]
 
 
-def _validate_rest(spec: Object, before: Object) -> list[FieldFault]:
+def _validate_rest(spec: Object, before: Object) -> list[FieldError]:
     """Everything that must be as before, once what may change is set aside."""
     spec = deepcopy(spec)
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     for kind in ("containers", "initContainers"):
         pairs = zip(spec.get(kind) or (), before.get(kind) or (), strict=True)
         for container, other in pairs:
@@ -301,12 +301,12 @@ def _validate_rest(spec: Object, before: Object) -> list[FieldFault]:
     if grace is not None and grace < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         spec["terminationGracePeriodSeconds"] = grace
     if before.get("schedulingGates"):
-        faults += _validate_gated(spec, before)
+        errors += _validate_gated(spec, before)
     if spec != before:
         changed = sorted(name for name in {*spec, *before} if spec.get(name) != before.get(name))
         problem = f"pod updates may not change fields other than {CHANGEABLE}\n"
-        faults.append(forbidden_field("spec", problem + difference_of(spec, before, changed)))
-    return faults
+        errors.append(forbidden_field("spec", problem + difference_of(spec, before, changed)))
+    return errors
 
 
 def set_aside(spec: Object, before: Object, name: str) -> None:
@@ -328,19 +328,19 @@ def difference_of(spec: Object, before: Object, changed: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _validate_gated(spec: Object, before: Object) -> list[FieldFault]:
+def _validate_gated(spec: Object, before: Object) -> list[FieldError]:
     """Returns a pod that waits at a gate may still be told more closely where to run."""
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     selector, earlier = spec.get("nodeSelector", {}), before.get("nodeSelector", {})
     if selector != earlier:
         if any(selector.get(key) != value for key, value in earlier.items()):
             problem = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-            faults.append(invalid("spec.nodeSelector", selector, problem))
+            errors.append(invalid("spec.nodeSelector", selector, problem))
         set_aside(spec, before, "nodeSelector")
     near = spec.get("affinity", {}).get("nodeAffinity")
     nearer = before.get("affinity", {}).get("nodeAffinity")
     if near != nearer:
-        faults += _validate_terms_added(near, nearer)
+        errors += _validate_terms_added(near, nearer)
         affinity = dict(spec.get("affinity", {}))
         affinity.pop("nodeAffinity", None)
         if nearer is not None:
@@ -349,10 +349,10 @@ def _validate_gated(spec: Object, before: Object) -> list[FieldFault]:
             spec["affinity"] = affinity
         else:
             spec.pop("affinity", None)
-    return faults
+    return errors
 
 
-def _validate_terms_added(new: Any, old: Any) -> list[FieldFault]:
+def _validate_terms_added(new: Any, old: Any) -> list[FieldError]:
     field = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
     before = (old or {}).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
     if not before:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import FieldFault, forbidden_field, invalid, not_supported, required
+from mooring.apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
 from mooring.apiserver.validation.metadata import each
 
 Object = Mapping[str, Any]
@@ -30,7 +30,7 @@ _COUNTS = (
 
 def validate_hooks_and_probes(
     container: Object, field: str, grace_s: int | None
-) -> Iterator[FieldFault]:
+) -> Iterator[FieldError]:
     """Those of one container; ``grace_s`` is the grace period of its pod."""
     lifecycle = container.get("lifecycle", {})
     for name in ("postStart", "preStop"):
@@ -42,7 +42,7 @@ def validate_hooks_and_probes(
             yield from _validate_probe(container[name], f"{field}.{name}", name)
 
 
-def _validate_probe(probe: Object, field: str, kind: str) -> Iterator[FieldFault]:
+def _validate_probe(probe: Object, field: str, kind: str) -> Iterator[FieldError]:
     yield from _validate_action(probe, field, _PROBE_ACTIONS, None)
     for name in _COUNTS:
         if probe.get(name, 0) < 0:
@@ -61,7 +61,7 @@ def _validate_probe(probe: Object, field: str, kind: str) -> Iterator[FieldFault
 
 def _validate_action(
     handler: Object, field: str, kinds: tuple[str, ...], grace_s: int | None
-) -> Iterator[FieldFault]:
+) -> Iterator[FieldError]:
     given = [kind for kind in kinds if kind in handler]
     for kind in given[1:]:
         yield forbidden_field(f"{field}.{kind}", "may not specify more than 1 handler type")
@@ -86,7 +86,7 @@ def _validate_action(
             yield from _validate_http(action, where)
 
 
-def _validate_http(action: Object, field: str) -> Iterator[FieldFault]:
+def _validate_http(action: Object, field: str) -> Iterator[FieldError]:
     scheme = action.get("scheme", "")
     if scheme not in _SCHEMES:
         yield not_supported(f"{field}.scheme", scheme, _SCHEMES)
@@ -95,6 +95,6 @@ def _validate_http(action: Object, field: str) -> Iterator[FieldFault]:
         yield from each(f"{field}.httpHeaders", name, names.header_name(name))
 
 
-def _validate_port(port: int | str, field: str) -> list[FieldFault]:
+def _validate_port(port: int | str, field: str) -> list[FieldError]:
     problems = names.port_number(port) if isinstance(port, int) else names.port_name(port)
     return [invalid(field, port, problem) for problem in problems]

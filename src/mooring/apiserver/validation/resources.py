@@ -12,7 +12,7 @@ from typing import Any
 
 from mooring.apiserver import names as texts
 from mooring.apiserver.errors import (
-    FieldFault,
+    FieldError,
     duplicate,
     forbidden_field,
     invalid,
@@ -62,7 +62,7 @@ def is_overcommittable(name: str) -> bool:
     return is_native(name) and not name.startswith(_HUGE_PAGES)
 
 
-def validate_quantity(name: str, text: str, field: str) -> Iterator[FieldFault]:
+def validate_quantity(name: str, text: str, field: str) -> Iterator[FieldError]:
     """What is wrong with the amount of a resource."""
     amount = Quantity.from_wire(text)
     if amount.nanos < 0:
@@ -73,34 +73,34 @@ def validate_quantity(name: str, text: str, field: str) -> Iterator[FieldFault]:
             yield invalid(field, text, "must be an integer")
 
 
-def validate_node_resources(resources: Object, field: str) -> list[FieldFault]:
+def validate_node_resources(resources: Object, field: str) -> list[FieldError]:
     """What is wrong with the capacity or the allocatable resources of a node."""
     return [
-        fault
+        error
         for name, text in resources.items()
-        for fault in validate_quantity(name, text, f"{field}.{name}")
+        for error in validate_quantity(name, text, f"{field}.{name}")
     ]
 
 
 def validate_requirements(
     requirements: Object, field: str, claims: frozenset[str] = frozenset()
-) -> list[FieldFault]:
+) -> list[FieldError]:
     """What is wrong with the requests and limits of a container."""
     if not requirements:
         return []
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     limits = requirements.get("limits", {})
     requests = requirements.get("requests", {})
     for name, text in limits.items():
-        faults += _validate_amount(name, text, f"{field}.limits[{name}]")
+        errors += _validate_amount(name, text, f"{field}.limits[{name}]")
     for name, text in requests.items():
-        faults += _validate_amount(name, text, f"{field}.requests[{name}]")
+        errors += _validate_amount(name, text, f"{field}.requests[{name}]")
         if limits.get(name) != text:
-            faults += _validate_against_limit(name, text, limits, field)
+            errors += _validate_against_limit(name, text, limits, field)
     names = {*limits, *requests}
     if any(name.startswith(_HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
-        faults.append(forbidden_field(field, "HugePages require cpu or memory"))
-    return faults + _validate_claims(requirements.get("claims", ()), field, claims)
+        errors.append(forbidden_field(field, "HugePages require cpu or memory"))
+    return errors + _validate_claims(requirements.get("claims", ()), field, claims)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
@@ -113,7 +113,7 @@ def _is_valid(name: str, text: str) -> bool:
     )
 
 
-def _validate_amount(name: str, text: str, field: str) -> list[FieldFault]:
+def _validate_amount(name: str, text: str, field: str) -> list[FieldError]:
     if _is_valid(name, text):
         return []
     return [
@@ -123,26 +123,26 @@ def _validate_amount(name: str, text: str, field: str) -> list[FieldFault]:
     ]
 
 
-def _validate_name(name: str, field: str) -> list[FieldFault]:
+def _validate_name(name: str, field: str) -> list[FieldError]:
     problems = texts.qualified_name(name)
     if problems:
         return [invalid(field, name, problem) for problem in problems]
-    faults = []
+    errors = []
     if "/" not in name:
         is_huge = name.startswith(_HUGE_PAGES)
         if name not in _STANDARD and not is_huge:
             problem = "must be a standard resource type or fully qualified"
-            faults.append(invalid(field, name, problem))
+            errors.append(invalid(field, name, problem))
         if name not in _STANDARD_FOR_CONTAINERS and not is_huge:
-            faults.append(invalid(field, name, "must be a standard resource for containers"))
+            errors.append(invalid(field, name, "must be a standard resource for containers"))
     elif not is_native(name) and not is_extended(name):
-        faults.append(invalid(field, name, "doesn't follow extended resource name standard"))
-    return faults
+        errors.append(invalid(field, name, "doesn't follow extended resource name standard"))
+    return errors
 
 
 def _validate_against_limit(
     name: str, text: str, limits: Object, field: str
-) -> Iterator[FieldFault]:
+) -> Iterator[FieldError]:
     limit = limits.get(name)
     if limit is None:
         if not is_overcommittable(name):
@@ -157,7 +157,7 @@ def _validate_against_limit(
         yield invalid(f"{field}.requests", text, problem)
 
 
-def _validate_huge_pages(name: str, text: str, field: str) -> Iterator[FieldFault]:
+def _validate_huge_pages(name: str, text: str, field: str) -> Iterator[FieldError]:
     if not name.startswith(_HUGE_PAGES):
         return
     try:
@@ -169,25 +169,25 @@ def _validate_huge_pages(name: str, text: str, field: str) -> Iterator[FieldFaul
         yield invalid(field, text, problem)
 
 
-def _validate_claims(claims: list[Any], field: str, known: frozenset[str]) -> list[FieldFault]:
-    faults: list[FieldFault] = []
+def _validate_claims(claims: list[Any], field: str, known: frozenset[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for number, claim in enumerate(claims):
         where, name = f"{field}.claims[{number}]", claim["name"]
         request = claim.get("request", "")
         key = f"{name}/{request}" if request else name
         if not name:
-            faults.append(required(where))
+            errors.append(required(where))
             continue
         if request:
             problems = texts.dns_label(request)
-            faults += [invalid(f"{where}.request", request, problem) for problem in problems]
+            errors += [invalid(f"{where}.request", request, problem) for problem in problems]
         overlaps = any(other == name or other.startswith(f"{name}/") for other in seen)
         if key in seen or name in seen or (not request and overlaps):
-            faults.append(duplicate(where, key))
+            errors.append(duplicate(where, key))
         seen.add(key)
         if name not in known:
             listed = f": {', '.join(sorted(known))}" if known else " which is empty"
             detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
-            faults.append(not_found_value(where, name, detail))
-    return faults
+            errors.append(not_found_value(where, name, detail))
+    return errors

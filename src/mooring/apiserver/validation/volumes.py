@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver import names as texts
 from mooring.apiserver.errors import (
-    FieldFault,
+    FieldError,
     duplicate,
     forbidden_field,
     invalid,
@@ -59,9 +59,9 @@ _BLOCK_MODE = "can only use volume source type of PersistentVolumeClaim or Ephem
 
 def validate_volumes(
     volumes: Iterable[Object], field: str
-) -> tuple[dict[str, Object], list[FieldFault]]:
+) -> tuple[dict[str, Object], list[FieldError]]:
     """Returns the usable volumes by name, and what is wrong with the others."""
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     usable: dict[str, Object] = {}
     for number, volume in enumerate(volumes):
         where, name = f"{field}[{number}]", volume["name"]
@@ -73,13 +73,13 @@ def validate_volumes(
         if name in usable:
             found.append(duplicate(f"{where}.name", name))
         if found:
-            faults += found
+            errors += found
         else:
             usable[name] = volume
-    return usable, faults
+    return usable, errors
 
 
-def _validate_source(volume: Object, field: str) -> Iterator[FieldFault]:
+def _validate_source(volume: Object, field: str) -> Iterator[FieldError]:
     kinds = [name for name in volume if name not in _NAMES_OF_VOLUME]
     if not kinds:
         yield required(field, "must specify a volume type")
@@ -92,13 +92,13 @@ def _validate_source(volume: Object, field: str) -> Iterator[FieldFault]:
         yield from validate(volume[kinds[0]], f"{field}.{kinds[0]}")
 
 
-def _empty_dir(source: Object, field: str) -> Iterator[FieldFault]:
+def _empty_dir(source: Object, field: str) -> Iterator[FieldError]:
     if "sizeLimit" in source and Quantity.from_wire(source["sizeLimit"]).nanos < 0:
         problem = "SizeLimit field must be a valid resource quantity"
         yield forbidden_field(f"{field}.sizeLimit", problem)
 
 
-def _host_path(source: Object, field: str) -> Iterator[FieldFault]:
+def _host_path(source: Object, field: str) -> Iterator[FieldError]:
     path, kind = source["path"], source.get("type", "")
     if not path:
         yield required(f"{field}.path")
@@ -108,7 +108,7 @@ def _host_path(source: Object, field: str) -> Iterator[FieldFault]:
         yield not_supported(f"{field}.type", kind, _HOST_PATH_TYPES)
 
 
-def _keys(source: Object, field: str, *, name: str) -> Iterator[FieldFault]:
+def _keys(source: Object, field: str, *, name: str) -> Iterator[FieldError]:
     """Returns a ConfigMap or a Secret, whose keys become files."""
     if not source.get(name):
         yield required(f"{field}.{name}")
@@ -117,13 +117,13 @@ def _keys(source: Object, field: str, *, name: str) -> Iterator[FieldFault]:
         yield from _key_to_path(item, f"{field}.items[{number}]")
 
 
-def _mode(source: Object, name: str, field: str) -> Iterator[FieldFault]:
+def _mode(source: Object, name: str, field: str) -> Iterator[FieldError]:
     mode = source.get(name)
     if mode is not None and not 0 <= mode <= _MODE_MAX:
         yield invalid(f"{field}.{name}", mode, _MODE_PROBLEM)
 
 
-def _key_to_path(item: Object, field: str) -> Iterator[FieldFault]:
+def _key_to_path(item: Object, field: str) -> Iterator[FieldError]:
     for name in ("key", "path"):
         if not item[name]:
             yield required(f"{field}.{name}")
@@ -131,36 +131,36 @@ def _key_to_path(item: Object, field: str) -> Iterator[FieldFault]:
     yield from _mode(item, "mode", field)
 
 
-def _file_path(path: str, field: str) -> Iterator[FieldFault]:
+def _file_path(path: str, field: str) -> Iterator[FieldError]:
     """Returns a path inside a volume, whose own files begin with two dots."""
     yield from _descending(path, field)
     if path.startswith("..") and not path.startswith("../"):
         yield invalid(field, path, "must not start with '..'")
 
 
-def _descending(path: str, field: str) -> Iterator[FieldFault]:
+def _descending(path: str, field: str) -> Iterator[FieldError]:
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path")
     yield from _no_steps_back(path, field)
 
 
-def _no_steps_back(path: str, field: str) -> Iterator[FieldFault]:
+def _no_steps_back(path: str, field: str) -> Iterator[FieldError]:
     if ".." in path.split("/"):
         yield invalid(field, path, "must not contain '..'")
 
 
-def _claim(source: Object, field: str) -> Iterator[FieldFault]:
+def _claim(source: Object, field: str) -> Iterator[FieldError]:
     if not source["claimName"]:
         yield required(f"{field}.claimName")
 
 
-def _downward_api(source: Object, field: str) -> Iterator[FieldFault]:
+def _downward_api(source: Object, field: str) -> Iterator[FieldError]:
     yield from _mode(source, "defaultMode", field)
     for file in source.get("items", ()):
         yield from _downward_file(file, field)
 
 
-def _downward_file(file: Object, field: str) -> Iterator[FieldFault]:
+def _downward_file(file: Object, field: str) -> Iterator[FieldError]:
     path = file["path"]
     if not path:
         yield required(f"{field}.path")
@@ -178,7 +178,7 @@ def _downward_file(file: Object, field: str) -> Iterator[FieldFault]:
     yield from _mode(file, "mode", field)
 
 
-def _nfs(source: Object, field: str) -> Iterator[FieldFault]:
+def _nfs(source: Object, field: str) -> Iterator[FieldError]:
     for name in ("server", "path"):
         if not source[name]:
             yield required(f"{field}.{name}")
@@ -186,7 +186,7 @@ def _nfs(source: Object, field: str) -> Iterator[FieldFault]:
         yield invalid(f"{field}.path", source["path"], "must be an absolute path")
 
 
-def _csi(source: Object, field: str) -> Iterator[FieldFault]:
+def _csi(source: Object, field: str) -> Iterator[FieldError]:
     driver = source["driver"]
     if not driver:
         yield required(f"{field}.driver")
@@ -196,12 +196,12 @@ def _csi(source: Object, field: str) -> Iterator[FieldFault]:
     yield from each(f"{field}.driver", driver, texts.dns_subdomain(driver.lower()))
 
 
-def _ephemeral(source: Object, field: str) -> Iterator[FieldFault]:
+def _ephemeral(source: Object, field: str) -> Iterator[FieldError]:
     if "volumeClaimTemplate" not in source:
         yield required(f"{field}.volumeClaimTemplate")
 
 
-def _projected(source: Object, field: str) -> Iterator[FieldFault]:
+def _projected(source: Object, field: str) -> Iterator[FieldError]:
     yield from _mode(source, "defaultMode", field)
     paths: set[str] = set()
     for number, part in enumerate(source.get("sources") or ()):
@@ -214,7 +214,7 @@ def _projected(source: Object, field: str) -> Iterator[FieldFault]:
 
 def _projection(
     part: Object, field: str, volume_field: str, paths: set[str]
-) -> Iterator[FieldFault]:
+) -> Iterator[FieldError]:
     for kind in ("secret", "configMap"):
         if kind not in part:
             continue
@@ -232,13 +232,13 @@ def _projection(
         yield from _token(part["serviceAccountToken"], field, volume_field)
 
 
-def _new_path(path: str, shown: str, volume_field: str, paths: set[str]) -> Iterator[FieldFault]:
+def _new_path(path: str, shown: str, volume_field: str, paths: set[str]) -> Iterator[FieldError]:
     if path and path in paths:
         yield invalid(volume_field, shown, "conflicting duplicate paths")
     paths.add(path)
 
 
-def _token(token: Object, field: str, volume_field: str) -> Iterator[FieldFault]:
+def _token(token: Object, field: str, volume_field: str) -> Iterator[FieldError]:
     where, seconds = f"{field}.serviceAccountToken.expirationSeconds", token["expirationSeconds"]
     if seconds < _TOKEN_S_MIN:
         yield invalid(where, seconds, "may not specify a duration less than 10 minutes")
@@ -251,7 +251,7 @@ def _token(token: Object, field: str, volume_field: str) -> Iterator[FieldFault]
         yield from _file_path(path, f"{volume_field}.path")
 
 
-_SOURCES: Mapping[str, Callable[[Object, str], Iterator[FieldFault]]] = MappingProxyType(
+_SOURCES: Mapping[str, Callable[[Object, str], Iterator[FieldError]]] = MappingProxyType(
     {
         "emptyDir": _empty_dir,
         "hostPath": _host_path,
@@ -274,30 +274,30 @@ _ORDER: Mapping[str, int] = MappingProxyType({kind: place for place, kind in enu
 
 def validate_mounts(
     container: Object, field: str, volumes: Mapping[str, Object]
-) -> list[FieldFault]:
+) -> list[FieldError]:
     """Where one container mounts volumes as folders."""
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     paths: set[str] = set()
     devices = {each_one["name"]: each_one["devicePath"] for each_one in _devices_of(container)}
     for number, mount in enumerate(container.get("volumeMounts", ())):
         where, name, path = f"{field}[{number}]", mount["name"], mount["mountPath"]
         if not name:
-            faults.append(required(f"{where}.name"))
+            errors.append(required(f"{where}.name"))
         if name not in volumes:
-            faults.append(not_found_value(f"{where}.name", name))
+            errors.append(not_found_value(f"{where}.name", name))
         if not path:
-            faults.append(required(f"{where}.mountPath"))
+            errors.append(required(f"{where}.mountPath"))
         if path in paths:
-            faults.append(invalid(f"{where}.mountPath", path, "must be unique"))
+            errors.append(invalid(f"{where}.mountPath", path, "must be unique"))
         paths.add(path)
         if name in devices:
             problem = "must not already exist in volumeDevices"
-            faults.append(invalid(f"{where}.name", name, problem))
+            errors.append(invalid(f"{where}.name", name, problem))
         if path in devices.values():
             problem = "must not already exist as a path in volumeDevices"
-            faults.append(invalid(f"{where}.mountPath", path, problem))
-        faults += _validate_mount_options(mount, where, field, container)
-    return faults
+            errors.append(invalid(f"{where}.mountPath", path, problem))
+        errors += _validate_mount_options(mount, where, field, container)
+    return errors
 
 
 def _devices_of(container: Object) -> Iterable[Object]:
@@ -307,7 +307,7 @@ def _devices_of(container: Object) -> Iterable[Object]:
 
 def _validate_mount_options(
     mount: Object, where: str, field: str, container: Object
-) -> Iterator[FieldFault]:
+) -> Iterator[FieldError]:
     """Some paths are those of all mounts, as upstream has them."""
     path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
     if path:
@@ -330,9 +330,9 @@ def _validate_mount_options(
 
 def validate_devices(
     container: Object, field: str, volumes: Mapping[str, Object]
-) -> list[FieldFault]:
+) -> list[FieldError]:
     """Where one container sees volumes as block devices."""
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     mounted = container.get("volumeMounts", ())
     mounts = {each_one["name"]: each_one["mountPath"] for each_one in mounted}
     names: set[str] = set()
@@ -340,26 +340,26 @@ def validate_devices(
     for number, device in enumerate(_devices_of(container)):
         where, name, path = f"{field}[{number}]", device["name"], device["devicePath"]
         if not name:
-            faults.append(required(f"{where}.name"))
+            errors.append(required(f"{where}.name"))
         if name in names:
-            faults.append(invalid(f"{where}.name", name, "must be unique"))
+            errors.append(invalid(f"{where}.name", name, "must be unique"))
         if name not in volumes:
-            faults.append(not_found_value(f"{where}.name", name))
+            errors.append(not_found_value(f"{where}.name", name))
         elif not {"persistentVolumeClaim", "ephemeral"} & volumes[name].keys():
-            faults.append(invalid(f"{where}.name", name, _BLOCK_MODE))
-        faults += _validate_device_path(path, f"{where}.devicePath", paths)
+            errors.append(invalid(f"{where}.name", name, _BLOCK_MODE))
+        errors += _validate_device_path(path, f"{where}.devicePath", paths)
         if name in mounts:
             problem = "must not already exist in volumeMounts"
-            faults.append(invalid(f"{where}.name", name, problem))
+            errors.append(invalid(f"{where}.name", name, problem))
         if path in mounts.values():
             problem = "must not already exist as a path in volumeMounts"
-            faults.append(invalid(f"{where}.devicePath", path, problem))
+            errors.append(invalid(f"{where}.devicePath", path, problem))
         if name:
             names.add(name)
-    return faults
+    return errors
 
 
-def _validate_device_path(path: str, field: str, paths: set[str]) -> Iterator[FieldFault]:
+def _validate_device_path(path: str, field: str, paths: set[str]) -> Iterator[FieldError]:
     if not path:
         yield required(field)
     if path in paths:

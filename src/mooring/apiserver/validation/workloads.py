@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import convert
 
-from mooring.apiserver.errors import FieldFault, forbidden_field, invalid, not_supported, required
+from mooring.apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
 from mooring.apiserver.validation.metadata import (
     IMMUTABLE,
     validate_annotations,
@@ -40,32 +40,32 @@ _OPEN_IN_STATEFUL_SETS = (
 )
 
 
-def validate_workload(found: Object) -> list[FieldFault]:
+def validate_workload(obj: Object) -> list[FieldError]:
     """A new workload: its selector must select what it makes."""
-    kind, spec = found["kind"], found["spec"]
+    kind, spec = obj["kind"], obj["spec"]
     before: tuple[str, ...] = ("replicas",)
     after: tuple[str, ...] = ("minReadySeconds", "revisionHistoryLimit")
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     if kind == "StatefulSet":
-        faults += _validate_stateful(spec)
+        errors += _validate_stateful(spec)
         before, after = ("replicas", "minReadySeconds"), ()
     elif kind == "ReplicaSet":
         before, after = ("replicas", "minReadySeconds"), ()
-    faults += _not_negative(spec, before)
-    faults += _validate_selector(found)
-    faults += _validate_template(spec, kind)
+    errors += _not_negative(spec, before)
+    errors += _validate_selector(obj)
+    errors += _validate_template(spec, kind)
     if kind == "Deployment":
-        faults += _validate_strategy(spec["strategy"])
-    faults += _not_negative(spec, after[:1])
+        errors += _validate_strategy(spec["strategy"])
+    errors += _not_negative(spec, after[:1])
     if kind == "DaemonSet":
-        faults += _validate_daemon_strategy(spec["updateStrategy"])
-    faults += _not_negative(spec, after[1:])
+        errors += _validate_daemon_strategy(spec["updateStrategy"])
+    errors += _not_negative(spec, after[1:])
     if kind == "Deployment":
-        faults += _validate_deadline(spec)
-    return faults
+        errors += _validate_deadline(spec)
+    return errors
 
 
-def _not_negative(spec: Object, names: tuple[str, ...]) -> list[FieldFault]:
+def _not_negative(spec: Object, names: tuple[str, ...]) -> list[FieldError]:
     return [
         invalid(f"spec.{name}", spec[name], _NOT_NEGATIVE)
         for name in names
@@ -73,40 +73,40 @@ def _not_negative(spec: Object, names: tuple[str, ...]) -> list[FieldFault]:
     ]
 
 
-def _validate_selector(found: Object) -> list[FieldFault]:
-    selector = found["spec"].get("selector")
+def _validate_selector(obj: Object) -> list[FieldError]:
+    selector = obj["spec"].get("selector")
     if selector is None:
         # Of DaemonSets upstream does not ask for it here.
-        return [] if found["kind"] == "DaemonSet" else [required("spec.selector")]
-    faults = validate_label_selector(selector, "spec.selector")
+        return [] if obj["kind"] == "DaemonSet" else [required("spec.selector")]
+    errors = validate_label_selector(selector, "spec.selector")
     if not selector:
         # Of ReplicaSets, as upstream has it.
-        kind = "deployment" if found["kind"] == "ReplicaSet" else found["kind"].lower()
+        kind = "deployment" if obj["kind"] == "ReplicaSet" else obj["kind"].lower()
         problem = f"empty selector is invalid for {kind}"
-        faults.append(invalid("spec.selector", selector, problem))
-    return faults
+        errors.append(invalid("spec.selector", selector, problem))
+    return errors
 
 
-def _validate_template(spec: Object, kind: str) -> list[FieldFault]:
+def _validate_template(spec: Object, kind: str) -> list[FieldError]:
     template = spec.get("template", {})
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     if not matches_template(spec):
         labels = template.get("metadata", {}).get("labels")
         shown = dict(sorted(labels.items())) if labels else labels
-        faults.append(invalid("spec.template.metadata.labels", shown, MISMATCH))
-    faults += validate_template_metadata(template)
+        errors.append(invalid("spec.template.metadata.labels", shown, MISMATCH))
+    errors += validate_template_metadata(template)
     if kind == "StatefulSet":
-        faults += validate_template_metadata(template)  # twice, as upstream
+        errors += validate_template_metadata(template)  # twice, as upstream
     own = template.get("spec", {})
-    faults += validate_spec(_with_claims(spec, own), "spec.template.spec", is_template=True)
+    errors += validate_spec(_with_claims(spec, own), "spec.template.spec", is_template=True)
     policy = own.get("restartPolicy")
     if policy != "Always":
-        faults.append(not_supported("spec.template.spec.restartPolicy", policy, ["Always"]))
+        errors.append(not_supported("spec.template.spec.restartPolicy", policy, ["Always"]))
     if "activeDeadlineSeconds" in own:
         title = "ReplicaSet" if kind == "Deployment" else kind
         problem = f"activeDeadlineSeconds in {title} is not Supported"
-        faults.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", problem))
-    return faults
+        errors.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", problem))
+    return errors
 
 
 def matches_template(spec: Object) -> bool:
@@ -120,13 +120,13 @@ def matches_template(spec: Object) -> bool:
     return compile_label_selector(convert(selector, LabelSelector)).matches(labels)
 
 
-def validate_template_metadata(template: Object) -> list[FieldFault]:
+def validate_template_metadata(template: Object) -> list[FieldError]:
     """What is wrong with the labels and annotations that pods would get."""
     metadata: dict[str, Any] = template.get("metadata", {})
-    faults = validate_labels(metadata.get("labels", {}), "spec.template.labels")
+    errors = validate_labels(metadata.get("labels", {}), "spec.template.labels")
     if annotations := metadata.get("annotations"):
-        faults += validate_annotations(annotations, "spec.template.annotations")
-    return faults
+        errors += validate_annotations(annotations, "spec.template.annotations")
+    return errors
 
 
 def _with_claims(spec: Object, own: Object) -> Object:
@@ -139,7 +139,7 @@ def _with_claims(spec: Object, own: Object) -> Object:
     return {**own, "volumes": volumes}
 
 
-def _validate_strategy(strategy: Object) -> Iterator[FieldFault]:
+def _validate_strategy(strategy: Object) -> Iterator[FieldError]:
     field, kind = "spec.strategy", strategy["type"]
     rolling = strategy.get("rollingUpdate")
     if kind == "Recreate":
@@ -164,7 +164,7 @@ def _validate_strategy(strategy: Object) -> Iterator[FieldFault]:
         yield from validate_share(unavailable, f"{where}.maxUnavailable")
 
 
-def _validate_daemon_strategy(strategy: Object) -> list[FieldFault]:
+def _validate_daemon_strategy(strategy: Object) -> list[FieldError]:
     kind = strategy["type"]
     if kind in ("RollingUpdate", "OnDelete"):
         return []
@@ -172,7 +172,7 @@ def _validate_daemon_strategy(strategy: Object) -> list[FieldFault]:
     return [not_supported("spec.updateStrategy", shown, ["RollingUpdate", "OnDelete"])]
 
 
-def _validate_deadline(spec: Object) -> Iterator[FieldFault]:
+def _validate_deadline(spec: Object) -> Iterator[FieldError]:
     field, deadline = "spec.progressDeadlineSeconds", spec.get("progressDeadlineSeconds")
     if deadline is None:
         return
@@ -182,7 +182,7 @@ def _validate_deadline(spec: Object) -> Iterator[FieldFault]:
         yield invalid(field, deadline, "must be greater than minReadySeconds")
 
 
-def _validate_stateful(spec: Object) -> Iterator[FieldFault]:
+def _validate_stateful(spec: Object) -> Iterator[FieldError]:
     policy = spec["podManagementPolicy"]
     if policy not in ("OrderedReady", "Parallel"):
         problem = "must be 'OrderedReady' or 'Parallel'"
@@ -193,9 +193,9 @@ def _validate_stateful(spec: Object) -> Iterator[FieldFault]:
         yield invalid("spec.updateStrategy", shown, "must be 'RollingUpdate' or 'OnDelete'")
 
 
-def validate_workload_update(new: Object, old: Object) -> list[FieldFault]:
+def validate_workload_update(new: Object, old: Object) -> list[FieldError]:
     """Returns a change of a workload: what it selects stays the same."""
-    faults = validate_workload(new)
+    errors = validate_workload(new)
     spec, before = new["spec"], old["spec"]
     if new["kind"] == "StatefulSet":
         names = ({*spec} | {*before}) - {*_OPEN_IN_STATEFUL_SETS}
@@ -205,11 +205,11 @@ def validate_workload_update(new: Object, old: Object) -> list[FieldFault]:
                 f"updates to statefulset spec for fields other than {listed} and "
                 f"'{_OPEN_IN_STATEFUL_SETS[-1]}' are forbidden"
             )
-            faults.append(forbidden_field("spec", problem))
+            errors.append(forbidden_field("spec", problem))
     elif spec.get("selector") != before.get("selector"):
-        fault = invalid("spec.selector", _sorted(spec.get("selector")), IMMUTABLE)
-        faults = [fault, *faults] if new["kind"] == "DaemonSet" else [*faults, fault]
-    return faults
+        error = invalid("spec.selector", _sorted(spec.get("selector")), IMMUTABLE)
+        errors = [error, *errors] if new["kind"] == "DaemonSet" else [*errors, error]
+    return errors
 
 
 def _sorted(selector: Object | None) -> Object | None:

@@ -23,7 +23,7 @@ from mooring.apiserver.auth.authentication import (
 )
 from mooring.apiserver.auth.authorization import Attributes, attributes_of, check, is_allowed
 from mooring.apiserver.endpoints.reviews import review
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import resource_named
 
 SCHEDULER = IDENTITIES["system:kube-scheduler"]
@@ -47,7 +47,7 @@ def test_a_token_is_known_until_it_is_revoked() -> None:
     assert tokens.authenticate(f"bearer  {token} ") is not None
     tokens.revoke(token)
     tokens.revoke(token)
-    with pytest.raises(Refused):
+    with pytest.raises(ApiStatusError):
         tokens.authenticate(f"Bearer {token}")
 
 
@@ -71,11 +71,11 @@ def test_the_server_does_not_keep_the_token_itself() -> None:
     ["Bearer guessed", "Basic YTpi", "Bearer", "", "Bearer \udcff", "Bearer " + "x" * 9999],
 )
 def test_what_is_no_token_of_ours_is_401(header: str) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         Tokens().authenticate(header)
 
-    assert (refusal.value.code, refusal.value.reason) == (401, "Unauthorized")
-    assert refusal.value.message == "Unauthorized"
+    assert (error.value.code, error.value.reason) == (401, "Unauthorized")
+    assert error.value.message == "Unauthorized"
 
 
 def test_without_a_header_nobody_is_claimed() -> None:
@@ -242,18 +242,18 @@ def test_the_authentication_map_is_one_name_in_one_namespace() -> None:
     ],
 )
 def test_a_refusal_says_who_may_not_do_what_where(method: str, path: str, message: str) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         check(Identity("NAME"), attributes_of(method, path, []))
 
-    assert (refusal.value.code, refusal.value.reason) == (403, "Forbidden")
-    assert refusal.value.message == message
+    assert (error.value.code, error.value.reason) == (403, "Forbidden")
+    assert error.value.message == message
 
 
 def test_a_refusals_details_name_the_resource() -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         check(NOBODY, attributes_of("GET", "/apis/apps/v1/namespaces/a/deployments/d", []))
 
-    assert refusal.value.details == {"name": "d", "group": "apps", "kind": "deployments"}
+    assert error.value.details == {"name": "d", "group": "apps", "kind": "deployments"}
 
 
 # ---------------------------------------------------------------- reviews
@@ -291,10 +291,10 @@ def test_a_token_review_does_not_know_strangers_and_other_audiences() -> None:
 
 
 def test_a_token_review_needs_a_token() -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         asked(TOKEN_REVIEWS, {})
 
-    assert refusal.value.message == "token is required for TokenReview in authentication"
+    assert error.value.message == "token is required for TokenReview in authentication"
 
 
 METRICS = {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}}
@@ -343,16 +343,16 @@ def test_a_self_review_is_about_who_asks() -> None:
     ],
 )
 def test_an_unclear_question_is_refused(resource: Any, spec: dict[str, Any], problem: str) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         asked(resource, spec)
 
-    assert (refusal.value.code, refusal.value.reason) == (422, "Invalid")
-    assert problem in refusal.value.message
+    assert (error.value.code, error.value.reason) == (422, "Invalid")
+    assert problem in error.value.message
 
 
 def test_a_question_has_no_name() -> None:
     empty = {"name": "", "creationTimestamp": None}
     assert asked(SELF_REVIEWS, BIND, metadata=empty)["allowed"]
 
-    with pytest.raises(Refused, match="must be empty"):
+    with pytest.raises(ApiStatusError, match="must be empty"):
         asked(SELF_REVIEWS, BIND, metadata={"name": "x"})

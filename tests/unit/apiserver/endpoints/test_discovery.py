@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mooring.apiserver.endpoints import discovery
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import RESOURCES
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -167,10 +167,10 @@ def test_the_old_aggregated_version_is_answered_in_its_own_words() -> None:
 
 
 def test_who_takes_only_protobuf_is_told_what_there_is() -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         discovery.respond("/apis/apps/v1", {"accept": "application/vnd.kubernetes.protobuf"})
 
-    assert (refusal.value.code, refusal.value.reason) == (406, "NotAcceptable")
+    assert (error.value.code, error.value.reason) == (406, "NotAcceptable")
 
 
 def test_the_version_is_the_one_whose_behaviour_is_promised() -> None:

@@ -5,7 +5,7 @@ from urllib.parse import quote
 import pytest
 
 from mooring.apiserver.endpoints.listing import parse_token
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 from tests.helpers.api import CONFIG_MAPS, PODS, Api, config_map, pod
 
 
@@ -108,10 +108,10 @@ def test_a_past_that_is_forgotten_is_gone() -> None:
     ],
 )
 def test_tokens_that_are_none_are_refused(token: str) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         parse_token(token)
-    assert refusal.value.code == 400
-    assert refusal.value.message.startswith("invalid continue token: continue key is not valid")
+    assert error.value.code == 400
+    assert error.value.message.startswith("invalid continue token: continue key is not valid")
 
 
 def test_pods_of_a_node_are_found() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.apiserver.endpoints.negotiation import AGGREGATED, TABLES, clauses, wanted_shape
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.endpoints.negotiation import AGGREGATED, TABLES, clauses, requested_shape
+from mooring.apiserver.errors import ApiStatusError
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 KUBECTL_GET = f"{TABLE},{TABLE.replace('v=v1;', 'v=v1beta1;')},application/json"
@@ -37,17 +37,17 @@ KUBECTL_GET = f"{TABLE},{TABLE.replace('v=v1;', 'v=v1beta1;')},application/json"
 def test_the_first_possible_wish_is_granted(
     header: str, shape: tuple[str, str, str] | None
 ) -> None:
-    assert wanted_shape(header, TABLES) == shape
+    assert requested_shape(header, TABLES) == shape
 
 
 @pytest.mark.parametrize(
     "header", ["text/html", "application/vnd.kubernetes.protobuf", TABLE, "application/json;q=0"]
 )
 def test_who_takes_nothing_that_is_made_here_is_refused(header: str) -> None:
-    with pytest.raises(Refused) as refusal:
-        wanted_shape(header, AGGREGATED)
+    with pytest.raises(ApiStatusError) as error:
+        requested_shape(header, AGGREGATED)
 
-    assert refusal.value.status() == {
+    assert error.value.status() == {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},

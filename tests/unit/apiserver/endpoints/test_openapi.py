@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.apiserver.endpoints import openapi
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import RESOURCES, resource_at
 
 
@@ -63,10 +63,10 @@ def test_other_paths_are_not_answered(path: str) -> None:
 
 def test_protobuf_documents_are_refused() -> None:
     accept = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         openapi.respond("/openapi/v3/api/v1", {"accept": accept})
 
-    assert refusal.value.code == 406
+    assert error.value.code == 406
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,10 @@ def test_the_old_document_is_the_protobuf_that_kubectl_asks_for(accept: str) -> 
 
 
 def test_the_old_document_is_not_there_as_json() -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         openapi.respond("/openapi/v2", {"accept": "application/json"})
 
-    assert refusal.value.code == 406
+    assert error.value.code == 406
 
 
 def test_who_has_the_old_document_is_not_sent_it_again() -> None:

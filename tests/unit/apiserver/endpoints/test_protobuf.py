@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.apiserver.endpoints import protobuf
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import Resource, resource_named
 
 PODS = resource_named("", "pods")
@@ -262,9 +262,9 @@ def test_without_a_kind_the_path_tells() -> None:
         (envelope("Pod", b"\x0a" + b"\xff" * 11), "a number is too long"),
         (envelope("Pod", b"\x02\x00"), "a field has the number 0"),
         (envelope("Pod", b"\x0b"), "field 1 has wire type 3"),
-        (envelope("Pod", field(1, 5)), "a number stands where a text or a message belongs"),
+        (envelope("Pod", field(1, 5)), "a number instead of a text or a message"),
         (envelope("Pod", field(1, field(1, b"\xff"))), "a text is not UTF-8"),
-        (envelope("Pod", field(1, field(7, b"ab"))), "a text or a message stands where a number"),
+        (envelope("Pod", field(1, field(7, b"ab"))), "a text or a message instead of a number"),
         (envelope("PriorityClass", field(2, 1 << 40), "scheduling.k8s.io/v1"), "not fit into 32"),
         (envelope("Pod", field(1, field(8, field(1, 1 << 60)))), "there is no date"),
         (envelope("Pod", b"") + field(3, "gzip"), "its content is encoded"),
@@ -274,23 +274,23 @@ def test_without_a_kind_the_path_tells() -> None:
     ],
 )
 def test_bytes_that_make_no_sense_are_refused(body: bytes, problem: str) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         protobuf.to_json(body, PODS)
 
-    assert (refusal.value.code, refusal.value.reason) == (400, "BadRequest")
-    assert problem in refusal.value.message
+    assert (error.value.code, error.value.reason) == (400, "BadRequest")
+    assert problem in error.value.message
 
 
 def test_a_body_of_nothing_but_values_is_refused() -> None:
     empty_containers = field(2, field(2, b"") * (protobuf.VALUES_MAX + 1))
-    with pytest.raises(Refused, match="too many values"):
+    with pytest.raises(ApiStatusError, match="too many values"):
         protobuf.to_json(envelope("Pod", empty_containers), PODS)
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_whatsoever_break_the_reader(data: bytes) -> None:
     for body in (data, b"k8s\x00" + data, envelope("Pod", data)):
-        with suppress(Refused):  # any other error fails the test
+        with suppress(ApiStatusError):  # any other error fails the test
             assert protobuf.to_json(body, PODS)["kind"]
 
 

@@ -20,10 +20,10 @@ from mooring.apiserver.patch.field_sets import (
 )
 from mooring.apiserver.patch.managed_fields import (
     UPDATERS_MAX,
-    Author,
+    FieldManager,
     after_update,
-    note_create,
-    note_update,
+    track_create,
+    track_update,
     without_ownerless,
 )
 from mooring.apiserver.resources import resource_named
@@ -178,13 +178,13 @@ def test_sets_are_read_as_they_are_written(paths: Paths) -> None:
     assert read_fields(nested(paths)) == nested(paths)
 
 
-def author(manager: str, *, now: str = NOW, part: str = "") -> Author:
-    return Author(manager, MAPS, part, now)
+def author(manager: str, *, now: str = NOW, part: str = "") -> FieldManager:
+    return FieldManager(manager, MAPS, part, now)
 
 
 def test_an_unnamed_manager_is_unknown() -> None:
     found = config_map("one", data={"a": "1"})
-    note_create(found, author(""))
+    track_create(found, author(""))
     (entry,) = found["metadata"]["managedFields"]
     assert entry["manager"] == "unknown"
 
@@ -196,7 +196,7 @@ def test_the_creator_owns_all_that_was_not_there_before_but_status_and_identity(
     found = reader_of("core.Pod").read({**raw, "status": {"phase": "Pending"}})
     before = copy.deepcopy(found)
 
-    note_create(found, Author("me", PODS, "", NOW))
+    track_create(found, FieldManager("me", PODS, "", NOW))
 
     (entry,) = found["metadata"].pop("managedFields")
     written = compare(empty("core.Pod"), before, "core.Pod").written
@@ -207,7 +207,7 @@ def test_the_creator_owns_all_that_was_not_there_before_but_status_and_identity(
 
 def test_a_creator_who_says_nothing_owns_nothing() -> None:
     found = {"metadata": {"name": "one", "namespace": "default", "uid": "u"}}
-    note_create(found, author("me"))
+    track_create(found, author("me"))
     assert "managedFields" not in found["metadata"]
 
 
@@ -243,7 +243,7 @@ def test_entries_of_another_version_are_dropped() -> None:
 
 def test_nobody_is_recorded_where_nobody_was() -> None:
     new, old = config_map("one", data={"a": "2"}), config_map("one", data={"a": "1"})
-    note_update(new, old, author("me"))
+    track_update(new, old, author("me"))
     assert "managedFields" not in new["metadata"]
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.errors import Refused
-from mooring.apiserver.patch.patch import JSON_PATCH, MERGE_PATCH, patched
+from mooring.apiserver.errors import ApiStatusError
+from mooring.apiserver.patch.patch import JSON_PATCH, MERGE_PATCH, apply_patch
 from mooring.apiserver.patch.strategic_merge import go_text, strategic_merge
 
 Object = dict[str, Any]
@@ -110,7 +110,7 @@ def test_retained_keys_of_a_volume_change_its_kind() -> None:
 
 
 def test_retained_keys_must_hold_what_is_set() -> None:
-    with pytest.raises(Refused, match="invalid patch format of retainKeys"):
+    with pytest.raises(ApiStatusError, match="invalid patch format of retainKeys"):
         merged(
             {"strategy": {}}, {"strategy": {"$retainKeys": ["a"], "b": 1}}, "apps.DeploymentSpec"
         )
@@ -135,7 +135,7 @@ def test_order_that_contradicts_the_list_is_refused() -> None:
         "$setElementOrder/containers": [{"name": "b"}, {"name": "a"}],
         "containers": named("a", "b"),
     }
-    with pytest.raises(Refused, match="The order in patch list"):
+    with pytest.raises(ApiStatusError, match="The order in patch list"):
         merged({"containers": named("a", "b")}, patch)
 
 
@@ -171,9 +171,9 @@ def test_taints_are_replaced_as_a_whole() -> None:
     ],
 )
 def test_patches_that_cannot_be_merged_are_refused(patch: Object, code: int) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         merged({"containers": named("a"), "nodeSelector": {"a": "b"}}, patch)
-    assert refusal.value.code == code
+    assert error.value.code == code
 
 
 LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"))
@@ -230,7 +230,7 @@ def test_merge_patches_are_those_of_the_standard() -> None:
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
     ]
     for original, patch, expected in cases:
-        assert patched(MERGE_PATCH, copy.deepcopy(original), patch, "") == expected
+        assert apply_patch(MERGE_PATCH, copy.deepcopy(original), patch, "") == expected
 
 
 def test_json_patches_move_copy_and_test() -> None:
@@ -242,7 +242,7 @@ def test_json_patches_move_copy_and_test() -> None:
         {"op": "remove", "path": "/l/0"},
         {"op": "replace", "path": "/x~1y", "value": "new"},
     ]
-    found = patched(JSON_PATCH, {"a": 1, "l": [1, 2]}, operations, "")
+    found = apply_patch(JSON_PATCH, {"a": 1, "l": [1, 2]}, operations, "")
     assert found == {"b": 1, "c": 1, "l": [2, 3], "x/y": "new"}
 
 
@@ -261,9 +261,9 @@ def test_json_patches_move_copy_and_test() -> None:
     ],
 )
 def test_json_patches_that_fail_are_refused(operations: Any, code: int) -> None:
-    with pytest.raises(Refused) as refusal:
-        patched(JSON_PATCH, {"a": 1, "l": []}, operations, "")
-    assert refusal.value.code == code
+    with pytest.raises(ApiStatusError) as error:
+        apply_patch(JSON_PATCH, {"a": 1, "l": []}, operations, "")
+    assert error.value.code == code
 
 
 def test_values_are_shown_as_go_does() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.printers.formatting import human_duration, labels, selector, since
 from mooring.apiserver.printers.tables import CELLS, as_table, columns
 from mooring.apiserver.resources import RESOURCES, Resource
@@ -269,11 +269,11 @@ def test_the_mark_behind_a_watchs_first_objects_always_comes_along() -> None:
 
 
 def test_another_wish_is_refused() -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         included("Everything")
 
-    assert refusal.value.code == 400
-    assert refusal.value.message == 'unrecognized includeObject value: "Everything"'
+    assert error.value.code == 400
+    assert error.value.message == 'unrecognized includeObject value: "Everything"'
 
 
 def test_a_table_of_a_list_has_the_lists_metadata() -> None:
