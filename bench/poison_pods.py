@@ -308,8 +308,12 @@ def _claim_and_volume(name: str) -> Iterable[Any]:
         marks = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
     yield _object("PersistentVolumeClaim", name, namespace="default", spec=claim_spec, **marks)
     if sort != "new":
-        reach = {"key": ZONE, "operator": "NotIn", "values": [f"zone-{int(number) % 5 + 20}"]}
-        terms = [{"matchExpressions": [reach]}]
+        transport_factory = {
+            "key": ZONE,
+            "operator": "NotIn",
+            "values": [f"zone-{int(number) % 5 + 20}"],
+        }
+        terms = [{"matchExpressions": [transport_factory]}]
         volume_spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
         status = {"phase": "Available" if sort == "free" else "Bound"}
         yield _object("PersistentVolume", name, spec=volume_spec, status=status)

@@ -29,7 +29,7 @@ from mooring.cluster_event import ActionType, ClusterEvent, ClusterEventWithHint
 from mooring.framework import Framework, Profile
 from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.plugins.priority_sort import PrioritySort
-from mooring.queue import Place, SchedulingQueue
+from mooring.queue import QueueName, SchedulingQueue
 from mooring.state import PodInfo
 from mooring.testing import make_node, make_pod
 
@@ -111,7 +111,7 @@ def park_all(queue: SchedulingQueue) -> None:
     """Try every pod once; none fits."""
     while (entry := queue.pop()) is not None:
         with queue.in_flight(entry):
-            queue.park(entry, entry.pod, refused_by=REFUSED_BY)
+            queue.add_unschedulable(entry, entry.pod, refused_by=REFUSED_BY)
 
 
 def cpu_us(work: Callable[[], None]) -> float:
@@ -143,13 +143,13 @@ def measure(count: int) -> dict[str, tuple[float, int]]:
     queue, found = world.queue, {}
     found["elsewhere"] = cpu_us(happen(queue, PV_ADD, EVENTS)), EVENTS
     found["no help, pure hint"] = cpu_us(happen(queue, NODE_ADD, EVENTS)), EVENTS
-    assert queue.counts()[Place.UNSCHEDULABLE] == count
+    assert queue.counts()[QueueName.UNSCHEDULABLE] == count
     found["helps all"] = cpu_us(lambda: queue.move(NODE_ADD, None, LARGE)), 1
-    assert queue.counts()[Place.ACTIVE] == count
+    assert queue.counts()[QueueName.ACTIVE] == count
     found["in flight"] = cpu_us(lambda: try_during_events(queue)), EVENTS
     asked = parked(impure, infos).queue
     found["no help, impure hint"] = cpu_us(happen(asked, NODE_ADD, IMPURE_EVENTS)), IMPURE_EVENTS
-    assert asked.counts()[Place.UNSCHEDULABLE] == count
+    assert asked.counts()[QueueName.UNSCHEDULABLE] == count
     found["way of a pod"] = cpu_us(lambda: way(framework, infos)), count
     return found
 
@@ -160,7 +160,7 @@ def try_during_events(queue: SchedulingQueue) -> None:
     happen(queue, NODE_ADD, EVENTS)()
     for entry in entries:
         with queue.in_flight(entry):
-            queue.park(entry, entry.pod, refused_by=REFUSED_BY)
+            queue.add_unschedulable(entry, entry.pod, refused_by=REFUSED_BY)
     assert queue.in_flight_events == 0
 
 

@@ -129,7 +129,7 @@ class Lab:
         found = self.api.store.collection(BY_PATH["", "v1", "events"])
         return Counter(each.object()["reason"] for each in found.in_order())
 
-    def is_at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nothing is left over, and both sides know the same pods."""
         mine = {key: pod.spec.node_name for key, pod in self.pods().items()}
         theirs = {f"default/{pod.metadata.name}": pod for pod in self.store.pods.values()}

@@ -28,10 +28,10 @@ from mooring.framework import Cycle, NodeView
 from mooring.framework.node_info import NodeInfo
 from mooring.objects.kinds import kind_named
 from mooring.plugins.default_preemption import dry_run
-from mooring.queue import Flight, SchedulingQueue
+from mooring.queue import InFlightAttempt, SchedulingQueue
 from mooring.queue.in_flight import InFlight
 from mooring.scheduler import plugin_handle as handle_module
-from mooring.scheduler.binding_tasks import Bindings
+from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.evictor import Evictor
 from mooring.scheduler.schedule_one import Scheduler
@@ -47,7 +47,7 @@ SEEDS = 200
 
 def drop_done(patch: Patch) -> None:
     """An attempt that was handed over to its binding is never ended (#138316, #126962)."""
-    patch.setattr(Flight, "done", lambda self: None)
+    patch.setattr(InFlightAttempt, "done", lambda self: None)
 
 
 def skip_uid(patch: Patch) -> None:
@@ -186,8 +186,8 @@ def lose_what_failed(patch: Patch) -> None:
         give_back_all(self, held, refusal)
         self._queue.delete(held.cycle.pod.uid)
 
-    give_back_all = Scheduler._give_back
-    patch.setattr(Scheduler, "_give_back", give_back)
+    give_back_all = Scheduler._handle_binding_failure
+    patch.setattr(Scheduler, "_handle_binding_failure", give_back)
 
 
 def miss_events_in_flight(patch: Patch) -> None:
@@ -282,8 +282,8 @@ def _versions(objects: Mapping[str, Any]) -> list[str]:
 
 def never_stop_pausing(patch: Patch) -> None:
     """After a server was away, decisions pause for ever."""
-    patch.setattr(Bindings, "reached", lambda self: None)
-    patch.setattr(Bindings, "unreachable", lambda self: setattr(self, "_pause_s", 600.0))
+    patch.setattr(BindingTasks, "record_success", lambda self: None)
+    patch.setattr(BindingTasks, "unreachable", lambda self: setattr(self, "_pause_s", 600.0))
 
 
 def evict_more_than_needed(patch: Patch) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from itertools import pairwise
 
 from mooring.errors import NotFound
-from mooring.queue import Place
+from mooring.queue import QueueName
 from tests.faults.fault_fixture import PODS, Lab, in_lab, small_node, small_pod
 from tests.faults.harness.faults import Faults
 
@@ -16,7 +16,7 @@ WATCH_PODS = "watch /api/v1/pods"
 async def settled(lab: Lab, *names: str, within_s: float = 60.0) -> None:
     """Wait until these pods are bound and nothing is left over."""
     await lab.wait_until(
-        lambda: all(lab.node_of(name) for name in names) and lab.is_at_rest(),
+        lambda: all(lab.node_of(name) for name in names) and lab.is_idle(),
         within_s=within_s,
         every_s=0.5,
     )
@@ -254,7 +254,7 @@ def test_f7_a_binding_on_its_way_for_longer_than_its_deadline_is_not_forgotten()
             await asyncio.sleep(200)
 
             assert sorted([bool(lab.node_of("p")), bool(lab.node_of("q"))]) == [False, True]
-            assert lab.service.queue.counts()[Place.UNSCHEDULABLE] == 1
+            assert lab.service.queue.counts()[QueueName.UNSCHEDULABLE] == 1
 
     for seed in range(6):
         in_lab(work, seed=seed)

@@ -56,10 +56,10 @@ class Moody:
             return _left(arguments, names)
         if self._rng.random() < 0.2:
             return self._rng.choice(LIES)
-        kept = [name for name in names if self._rng.random() < 0.7]
-        gone = [name for name in names if name not in kept]
+        buffered = [name for name in names if self._rng.random() < 0.7]
+        gone = [name for name in names if name not in buffered]
         failed = {"FailedNodes": dict.fromkeys(gone, "not today")}
-        return _left(arguments, kept[::-1]) | failed
+        return _left(arguments, buffered[::-1]) | failed
 
     def _prioritize(self, arguments: dict[str, Any]) -> Any:
         if not self.is_honest and self._rng.random() < 0.2:
@@ -162,11 +162,11 @@ def test_f22_moody_extenders_and_a_cluster_that_changes_break_nothing(seed: int)
             await meddler.mend()
             await lab.wait_until(
                 lambda: (
-                    all(pod.spec.node_name for pod in lab.store.pods.values()) and lab.is_at_rest()
+                    all(pod.spec.node_name for pod in lab.store.pods.values()) and lab.is_idle()
                 ),
                 within_s=400.0,  # what an extender refused may wait five minutes for an event
                 every_s=0.5,
             )
 
-    in_lab(work, seed=seed, config=config, reach=moody.play.reach)
+    in_lab(work, seed=seed, config=config, transport_factory=moody.play.transport_factory)
     assert {verb for _, verb, _ in moody.play.asked} == {"filter", "prioritize"}

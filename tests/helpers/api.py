@@ -34,11 +34,11 @@ class Api:
         data = b"" if body is None else _bytes(body)
         pairs = parse_qsl(query, keep_blank_values=True)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        status, answered, found = await self.server.handle(
+        status, drive_extender_calls, found = await self.server.handle(
             method, unquote(path), pairs, {**self.headers, **named}, data
         )
-        self.answered = answered
-        return status, answered, found
+        self.drive_extender_calls = drive_extender_calls
+        return status, drive_extender_calls, found
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         """Status and decoded body."""

@@ -12,7 +12,7 @@ from mooring.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.framework import Framework
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.objects import Pod
-from mooring.queue import Place, SchedulingQueue
+from mooring.queue import QueueName, SchedulingQueue
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.state import Cache
 from tests.helpers.queues import Refuser, framework_of, on
@@ -33,7 +33,9 @@ class Desk:
         self.queue = SchedulingQueue(
             self.profiles,
             clock=self.clock,
-            on_move=lambda entry, place, why: self.woken.append((entry.pod.metadata.name, why)),
+            on_move=lambda entry, queue_name, why: self.woken.append(
+                (entry.pod.metadata.name, why)
+            ),
         )
         self.waiting = WaitingPods()
         self.handlers = EventHandlers(
@@ -52,13 +54,13 @@ class Desk:
         """News of a node."""
         self.handlers.on_change("Node", Change(old, new))
 
-    def park(self, pod: Pod, by: str = "Refuser") -> None:
+    def add_unschedulable(self, pod: Pod, by: str = "Refuser") -> None:
         """A pod comes, is tried and refused."""
         self.pod(None, pod)
         entry = self.queue.pop()
         assert entry is not None
         with self.queue.in_flight(entry):
-            self.queue.park(entry, entry.pod, refused_by=[by])
+            self.queue.add_unschedulable(entry, entry.pod, refused_by=[by])
         self.woken.clear()
 
     def assume(self, pod: Pod, node_name: str = "a") -> None:
@@ -70,12 +72,12 @@ class Desk:
             self.cache.assume(entry.pod.on_node(node_name), node_name).keep()
         self.woken.clear()
 
-    def place(self, name: str) -> Place:
+    def queue_name(self, name: str) -> QueueName:
         """Where the queue has a pod."""
-        return self.queue.place_of(f"pod-default-{name}")
+        return self.queue.queue_of(f"pod-default-{name}")
 
 
-def hears(*events: ClusterEvent) -> Refuser:
+def accepts_event(*events: ClusterEvent) -> Refuser:
     """A plugin that hears of these, as one called "Refuser" does."""
     return Refuser("Refuser", *(on(event) for event in events))
 

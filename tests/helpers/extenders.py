@@ -50,7 +50,7 @@ class Play:
         self.think: Callable[[str, str], Awaitable[None]] | None = None
         self.limits: list[int] = []
 
-    def reach(self, config: Extender) -> Post:
+    def transport_factory(self, config: Extender) -> Post:
         """The way to one of them."""
         name = config.url_prefix.removeprefix("http://")
 

@@ -17,7 +17,7 @@ from mooring.framework import Framework, Profile, Reject
 from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.status import Status
 from mooring.plugins.priority_sort import PrioritySort
-from mooring.queue import Place, QueuedPod, QueueOptions, SchedulingQueue
+from mooring.queue import QueuedPod, QueueName, QueueOptions, SchedulingQueue
 from mooring.state import PodInfo
 from mooring.testing import make_pod
 
@@ -124,7 +124,7 @@ class Bench:
     ) -> None:
         self.clock = VirtualClock(monotonic_s=1000.0)
         self.framework = framework_of(*plugins, clock=self.clock, sort=sort)
-        self.moved: list[tuple[str, Place, str]] = []
+        self.moved: list[tuple[str, QueueName, str]] = []
         self.ready = 0
         self._on_ready = on_ready
         self.queue = SchedulingQueue(
@@ -132,7 +132,7 @@ class Bench:
             clock=self.clock,
             options=QueueOptions(**options),
             on_ready=self._note_ready,
-            on_move=lambda entry, place, why: self.moved.append((entry.uid, place, why)),
+            on_move=lambda entry, queue_name, why: self.moved.append((entry.uid, queue_name, why)),
         )
 
     def _note_ready(self) -> None:
@@ -163,9 +163,11 @@ class Bench:
     def refuse(self, entry: QueuedPod, *by: str, pending: Sequence[str] = ()) -> None:
         """The attempt ends with a refusal; without any plugin, with an error."""
         with self.queue.in_flight(entry):
-            self.queue.park(entry, entry.pod, refused_by=by, pending_on=pending)
+            self.queue.add_unschedulable(entry, entry.pod, refused_by=by, pending_on=pending)
 
-    def parked(self, name: str, *by: str, pending: Sequence[str] = (), **fields: Any) -> PodInfo:
+    def unschedulable(
+        self, name: str, *by: str, pending: Sequence[str] = (), **fields: Any
+    ) -> PodInfo:
         """A pod comes and is refused; nothing else may be in the active queue."""
         made = self.add(name, **fields)
         entry = self.pop()
@@ -173,10 +175,10 @@ class Bench:
         self.refuse(entry, *by, pending=pending)
         return made
 
-    def place(self, uid: str) -> Place:
+    def queue_name(self, uid: str) -> QueueName:
         """Where it is."""
-        return self.queue.place_of(uid)
+        return self.queue.queue_of(uid)
 
-    def last_move(self) -> tuple[str, Place, str]:
+    def last_move(self) -> tuple[str, QueueName, str]:
         """The latest move."""
         return self.moved[-1]

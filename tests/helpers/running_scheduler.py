@@ -22,7 +22,7 @@ from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.framework.status import Status
 from mooring.framework.waiting_pods import WaitingPod
-from mooring.queue import Place, QueuedPod
+from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.reporting import error_text
 from mooring.scheduler.service import Service, ServiceOptions
@@ -32,7 +32,7 @@ from mooring.virtual_loop import LoopClock, run_virtually
 
 #: Virtual seconds after which a test does not believe that something happens any more.
 DEADLINE_S = 60.0
-LOOK_S = 0.01
+CHECK_INTERVAL_S = 0.01
 
 Hook = Callable[[Request], Awaitable[None]]
 
@@ -69,8 +69,8 @@ class Seen(Observer):
     def _note(self, what: str, entry: QueuedPod, detail: str = "") -> None:
         self.lines.append((what, entry.pod.metadata.name, detail))
 
-    def moved(self, entry: QueuedPod, place: Place, why: str) -> None:
-        self._note(place.value, entry, why)
+    def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
+        self._note(queue_name.value, entry, why)
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, found: Placement | Diagnosis) -> None:
         self._note("attempted", entry, getattr(found, "node_name", ""))
@@ -189,7 +189,7 @@ class Life:
         ends_s = self.clock.monotonic_s() + deadline_s
         while not holds():
             assert self.clock.monotonic_s() < ends_s, self.seen.lines[-20:]
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
 
     async def until_seen(self, what: str, name: str, *, times: int = 1) -> None:
         """Let time go by until ``what`` was said of a pod so often."""
@@ -199,7 +199,7 @@ class Life:
 
     async def again(self, name: str) -> None:
         """Have a parked pod tried, once its news have come."""
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(CHECK_INTERVAL_S)
         pod = self.service.informers["Pod"].objects[f"default/{name}"]
         self.service.queue.activate([pod.metadata.uid])
 

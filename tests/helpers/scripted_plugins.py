@@ -53,13 +53,13 @@ class Prepares:
 
     name = "Prepares"
 
-    def __init__(self, *steps: Any, flight: Any = None) -> None:
+    def __init__(self, *steps: Any, in_flight: Any = None) -> None:
         self.steps = list(steps)
-        self.flight = flight
+        self.in_flight = in_flight
         self.done: list[str] = []
 
     def pre_bind_pre_flight(self, cycle: Any, node_name: str) -> Any:
-        return self.flight
+        return self.in_flight
 
     async def pre_bind(self, cycle: Any, node_name: str) -> Any:
         self.done.append(cycle.pod.metadata.name)

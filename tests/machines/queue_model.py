@@ -10,7 +10,7 @@ from mooring.clock import VirtualClock
 from mooring.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.framework import Reject
 from mooring.plugins.scheduling_gates import SchedulingGates
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.state import PodInfo
 from tests.helpers.queues import (
     NODE_ADD,
@@ -130,7 +130,7 @@ class Modelled:
     version: Version
     info: PodInfo
     came_s: float
-    place: Place = Place.NONE
+    queue_name: QueueName = QueueName.NONE
     refusals: int = 0
     errors: int = 0
     by: set[str] = field(default_factory=set)
@@ -191,15 +191,15 @@ class Model:
     def put(self, each: Modelled, judged: int) -> bool:
         """Put a pod where it belongs; whether it will be tried."""
         if not judged:
-            each.place = Place.UNSCHEDULABLE
+            each.queue_name = QueueName.UNSCHEDULABLE
             return False
         each.gate = self.closed_gate(each)
         if each.gate:
             each.by.add(each.gate)
-            each.place = Place.GATED
+            each.queue_name = QueueName.GATED
             return False
         waits = judged == 1 and self.is_backing_off(each)
-        each.place = Place.BACKOFF if waits else Place.ACTIVE
+        each.queue_name = QueueName.BACKOFF if waits else QueueName.ACTIVE
         return True
 
     def happened(self, what: What) -> None:
@@ -207,7 +207,7 @@ class Model:
         for each in self.pods.values():
             each.history.append(what)
             is_heard = not each.gate or each.is_helped_by(each.gate, what)
-            parked = each.place in (Place.UNSCHEDULABLE, Place.GATED)
+            parked = each.queue_name in (QueueName.UNSCHEDULABLE, QueueName.GATED)
             if parked and is_heard and (judged := each.judged(what)):
                 self.put(each, judged)
 
@@ -222,16 +222,16 @@ class Model:
         self.put(each, judged if is_refusal else 1)
 
     def forget(self, each: Modelled) -> None:
-        if each.place is Place.IN_FLIGHT:
+        if each.queue_name is QueueName.IN_FLIGHT:
             each.is_gone = True
         else:
             del self.pods[each.uid]
 
     def changed(self, each: Modelled, events: list[What]) -> None:
-        if each.place is Place.IN_FLIGHT:
+        if each.queue_name is QueueName.IN_FLIGHT:
             for other in self.pods.values():
-                other.history += events if other.place is Place.IN_FLIGHT else []
-        elif each.place in (Place.UNSCHEDULABLE, Place.GATED):
+                other.history += events if other.queue_name is QueueName.IN_FLIGHT else []
+        elif each.queue_name in (QueueName.UNSCHEDULABLE, QueueName.GATED):
             each.history = []
             for what in events:
                 if (judged := each.judged(what)) and self.put(each, judged):
@@ -242,12 +242,12 @@ class Model:
         active = {
             uid: (0.0, -each.version.priority, each.came_s)
             for uid, each in self.pods.items()
-            if each.place is Place.ACTIVE
+            if each.queue_name is QueueName.ACTIVE
         }
         waiting = {
             uid: (each.ends_s(), -each.version.priority, each.came_s)
             for uid, each in self.pods.items()
-            if each.place is Place.BACKOFF and each.by | each.pending
+            if each.queue_name is QueueName.BACKOFF and each.by | each.pending
         }
         keys = active or waiting
         return {uid for uid, key in keys.items() if key == min(keys.values())}

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mooring.queue import Flight, Place, QueuedPod
+from mooring.queue import InFlightAttempt, QueuedPod, QueueName
 from tests.helpers.queues import Bench
 from tests.machines.queue_model import EVENTS, REJECTORS, Model, Modelled, Version, What, plugins
 
@@ -35,7 +35,7 @@ class QueueMachine(Model, RuleBasedStateMachine):
         self.queue = self.it.queue
         Model.__init__(self, self.it.clock)
         self.count = 0
-        self.flights: dict[str, tuple[QueuedPod, Flight]] = {}
+        self.flights: dict[str, tuple[QueuedPod, InFlightAttempt]] = {}
         self.next_leftover_s = self.clock.monotonic_s() + 30
 
     # -- people -----------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ class QueueMachine(Model, RuleBasedStateMachine):
         """A pod comes, unless there is one of its name: that one is told of once more."""
         if (old := self.alive(name)) is not None:
             self.queue.add(old.info)
-            if old.place is not Place.IN_FLIGHT:
+            if old.queue_name is not QueueName.IN_FLIGHT:
                 self.changed(old, [What("own other", about=old.uid)])
             return
         new = self.born(name, Version(wants, priority, gates=gates, is_at_door=is_at_door))
@@ -144,13 +144,13 @@ class QueueMachine(Model, RuleBasedStateMachine):
         chosen = [each for name in sorted(names) if (each := self.alive(name)) is not None]
         self.queue.activate([each.uid for each in chosen] + ["unknown"])
         for each in chosen:
-            if each.place is Place.IN_FLIGHT:
+            if each.queue_name is QueueName.IN_FLIGHT:
                 for other in self.pods.values():
-                    flying = other.place is Place.IN_FLIGHT
+                    flying = other.queue_name is QueueName.IN_FLIGHT
                     other.history += [What("force", about=each.uid)] if flying else []
-            elif each.place is Place.BACKOFF:
-                each.place = Place.ACTIVE
-            elif each.place in (Place.UNSCHEDULABLE, Place.GATED):
+            elif each.queue_name is QueueName.BACKOFF:
+                each.queue_name = QueueName.ACTIVE
+            elif each.queue_name in (QueueName.UNSCHEDULABLE, QueueName.GATED):
                 self.put(each, 2)
 
     @rule(seconds=st.sampled_from([0.3, 1.0, 2.5, 11.0, 31.0]))
@@ -165,18 +165,18 @@ class QueueMachine(Model, RuleBasedStateMachine):
     @rule()
     def flush(self) -> None:
         now_s = self.clock.monotonic_s()
-        is_due = self.queue.next_flush_s() <= now_s
-        before = {uid: each.place for uid, each in self.pods.items()}
+        is_due = self.queue.next_flush_at_s() <= now_s
+        before = {uid: each.queue_name for uid, each in self.pods.items()}
         self.queue.flush()
         for each in self.pods.values():
-            if each.place is Place.BACKOFF and not self.is_backing_off(each):
-                each.place = Place.ACTIVE
+            if each.queue_name is QueueName.BACKOFF and not self.is_backing_off(each):
+                each.queue_name = QueueName.ACTIVE
         if now_s >= self.next_leftover_s:
             self.next_leftover_s = now_s + 30
             for each in self.pods.values():
-                if each.place is Place.UNSCHEDULABLE and now_s - each.came_s > 300:
+                if each.queue_name is QueueName.UNSCHEDULABLE and now_s - each.came_s > 300:
                     self.put(each, 1)
-        moved = any(each.place is not before[uid] for uid, each in self.pods.items())
+        moved = any(each.queue_name is not before[uid] for uid, each in self.pods.items())
         assert is_due or not moved
 
     # -- the scheduler ----------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class QueueMachine(Model, RuleBasedStateMachine):
         if entry is not None:
             each = self.pods[entry.uid]
             assert entry.pod is each.info
-            each.place, each.history = Place.IN_FLIGHT, []
+            each.queue_name, each.history = QueueName.IN_FLIGHT, []
             self.flights[entry.uid] = entry, self.queue.in_flight(entry)
 
     @precondition(lambda self: self.flights)
@@ -202,7 +202,9 @@ class QueueMachine(Model, RuleBasedStateMachine):
         is_pending=st.booleans(),
         pops=st.booleans(),
     )
-    def park(self, data: st.DataObject, by: set[str], *, is_pending: bool, pops: bool) -> None:
+    def add_unschedulable(
+        self, data: st.DataObject, by: set[str], *, is_pending: bool, pops: bool
+    ) -> None:
         self.end(data.draw(st.sampled_from(sorted(self.flights))), by, is_pending, pops)
 
     @rule(by=BY, is_pending=st.booleans())
@@ -222,7 +224,9 @@ class QueueMachine(Model, RuleBasedStateMachine):
         with flight:
             if found is not None:
                 # Looked up by name: it may be another pod by now, which is in the queue already.
-                self.queue.park(entry, found.info, refused_by=by - pending, pending_on=pending)
+                self.queue.add_unschedulable(
+                    entry, found.info, refused_by=by - pending, pending_on=pending
+                )
             if found is each:
                 self.refused(each, by - pending, pending)
             else:
@@ -236,8 +240,8 @@ class QueueMachine(Model, RuleBasedStateMachine):
         uid = data.draw(st.sampled_from(sorted(self.flights)))
         _, flight = self.flights.pop(uid)
         with flight:
-            flight.hand_over()
-        assert self.queue.place_of(uid) is Place.IN_FLIGHT
+            flight.detach()
+        assert self.queue.queue_of(uid) is QueueName.IN_FLIGHT
         flight.done()
         del self.pods[uid]
 
@@ -245,14 +249,14 @@ class QueueMachine(Model, RuleBasedStateMachine):
 
     @invariant()
     def every_pod_is_in_the_one_place_of_the_model(self) -> None:
-        places = {uid: each.place for uid, each in self.pods.items()}
-        assert {uid: self.queue.place_of(uid) for uid in self.pods} == places
+        places = {uid: each.queue_name for uid, each in self.pods.items()}
+        assert {uid: self.queue.queue_of(uid) for uid in self.pods} == places
         queued = [entry.uid for entry in self.queue.pods()]
-        flying = [uid for uid, place in places.items() if place is Place.IN_FLIGHT]
+        flying = [uid for uid, queue_name in places.items() if queue_name is QueueName.IN_FLIGHT]
         assert sorted(queued + flying) == sorted(places)
         of_model = list(places.values())
         counts = self.queue.counts()
-        assert counts == {place: of_model.count(place) for place in counts}
+        assert counts == {queue_name: of_model.count(queue_name) for queue_name in counts}
         assert sum(counts.values()) == len(places)
 
     @invariant()
@@ -263,12 +267,12 @@ class QueueMachine(Model, RuleBasedStateMachine):
     @invariant()
     def nothing_that_helps_a_parked_pod_was_missed(self) -> None:
         for each in self.pods.values():
-            if each.place is Place.UNSCHEDULABLE:
+            if each.queue_name is QueueName.UNSCHEDULABLE:
                 assert not any(each.judged(what) for what in each.history)
 
     @invariant()
     def events_are_kept_for_those_in_flight_only(self) -> None:
-        flying = [each for each in self.pods.values() if each.place is Place.IN_FLIGHT]
+        flying = [each for each in self.pods.values() if each.queue_name is QueueName.IN_FLIGHT]
         kept = max((len(each.history) for each in flying), default=0)
         assert self.queue.in_flight_events == kept
 

@@ -18,7 +18,7 @@ from mooring.client import Change
 from mooring.clock import VirtualClock, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration, from_document
 from mooring.framework import Attempt, Diagnosis, schedule_pod
-from mooring.queue import Place, QueuedPod, SchedulingQueue
+from mooring.queue import QueuedPod, QueueName, SchedulingQueue
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.profiles import load_profiles
 from mooring.simulation.offline import OfflineHandle
@@ -76,7 +76,7 @@ class Cluster:
             framework, snapshot = self.profiles["default-scheduler"], self.cache.snapshot()
             found = schedule_pod(framework, framework.open(entry.pod, snapshot), Attempt(snapshot))
             assert isinstance(found, Diagnosis)
-            self.queue.park(
+            self.queue.add_unschedulable(
                 entry,
                 entry.pod,
                 refused_by=found.unschedulable_plugins,
@@ -85,7 +85,9 @@ class Cluster:
         return found
 
     def waiting_to_be_tried(self) -> list[QueuedPod]:
-        return [e for e in self.queue.pods() if e.place in (Place.ACTIVE, Place.BACKOFF)]
+        return [
+            e for e in self.queue.pods() if e.queue_name in (QueueName.ACTIVE, QueueName.BACKOFF)
+        ]
 
 
 def only(plugins: list[str] | None) -> KubeSchedulerConfiguration:

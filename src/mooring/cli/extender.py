@@ -161,11 +161,11 @@ def _beside(
 
 def _handle(cache: Cache, client: Client | None, clock: Clock, rng: Rng) -> Handle:
     """What plugins get of the world: that of a scheduler, or no cluster but the time as it is."""
-    from mooring.scheduler.plugin_handle import LiveHandle
+    from mooring.scheduler.plugin_handle import PluginHandle
     from mooring.simulation.offline import OfflineHandle
 
     if client is not None:
-        return LiveHandle(cache, client, clock=clock, rng=rng)
+        return PluginHandle(cache, client, clock=clock, rng=rng)
     return OfflineHandle(cache, _RealTime(), rng)
 
 

@@ -17,7 +17,7 @@ from mooring.devcluster.kubelets import Kubelets
 from mooring.devcluster.seeding import Created, Seed, Seeder, in_order
 from mooring.devcluster.volume_actor import VolumeActor
 from mooring.event_loop import TICK_S as SERVER_TICK_S
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.scheduler.service import Service, ServiceOptions
 
 if TYPE_CHECKING:
@@ -138,12 +138,12 @@ class World:
         """Whether all that is left are pods whose attempts ended with errors, again and again."""
         queue = self.service.queue
         counts = queue.counts()
-        if counts[Place.ACTIVE] or counts[Place.IN_FLIGHT] or not self.service.is_at_rest:
+        if counts[QueueName.ACTIVE] or counts[QueueName.IN_FLIGHT] or not self.service.is_idle:
             return False
         return all(
             entry.consecutive_errors >= ERRORS_MAX
             for entry in queue.pods()
-            if entry.place is Place.BACKOFF
+            if entry.queue_name is QueueName.BACKOFF
         )
 
     async def settle(self) -> None:

@@ -10,7 +10,7 @@ from mooring.decision import ERROR, GATED, SCHEDULED, UNSCHEDULABLE
 from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.framework.status import Status
-from mooring.queue import Place, QueuedPod
+from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.reporting import error_text
 from mooring.simulation.outcome import Outcome
@@ -67,13 +67,13 @@ class Tracker(Observer):
             tally.add(*refusal)
         return tally
 
-    def moved(self, entry: QueuedPod, place: Place, why: str) -> None:
+    def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
         """Notes pods behind a gate, and pods that are gone."""
         del why
-        if place is Place.GATED:
+        if queue_name is QueueName.GATED:
             text = f"held back by {entry.gating_plugin}"
             self.refusals.setdefault(entry.uid, Refusal(GATED, (), text))
-        elif place is Place.NONE:
+        elif queue_name is QueueName.NONE:
             self.refusals.pop(entry.uid, None)
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, found: Placement | Diagnosis) -> None:

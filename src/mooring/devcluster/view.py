@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from mooring.clock import Clock
 from mooring.devcluster.observer import Latest, Tracker
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.simulation.progress import REDRAW_S
 from mooring.simulation.report import percent
 from mooring.simulation.utilization import PODS, short_name
@@ -65,7 +65,7 @@ class Watcher:
     def now(self) -> Situation:
         """Returns the situation; call it a few times a second for a steady rate."""
         counts = self.world.service.queue.counts()
-        refused = counts[Place.UNSCHEDULABLE] + counts[Place.GATED]
+        refused = counts[QueueName.UNSCHEDULABLE] + counts[QueueName.GATED]
         fill = self.tracker.fill
         return Situation(
             bound=len(self.world.service.cache.pods) - self.world.service.cache.assumed_count(),

@@ -18,7 +18,7 @@ from mooring.explain.explain import explain
 from mooring.framework import Attempt, Diagnosis, Framework, Placement, schedule_pod
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
-from mooring.queue import Place, QueuedPod
+from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.service import Service
 from mooring.simulation.outcome import Outcome
 from mooring.simulation.utilization import Fill
@@ -30,11 +30,11 @@ EXPLAIN_PATH: Final = "/mooring/v1/explain"
 _TEXT: Final = {"content-type": "text/plain; charset=utf-8"}
 
 _PLACES: Final = {
-    Place.ACTIVE: "It is in the active queue: it will be tried in a moment.",
-    Place.BACKOFF: "It is backing off: it will be tried again soon.",
-    Place.UNSCHEDULABLE: "It is parked until something happens that can help it.",
-    Place.GATED: "It is held back by a gate.",
-    Place.IN_FLIGHT: "It is being tried right now.",
+    QueueName.ACTIVE: "It is in the active queue: it will be tried in a moment.",
+    QueueName.BACKOFF: "It is backing off: it will be tried again soon.",
+    QueueName.UNSCHEDULABLE: "It is parked until something happens that can help it.",
+    QueueName.GATED: "It is held back by a gate.",
+    QueueName.IN_FLIGHT: "It is being tried right now.",
 }
 
 
@@ -71,12 +71,12 @@ def explain_live(service: Service, name: str, clock: Clock) -> Answer:
         told = f"its schedulerName is {pod.spec.scheduler_name}: that is another scheduler's"
         return Answer(200, f"Pod {key(pod)} is not ours: {told}.")
     entry = service.queue.get(pod.metadata.uid)
-    place = service.queue.place_of(pod.metadata.uid)
+    place = service.queue.queue_of(pod.metadata.uid)
     lines = [*_waiting(place, entry, clock), "", *_decided(service, framework, pod)]
     return Answer(200, "\n".join(lines))
 
 
-def _waiting(place: Place, entry: QueuedPod | None, clock: Clock) -> Iterator[str]:
+def _waiting(place: QueueName, entry: QueuedPod | None, clock: Clock) -> Iterator[str]:
     yield _PLACES.get(place, "It has a node in mind, and is on its way there.")
     if entry is None:
         return

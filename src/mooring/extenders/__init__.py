@@ -43,13 +43,13 @@ class Extenders:
         clock: Clock,
         rng: Rng,
         sleep: Any,
-        reach: Callable[[Extender], Post] | None = None,
+        transport_factory: Callable[[Extender], Post] | None = None,
     ) -> None:
         self._https: list[HttpPost] = []
         self._posts: list[Post] = []
         for number, config in enumerate(configs):
-            if reach is not None:
-                self._posts.append(reach(config))
+            if transport_factory is not None:
+                self._posts.append(transport_factory(config))
                 continue
             self._https.append(_post(config, number))
             self._posts.append(self._https[-1])

@@ -24,7 +24,7 @@ from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.status import Status
 from mooring.framework.waiting_pods import WaitingPod, WaitingPods
 from mooring.objects import Pod
-from mooring.queue import Place, QueuedPod
+from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
 from mooring.state import PodInfo
 
@@ -46,18 +46,18 @@ WORDS: Final = (
 
 #: Where the queue puts a pod -> the word for it.
 _PLACES: Final = {
-    Place.ACTIVE: "active",
-    Place.BACKOFF: "backoff",
-    Place.UNSCHEDULABLE: "parked",
-    Place.GATED: "parked",
-    Place.IN_FLIGHT: "popped",
+    QueueName.ACTIVE: "active",
+    QueueName.BACKOFF: "backoff",
+    QueueName.UNSCHEDULABLE: "parked",
+    QueueName.GATED: "parked",
+    QueueName.IN_FLIGHT: "popped",
 }
 
 #: Why a pod enters the active queue for the first time.
 _NEW: Final = frozenset({"UnschedulablePodAdd", "UnschedulablePodUpdate"})
 
 #: What the queue calls at every move: the pod, its place now, and what moved it.
-OnMove = Callable[[QueuedPod, Place, str], None]
+OnMove = Callable[[QueuedPod, QueueName, str], None]
 
 
 class Tell(Protocol):
@@ -85,13 +85,13 @@ def tell_decision(
 def moves(tell: Tell) -> OnMove:
     """Returns a function for the queue to call: tells where it has put a pod, and what moved it."""
 
-    def on_move(entry: QueuedPod, place: Place, why: str) -> None:
-        if place is Place.ACTIVE and not entry.attempts and why in _NEW:
+    def on_move(entry: QueuedPod, queue_name: QueueName, why: str) -> None:
+        if queue_name is QueueName.ACTIVE and not entry.attempts and why in _NEW:
             tell("queued", entry.pod)
-        elif place is Place.IN_FLIGHT:
+        elif queue_name is QueueName.IN_FLIGHT:
             tell("popped", entry.pod, detail=f"attempt {entry.attempts}")
-        elif place is not Place.NONE:
-            tell(_PLACES[place], entry.pod, detail=why)
+        elif queue_name is not QueueName.NONE:
+            tell(_PLACES[queue_name], entry.pod, detail=why)
 
     return on_move
 
@@ -103,9 +103,9 @@ class TellingObserver(Observer):
         self._tell = tell
         self._on_move = moves(tell)
 
-    def moved(self, entry: QueuedPod, place: Place, why: str) -> None:
+    def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
         """See ``moves``."""
-        self._on_move(entry, place, why)
+        self._on_move(entry, queue_name, why)
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, found: Placement | Diagnosis) -> None:
         """See ``tell_decision``."""

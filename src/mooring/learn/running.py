@@ -74,7 +74,7 @@ class Ending(NamedTuple):
         return found
 
 
-class Place(NamedTuple):
+class LessonTarget(NamedTuple):
     """Where a lesson is given.
 
     Attributes:
@@ -100,9 +100,9 @@ async def learn_embedded(
         return Client(InProcessTransport(api.handle, headers=headers), rng=rng)
 
     own = client(IDENTITIES["mooring"].headers())
-    place = Place(client(ADMIN.headers()), own, "default", ALONE)
+    queue_name = LessonTarget(client(ADMIN.headers()), own, "default", ALONE)
     with ticking(api.tick):
-        return await _learn(lesson, variant, place, showing, clock=clock, rng=rng)
+        return await _learn(lesson, variant, queue_name, showing, clock=clock, rng=rng)
 
 
 async def learn_real(
@@ -119,10 +119,10 @@ async def learn_real(
     try:
         client = Client(transport, rng=rng)
         own = Client(OwnObjects(transport, namespace, f"{LABEL}={namespace}"), rng=rng)
-        place = Place(client, own, namespace, BESIDE_OTHERS)
+        queue_name = LessonTarget(client, own, namespace, BESIDE_OTHERS)
         try:
             await client.create(Namespace(metadata=ObjectMeta(name=namespace)))
-            return await _learn(lesson, variant, place, showing, clock=clock, rng=rng)
+            return await _learn(lesson, variant, queue_name, showing, clock=clock, rng=rng)
         finally:
             with suppress(NotFound):
                 await _in_time(client.delete("Namespace", namespace))
@@ -131,20 +131,26 @@ async def learn_real(
 
 
 async def _learn(
-    lesson: Lesson, variant: str, place: Place, showing: Showing, *, clock: Clock, rng: Rng
+    lesson: Lesson,
+    variant: str,
+    queue_name: LessonTarget,
+    showing: Showing,
+    *,
+    clock: Clock,
+    rng: Rng,
 ) -> Ending:
     scenario = SCENARIOS[variant][lesson.number - 1]
     board = Board(clock, showing.on_line)
     scheduler = lesson.module.Scheduler(
-        place.own, place.scheduler_name, clock=clock, rng=rng, tell=board.tell
+        queue_name.own, queue_name.scheduler_name, clock=clock, rng=rng, tell=board.tell
     )
     stage = Stage(
-        place.client,
+        queue_name.client,
         scheduler,
         board,
-        namespace=place.namespace,
-        scheduler_name=place.scheduler_name,
-        labels={LABEL: place.namespace},
+        namespace=queue_name.namespace,
+        scheduler_name=queue_name.scheduler_name,
+        labels={LABEL: queue_name.namespace},
         on_say=showing.on_say,
     )
     try:

@@ -37,8 +37,8 @@ class BackoffQueue:
         self._initial_s = initial_s
         self._max_s = max_s
         self._window_s = window_s
-        by_window: SortKey = lambda entry: (self.expiration_s(entry), sort_key(entry))  # noqa: E731
-        self._refused = PodHeap(by_window if window_s else self.expiration_s)
+        window_key: SortKey = lambda entry: (self.expiration_s(entry), sort_key(entry))  # noqa: E731
+        self._refused = PodHeap(window_key if window_s else self.expiration_s)
         self._failed = PodHeap(self.expiration_s)
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class BackoffQueue:
             return _NEVER
         if entry.backoff_expiration_s is None:
             ends_s = entry.timestamp_s + self.duration_s(count)
-            entry.backoff_expiration_s = self._aligned(ends_s)
+            entry.backoff_expiration_s = self._floor_to_window(ends_s)
         return entry.backoff_expiration_s
 
     def duration_s(self, count: int) -> float:
@@ -64,13 +64,13 @@ class BackoffQueue:
 
     def is_backing_off(self, entry: QueuedPod, now_s: float) -> bool:
         """Whether the pod has to wait; to the end of the window in which its backoff ends."""
-        return self.expiration_s(entry) >= self._aligned(now_s)
+        return self.expiration_s(entry) >= self._floor_to_window(now_s)
 
     def add(self, entry: QueuedPod) -> None:
         """Takes a pod in; one that no plugin refused comes from an error."""
         (self._refused if entry.rejectors else self._failed).push(entry)
 
-    def renew(self, entry: QueuedPod) -> None:
+    def update(self, entry: QueuedPod) -> None:
         """What the pod is sorted by may have changed."""
         (self._refused if entry in self._refused else self._failed).push(entry)
 
@@ -101,7 +101,7 @@ class BackoffQueue:
         # Without a window a backoff is over after its expiration, not at it.
         return min(ends, default=math.inf) + (self._window_s or 1e-6)
 
-    def _aligned(self, time_s: float) -> float:
+    def _floor_to_window(self, time_s: float) -> float:
         if not self._window_s:
             return time_s
         return math.floor(time_s / self._window_s) * self._window_s

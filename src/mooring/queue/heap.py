@@ -19,13 +19,13 @@ class PodHeap:
     until it comes to the top or half of the list is dead.
     """
 
-    __slots__ = ("_items", "_pods", "_sort_key", "_ticket")
+    __slots__ = ("_heap_sequence", "_items", "_pods", "_sort_key")
 
     def __init__(self, sort_key: SortKey) -> None:
         self._sort_key = sort_key
         self._items: list[tuple[Any, int, QueuedPod]] = []
         self._pods: dict[str, QueuedPod] = {}
-        self._ticket = 0
+        self._heap_sequence = 0
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -39,16 +39,16 @@ class PodHeap:
 
     def push(self, entry: QueuedPod) -> None:
         """Puts a pod in, or anew if what it is sorted by has changed. Complexity: O(log n)."""
-        self._ticket += 1
-        entry.ticket = self._ticket
+        self._heap_sequence += 1
+        entry.heap_sequence = self._heap_sequence
         self._pods[entry.uid] = entry
-        heapq.heappush(self._items, (self._sort_key(entry), self._ticket, entry))
-        self._bury_the_dead()
+        heapq.heappush(self._items, (self._sort_key(entry), self._heap_sequence, entry))
+        self._compact()
 
     def peek(self) -> QueuedPod | None:
         """Returns the first pod, None if there is none."""
         items = self._items
-        while items and not self._is_alive(items[0]):
+        while items and not self._is_current(items[0]):
             heapq.heappop(items)
         return items[0][2] if items else None
 
@@ -65,17 +65,17 @@ class PodHeap:
         if entry not in self:
             return False
         del self._pods[entry.uid]
-        self._bury_the_dead()
+        self._compact()
         return True
 
-    def _bury_the_dead(self) -> None:
+    def _compact(self) -> None:
         if len(self._items) > 64 and len(self._items) > 2 * len(self._pods):
-            self._items = [item for item in self._items if self._is_alive(item)]
+            self._items = [item for item in self._items if self._is_current(item)]
             heapq.heapify(self._items)
 
-    def _is_alive(self, item: tuple[Any, int, QueuedPod]) -> bool:
-        _, ticket, entry = item
-        return entry.ticket == ticket and entry in self
+    def _is_current(self, item: tuple[Any, int, QueuedPod]) -> bool:
+        _, heap_sequence, entry = item
+        return entry.heap_sequence == heap_sequence and entry in self
 
 
 class ByLess:

@@ -17,7 +17,7 @@ from mooring.errors import InvariantViolation
 MAX_EVENTS: Final = 10_000
 
 
-class Happened(NamedTuple):
+class RecordedEvent(NamedTuple):
     """An event, with the object before and after it (None where there was none)."""
 
     event: ClusterEvent
@@ -26,7 +26,7 @@ class Happened(NamedTuple):
 
 
 #: Stands for events that were forgotten: one of them may have helped.
-FORGOTTEN: Final = Happened(UNSCHEDULABLE_TIMEOUT, None, None)
+EVENTS_DROPPED: Final = RecordedEvent(UNSCHEDULABLE_TIMEOUT, None, None)
 
 
 class Attempt(NamedTuple):
@@ -49,7 +49,7 @@ class InFlight:
     __slots__ = ("_attempts", "_events", "_first", "_last_number", "_max_events")
 
     def __init__(self, *, max_events: int = MAX_EVENTS) -> None:
-        self._events: list[Happened] = []
+        self._events: list[RecordedEvent] = []
         #: The number of the first event in ``_events``; the n-th event ever has number n.
         self._first = 0
         #: By UID, in the order in which they began: ``first_event`` never falls.
@@ -89,27 +89,27 @@ class InFlight:
         """Something happened; forgotten at once if no pod is in flight."""
         if not self._attempts:
             return
-        self._events.append(Happened(event, old, new))
+        self._events.append(RecordedEvent(event, old, new))
         if len(self._events) > self._max_events:
-            self._forget(len(self._events) // 2)
+            self._trim(len(self._events) // 2)
 
-    def events_of(self, uid: str) -> list[Happened]:
+    def events_since(self, uid: str) -> list[RecordedEvent]:
         """What happened since the pod was taken out. Complexity: O(those events)."""
         since = self._attempts[uid].first_event
         if since < self._first:
-            return [FORGOTTEN, *self._events]
+            return [EVENTS_DROPPED, *self._events]
         return self._events[since - self._first :]
 
     def done(self, uid: str) -> None:
         """The pod's attempt is over; events that no other pod needs are forgotten."""
         self._attempts.pop(uid, None)
         if not self._attempts:
-            self._forget(len(self._events))
+            self._trim(len(self._events))
             return
         needed_from = next(iter(self._attempts.values())).first_event
         if needed_from > self._first:
-            self._forget(needed_from - self._first)
+            self._trim(needed_from - self._first)
 
-    def _forget(self, count: int) -> None:
+    def _trim(self, count: int) -> None:
         del self._events[:count]
         self._first += count

@@ -8,7 +8,7 @@ from types import TracebackType
 from mooring.queue.queued_pod import QueuedPod
 
 
-class Flight:
+class InFlightAttempt:
     """A popped pod's attempt: events are kept for it until the block ends, or it is handed over.
 
     It ends itself and no other: a pod that was parked and popped again inside the block is in
@@ -21,23 +21,23 @@ class Flight:
             flight.hand_over()       # the binding goes on, and calls done() itself
     """
 
-    __slots__ = ("_done", "_is_handed_over", "_number", "entry")
+    __slots__ = ("_done", "_is_detached", "_number", "entry")
 
     def __init__(self, entry: QueuedPod, done: Callable[[QueuedPod, int], None]) -> None:
         self._done = done
-        self._number = entry.flight
-        self._is_handed_over = False
+        self._number = entry.attempt_number
+        self._is_detached = False
         self.entry = entry
 
-    def hand_over(self) -> None:
+    def detach(self) -> None:
         """The attempt goes on after the block: whoever takes it over calls ``done``."""
-        self._is_handed_over = True
+        self._is_detached = True
 
     def done(self) -> None:
         """No more events are needed. May be called again."""
         self._done(self.entry, self._number)
 
-    def __enter__(self) -> Flight:
+    def __enter__(self) -> InFlightAttempt:
         return self
 
     def __exit__(
@@ -46,5 +46,5 @@ class Flight:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self._is_handed_over or error is not None:
+        if not self._is_detached or error is not None:
             self.done()

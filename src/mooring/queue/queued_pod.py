@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from mooring.state.tables.pods import PodInfo
 
 
-class Place(enum.Enum):
+class QueueName(enum.Enum):
     """Where a pod is; it is always in exactly one place."""
 
     ACTIVE = "active"
@@ -26,12 +26,12 @@ class Place(enum.Enum):
     @property
     def is_busy(self) -> bool:
         """Whether the pod will be tried without anything happening first."""
-        return self in (Place.ACTIVE, Place.BACKOFF, Place.IN_FLIGHT)
+        return self in (QueueName.ACTIVE, QueueName.BACKOFF, QueueName.IN_FLIGHT)
 
     @property
-    def is_parked(self) -> bool:
+    def waits_for_event(self) -> bool:
         """Whether something has to happen before the pod is tried."""
-        return self in (Place.UNSCHEDULABLE, Place.GATED)
+        return self in (QueueName.UNSCHEDULABLE, QueueName.GATED)
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +56,7 @@ class QueuedPod:
 
     pod: PodInfo
     timestamp_s: float
-    place: Place = Place.NONE
+    queue_name: QueueName = QueueName.NONE
     attempts: int = 0
     initial_attempt_s: float | None = None
     unschedulable_count: int = 0
@@ -66,12 +66,12 @@ class QueuedPod:
     pending_plugins: frozenset[str] = frozenset()
     gating_plugin: str = ""
     was_flushed: bool = False
-    flight: int = 0
+    attempt_number: int = 0
     #: Heaps: the number under which the pod was last put there.
-    ticket: int = 0
-    #: ``Parked``: the groups that the pod is in.
+    heap_sequence: int = 0
+    #: ``UnschedulablePods``: the groups that the pod is in.
     groups: tuple[tuple[str, tuple[str, Hashable]], ...] = ()
-    #: ``Parked``: rises with each pod that is parked.
+    #: ``UnschedulablePods``: rises with each pod that is parked.
     order: int = 0
 
     #: The pod's UID: pods of the same name are different pods.

@@ -31,7 +31,7 @@ _TAINT = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
 _EVENTS = "EventsToRegister"
 
 
-class Strategy(IntEnum):
+class RequeueStrategy(IntEnum):
     """What becomes of a parked pod after an event; the higher one wins."""
 
     SKIP = 0
@@ -47,7 +47,7 @@ class Registration(NamedTuple):
     wanted: ClusterEventWithHint
 
 
-class Hints:
+class QueueingHints:
     """The registrations of all profiles.
 
     A plugin without an ``events`` method hears of everything; one that names no event is never
@@ -70,7 +70,7 @@ class Hints:
         }
         self._matching: dict[ClusterEvent, dict[tuple[str, str], list[ClusterEventWithHint]]] = {}
 
-    def asked_about(self, event: ClusterEvent) -> Mapping[tuple[str, str], list[Any]]:
+    def registrations_for(self, event: ClusterEvent) -> Mapping[tuple[str, str], list[Any]]:
         """(Profile, plugin) -> its registrations that cover the event."""
         known = self._matching.get(event)
         if known is None:
@@ -84,9 +84,9 @@ class Hints:
         """What some plugin wants to hear of; ANY: there is one that hears of everything."""
         return frozenset(each.wanted.event.resource for each in self._registrations)
 
-    def is_of_interest(self, event: ClusterEvent) -> bool:
+    def has_listeners(self, event: ClusterEvent) -> bool:
         """Returns whether any plugin wants to hear of it."""
-        return event.is_wildcard or bool(self.asked_about(event))
+        return event.is_wildcard or bool(self.registrations_for(event))
 
     def group(self, plugin: str, pod: PodInfo) -> tuple[str, Hashable]:
         """The pod's profile, and what the plugin reads of it: of equals, pure hints say the same.
@@ -129,16 +129,18 @@ class Hints:
             return True
         return says is QueueingHint.QUEUE
 
-    def strategy(self, entry: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Strategy:
+    def strategy(
+        self, entry: QueuedPod, event: ClusterEvent, old: Any, new: Any
+    ) -> RequeueStrategy:
         """What becomes of a pod after an event; asks the plugins that refused it."""
         rejectors = entry.rejectors
         if not rejectors:
-            return Strategy.AFTER_BACKOFF
+            return RequeueStrategy.AFTER_BACKOFF
         if event.is_wildcard:
             is_for_another = new is not None and getattr(new, "uid", None) != entry.uid
-            return Strategy.SKIP if is_for_another else Strategy.AFTER_BACKOFF
-        profile, found = profile_of(entry.pod), Strategy.SKIP
-        asked = self.asked_about(event)
+            return RequeueStrategy.SKIP if is_for_another else RequeueStrategy.AFTER_BACKOFF
+        profile, found = profile_of(entry.pod), RequeueStrategy.SKIP
+        asked = self.registrations_for(event)
         for plugin in sorted(rejectors):
             wanted = asked.get((profile, plugin))
             if wanted and self.helps(wanted, plugin, entry.pod, old, new):
@@ -146,9 +148,13 @@ class Hints:
         return found
 
 
-def strategy_of(entry: QueuedPod, plugin: str) -> Strategy:
+def strategy_of(entry: QueuedPod, plugin: str) -> RequeueStrategy:
     """What it means for the pod that ``plugin``, which refused it, says "queue"."""
-    return Strategy.IMMEDIATELY if plugin in entry.pending_plugins else Strategy.AFTER_BACKOFF
+    return (
+        RequeueStrategy.IMMEDIATELY
+        if plugin in entry.pending_plugins
+        else RequeueStrategy.AFTER_BACKOFF
+    )
 
 
 def profile_of(pod: PodInfo) -> str:

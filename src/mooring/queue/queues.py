@@ -16,19 +16,19 @@ from mooring.errors import InvariantViolation, PluginError
 from mooring.framework import Framework
 from mooring.queue.backoff_queue import WINDOW_S, BackoffQueue
 from mooring.queue.heap import ByLess, PodHeap
-from mooring.queue.queued_pod import Place, QueuedPod
-from mooring.queue.queueing_hints import Hints, Strategy, profile_of
-from mooring.queue.unschedulable_pods import Parked
+from mooring.queue.queued_pod import QueuedPod, QueueName
+from mooring.queue.queueing_hints import QueueingHints, RequeueStrategy, profile_of
+from mooring.queue.unschedulable_pods import UnschedulablePods
 
 #: How often pods that have waited for too long are looked for.
-LEFTOVER_TICK_S: Final = 30.0
+UNSCHEDULABLE_FLUSH_INTERVAL_S: Final = 30.0
 
 POP_FROM_BACKOFF: Final = "PopFromBackoffQ"
 
 _log = logging.getLogger(__name__)
 
 #: Told of every move: the pod, the place that it is in now, and the name of what moved it.
-OnMove = Callable[[QueuedPod, Place, str], None]
+OnMove = Callable[[QueuedPod, QueueName, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class QueueOptions:
     max_backoff_s: float = 10.0
     max_unschedulable_s: float = 300.0
     pop_from_backoff: bool = True
-    leftover_tick_s: float = LEFTOVER_TICK_S
+    unschedulable_flush_interval_s: float = UNSCHEDULABLE_FLUSH_INTERVAL_S
 
 
-class Places:
+class PodQueues:
     """Active, backoff, unschedulable and gated pods; each in one of them.
 
     Attributes:
@@ -63,7 +63,7 @@ class Places:
     def __init__(
         self,
         profiles: Mapping[str, Framework],
-        hints: Hints,
+        hints: QueueingHints,
         options: QueueOptions,
         clock: Clock,
         *,
@@ -71,7 +71,7 @@ class Places:
         on_move: OnMove | None,
     ) -> None:
         self.pods: dict[str, QueuedPod] = {}
-        self.moves: Counter[tuple[Place, str]] = Counter()
+        self.moves: Counter[tuple[QueueName, str]] = Counter()
         self.on_ready = on_ready
         self.on_move = on_move
         sort_key = _sort_key(next(iter(profiles.values())))
@@ -81,20 +81,20 @@ class Places:
             sort_key,
             window_s=WINDOW_S if options.pop_from_backoff else 0.0,
         )
-        self.parked = Parked(hints)
+        self.unschedulable_pods = UnschedulablePods(hints)
         self._active = PodHeap(sort_key)
         self._pop_from_backoff = options.pop_from_backoff
         self._profiles = profiles
         self._clock = clock
 
-    def counts(self) -> dict[Place, int]:
+    def counts(self) -> dict[QueueName, int]:
         """How many pods are in each of the queues. Complexity: O(1)."""
-        gated = self.parked.gated_count
+        gated = self.unschedulable_pods.gated_count
         return {
-            Place.ACTIVE: len(self._active),
-            Place.BACKOFF: len(self.backoff),
-            Place.UNSCHEDULABLE: len(self.parked) - gated,
-            Place.GATED: gated,
+            QueueName.ACTIVE: len(self._active),
+            QueueName.BACKOFF: len(self.backoff),
+            QueueName.UNSCHEDULABLE: len(self.unschedulable_pods) - gated,
+            QueueName.GATED: gated,
         }
 
     def pop(self) -> QueuedPod | None:
@@ -103,33 +103,35 @@ class Places:
         if entry is None and self._pop_from_backoff:
             entry = self.backoff.pop_early()
             if entry is not None:
-                self.moves[Place.ACTIVE, POP_FROM_BACKOFF] += 1
+                self.moves[QueueName.ACTIVE, POP_FROM_BACKOFF] += 1
         if entry is not None:
             del self.pods[entry.uid]
         return entry
 
-    def renew(self, entry: QueuedPod) -> None:
+    def update(self, entry: QueuedPod) -> None:
         """The pod has a newer version, which may be sorted or grouped otherwise."""
-        if entry.place is Place.ACTIVE:
+        if entry.queue_name is QueueName.ACTIVE:
             self._active.push(entry)
-        elif entry.place is Place.BACKOFF:
-            self.backoff.renew(entry)
+        elif entry.queue_name is QueueName.BACKOFF:
+            self.backoff.update(entry)
         else:
-            self.parked.add(entry)
+            self.unschedulable_pods.add(entry)
 
     def remove(self, entry: QueuedPod, why: str) -> None:
         """Lets a pod go for good."""
         del self.pods[entry.uid]
         self._leave(entry)
-        self.note(entry, Place.NONE, why)
+        self.note(entry, QueueName.NONE, why)
 
-    def requeue(self, entry: QueuedPod, strategy: Strategy, why: str) -> bool:
+    def requeue(self, entry: QueuedPod, strategy: RequeueStrategy, why: str) -> bool:
         """Puts a pod where it belongs now; whether it is to be tried again."""
-        if strategy is Strategy.SKIP:
+        if strategy is RequeueStrategy.SKIP:
             self._park(entry, why)
             return False
         now_s = self._clock.monotonic_s()
-        waits = strategy is Strategy.AFTER_BACKOFF and self.backoff.is_backing_off(entry, now_s)
+        waits = strategy is RequeueStrategy.AFTER_BACKOFF and self.backoff.is_backing_off(
+            entry, now_s
+        )
         return self._to_backoff(entry, why) if waits else self.to_active(entry, why)
 
     def to_active(self, entry: QueuedPod, why: str, *, ask_gates: bool = True) -> bool:
@@ -143,7 +145,7 @@ class Places:
         self._leave(entry)
         if entry.initial_attempt_s is None:
             entry.initial_attempt_s = self._clock.monotonic_s()
-        self._enter(entry, Place.ACTIVE, why)
+        self._enter(entry, QueueName.ACTIVE, why)
         self._active.push(entry)
         self._call_ready()
         return True
@@ -153,18 +155,18 @@ class Places:
             self._park(entry, why)
             return False
         self._leave(entry)
-        self._enter(entry, Place.BACKOFF, why)
+        self._enter(entry, QueueName.BACKOFF, why)
         self.backoff.add(entry)
         self._call_ready()
         return True
 
     def _park(self, entry: QueuedPod, why: str) -> None:
-        place = Place.GATED if entry.gating_plugin else Place.UNSCHEDULABLE
-        was_here = entry.place is place
+        queue_name = QueueName.GATED if entry.gating_plugin else QueueName.UNSCHEDULABLE
+        was_here = entry.queue_name is queue_name
         if not was_here:
             self._leave(entry)
-            self._enter(entry, place, why)
-        self.parked.add(entry)
+            self._enter(entry, queue_name, why)
+        self.unschedulable_pods.add(entry)
 
     def _passes_gates(self, entry: QueuedPod) -> bool:
         """Asks PreEnqueue; a plugin that fails holds the pod back as one that refuses it does."""
@@ -188,24 +190,24 @@ class Places:
             entry.unschedulable_plugins |= {refused_by}
         return not refused_by
 
-    def _enter(self, entry: QueuedPod, place: Place, why: str) -> None:
+    def _enter(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
         self.pods[entry.uid] = entry
-        self.note(entry, place, why)
+        self.note(entry, queue_name, why)
 
     def _leave(self, entry: QueuedPod) -> None:
-        if entry.place is Place.ACTIVE:
+        if entry.queue_name is QueueName.ACTIVE:
             self._active.remove(entry)
-        elif entry.place is Place.BACKOFF:
+        elif entry.queue_name is QueueName.BACKOFF:
             self.backoff.remove(entry)
-        elif entry.place.is_parked:
-            self.parked.remove(entry)
+        elif entry.queue_name.waits_for_event:
+            self.unschedulable_pods.remove(entry)
 
-    def note(self, entry: QueuedPod, place: Place, why: str) -> None:
+    def note(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
         """The pod is in another place now."""
-        entry.place = place
-        self.moves[place, why] += 1
+        entry.queue_name = queue_name
+        self.moves[queue_name, why] += 1
         if self.on_move is not None:
-            self.on_move(entry, place, why)
+            self.on_move(entry, queue_name, why)
 
     def _call_ready(self) -> None:
         if self.on_ready is not None:

@@ -15,7 +15,7 @@
 
 It never waits: ``pop`` returns None when there is nothing to do, and ``on_ready`` is called when
 there is something again. Time is read from the clock that was passed in; whoever drives the queue
-calls ``flush`` when ``next_flush_s`` says so.
+calls ``flush`` when ``next_flush_at_s`` says so.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go. *Differs:* pods are known by UID, so one
 that was made anew under its name never meets what is left of the old one; parked pods are found by
@@ -34,10 +34,10 @@ from mooring.cluster_event import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, Cluster
 from mooring.framework import Framework
 from mooring.queue.event_diff import pod_changes
 from mooring.queue.in_flight import InFlight
-from mooring.queue.in_flight_attempt import Flight
-from mooring.queue.queued_pod import Place, QueuedPod
-from mooring.queue.queueing_hints import Hints, Strategy
-from mooring.queue.queues import OnMove, Places, QueueOptions
+from mooring.queue.in_flight_attempt import InFlightAttempt
+from mooring.queue.queued_pod import QueuedPod, QueueName
+from mooring.queue.queueing_hints import QueueingHints, RequeueStrategy
+from mooring.queue.queues import OnMove, PodQueues, QueueOptions
 from mooring.state.tables.pods import PodInfo
 
 POD_ADDED: Final = "UnschedulablePodAdd"
@@ -70,23 +70,25 @@ class SchedulingQueue:
     ) -> None:
         self._options = options or QueueOptions()
         self._clock = clock
-        self._hints = Hints(profiles)
-        self._places = Places(
+        self._hints = QueueingHints(profiles)
+        self._queues = PodQueues(
             profiles, self._hints, self._options, clock, on_ready=on_ready, on_move=on_move
         )
         #: The pods in the queues, by UID; those in flight are not among them.
-        self._pods = self._places.pods
+        self._pods = self._queues.pods
         self._in_flight = InFlight()
-        self._next_leftover_s = clock.monotonic_s() + self._options.leftover_tick_s
+        self._next_unschedulable_flush_s = (
+            clock.monotonic_s() + self._options.unschedulable_flush_interval_s
+        )
 
     # -- what is where ----------------------------------------------------------------------------
 
-    def place_of(self, uid: str) -> Place:
+    def queue_of(self, uid: str) -> QueueName:
         """Where the pod with this UID is."""
         if uid in self._in_flight:
-            return Place.IN_FLIGHT
+            return QueueName.IN_FLIGHT
         entry = self._pods.get(uid)
-        return entry.place if entry is not None else Place.NONE
+        return entry.queue_name if entry is not None else QueueName.NONE
 
     def get(self, uid: str) -> QueuedPod | None:
         """Returns the pod with this UID, if it is in one of the queues (in flight it is not)."""
@@ -96,14 +98,14 @@ class SchedulingQueue:
         """Returns the pods in the queues, without those in flight."""
         return list(self._pods.values())
 
-    def counts(self) -> dict[Place, int]:
+    def counts(self) -> dict[QueueName, int]:
         """How many pods are in each place. Complexity: O(1)."""
-        return self._places.counts() | {Place.IN_FLIGHT: len(self._in_flight)}
+        return self._queues.counts() | {QueueName.IN_FLIGHT: len(self._in_flight)}
 
     @property
-    def moves(self) -> Counter[tuple[Place, str]]:
+    def moves(self) -> Counter[tuple[QueueName, str]]:
         """(place, what moved a pod there) -> how often; numbers only grow."""
-        return self._places.moves
+        return self._queues.moves
 
     def resources(self) -> frozenset[EventResource]:
         """What some plugin wants to hear of."""
@@ -143,24 +145,26 @@ class SchedulingQueue:
             self._add(new, POD_UPDATED)
             return
         entry.pod = new
-        self._places.renew(entry)
-        if entry.place.is_parked:
-            self._try_parked(entry, old, new)
+        self._queues.update(entry)
+        if entry.queue_name.waits_for_event:
+            self._requeue_on_update(entry, old, new)
 
     def delete(self, uid: str) -> None:
         """The pod is deleted, or bound. In flight it stays until its attempt is over."""
         entry = self._pods.get(uid)
         if entry is not None:
-            self._places.remove(entry, POD_DELETED)
+            self._queues.remove(entry, POD_DELETED)
 
     def _add(self, pod: PodInfo, why: str) -> None:
-        self._places.to_active(QueuedPod(pod, self._clock.monotonic_s()), why)
+        self._queues.to_active(QueuedPod(pod, self._clock.monotonic_s()), why)
 
-    def _try_parked(self, entry: QueuedPod, old: PodInfo, new: PodInfo) -> None:
+    def _requeue_on_update(self, entry: QueuedPod, old: PodInfo, new: PodInfo) -> None:
         """A parked pod's own update may be what it waited for."""
         for event in pod_changes(old, new):
             strategy = self._hints.strategy(entry, event, old.pod, new.pod)
-            if strategy is not Strategy.SKIP and self._places.requeue(entry, strategy, event.label):
+            if strategy is not RequeueStrategy.SKIP and self._queues.requeue(
+                entry, strategy, event.label
+            ):
                 return
 
     # -- an attempt -------------------------------------------------------------------------------
@@ -170,28 +174,28 @@ class SchedulingQueue:
 
         Whoever takes it uses it within ``in_flight``.
         """
-        entry = self._places.pop()
+        entry = self._queues.pop()
         if entry is None:
             return None
-        entry.flight = self._in_flight.begin(entry.uid)
+        entry.attempt_number = self._in_flight.begin(entry.uid)
         entry.attempts += 1
-        self._places.note(entry, Place.IN_FLIGHT, POPPED)
+        self._queues.note(entry, QueueName.IN_FLIGHT, POPPED)
         return entry
 
-    def in_flight(self, entry: QueuedPod) -> Flight:
+    def in_flight(self, entry: QueuedPod) -> InFlightAttempt:
         """Returns the attempt at a pod that was popped, as a block."""
-        return Flight(entry, self._end)
+        return InFlightAttempt(entry, self._end)
 
     def done(self, uid: str) -> None:
         """The pod's attempt needs no more events: it is over, or only the binding is left."""
         self._in_flight.done(uid)
 
-    def _end(self, entry: QueuedPod, flight: int) -> None:
+    def _end(self, entry: QueuedPod, attempt_number: int) -> None:
         # Not a later attempt at the same pod, whose events would be missed.
-        if self._in_flight.is_current(entry.uid, flight):
+        if self._in_flight.is_current(entry.uid, attempt_number):
             self._in_flight.done(entry.uid)
 
-    def park(
+    def add_unschedulable(
         self,
         entry: QueuedPod,
         pod: PodInfo,
@@ -221,25 +225,27 @@ class SchedulingQueue:
         entry.timestamp_s = self._clock.monotonic_s()
         entry.backoff_expiration_s = None
         entry.was_flushed = False
-        entry.place = Place.NONE
+        entry.queue_name = QueueName.NONE
         if pod.uid != entry.uid:
-            self._end(entry, entry.flight)
+            self._end(entry, entry.attempt_number)
             return
         entry.pod = pod
         strategy = self._strategy_after_flight(entry)
         # Before the pod is in a queue: whoever is told of it there may pop it at once.
-        self._end(entry, entry.flight)
-        if self.place_of(entry.uid) is Place.NONE:
-            self._places.requeue(entry, strategy, ATTEMPT_FAILED)
+        self._end(entry, entry.attempt_number)
+        if self.queue_of(entry.uid) is QueueName.NONE:
+            self._queues.requeue(entry, strategy, ATTEMPT_FAILED)
 
-    def _strategy_after_flight(self, entry: QueuedPod) -> Strategy:
+    def _strategy_after_flight(self, entry: QueuedPod) -> RequeueStrategy:
         """Returns the best that an event since the pod was popped can do for it."""
-        is_in_flight = self._in_flight.is_current(entry.uid, entry.flight)
+        is_in_flight = self._in_flight.is_current(entry.uid, entry.attempt_number)
         if not entry.rejectors or not is_in_flight:
-            return Strategy.AFTER_BACKOFF
-        best = Strategy.IMMEDIATELY if entry.pending_plugins else Strategy.AFTER_BACKOFF
-        found = Strategy.SKIP
-        for event, old, new in self._in_flight.events_of(entry.uid):
+            return RequeueStrategy.AFTER_BACKOFF
+        best = (
+            RequeueStrategy.IMMEDIATELY if entry.pending_plugins else RequeueStrategy.AFTER_BACKOFF
+        )
+        found = RequeueStrategy.SKIP
+        for event, old, new in self._in_flight.events_since(entry.uid):
             found = max(found, self._hints.strategy(entry, event, old, new))
             if found is best:
                 break
@@ -263,49 +269,51 @@ class SchedulingQueue:
             new: The object now, None if it is gone.
             only: Parked pods of which it says no are left where they are.
         """
-        if not self._hints.is_of_interest(event):
+        if not self._hints.has_listeners(event):
             return
         label = event.label
-        for entry, strategy in self._places.parked.helped_by(event, old, new):
+        for entry, strategy in self._queues.unschedulable_pods.pods_to_requeue(event, old, new):
             # One that a plugin has activated meanwhile has left already.
-            if entry.place.is_parked and (only is None or only(entry.pod)):
-                self._places.requeue(entry, strategy, label)
+            if entry.queue_name.waits_for_event and (only is None or only(entry.pod)):
+                self._queues.requeue(entry, strategy, label)
         self._in_flight.record(event, old, new)
 
     def activate(self, uids: Iterable[str]) -> None:
         """A plugin wants these pods tried now; unknown ones are passed over."""
         for uid in uids:
             entry = self._pods.get(uid)
-            if entry is not None and entry.place is not Place.ACTIVE:
-                from_backoff = entry.place is Place.BACKOFF
-                self._places.to_active(entry, FORCE_ACTIVATE.label, ask_gates=not from_backoff)
+            if entry is not None and entry.queue_name is not QueueName.ACTIVE:
+                from_backoff = entry.queue_name is QueueName.BACKOFF
+                self._queues.to_active(entry, FORCE_ACTIVATE.label, ask_gates=not from_backoff)
             elif uid in self._in_flight:
                 self._in_flight.record(FORCE_ACTIVATE, None, _Only(uid))
 
     def flush(self) -> None:
         """Moves pods whose backoff is over, and those that have waited for too long."""
         now_s = self._clock.monotonic_s()
-        for entry in self._places.backoff.pop_completed(now_s):
-            self._places.to_active(entry, BACKOFF_COMPLETE, ask_gates=False)
-        if now_s >= self._next_leftover_s:
-            self._next_leftover_s = now_s + self._options.leftover_tick_s
-            self._flush_leftovers(now_s)
+        for entry in self._queues.backoff.pop_completed(now_s):
+            self._queues.to_active(entry, BACKOFF_COMPLETE, ask_gates=False)
+        if now_s >= self._next_unschedulable_flush_s:
+            self._next_unschedulable_flush_s = now_s + self._options.unschedulable_flush_interval_s
+            self._flush_unschedulable_leftover(now_s)
 
-    def next_flush_s(self) -> float:
+    def next_flush_at_s(self) -> float:
         """When ``flush`` is next worth calling; monotonic seconds, infinity if never."""
-        leftover_s = self._next_leftover_s if len(self._places.parked) else math.inf
-        return min(self._places.backoff.next_completion_s(), leftover_s)
+        leftover_s = (
+            self._next_unschedulable_flush_s if len(self._queues.unschedulable_pods) else math.inf
+        )
+        return min(self._queues.backoff.next_completion_s(), leftover_s)
 
-    def _flush_leftovers(self, now_s: float) -> None:
+    def _flush_unschedulable_leftover(self, now_s: float) -> None:
         too_old = [
             entry
-            for entry in self._places.parked
-            if self._places.parked.hears(entry, UNSCHEDULABLE_TIMEOUT)
+            for entry in self._queues.unschedulable_pods
+            if self._queues.unschedulable_pods.accepts_event(entry, UNSCHEDULABLE_TIMEOUT)
             and now_s - entry.timestamp_s > self._options.max_unschedulable_s
         ]
         for entry in too_old:
             entry.was_flushed = True
-            self._places.requeue(entry, Strategy.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label)
+            self._queues.requeue(entry, RequeueStrategy.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label)
 
 
 class _Only:

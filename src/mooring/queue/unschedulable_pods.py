@@ -12,15 +12,15 @@ from typing import Any
 
 from mooring.cluster_event import ClusterEvent
 from mooring.queue.queued_pod import QueuedPod
-from mooring.queue.queueing_hints import Hints, Strategy, profile_of, strategy_of
+from mooring.queue.queueing_hints import QueueingHints, RequeueStrategy, profile_of, strategy_of
 
 _Group = dict[str, QueuedPod]
 
 
-class Parked:
+class UnschedulablePods:
     """Pods by UID, and by (plugin, what the plugin reads of the pod)."""
 
-    def __init__(self, hints: Hints) -> None:
+    def __init__(self, hints: QueueingHints) -> None:
         self._hints = hints
         self._pods: dict[str, QueuedPod] = {}
         self._groups: dict[str, dict[tuple[str, Hashable], _Group]] = {}
@@ -60,28 +60,28 @@ class Parked:
         del self._pods[entry.uid]
         self._gated.discard(entry.uid)
 
-    def hears(self, entry: QueuedPod, event: ClusterEvent) -> bool:
+    def accepts_event(self, entry: QueuedPod, event: ClusterEvent) -> bool:
         """Whether an event can reach a pod: behind a gate, only one that the gate keeper wants."""
         if not entry.gating_plugin:
             return True
-        return (profile_of(entry.pod), entry.gating_plugin) in self._hints.asked_about(event)
+        return (profile_of(entry.pod), entry.gating_plugin) in self._hints.registrations_for(event)
 
-    def helped_by(
+    def pods_to_requeue(
         self, event: ClusterEvent, old: Any, new: Any
-    ) -> list[tuple[QueuedPod, Strategy]]:
+    ) -> list[tuple[QueuedPod, RequeueStrategy]]:
         """Returns the pods that an event can help, in the order in which they were parked.
 
         Complexity: O(groups of the plugins that registered for it + pods that are helped), if
         their hints are pure; else their pods.
         """
         if event.is_wildcard:
-            heard = [entry for entry in self if self.hears(entry, event)]
+            heard = [entry for entry in self if self.accepts_event(entry, event)]
             judged = [(entry, self._hints.strategy(entry, event, old, new)) for entry in heard]
-            return [each for each in judged if each[1] is not Strategy.SKIP]
-        found: dict[str, tuple[QueuedPod, Strategy]] = {}
-        for (profile, plugin), wanted in self._hints.asked_about(event).items():
-            for entry in self._helped_of(plugin, profile, wanted, old, new):
-                before = found.get(entry.uid, (entry, Strategy.SKIP))[1]
+            return [each for each in judged if each[1] is not RequeueStrategy.SKIP]
+        found: dict[str, tuple[QueuedPod, RequeueStrategy]] = {}
+        for (profile, plugin), wanted in self._hints.registrations_for(event).items():
+            for entry in self._pods_requeued_by(plugin, profile, wanted, old, new):
+                before = found.get(entry.uid, (entry, RequeueStrategy.SKIP))[1]
                 strategy = strategy_of(entry, plugin)
                 if entry.gating_plugin and entry.pending_plugins:
                     # It is listed under the gate alone, but may wait for this as well.
@@ -89,7 +89,7 @@ class Parked:
                 found[entry.uid] = entry, max(before, strategy)
         return sorted(found.values(), key=lambda each: each[0].order)
 
-    def _helped_of(
+    def _pods_requeued_by(
         self, plugin: str, profile: str, wanted: list[Any], old: Any, new: Any
     ) -> Iterator[QueuedPod]:
         """Returns the pods of one profile that one of its plugins says the event can help."""

@@ -35,12 +35,12 @@ from mooring.state import Cache, PodInfo
 CONFIRM_S: Final = 30.0
 
 #: How often bindings are looked at.
-LOOK_S: Final = 5.0
+CHECK_INTERVAL_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
 
-class _Expected(NamedTuple):
+class UnconfirmedBinding(NamedTuple):
     """A binding: which pod, where, and when to ask."""
 
     uid: str
@@ -50,7 +50,7 @@ class _Expected(NamedTuple):
     ask_at_s: float
 
 
-class Confirmations:
+class BindVerifier:
     """Asks about bindings that nobody tells of.
 
     Args:
@@ -78,27 +78,27 @@ class Confirmations:
         self._pods = pods
         self._clock = clock
         self._sleep = sleep
-        self._expected: dict[str, _Expected] = {}
+        self._expected: dict[str, UnconfirmedBinding] = {}
 
     def __len__(self) -> int:
         """How many are expected, or were a moment ago."""
         return len(self._expected)
 
-    def expect(self, pod: PodInfo, node_name: str) -> None:
+    def track(self, pod: PodInfo, node_name: str) -> None:
         """A pod was bound: the watch will tell of it."""
         metadata = pod.metadata
         ask_at_s = self._clock.monotonic_s() + CONFIRM_S
-        self._expected[pod.uid] = _Expected(
+        self._expected[pod.uid] = UnconfirmedBinding(
             pod.uid, metadata.namespace, metadata.name, node_name, ask_at_s
         )
 
     async def run(self) -> None:
         """Looks now and then, until cancelled."""
         while True:
-            await self._sleep(LOOK_S)
-            await self.look()
+            await self._sleep(CHECK_INTERVAL_S)
+            await self.check_overdue()
 
-    async def look(self) -> None:
+    async def check_overdue(self) -> None:
         """Asks about those that are overdue; forgets those that are confirmed."""
         now_s = self._clock.monotonic_s()
         for one in list(self._expected.values()):
@@ -107,7 +107,7 @@ class Confirmations:
             elif one.ask_at_s <= now_s:
                 await self._ask(one)
 
-    async def _ask(self, one: _Expected) -> None:
+    async def _ask(self, one: UnconfirmedBinding) -> None:
         try:
             live: Pod | None = await self._client.get("Pod", one.name, one.namespace)
         except NotFound:
@@ -122,9 +122,9 @@ class Confirmations:
             self._expected[one.uid] = one._replace(ask_at_s=one.ask_at_s + CONFIRM_S)
             return
         del self._expected[one.uid]
-        self._give_back(one)
+        self._handle_binding_failure(one)
 
-    def _give_back(self, one: _Expected) -> None:
+    def _handle_binding_failure(self, one: UnconfirmedBinding) -> None:
         """The API server does not know of the binding any more: the pod is to be placed again."""
         key = f"{one.namespace}/{one.name}"
         _log.warning("a binding was lost again", extra={"pod": key, "node": one.node_name})

@@ -9,10 +9,10 @@ from mooring.errors import SchedulerError
 from mooring.framework import Cycle, Framework
 from mooring.framework.status import Code, Status
 from mooring.framework.waiting_pods import WaitingPod
-from mooring.queue import Flight, QueuedPod
+from mooring.queue import InFlightAttempt, QueuedPod
 
 
-class Held:
+class BindingContext:
     """What a pod holds between Reserve and PostBind.
 
     Attributes:
@@ -24,10 +24,12 @@ class Held:
         is_announced: Whether the API server was told of the node before the binding.
     """
 
-    __slots__ = ("cycle", "flight", "framework", "is_announced", "node_name", "waiting")
+    __slots__ = ("cycle", "framework", "in_flight", "is_announced", "node_name", "waiting")
 
-    def __init__(self, flight: Flight, framework: Framework, cycle: Cycle, node_name: str) -> None:
-        self.flight = flight
+    def __init__(
+        self, in_flight: InFlightAttempt, framework: Framework, cycle: Cycle, node_name: str
+    ) -> None:
+        self.in_flight = in_flight
         self.framework = framework
         self.cycle = cycle
         self.node_name = node_name
@@ -37,7 +39,7 @@ class Held:
     @property
     def entry(self) -> QueuedPod:
         """The pod as the queue knows it."""
-        return self.flight.entry
+        return self.in_flight.entry
 
 
 async def wait_on_permit(waiting: WaitingPod, clock: Clock) -> Status | None:

@@ -22,7 +22,7 @@ PAUSE_S_MAX: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
-class Bindings:
+class BindingTasks:
     """Starts binding tasks and counts those that may be inside a request.
 
     Args:
@@ -56,7 +56,7 @@ class Bindings:
         self._running.add(task)
         task.add_done_callback(self._ended)
 
-    async def room(self) -> None:
+    async def wait_for_slot(self) -> None:
         """Returns when another decision may be made."""
         while len(self._running) - self._waiting >= self._limit:
             self._changed.clear()
@@ -84,7 +84,7 @@ class Bindings:
             task.cancel()
 
     @contextmanager
-    def waits(self) -> Iterator[None]:
+    def outside_request(self) -> Iterator[None]:
         """Returns the binding that runs this block is inside no request."""
         self._waiting += 1
         self._changed.set()
@@ -94,20 +94,20 @@ class Bindings:
             self._waiting -= 1
 
     @contextmanager
-    def waits_in_permit(self) -> Iterator[None]:
-        """As ``waits``; the binding that runs this block may be left alone at the end."""
+    def waiting_in_permit(self) -> Iterator[None]:
+        """As ``outside_request``; the binding that runs this block may be left alone at the end."""
         self._in_permit += 1
         try:
-            with self.waits():
+            with self.outside_request():
                 yield
         finally:
             self._in_permit -= 1
 
-    def unreachable(self) -> None:
+    def record_unreachable(self) -> None:
         """A request did not reach the API server: what is decided now could not be told."""
         self._pause_s = min(2 * self._pause_s or PAUSE_S, PAUSE_S_MAX)
 
-    def reached(self) -> None:
+    def record_success(self) -> None:
         """A request was answered."""
         self._pause_s = 0.0
 

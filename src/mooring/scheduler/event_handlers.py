@@ -66,7 +66,7 @@ class EventHandlers:
         self._profiles = profiles
         self._waiting = waiting
         self._on_object = on_object
-        self._inbox: dict[tuple[str, str], Change] | None = None
+        self._buffered_events: dict[tuple[str, str], Change] | None = None
 
     def handler(self, kind: str) -> Callable[[Change], None]:
         """What to call with every change of an object of ``kind``."""
@@ -74,8 +74,8 @@ class EventHandlers:
 
     def on_change(self, kind: str, change: Change) -> None:
         """Takes a change in, or keeps it while the inbox is open."""
-        if self._inbox is not None:
-            self._keep(kind, change)
+        if self._buffered_events is not None:
+            self._buffer(kind, change)
             return
         if kind == "Pod":
             self._on_pod(change)
@@ -86,36 +86,36 @@ class EventHandlers:
         self._on_object(kind, key(change.new if change.new is not None else change.old))
 
     @property
-    def kept(self) -> Mapping[tuple[str, str], Change]:
+    def buffered(self) -> Mapping[tuple[str, str], Change]:
         """What is in the inbox now: (kind, UID) -> change."""
-        return self._inbox or {}
+        return self._buffered_events or {}
 
     @contextmanager
-    def inbox(self) -> Iterator[Mapping[tuple[str, str], Change]]:
+    def buffer_events(self) -> Iterator[Mapping[tuple[str, str], Change]]:
         """Keeps changes until the block ends: an attempt that waits sees one state of the cluster.
 
         Of several changes of an object only the first state and the last one are kept. Yields those
         that are kept, (kind, UID) -> change; after the block it still says which they were.
         """
-        assert self._inbox is None, "one attempt at a time"
-        self._inbox = {}
+        assert self._buffered_events is None, "one attempt at a time"
+        self._buffered_events = {}
         try:
-            yield self._inbox
+            yield self._buffered_events
         finally:
-            kept, self._inbox = self._inbox, None
-            for (kind, _), change in kept.items():
+            buffered, self._buffered_events = self._buffered_events, None
+            for (kind, _), change in buffered.items():
                 self.on_change(kind, change)
 
-    def _keep(self, kind: str, change: Change) -> None:
-        assert self._inbox is not None
+    def _buffer(self, kind: str, change: Change) -> None:
+        assert self._buffered_events is not None
         obj = change.new if change.new is not None else change.old
         at = kind, obj.metadata.uid or key(obj)
-        before = self._inbox.pop(at, None)
+        before = self._buffered_events.pop(at, None)
         if before is not None:
             change = change._replace(old=before.old)
         # One that came and went is nothing; kept changes are in the order of the last ones.
         if change.old is not None or change.new is not None:
-            self._inbox[at] = change
+            self._buffered_events[at] = change
 
     # -- nodes and others -------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class EventHandlers:
         self._cache.nominator.update(before, info)
         named = old.status.nominated_node_name
         if named and named != new.status.nominated_node_name:
-            self._tell_of_room(before)
+            self._requeue_lower_priority_pods(before)
 
     def _on_pod_deleted(self, last: Pod) -> None:
         """A pod is gone, or finished: its room is free."""
@@ -223,14 +223,14 @@ class EventHandlers:
         if was_placed or last.spec.node_name:
             self._queue.move(POD_GONE, last, None)
         elif nominated:
-            self._tell_of_room(PodInfo(last))
+            self._requeue_lower_priority_pods(PodInfo(last))
 
     def _nominate(self, info: PodInfo) -> None:
         node_name = info.status.nominated_node_name
         if node_name:
             self._cache.nominator.nominate(info, node_name)
 
-    def _tell_of_room(self, info: PodInfo) -> None:
+    def _requeue_lower_priority_pods(self, info: PodInfo) -> None:
         """A nomination is gone: pods that had to respect it may fit now."""
         gone = info.pod
         priority = info.priority

@@ -35,7 +35,7 @@ RETRY_JITTER: Final = 0.1
 
 #: The condition of a pod that is made to leave.
 DISRUPTION_TARGET: Final = "DisruptionTarget"
-BY_SCHEDULER: Final = "PreemptionByScheduler"
+REASON_PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 _log = logging.getLogger(__name__)
 
@@ -75,10 +75,10 @@ class Evictor:
         try:
             conditions = self._conditions(pod, message)
             if conditions:
-                await self._insist(
+                await self._write_with_retry(
                     lambda: self._client.patch_pod_status(pod, {"conditions": conditions})
                 )
-            await self._insist(
+            await self._write_with_retry(
                 lambda: self._client.delete(
                     "Pod", metadata.name, metadata.namespace, uid=metadata.uid
                 )
@@ -97,12 +97,12 @@ class Evictor:
         """
         status = {"nominatedNodeName": None}
         try:
-            await self._insist(lambda: self._client.patch_pod_status(pod, status))
+            await self._write_with_retry(lambda: self._client.patch_pod_status(pod, status))
         except (NotFound, Invalid) as error:
             told = {"pod": pod.metadata.name, "error": str(error)}
             _log.info("a nominated pod is gone already", extra=told)
 
-    async def _insist(self, write: Callable[[], Awaitable[Any]]) -> None:
+    async def _write_with_retry(self, write: Callable[[], Awaitable[Any]]) -> None:
         """Sends a write, and again if it fails for reasons that may pass."""
         wait_s = RETRY_S
         for _ in range(TRIES_MAX - 1):
@@ -119,13 +119,13 @@ class Evictor:
         """Returns the condition that says why; none if it stands there already."""
         found = pod.status.conditions
         before = next((each for each in found if each.type == DISRUPTION_TARGET), None)
-        told = ("True", BY_SCHEDULER, message)
+        told = ("True", REASON_PREEMPTION_BY_SCHEDULER, message)
         if before is not None and (before.status, before.reason, before.message) == told:
             return []
         condition: dict[str, Any] = {
             "type": DISRUPTION_TARGET,
             "status": "True",
-            "reason": BY_SCHEDULER,
+            "reason": REASON_PREEMPTION_BY_SCHEDULER,
             "message": message,
             "observedGeneration": pod.metadata.generation,
             "lastProbeTime": None,

@@ -17,7 +17,7 @@ THRESHOLDS: Final = (50_000, 20, 50)
 
 
 @contextmanager
-def rare_collections() -> Iterator[None]:
+def gc_thresholds() -> Iterator[None]:
     """Collect rarely for as long as the block lasts; what was frozen in it is let go at its end."""
     before = gc.get_threshold()
     gc.set_threshold(*THRESHOLDS)
@@ -28,7 +28,7 @@ def rare_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def settle_down() -> None:
+def freeze_heap() -> None:
     """What is there now lives long: it is looked at once more, and then left alone."""
     gc.collect()
     gc.freeze()

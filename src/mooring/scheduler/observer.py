@@ -6,7 +6,7 @@ from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.framework.status import PostFilterResult, Status
 from mooring.framework.waiting_pods import WaitingPod
-from mooring.queue import Place, QueuedPod
+from mooring.queue import QueuedPod, QueueName
 
 
 class Observer:
@@ -15,7 +15,7 @@ class Observer:
     Every method does nothing: override those that matter.
     """
 
-    def moved(self, entry: QueuedPod, place: Place, why: str) -> None:
+    def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
         """The pod is in another place of the queue now; ``why`` is the event's label."""
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, found: Placement | Diagnosis) -> None:

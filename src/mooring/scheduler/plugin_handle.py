@@ -13,14 +13,14 @@ from mooring.errors import PluginError
 from mooring.framework.interface import PATCHED_KINDS
 from mooring.framework.waiting_pods import WaitingPod, WaitingPods
 from mooring.scheduler.bind_pod import bind_pod
-from mooring.scheduler.pods_in_prebind import PreBindings
+from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.state import Cache, PodInfo, Snapshot
 
 #: A read for a plugin may take so long.
 READ_S: Final = 10.0
 
 
-class LiveHandle:
+class PluginHandle:
     """The ``Handle`` of a scheduler that runs against an API server.
 
     Args:
@@ -41,7 +41,7 @@ class LiveHandle:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.waiting = WaitingPods()
-        self.pre_bindings = PreBindings()
+        self.pods_in_prebind = PodsInPreBind()
         #: Kind -> its known objects, "namespace/name" or "name" -> object.
         self.stores: Mapping[str, Mapping[str, Any]] = {}
         #: Tries parked pods now; the queue's ``activate``, once there is a queue.

@@ -14,11 +14,11 @@ from mooring.errors import SchedulerError
 Result = TypeVar("Result")
 
 
-class PreBindings:
+class PodsInPreBind:
     """The PreBind work of one scheduler's pods, by UID."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, _PreBinding] = {}
+        self._pods: dict[str, PodInPreBind] = {}
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -29,33 +29,35 @@ class PreBindings:
         Raises:
             SchedulerError: the pod was called off; the work was broken off, or counts for nothing.
         """
-        one = self._pods[uid] = _PreBinding()
+        one = self._pods[uid] = PodInPreBind()
         try:
             async with one.scope:
                 result = await work
         except TimeoutError as error:
-            if not one.called_off:
+            if not one.cancel_message:
                 raise
-            raise SchedulerError(one.called_off) from error
+            raise SchedulerError(one.cancel_message) from error
         finally:
             del self._pods[uid]
-        if one.called_off:
-            raise SchedulerError(one.called_off)
+        if one.cancel_message:
+            raise SchedulerError(one.cancel_message)
         return result
 
-    def call_off(self, uid: str, message: str) -> bool:
+    def cancel(self, uid: str, message: str) -> bool:
         """Breaks off the work for this pod, saying why; False if there is none (any more)."""
         one = self._pods.get(uid)
         if one is None:
             return False
-        if not one.called_off:
-            one.called_off = message
+        if not one.cancel_message:
+            one.cancel_message = message
             one.scope.reschedule(asyncio.get_running_loop().time())
         return True
 
 
-class _PreBinding:
+class PodInPreBind:
+    """The PreBind work of one pod, and the message of its cancellation."""
+
     def __init__(self) -> None:
         #: Never by itself: to reschedule it is how to cancel what is inside, and only that.
         self.scope = asyncio.timeout(None)
-        self.called_off = ""
+        self.cancel_message = ""

@@ -30,19 +30,19 @@ from typing import Final
 from mooring.errors import InvariantViolation, LeaseLost, PluginError, SchedulerError
 from mooring.framework.status import PostFilterResult
 from mooring.objects.pod import Pod
-from mooring.queue import Place, SchedulingQueue, profile_of
+from mooring.queue import QueueName, SchedulingQueue, profile_of
 from mooring.scheduler.evictor import Evictor
-from mooring.scheduler.plugin_handle import LiveHandle
+from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.scheduler.reporting import Reporting
 from mooring.state import Nominator, PodInfo
 
 #: After its victims were deleted a pod that was held back waits so long for the news of it.
-SEEN_S: Final = 5.0
+DELETE_OBSERVED_TIMEOUT_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
 
-class Preemptions:
+class PreemptionExecutor:
     """Evicts victims beside the decisions.
 
     Args:
@@ -58,7 +58,7 @@ class Preemptions:
         self,
         queue: SchedulingQueue,
         nominator: Nominator,
-        handle: LiveHandle,
+        handle: PluginHandle,
         pods: Mapping[str, Pod],
         evictor: Evictor,
         reporting: Reporting,
@@ -93,7 +93,7 @@ class Preemptions:
         if run is None:
             return False
         last = run.last
-        return last is None or not _has_left(self._pods.get(last.key), last.uid)
+        return last is None or not _is_terminating(self._pods.get(last.key), last.uid)
 
     def start(self, preemptor: PodInfo, room: PostFilterResult) -> None:
         """Evicts the victims of a pod; those that are leaving already are left alone."""
@@ -109,7 +109,7 @@ class Preemptions:
     async def _supervise(self, run: _Run, victims: Sequence[PodInfo]) -> None:
         uid = run.preemptor.uid
         try:
-            is_done = await self._make_room(run, victims)
+            is_done = await self._evict_victims(run, victims)
         except (InvariantViolation, LeaseLost):
             raise
         except Exception:  # noqa: BLE001 - one pod's trouble must never end the others' bindings
@@ -126,9 +126,11 @@ class Preemptions:
             if self._is_held_back(uid):
                 self._queue.activate([uid])
 
-    async def _make_room(self, run: _Run, victims: Sequence[PodInfo]) -> bool:
+    async def _evict_victims(self, run: _Run, victims: Sequence[PodInfo]) -> bool:
         """Returns whether everybody was told to leave."""
-        is_done = await self._end_lesser_nominations(run.preemptor, run.room.node_name or "")
+        is_done = await self._clear_lower_priority_nominations(
+            run.preemptor, run.room.node_name or ""
+        )
         *first, last = victims
         results: list[bool] = []
         ends: list[SchedulerError] = []
@@ -149,7 +151,7 @@ class Preemptions:
         run.last = last
         return await self._evict(run, last) and is_done
 
-    async def _end_lesser_nominations(self, preemptor: PodInfo, node_name: str) -> bool:
+    async def _clear_lower_priority_nominations(self, preemptor: PodInfo, node_name: str) -> bool:
         """Pods of a lower priority may not fit there any more: they look for another node."""
         is_done = True
         for pod in self._nominator.pods_on(node_name):
@@ -170,7 +172,7 @@ class Preemptions:
         """Has a victim leave, by the shortest way; whether it does."""
         preemptor, room = run.preemptor, run.room
         note = f"Preempted by pod {preemptor.uid} on node {room.node_name}"
-        if self._call_off(victim.uid, room.plugin):
+        if self._cancel_waiting_victim(victim.uid, room.plugin):
             note += " (in kube-scheduler memory)."
         else:
             name = profile_of(preemptor)
@@ -187,24 +189,24 @@ class Preemptions:
         self._reporting.preempted(victim, preemptor, note)
         return True
 
-    def _call_off(self, uid: str, plugin: str) -> bool:
+    def _cancel_waiting_victim(self, uid: str, plugin: str) -> bool:
         """Turns a victim back that is still on its way to the node; it goes back to the queue."""
         waiting = self._handle.waiting.get(uid)
         if waiting is not None:
             return waiting.preempt(plugin, "preempted")
-        return self._handle.pre_bindings.call_off(uid, f"preempted by {plugin}")
+        return self._handle.pods_in_prebind.cancel(uid, f"preempted by {plugin}")
 
     def _is_held_back(self, uid: str) -> bool:
         entry = self._queue.get(uid)
-        return entry is not None and entry.place is Place.GATED
+        return entry is not None and entry.queue_name is QueueName.GATED
 
     async def _wait_until_seen(self, victims: Sequence[PodInfo]) -> None:
         """Returns when the news of all deletions have come; soon in any case."""
         try:
-            async with asyncio.timeout(SEEN_S):
+            async with asyncio.timeout(DELETE_OBSERVED_TIMEOUT_S):
                 for victim in victims:
                     is_seen = partial(_is_settled, victim.uid)
-                    await self._handle.until("Pod", victim.key, is_seen, SEEN_S)
+                    await self._handle.until("Pod", victim.key, is_seen, DELETE_OBSERVED_TIMEOUT_S)
         except (TimeoutError, PluginError):
             _log.info("a deletion is not seen yet", extra={"pods": [pod.key for pod in victims]})
 
@@ -220,7 +222,7 @@ class _Run:
         self.last: PodInfo | None = None
 
 
-def _has_left(live: Pod | None, uid: str) -> bool:
+def _is_terminating(live: Pod | None, uid: str) -> bool:
     """Returns whether a victim is seen to be gone, or on its way."""
     if live is None or live.metadata.uid != uid:
         return True
@@ -228,5 +230,5 @@ def _has_left(live: Pod | None, uid: str) -> bool:
 
 
 def _is_settled(uid: str, live: Pod | None) -> bool:
-    """As ``_has_left``; or it was turned back before it was on the node."""
-    return _has_left(live, uid) or (live is not None and not live.spec.node_name)
+    """As ``_is_terminating``; or it was turned back before it was on the node."""
+    return _is_terminating(live, uid) or (live is not None and not live.spec.node_name)

@@ -16,7 +16,7 @@ from mooring.errors import SchedulerError
 from mooring.framework import Diagnosis
 from mooring.framework.status import Status
 from mooring.queue import profile_of
-from mooring.scheduler.status_writer import StatusWriter, Word
+from mooring.scheduler.status_writer import StatusUpdate, StatusWriter
 from mooring.state import PodInfo
 
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -56,7 +56,7 @@ class Reporting:
 
     def placed(self, pod: PodInfo) -> None:
         """The pod is on its way to a node: what was said of earlier attempts is out of date."""
-        self._writer.withdraw(pod.uid)
+        self._writer.cancel_update(pod.uid)
 
     async def expected(self, pod: PodInfo, node_name: str) -> bool:
         """The pod will be bound, but not at once: its nomination says where it goes.
@@ -103,7 +103,7 @@ class Reporting:
         message = error_text(why) if isinstance(why, SchedulerError) else why.message
         reason = SCHEDULER_ERROR if isinstance(why, SchedulerError) else UNSCHEDULABLE
         self._record(pod, "Warning", "FailedScheduling", "Scheduling", _cut(message))
-        self._writer.say(Word(pod.pod, reason, message, nominated, announced))
+        self._writer.enqueue(StatusUpdate(pod.pod, reason, message, nominated, announced))
 
     def _record(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
         recorder = self._recorders[profile_of(pod)]
@@ -123,5 +123,5 @@ def _cut(message: str) -> str:
     if len(message.encode()) <= NOTE_LENGTH_MAX:
         return message
     suffix = " ..."
-    kept = message.encode()[: NOTE_LENGTH_MAX - len(suffix)].decode("utf-8", "ignore")
-    return kept + suffix
+    buffered = message.encode()[: NOTE_LENGTH_MAX - len(suffix)].decode("utf-8", "ignore")
+    return buffered + suffix

@@ -28,20 +28,20 @@ from mooring.extenders import Extenders, Post
 from mooring.objects.pod import Pod
 from mooring.objects.selector_text import LIVING_PODS
 from mooring.queue import QueueOptions, SchedulingQueue
-from mooring.scheduler.bind_verification import Confirmations
-from mooring.scheduler.binding_tasks import BINDINGS_MAX, Bindings
+from mooring.scheduler.bind_verification import BindVerifier
+from mooring.scheduler.binding_tasks import BINDINGS_MAX, BindingTasks
 from mooring.scheduler.event_handlers import RESOURCES, EventHandlers
 from mooring.scheduler.evictor import Evictor
-from mooring.scheduler.gc_tuning import rare_collections, settle_down
+from mooring.scheduler.gc_tuning import freeze_heap, gc_thresholds
 from mooring.scheduler.observer import Observer
-from mooring.scheduler.plugin_handle import LiveHandle
+from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.scheduler.plugin_tasks import run_background
-from mooring.scheduler.preemption import Preemptions
+from mooring.scheduler.preemption import PreemptionExecutor
 from mooring.scheduler.profiles import load_profiles
 from mooring.scheduler.reporting import Reporting
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.scheduler.status_writer import StatusWriter
-from mooring.scheduler.with_extenders import AskingScheduler
+from mooring.scheduler.with_extenders import ExtenderScheduler
 from mooring.state import Cache
 
 #: The decider yields after so many decisions, or after so long.
@@ -55,11 +55,11 @@ TICK_S: Final = 1.0
 DRAIN_S: Final = 10.0
 
 #: After the last binding its event is let out; but not for long, if nobody takes it.
-TELL_S: Final = 2.0
-TELL_LOOK_S: Final = 0.02
+EVENT_FLUSH_TIMEOUT_S: Final = 2.0
+EVENT_FLUSH_POLL_S: Final = 0.02
 
 #: While the cluster cannot be read, what stands in the way is said so often.
-COMPLAIN_S: Final = 5.0
+SYNC_WARNING_INTERVAL_S: Final = 5.0
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -84,7 +84,7 @@ class ServiceOptions:
     bindings_max: int = BINDINGS_MAX
     instance: str = "mooring"
     observer: Observer = field(default_factory=Observer)
-    reach: Callable[[Extender], Post] | None = None
+    transport_factory: Callable[[Extender], Post] | None = None
 
 
 class Service:
@@ -125,13 +125,18 @@ class Service:
         self._synced = asyncio.Event()
         self._stopping = asyncio.Event()
         self.cache = Cache()
-        self.handle = LiveHandle(self.cache, client, clock=clock, rng=rng, sleep=sleep)
+        self.handle = PluginHandle(self.cache, client, clock=clock, rng=rng, sleep=sleep)
         waiting = self.handle.waiting
         self.profiles = load_profiles(
             config, self.handle, clock=clock, waiting=waiting, plugins=options.plugins
         )
         self.extenders = Extenders(
-            config.extenders, client, clock=clock, rng=rng, sleep=sleep, reach=options.reach
+            config.extenders,
+            client,
+            clock=clock,
+            rng=rng,
+            sleep=sleep,
+            transport_factory=options.transport_factory,
         )
         for framework in self.profiles.values():
             framework.extend(self.extenders.asked, self.handle.random)
@@ -143,7 +148,7 @@ class Service:
             on_move=options.observer.moved,
         )
         self.handle.on_activate = self.queue.activate
-        self.bindings = Bindings(rng, limit=options.bindings_max)
+        self.bindings = BindingTasks(rng, limit=options.bindings_max)
         self.writer = StatusWriter(client, clock=clock, sleep=sleep)
         self.recorders = {
             name: self._recorder(client, name, f"{name}-{options.instance}", rng)
@@ -152,24 +157,26 @@ class Service:
         self.events = EventHandlers(
             self.cache, self.queue, self.profiles, waiting, on_object=self.handle.changed
         )
-        self.informers = {kind: self._informer(client, kind, rng) for kind in self._followed()}
+        self.informers = {
+            kind: self._informer(client, kind, rng) for kind in self._informer_kinds()
+        }
         stores = {kind: informer.objects for kind, informer in self.informers.items()}
         self.handle.stores = stores
         notes = {name: each.scheduled_note() for name, each in self.profiles.items()}
         own_notes = {name: note for name, note in notes.items() if note is not None}
         reporting = Reporting(self.recorders, self.writer, own_notes)
         evictor = Evictor(client, clock=clock, rng=rng, sleep=sleep)
-        self.preemptions = self._preemptions(stores["Pod"], evictor, reporting)
-        self.confirmations = Confirmations(
+        self.preemption_executor = self._preemptions(stores["Pod"], evictor, reporting)
+        self.bind_verifier = BindVerifier(
             client, self.cache, self.queue, stores["Pod"], clock=clock, sleep=sleep
         )
         self.scheduler = self._scheduler(stores["Pod"], reporting, options.observer)
 
     def _preemptions(
         self, pods: Mapping[str, Pod], evictor: Evictor, reporting: Reporting
-    ) -> Preemptions:
+    ) -> PreemptionExecutor:
         nominator = self.cache.nominator
-        found = Preemptions(self.queue, nominator, self.handle, pods, evictor, reporting)
+        found = PreemptionExecutor(self.queue, nominator, self.handle, pods, evictor, reporting)
         self.handle.on_is_preempting = found.is_running
         return found
 
@@ -178,7 +185,7 @@ class Service:
     ) -> Scheduler:
         make: Callable[..., Scheduler] = Scheduler
         if self.extenders.asked:
-            make = partial(AskingScheduler, inbox=self.events.inbox)
+            make = partial(ExtenderScheduler, buffer_events=self.events.buffer_events)
         return make(
             self.cache,
             self.queue,
@@ -186,9 +193,9 @@ class Service:
             pods,
             self.bindings,
             reporting,
-            preemptions=self.preemptions,
-            pre_bindings=self.handle.pre_bindings,
-            expect=self.confirmations.expect,
+            preemptions=self.preemption_executor,
+            pods_in_prebind=self.handle.pods_in_prebind,
+            on_bound=self.bind_verifier.track,
             clock=self._clock,
             observer=observer,
         )
@@ -214,7 +221,7 @@ class Service:
             sleep=self._sleep,
         )
 
-    def _followed(self) -> list[str]:
+    def _informer_kinds(self) -> list[str]:
         """Nodes, the kinds that some plugin wants to hear of or reads, and pods.
 
         Pods come last: nodes that are there before them are met in their own order.
@@ -240,17 +247,17 @@ class Service:
     def is_settled(self) -> bool:
         """Whether there is nothing to do now: no pod to try, none under way, all of it told."""
         counts = self.queue.counts()
-        busy = sum(count for place, count in counts.items() if place.is_busy)
-        return not busy and self.is_at_rest
+        busy = sum(count for queue_name, count in counts.items() if queue_name.is_busy)
+        return not busy and self.is_idle
 
     @property
-    def is_at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no pod is under way to its node, and all that happened is told."""
-        is_busy = len(self.bindings) or len(self.preemptions) or self.cache.assumed_count()
-        return not is_busy and self._is_all_told
+        is_busy = len(self.bindings) or len(self.preemption_executor) or self.cache.assumed_count()
+        return not is_busy and self._has_flushed_writes
 
     @property
-    def _is_all_told(self) -> bool:
+    def _has_flushed_writes(self) -> bool:
         """Whether no event and no condition waits to be written."""
         return not len(self.writer) and not any(len(each) for each in self.recorders.values())
 
@@ -266,7 +273,7 @@ class Service:
             LeaseLost: the fence lets nothing pass any more.
         """
         try:
-            with rare_collections():
+            with gc_thresholds():
                 await self._run()
         except BaseExceptionGroup as group:
             # One of the tasks failed, and so the others were cancelled: what counts is why.
@@ -277,12 +284,12 @@ class Service:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             self.bindings.open(tasks)
-            self.preemptions.open(tasks)
+            self.preemption_executor.open(tasks)
             works: list[Coroutine[Any, Any, None]] = [
                 *(informer.run() for informer in self._all_informers()),
                 *(recorder.run() for recorder in self.recorders.values()),
                 self.writer.run(),
-                self.confirmations.run(),
+                self.bind_verifier.run(),
                 *self._background(),
                 self._decide(),
                 self._flush(),
@@ -295,7 +302,7 @@ class Service:
             if left:
                 _log.warning("bindings did not end in time", extra={"bindings": left})
             self.bindings.cancel()
-            self.preemptions.cancel()
+            self.preemption_executor.cancel()
             await self._wait_until_told()
             for task in beside:
                 task.cancel()
@@ -308,32 +315,32 @@ class Service:
 
     async def _wait_until_told(self) -> None:
         """Lets the last events be written; returns soon if they cannot be."""
-        ends_s = self._clock.monotonic_s() + TELL_S
-        while not self._is_all_told and self._clock.monotonic_s() < ends_s:
-            await self._sleep(TELL_LOOK_S)
+        ends_s = self._clock.monotonic_s() + EVENT_FLUSH_TIMEOUT_S
+        while not self._has_flushed_writes and self._clock.monotonic_s() < ends_s:
+            await self._sleep(EVENT_FLUSH_POLL_S)
 
     async def _wait_until_known(self) -> None:
         """Returns when every kind was listed; says from time to time what stands in the way."""
-        while not await _are_synced_within(COMPLAIN_S, self._all_informers()):
-            _complain(self._all_informers())
+        while not await _are_synced_within(SYNC_WARNING_INTERVAL_S, self._all_informers()):
+            _warn_not_synced(self._all_informers())
 
     async def _decide(self) -> None:
         await self._wait_until_known()
-        settle_down()
+        freeze_heap()
         self._synced.set()
         _log.info("the cluster is known", extra={"nodes": len(self.cache.nodes)})
         while True:
-            await self.bindings.room()
-            if isinstance(self.scheduler, AskingScheduler):
+            await self.bindings.wait_for_slot()
+            if isinstance(self.scheduler, ExtenderScheduler):
                 has_more = await self.scheduler.schedule_next()
             else:
-                has_more = self._decide_some()
+                has_more = self._schedule_batch()
             if not has_more:
                 self._ready.clear()
                 await self._ready.wait()
             await asyncio.sleep(0)
 
-    def _decide_some(self) -> bool:
+    def _schedule_batch(self) -> bool:
         """Makes decisions for a slice of time; whether there may be more to decide."""
         ends_s = self._clock.monotonic_s() + SLICE_S
         for _ in range(DECISIONS_MAX):
@@ -349,7 +356,7 @@ class Service:
         while True:
             now_s = self._clock.monotonic_s()
             await self._sleep(TICK_S * (math.floor(now_s / TICK_S) + 1) - now_s)
-            if self.queue.next_flush_s() <= self._clock.monotonic_s():
+            if self.queue.next_flush_at_s() <= self._clock.monotonic_s():
                 self.queue.flush()
 
 
@@ -363,7 +370,7 @@ async def _are_synced_within(limit_s: float, informers: Iterable[Informer]) -> b
     return True
 
 
-def _complain(informers: Iterable[Informer]) -> None:
+def _warn_not_synced(informers: Iterable[Informer]) -> None:
     for informer in informers:
         error = informer.last_error
         if informer.has_synced or error is None:

@@ -30,7 +30,7 @@ RETRY_S: Final = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Word(NamedTuple):
+class StatusUpdate(NamedTuple):
     """What is to stand in a pod's status.
 
     Attributes:
@@ -78,37 +78,37 @@ class StatusWriter:
         self._client = client
         self._clock = clock
         self._sleep = sleep
-        self._waiting: dict[str, Word] = {}
+        self._waiting: dict[str, StatusUpdate] = {}
         self._busy: set[str] = set()
         #: Of those that are busy: what is being written must not be tried again.
-        self._withdrawn: set[str] = set()
+        self._cancelled: set[str] = set()
         self._wake = asyncio.Event()
 
     def __len__(self) -> int:
         """How many words wait, or are being written."""
         return len(self._waiting) + len(self._busy)
 
-    def say(self, word: Word) -> None:
+    def enqueue(self, update: StatusUpdate) -> None:
         """Has it written; never waits. An older word about the pod that still waits is dropped."""
-        uid = word.pod.metadata.uid
+        uid = update.pod.metadata.uid
         self._waiting.pop(uid, None)
-        if patch_of(word, "") is None:
+        if patch_of(update, "") is None:
             self.statistics.unchanged += 1
             return
         if len(self._waiting) >= QUEUE_MAX:
             self._waiting.pop(next(iter(self._waiting)))
             self.statistics.dropped += 1
-        self._waiting[uid] = word
+        self._waiting[uid] = update
         self._wake.set()
 
-    def withdraw(self, uid: str) -> None:
+    def cancel_update(self, uid: str) -> None:
         """Tries to write nothing any more of what was said: the pod is on its way to a node.
 
         Else it would say on its node that it has none. What is sent already cannot be called back.
         """
         self._waiting.pop(uid, None)
         if uid in self._busy:
-            self._withdrawn.add(uid)
+            self._cancelled.add(uid)
 
     async def nominate(self, pod: Pod, node_name: str) -> bool:
         """Writes at once, and once, where a pod goes; whether that may stand there now.
@@ -134,35 +134,35 @@ class StatusWriter:
 
     async def _write_all(self) -> None:
         while True:
-            word = self._next()
-            if word is None:
+            update = self._next()
+            if update is None:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            uid = word.pod.metadata.uid
+            uid = update.pod.metadata.uid
             self._busy.add(uid)
             try:
-                await self._write(word)
+                await self._write(update)
             finally:
                 self._busy.discard(uid)
-                self._withdrawn.discard(uid)
+                self._cancelled.discard(uid)
                 self._wake.set()
 
-    def _next(self) -> Word | None:
+    def _next(self) -> StatusUpdate | None:
         """Returns the oldest word about a pod that nobody writes about now."""
         for uid in self._waiting:
             if uid not in self._busy:
                 return self._waiting.pop(uid)
         return None
 
-    async def _write(self, word: Word) -> None:
+    async def _write(self, update: StatusUpdate) -> None:
         """Writes it, again and again if that may help and there is no newer word."""
-        uid = word.pod.metadata.uid
-        status = patch_of(word, _now(self._clock))
+        uid = update.pod.metadata.uid
+        status = patch_of(update, _now(self._clock))
         assert status is not None
         for tries_left in reversed(range(TRIES_MAX)):
             try:
-                await self._client.patch_pod_status(word.pod, status, tries=1)
+                await self._client.patch_pod_status(update.pod, status, tries=1)
                 self.statistics.written += 1
                 return
             except (Unreachable, OutcomeUnknown, ServerError, TooManyRequests) as error:
@@ -182,42 +182,44 @@ class StatusWriter:
 
     def _is_outdated(self, uid: str) -> bool:
         """Returns whether there is a newer word about the pod, or none is wanted any more."""
-        return uid in self._waiting or uid in self._withdrawn
+        return uid in self._waiting or uid in self._cancelled
 
 
-def patch_of(word: Word, now: str) -> dict[str, Any] | None:
+def patch_of(update: StatusUpdate, now: str) -> dict[str, Any] | None:
     """The part of the status that is to change, as the API writes it; None if nothing is."""
-    pod = word.pod
+    pod = update.pod
     status: dict[str, Any] = {}
     before = next((found for found in pod.status.conditions if found.type == "PodScheduled"), None)
     is_same = before is not None and (before.status, before.reason, before.message) == (
         "False",
-        word.reason,
-        word.message,
+        update.reason,
+        update.message,
     )
     if not is_same:
         condition: dict[str, Any] = {
             "type": "PodScheduled",
             "status": "False",
-            "reason": word.reason,
-            "message": word.message,
+            "reason": update.reason,
+            "message": update.message,
             "observedGeneration": pod.metadata.generation,
             "lastProbeTime": None,
         }
         if before is None or before.status != "False":
             condition["lastTransitionTime"] = now
         status["conditions"] = [condition]
-    before_name = pod.status.nominated_node_name or word.announced or ""
-    if word.nominated is not None and word.nominated != before_name:
+    before_name = pod.status.nominated_node_name or update.announced or ""
+    if update.nominated is not None and update.nominated != before_name:
         # An empty name is written as none at all.
-        status["nominatedNodeName"] = word.nominated or None
+        status["nominatedNodeName"] = update.nominated or None
     return status or None
 
 
 def _asked_s(error: Exception) -> float:
     """How long the server wants us to wait; seconds."""
-    answered = error.__cause__ if isinstance(error, OutcomeUnknown) else error
-    return (isinstance(answered, ApiError) and answered.retry_after_s) or 0.0
+    drive_extender_calls = error.__cause__ if isinstance(error, OutcomeUnknown) else error
+    return (
+        isinstance(drive_extender_calls, ApiError) and drive_extender_calls.retry_after_s
+    ) or 0.0
 
 
 def _now(clock: Clock) -> str:

@@ -25,17 +25,17 @@ from mooring.framework.extender import Ask, Questions
 from mooring.framework.runtime import with_extenders
 from mooring.framework.runtime.post_filter import asking
 from mooring.framework.status import PostFilterResult
-from mooring.queue import Flight, QueuedPod, profile_of
+from mooring.queue import InFlightAttempt, QueuedPod, profile_of
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.state import PodInfo
 
 #: How often extenders are asked about a pod in one attempt, if the cluster changes all the time.
-ASKED_MAX: Final = 3
+ATTEMPTS_MAX: Final = 3
 
 T = TypeVar("T")
 
 
-class AskingScheduler(Scheduler):
+class ExtenderScheduler(Scheduler):
     """A scheduler with extenders.
 
     Args:
@@ -45,10 +45,13 @@ class AskingScheduler(Scheduler):
     """
 
     def __init__(
-        self, *arguments: Any, inbox: Callable[[], AbstractContextManager[Sized]], **named: Any
+        self,
+        *arguments: Any,
+        buffer_events: Callable[[], AbstractContextManager[Sized]],
+        **named: Any,
     ) -> None:
         super().__init__(*arguments, **named)
-        self._inbox = inbox
+        self._buffered_events = buffer_events
 
     async def schedule_next(self) -> bool:
         """Makes one decision; False if no pod waits for one."""
@@ -56,31 +59,33 @@ class AskingScheduler(Scheduler):
         if entry is None:
             return False
         if self._profiles[profile_of(entry.pod)].asks(entry.pod):
-            await self.schedule_asking(entry)
+            await self.schedule_one_with_extenders(entry)
         else:
             self.schedule_one(entry)
         return True
 
-    async def schedule_asking(self, entry: QueuedPod) -> None:
+    async def schedule_one_with_extenders(self, entry: QueuedPod) -> None:
         """As ``schedule_one``, with what extenders say."""
-        with self._queue.in_flight(entry) as flight:
+        with self._queue.in_flight(entry) as in_flight:
             framework = self._profiles[profile_of(entry.pod)]
-            for _ in range(ASKED_MAX):
-                if self._is_settled(entry.pod) or self._is_gone(entry):
+            for _ in range(ATTEMPTS_MAX):
+                if self._should_skip(entry.pod) or self._is_gone(entry):
                     return
                 try:
-                    is_over = await self._ask(framework, entry, flight)
+                    is_over = await self._ask(framework, entry, in_flight)
                 except InvariantViolation:
                     raise
                 except SchedulerError as error:
-                    self._park(entry, error)
+                    self._handle_scheduling_failure(entry, error)
                     return
                 if is_over:
                     return
-            told = f"the cluster changed {ASKED_MAX} times while extenders were asked"
-            self._park(entry, SchedulerError(told))
+            told = f"the cluster changed {ATTEMPTS_MAX} times while extenders were asked"
+            self._handle_scheduling_failure(entry, SchedulerError(told))
 
-    async def _ask(self, framework: Framework, entry: QueuedPod, flight: Flight) -> bool:
+    async def _ask(
+        self, framework: Framework, entry: QueuedPod, in_flight: InFlightAttempt
+    ) -> bool:
         """Decides with extenders, and carries it out; False if the node will not do any more.
 
         Raises:
@@ -88,40 +93,44 @@ class AskingScheduler(Scheduler):
         """
         cycle = framework.open(entry.pod, self._cache.snapshot())
         attempt = Attempt(cycle.snapshot, self._next_start_index)
-        room = PostFilterResult(None, "")
+        post_filter_result = PostFilterResult(None, "")
 
         def renew() -> None:
             cycle.snapshot = attempt.snapshot = self._cache.snapshot()
 
-        with self._inbox() as news:
+        with self._buffered_events() as news:
             try:
-                found = await answered(with_extenders.decide(framework, cycle, attempt), renew)
+                found = await drive_extender_calls(
+                    with_extenders.decide(framework, cycle, attempt), renew
+                )
             finally:
                 self._next_start_index = attempt.next_start_index(self._next_start_index)
             if isinstance(found, Diagnosis):
-                room = await answered(asking(framework, cycle, found), renew)
-                attempt.preemption = room.record
+                post_filter_result = await drive_extender_calls(
+                    asking(framework, cycle, found), renew
+                )
+                attempt.preemption = post_filter_result.record
             self._observer.attempted(entry, attempt, found)
         # Now all news is known: whatever is decided has to be right for the cluster as it is.
         if self._is_gone(entry):
             return True
         if isinstance(found, Diagnosis):
-            if news and not self._are_there(room):
+            if news and not self._are_there(post_filter_result):
                 return False
-            self._refuse(entry, found, room)
+            self._handle_no_fit(entry, found, post_filter_result)
             return True
         if news:
             later = framework.open(entry.pod, self._cache.snapshot())
             if not with_extenders.fits_still(framework, cycle, later, found.node_name):
                 return False
             cycle = later
-        self._place(framework, cycle, found, flight)
+        self._prepare_binding_cycle(framework, cycle, found, in_flight)
         return True
 
-    def _are_there(self, room: PostFilterResult) -> bool:
+    def _are_there(self, post_filter_result: PostFilterResult) -> bool:
         """Returns whether all victims are still on their node, which is still there."""
-        row = self._cache.nodes.live_row(room.node_name or "")
-        found = [self._cache.pods.get(victim.uid) for victim in room.victims]
+        row = self._cache.nodes.live_row(post_filter_result.node_name or "")
+        found = [self._cache.pods.get(victim.uid) for victim in post_filter_result.victims]
         return all(placed is not None and placed.row == row for placed in found)
 
     def _is_gone(self, entry: QueuedPod) -> bool:
@@ -130,13 +139,13 @@ class AskingScheduler(Scheduler):
         if live is None or live.metadata.uid != entry.uid or live.spec.node_name:
             self._cache.nominator.remove(entry.uid)
             return True
-        return live.metadata.deletion_timestamp is not None and self._is_settled(PodInfo(live))
+        return live.metadata.deletion_timestamp is not None and self._should_skip(PodInfo(live))
 
 
 # ---------------------------------------------------------------- questions and answers
 
 
-async def answered(questions: Questions[T], renew: Callable[[], None]) -> T:
+async def drive_extender_calls(questions: Questions[T], renew: Callable[[], None]) -> T:
     """Returns the result of what asks these questions; ``renew`` is called whenever it has waited.
 
     Raises whatever it raises.

@@ -8,7 +8,7 @@ from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.framework.status import PostFilterResult, Status
 from mooring.framework.waiting_pods import WaitingPod
-from mooring.queue import Place, QueuedPod
+from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.service import Service
 from mooring.state import Cache
@@ -45,9 +45,9 @@ class SchedulerChecker(Observer):
 
     # -- an observer ------------------------------------------------------------------------------
 
-    def moved(self, entry: QueuedPod, place: Place, why: str) -> None:
+    def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
         """Into the trace."""
-        self._trace.add(now_s(), f"moved {entry.pod.key} {entry.uid} {place.value} {why}")
+        self._trace.add(now_s(), f"moved {entry.pod.key} {entry.uid} {queue_name.value} {why}")
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, found: Placement | Diagnosis) -> None:
         """S4 and S7: the decision against the reference, on the state that it was made on."""
@@ -152,7 +152,7 @@ def misplaced(service: Service) -> Iterator[str]:
             yield f"{name} is queued, and is not to be placed"
         if pod.spec.node_name or not is_ours or pod.metadata.deletion_timestamp is not None:
             continue
-        is_flying = queue.place_of(uid) is Place.IN_FLIGHT
+        is_flying = queue.queue_of(uid) is QueueName.IN_FLIGHT
         if is_queued + (is_held or is_flying) != 1:
             told = f"queued: {is_queued}, held: {is_held}, in flight: {is_flying}"
             yield f"{name} ({uid}) is not in exactly one place: {told}"
@@ -163,7 +163,7 @@ def misplaced(service: Service) -> Iterator[str]:
 
 def _kept(service: Service) -> set[str]:
     """The pods whose news waits for an extender's answer: nothing is known of them by now."""
-    return {uid for kind, uid in service.events.kept if kind == "Pod"}
+    return {uid for kind, uid in service.events.buffered if kind == "Pod"}
 
 
 def miscounted(service: Service) -> Iterator[str]:
@@ -198,10 +198,10 @@ def left_over(service: Service) -> Iterator[str]:
     queue = service.queue
     counts = {
         "events of pods in flight": queue.in_flight_events,
-        "pods in flight": queue.counts()[Place.IN_FLIGHT],
+        "pods in flight": queue.counts()[QueueName.IN_FLIGHT],
         "assumed pods": service.cache.assumed_count(),
         "bindings": len(service.bindings),
-        "preemptions": len(service.preemptions),
+        "preemptions": len(service.preemption_executor),
         "pods that wait in Permit": len(list(service.handle.waiting_pods())),
         "conditions to be written": len(service.writer),
         "events to be written": sum(len(each) for each in service.recorders.values()),

@@ -32,7 +32,7 @@ def tracked(life: Life) -> Tracker:
     for name in ("moved", "attempted", "bound", "failed"):
         both(life.seen, tracker, name)
     # The queue was given the method as it was.
-    life.service.queue._places.on_move = life.seen.moved
+    life.service.queue._queues.on_move = life.seen.moved
     return tracker
 
 

@@ -98,7 +98,7 @@ def gets(life: Life, name: str) -> int:
 async def test_a_pod_whose_news_are_under_way_is_not_fetched() -> None:
     """Two watches bring them, one after the other: the second one is waited for."""
     config = configured(one("one", "filter"))
-    async with living(*NODES, config=config, reach=Play().reach) as life:
+    async with living(*NODES, config=config, transport_factory=Play().transport_factory) as life:
         whole = life.service.extenders.asked[0]._whole
         stored = await life.create(make_pod("web", scheduler_name="somebody-else"))
         sent = json.loads(await whole.pod(PodInfo(stored)))
@@ -109,7 +109,7 @@ async def test_a_pod_whose_news_are_under_way_is_not_fetched() -> None:
 @virtually
 async def test_an_extender_is_sent_no_older_pod_than_is_decided_on() -> None:
     config = configured(one("one", "filter"))
-    async with living(*NODES, config=config, reach=Play().reach) as life:
+    async with living(*NODES, config=config, transport_factory=Play().transport_factory) as life:
         whole = life.service.extenders.asked[0]._whole
         stored = await life.create(make_pod("web", scheduler_name="somebody-else"))
         await life.until(lambda: whole.informers[0].objects)
@@ -128,7 +128,7 @@ async def test_an_extender_is_sent_no_older_pod_than_is_decided_on() -> None:
 @virtually
 async def test_news_that_do_not_come_are_not_waited_for_long() -> None:
     config = configured(one("one", "filter"))
-    async with living(*NODES, config=config, reach=Play().reach) as life:
+    async with living(*NODES, config=config, transport_factory=Play().transport_factory) as life:
         whole = life.service.extenders.asked[0]._whole
         # On a node it is among those that are not followed.
         stored = await life.create(make_pod("web", node="a"))

@@ -15,7 +15,7 @@ from mooring.learn import tutorial_framework
 from mooring.learn.steps import step_1, step_2, step_3, step_4, step_5, step_7
 from mooring.learn.steps.step_3 import last_digit
 from mooring.plugins import NodeUnschedulable
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.state import Cache, PodInfo
 from mooring.testing import check_conformance, make_node, make_pod
 from tests.helpers.lesson_fixture import NAME, STEPS, Lab, in_lab, virtually, working
@@ -275,7 +275,7 @@ def test_step_6_leaves_a_parked_pod_where_it_is() -> None:
         await found.stage.nodes([10])
         await asyncio.sleep(600.0)
         assert found.words("pod1", "popped") == ["popped"]
-        assert found.scheduler.queue.counts()[Place.UNSCHEDULABLE] == 1
+        assert found.scheduler.queue.counts()[QueueName.UNSCHEDULABLE] == 1
         assert found.scheduler.entries == {}
 
     in_lab(6, play)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mooring.learn.steps.step_3 import last_digit
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.state import PodInfo
 from mooring.testing import make_pod
 from tests.helpers.lesson_fixture import STEPS, Lab, in_lab, lab, virtually, working
@@ -26,7 +26,7 @@ WITH_PERMIT, WITH_QUEUE, WITH_EVENTS = (5, 6, 7, 8), (6, 7, 8), (7, 8)
 def test_bug_1_an_event_in_the_middle_of_an_attempt_is_not_lost(
     step: int, a_node_comes: bool
 ) -> None:
-    async def play(found: Lab) -> Place:
+    async def play(found: Lab) -> QueueName:
         await found.stage.nodes([9])
         await found.stage.pods("pod1")
         await found.stage.until("pod1", "waiting")
@@ -35,10 +35,10 @@ def test_bug_1_an_event_in_the_middle_of_an_attempt_is_not_lost(
         uid = (await found.pod("pod1")).metadata.uid
         found.scheduler.handle.waiting_pod(uid).reject("NodeNumber", "no")
         await asyncio.sleep(0.1)
-        place: Place = found.scheduler.queue.place_of(uid)
-        return place
+        queue_name: QueueName = found.scheduler.queue.queue_of(uid)
+        return queue_name
 
-    expected = Place.BACKOFF if a_node_comes else Place.UNSCHEDULABLE
+    expected = QueueName.BACKOFF if a_node_comes else QueueName.UNSCHEDULABLE
     assert in_lab(step, play) is expected
 
 
@@ -65,14 +65,14 @@ def test_bug_3_a_long_backoff_holds_up_no_short_one() -> None:
             queue.add(PodInfo(make_pod(name, uid=name)))
             for _ in range(attempts):
                 entry = queue.pop()
-                queue.park(entry, entry.pod)  # an error: 1 s, 2 s, 4 s, 8 s
-                assert queue.place_of(name) is Place.BACKOFF
+                queue.add_unschedulable(entry, entry.pod)  # an error: 1 s, 2 s, 4 s, 8 s
+                assert queue.queue_of(name) is QueueName.BACKOFF
                 if entry.attempts < attempts:
                     queue.activate([name])
         await asyncio.sleep(1.5)
         queue.flush()
-        assert queue.place_of("short") is Place.ACTIVE
-        assert queue.place_of("long") is Place.BACKOFF
+        assert queue.queue_of("short") is QueueName.ACTIVE
+        assert queue.queue_of("long") is QueueName.BACKOFF
 
     async def work() -> None:
         # Not at work: what is in its queue is no pod of the server's.
@@ -178,28 +178,28 @@ def is_forgotten(found: Lab, uid: str) -> bool:
     """Whether nothing of a pod is left in queue, Permit or cache."""
     scheduler = found.scheduler
     return (
-        scheduler.queue.place_of(uid) is Place.NONE
+        scheduler.queue.queue_of(uid) is QueueName.NONE
         and scheduler.handle.waiting_pod(uid) is None
         and scheduler.cache.pods.get(uid) is None
     )
 
 
 @pytest.mark.parametrize("step", WITH_QUEUE)
-@pytest.mark.parametrize("place", ["parked", "backoff", "waiting"])
-def test_bug_9_a_deleted_pod_is_never_tried_again(step: int, place: str) -> None:
-    if place == "backoff" and step == 6:
+@pytest.mark.parametrize("queue_name", ["parked", "backoff", "waiting"])
+def test_bug_9_a_deleted_pod_is_never_tried_again(step: int, queue_name: str) -> None:
+    if queue_name == "backoff" and step == 6:
         return  # nobody is woken there
 
     async def play(found: Lab) -> None:
-        if place == "waiting":
+        if queue_name == "waiting":
             await found.stage.nodes([9])
         else:
             await found.stage.nodes([0], cordoned=True)
         await found.stage.pods("pod1")
         await found.stage.until(
-            "pod1", *({"waiting"} if place == "waiting" else {"parked", "failed"})
+            "pod1", *({"waiting"} if queue_name == "waiting" else {"parked", "failed"})
         )
-        if place == "backoff":
+        if queue_name == "backoff":
             await found.stage.nodes([5])
             await found.stage.until("pod1", "backoff")
         uid = (await found.pod("pod1")).metadata.uid
@@ -247,7 +247,7 @@ def test_bug_10_a_pod_made_anew_under_its_name_is_another_pod(step: int) -> None
         new = (await found.pod("pod1")).metadata.uid
 
         assert new != old
-        assert found.scheduler.queue.place_of(old) is Place.NONE
+        assert found.scheduler.queue.queue_of(old) is QueueName.NONE
         assert found.scheduler.queue.get(new).attempts == 1
         await asyncio.sleep(3.0)
         await found.stage.nodes([10])

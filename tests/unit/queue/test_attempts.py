@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.queue.in_flight import InFlight
 from tests.helpers.queues import NODE_ADD, PV_ADD, PV_UPDATE, SKIP, Bench, Refuser, on
 
-ACTIVE, BACKOFF, UNSCHEDULABLE = Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE
-IN_FLIGHT, NONE = Place.IN_FLIGHT, Place.NONE
+ACTIVE, BACKOFF, UNSCHEDULABLE = QueueName.ACTIVE, QueueName.BACKOFF, QueueName.UNSCHEDULABLE
+IN_FLIGHT, NONE = QueueName.IN_FLIGHT, QueueName.NONE
 
 
 def bench(**options: Any) -> Bench:
@@ -36,11 +36,11 @@ def test_events_are_kept_only_while_somebody_needs_them() -> None:
     it.refuse(entry, "Picky")
 
     assert it.queue.in_flight_events == 0
-    assert it.place("a") is UNSCHEDULABLE
+    assert it.queue_name("a") is UNSCHEDULABLE
 
 
 @pytest.mark.parametrize(
-    ("refused_by", "pending_on", "place"),
+    ("refused_by", "pending_on", "queue_name"),
     [
         (["Fit"], [], BACKOFF),
         (["Picky"], [], UNSCHEDULABLE),
@@ -50,15 +50,17 @@ def test_events_are_kept_only_while_somebody_needs_them() -> None:
     ],
 )
 def test_an_event_in_the_middle_of_an_attempt_counts_at_its_end(
-    refused_by: list[str], pending_on: list[str], place: Place
+    refused_by: list[str], pending_on: list[str], queue_name: QueueName
 ) -> None:
     it = bench()
     it.add("a")
     with it.queue.in_flight(it.pop()) as flight:
         it.queue.move(NODE_ADD, None, None)
-        it.queue.park(flight.entry, flight.entry.pod, refused_by=refused_by, pending_on=pending_on)
+        it.queue.add_unschedulable(
+            flight.entry, flight.entry.pod, refused_by=refused_by, pending_on=pending_on
+        )
 
-    assert it.last_move() == ("a", place, "ScheduleAttemptFailure")
+    assert it.last_move() == ("a", queue_name, "ScheduleAttemptFailure")
 
 
 def test_an_event_before_the_attempt_does_not() -> None:
@@ -69,7 +71,7 @@ def test_an_event_before_the_attempt_does_not() -> None:
     it.queue.move(NODE_ADD, None, None)
     it.refuse(it.pop(), "Fit")
 
-    assert it.place("a") is UNSCHEDULABLE
+    assert it.queue_name("a") is UNSCHEDULABLE
 
 
 def test_of_several_events_the_best_counts() -> None:
@@ -80,7 +82,7 @@ def test_of_several_events_the_best_counts() -> None:
     it.queue.move(PV_ADD, None, None)
     it.refuse(entry, "Fit", pending=["Volume"])
 
-    assert it.place("a") is ACTIVE
+    assert it.queue_name("a") is ACTIVE
 
 
 def test_when_too_much_happened_to_remember_the_pod_is_tried_again() -> None:
@@ -92,18 +94,18 @@ def test_when_too_much_happened_to_remember_the_pod_is_tried_again() -> None:
         it.queue.move(NODE_ADD, None, None)
     it.refuse(entry, "Picky")
 
-    assert it.place("a") is BACKOFF
+    assert it.queue_name("a") is BACKOFF
 
 
 def test_a_pod_that_is_bound_is_no_more_the_queues_business() -> None:
     it = bench()
     it.add("a")
     with it.queue.in_flight(it.pop()) as flight:
-        flight.hand_over()
-    assert it.place("a") is IN_FLIGHT
+        flight.detach()
+    assert it.queue_name("a") is IN_FLIGHT
     flight.done()
 
-    assert it.place("a") is NONE
+    assert it.queue_name("a") is NONE
     assert it.queue.pods() == []
 
 
@@ -111,25 +113,25 @@ def test_one_whose_binding_fails_late_comes_back_as_an_error() -> None:
     it = bench()
     it.add("a")
     with it.queue.in_flight(it.pop()) as flight:
-        flight.hand_over()
+        flight.detach()
     flight.done()
 
-    it.queue.park(flight.entry, flight.entry.pod)
+    it.queue.add_unschedulable(flight.entry, flight.entry.pod)
 
-    assert it.place("a") is BACKOFF
+    assert it.queue_name("a") is BACKOFF
 
 
 def test_one_that_was_taken_in_meanwhile_is_left_where_it_is() -> None:
     it = bench()
     it.add("a")
     with it.queue.in_flight(it.pop()) as flight:
-        flight.hand_over()
+        flight.detach()
     flight.done()
     it.add("a")
 
-    it.queue.park(flight.entry, flight.entry.pod, refused_by=["Fit"])
+    it.queue.add_unschedulable(flight.entry, flight.entry.pod, refused_by=["Fit"])
 
-    assert it.place("a") is ACTIVE
+    assert it.queue_name("a") is ACTIVE
     assert len(it.queue.pods()) == 1
 
 
@@ -137,17 +139,17 @@ def test_one_that_is_tried_again_meanwhile_stays_in_flight() -> None:
     it = bench()
     it.add("a")
     with it.queue.in_flight(it.pop()) as first:
-        first.hand_over()
+        first.detach()
     first.done()
     it.add("a")
     second = it.pop()
 
-    it.queue.park(first.entry, first.entry.pod, refused_by=["Fit"])
+    it.queue.add_unschedulable(first.entry, first.entry.pod, refused_by=["Fit"])
 
-    assert it.place("a") is IN_FLIGHT
+    assert it.queue_name("a") is IN_FLIGHT
     it.queue.move(NODE_ADD, None, None)
     it.refuse(second, "Fit")
-    assert it.place("a") is BACKOFF
+    assert it.queue_name("a") is BACKOFF
 
 
 # -- activation -----------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ def test_one_that_is_tried_again_meanwhile_stays_in_flight() -> None:
 @pytest.mark.parametrize("event", [None, NODE_ADD])
 def test_an_activated_pod_is_tried_at_once(event: Any) -> None:
     it = bench()
-    it.parked("a", "Fit")
+    it.unschedulable("a", "Fit")
     if event:
         it.queue.move(event, None, None)
 
@@ -184,7 +186,7 @@ def test_activated_in_the_middle_of_its_attempt_it_is_tried_again_and_no_other()
     it.refuse(first, "Picky")
     it.refuse(second, "Picky")
 
-    assert (it.place("a"), it.place("b")) == (BACKOFF, UNSCHEDULABLE)
+    assert (it.queue_name("a"), it.queue_name("b")) == (BACKOFF, UNSCHEDULABLE)
 
 
 def test_activating_a_stranger_is_not_remembered() -> None:
@@ -201,11 +203,11 @@ def test_activating_a_stranger_is_not_remembered() -> None:
 
 def test_after_five_minutes_a_parked_pod_is_tried_whatever_happened() -> None:
     it = bench()
-    it.parked("mid", "Picky", priority=5)
-    it.parked("high", "Picky", priority=9)
+    it.unschedulable("mid", "Picky", priority=5)
+    it.unschedulable("high", "Picky", priority=9)
     it.clock.advance(300)
     it.queue.flush()
-    assert it.place("mid") is UNSCHEDULABLE
+    assert it.queue_name("mid") is UNSCHEDULABLE
     it.clock.advance(30)
     it.queue.flush()
 
@@ -218,44 +220,44 @@ def test_after_five_minutes_a_parked_pod_is_tried_whatever_happened() -> None:
 
 def test_leftovers_are_looked_for_every_thirty_seconds_only() -> None:
     it = bench(max_unschedulable_s=10)
-    it.parked("a", "Picky")
+    it.unschedulable("a", "Picky")
     it.clock.advance(29)
     it.queue.flush()
-    assert it.place("a") is UNSCHEDULABLE
+    assert it.queue_name("a") is UNSCHEDULABLE
     it.clock.advance(1)
     it.queue.flush()
-    assert it.place("a") is ACTIVE
+    assert it.queue_name("a") is ACTIVE
 
 
 def test_the_time_counts_from_the_last_attempt() -> None:
     it = bench()
-    it.parked("a", "Fit")
+    it.unschedulable("a", "Fit")
     it.clock.advance(290)
     it.queue.move(NODE_ADD, None, None)
     it.refuse(it.pop(), "Fit")
     it.clock.advance(60)
     it.queue.flush()
 
-    assert it.place("a") is UNSCHEDULABLE
+    assert it.queue_name("a") is UNSCHEDULABLE
 
 
 def test_it_says_when_flushing_is_worth_it() -> None:
     it = bench()
-    assert it.queue.next_flush_s() == math.inf
-    it.parked("a", "Picky")
-    assert it.queue.next_flush_s() == 1030
-    it.parked("b")
-    assert it.queue.next_flush_s() == 1002
+    assert it.queue.next_flush_at_s() == math.inf
+    it.unschedulable("a", "Picky")
+    assert it.queue.next_flush_at_s() == 1030
+    it.unschedulable("b")
+    assert it.queue.next_flush_at_s() == 1002
     it.clock.advance(2)
     it.queue.flush()
-    assert it.place("b") is ACTIVE
-    assert it.queue.next_flush_s() == 1030
+    assert it.queue_name("b") is ACTIVE
+    assert it.queue.next_flush_at_s() == 1030
 
 
 def test_what_comes_out_of_backoff_together_is_popped_by_importance() -> None:
     it = bench()
     for name, priority in [("low", 1), ("high", 9)]:
-        it.parked(name, priority=priority)
+        it.unschedulable(name, priority=priority)
     it.clock.advance(2)
     it.queue.flush()
 

@@ -186,8 +186,8 @@ def test_a_pod_with_a_newer_version_is_sorted_anew_among_its_kind() -> None:
         queue.add(each)
     low.pod, broken.pod = pod("low", priority=9), pod("broken", priority=9)
 
-    queue.renew(low)
-    queue.renew(broken)
+    queue.update(low)
+    queue.update(broken)
 
     assert len(queue) == 3
     assert names(queue.pop_completed(NOW_S + 2)) == ["low", "mid", "broken"]

@@ -198,7 +198,7 @@ def test_a_key_made_of_less_is_the_pod_as_it_was_pushed() -> None:
 Step = tuple[str, int, int]
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["push", "remove", "renew", "pop"]), st.integers(0, 9), st.integers(0, 4)
+        st.sampled_from(["push", "remove", "update", "pop"]), st.integers(0, 9), st.integers(0, 4)
     ),
     max_size=60,
 )

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from mooring.cluster_event import ClusterEvent
 from mooring.errors import InvariantViolation
-from mooring.queue.in_flight import FORGOTTEN, MAX_EVENTS, InFlight
-from mooring.queue.in_flight_attempt import Flight
+from mooring.queue.in_flight import EVENTS_DROPPED, MAX_EVENTS, InFlight
+from mooring.queue.in_flight_attempt import InFlightAttempt
 from mooring.queue.queued_pod import QueuedPod
 from tests.helpers.queues import NODE_ADD, POD_GONE, PV_ADD, Bench, Refuser, on, pod
 
 
-def events_of(flights: InFlight, uid: str) -> list[ClusterEvent]:
-    return [each.event for each in flights.events_of(uid)]
+def events_since(flights: InFlight, uid: str) -> list[ClusterEvent]:
+    return [each.event for each in flights.events_since(uid)]
 
 
 def test_with_nothing_in_flight_nothing_is_kept() -> None:
@@ -34,10 +34,10 @@ def test_a_pod_has_the_events_since_it_was_taken_out_and_no_earlier_ones() -> No
     flights.begin("b")
     flights.record(POD_GONE, "pod", None)
 
-    assert events_of(flights, "a") == [NODE_ADD, POD_GONE]
-    assert events_of(flights, "b") == [POD_GONE]
-    assert flights.events_of("b")[0].old == "pod"
-    assert flights.events_of("a")[0].new == "node"
+    assert events_since(flights, "a") == [NODE_ADD, POD_GONE]
+    assert events_since(flights, "b") == [POD_GONE]
+    assert flights.events_since("b")[0].old == "pod"
+    assert flights.events_since("a")[0].new == "node"
 
 
 def test_events_that_only_the_first_needed_go_with_it() -> None:
@@ -50,7 +50,7 @@ def test_events_that_only_the_first_needed_go_with_it() -> None:
     flights.done("a")
 
     assert flights.event_count == 1
-    assert events_of(flights, "b") == [NODE_ADD]
+    assert events_since(flights, "b") == [NODE_ADD]
 
 
 def test_one_in_the_middle_takes_nothing_with_it() -> None:
@@ -62,8 +62,8 @@ def test_one_in_the_middle_takes_nothing_with_it() -> None:
     flights.done("b")
 
     assert flights.event_count == 3
-    assert events_of(flights, "a") == [PV_ADD, NODE_ADD, POD_GONE]
-    assert events_of(flights, "c") == [POD_GONE]
+    assert events_since(flights, "a") == [PV_ADD, NODE_ADD, POD_GONE]
+    assert events_since(flights, "c") == [POD_GONE]
 
 
 def test_the_last_one_takes_everything() -> None:
@@ -84,7 +84,7 @@ def test_done_twice_or_for_a_stranger_does_nothing() -> None:
     flights.record(NODE_ADD, None, None)
 
     flights.done("stranger")
-    assert events_of(flights, "a") == [NODE_ADD]
+    assert events_since(flights, "a") == [NODE_ADD]
     flights.done("a")
     flights.done("a")
     assert len(flights) == 0
@@ -129,10 +129,10 @@ def test_what_was_forgotten_may_have_helped() -> None:
     flights.record(NODE_ADD, None, None)
     flights.record(POD_GONE, None, None)
 
-    assert flights.events_of("old")[0] == FORGOTTEN
-    assert events_of(flights, "new") == [NODE_ADD, POD_GONE]
+    assert flights.events_since("old")[0] == EVENTS_DROPPED
+    assert events_since(flights, "new") == [NODE_ADD, POD_GONE]
     flights.done("old")
-    assert events_of(flights, "new") == [NODE_ADD, POD_GONE]
+    assert events_since(flights, "new") == [NODE_ADD, POD_GONE]
     flights.done("new")
     assert flights.event_count == 0
 
@@ -153,7 +153,7 @@ def test_it_is_a_list_of_what_happened_to_each(steps: list[tuple[str, str]]) -> 
             for seen in model.values():
                 seen.append(turn)
 
-        assert {one: [each.new for each in flights.events_of(one)] for one in model} == model
+        assert {one: [each.new for each in flights.events_since(one)] for one in model} == model
         assert flights.event_count == max(map(len, model.values()), default=0)
         assert len(flights) == len(model)
 
@@ -170,9 +170,9 @@ def queued() -> Bench:
 def test_leaving_the_block_ends_the_attempt() -> None:
     bench = queued()
     entry = bench.pop()
-    with bench.queue.in_flight(entry) as flight:
+    with bench.queue.in_flight(entry) as attempt_number:
         bench.queue.move(NODE_ADD, None, None)
-        assert flight.entry is entry
+        assert attempt_number.entry is entry
         assert bench.queue.in_flight_events == 1
 
     assert bench.queue.in_flight_events == 0
@@ -182,8 +182,8 @@ def test_an_exception_ends_it_even_when_it_was_handed_over() -> None:
     bench = queued()
 
     def fail_late() -> None:
-        with bench.queue.in_flight(bench.pop()) as flight:
-            flight.hand_over()
+        with bench.queue.in_flight(bench.pop()) as attempt_number:
+            attempt_number.detach()
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -194,23 +194,23 @@ def test_an_exception_ends_it_even_when_it_was_handed_over() -> None:
 
 def test_handed_over_it_goes_on_until_it_is_done() -> None:
     bench = queued()
-    with bench.queue.in_flight(bench.pop()) as flight:
-        flight.hand_over()
+    with bench.queue.in_flight(bench.pop()) as attempt_number:
+        attempt_number.detach()
     bench.queue.move(NODE_ADD, None, None)
     assert bench.queue.in_flight_events == 1
 
-    flight.done()
-    flight.done()
+    attempt_number.done()
+    attempt_number.done()
 
     assert bench.queue.in_flight_events == 0
 
 
 def test_a_block_ends_the_attempt_that_it_was_made_for() -> None:
     ended: list[tuple[str, int]] = []
-    entry = QueuedPod(pod("a"), 0.0, flight=7)
-    flight = Flight(entry, lambda each, number: ended.append((each.uid, number)))
-    entry.flight = 8
+    entry = QueuedPod(pod("a"), 0.0, attempt_number=7)
+    attempt_number = InFlightAttempt(entry, lambda each, number: ended.append((each.uid, number)))
+    entry.attempt_number = 8
 
-    flight.done()
+    attempt_number.done()
 
     assert ended == [("a", 7)]

@@ -17,7 +17,7 @@ from mooring.cluster_event import (
 )
 from mooring.errors import PluginError
 from mooring.queue.queued_pod import QueuedPod
-from mooring.queue.queueing_hints import Hints, Strategy
+from mooring.queue.queueing_hints import QueueingHints, RequeueStrategy
 from tests.helpers.queues import (
     NODE_ADD,
     NODE_LABEL,
@@ -38,8 +38,8 @@ from tests.helpers.queues import (
 )
 
 
-def hints_of(*plugins: Any) -> Hints:
-    return Hints({"default-scheduler": framework_of(*plugins)})
+def hints_of(*plugins: Any) -> QueueingHints:
+    return QueueingHints({"default-scheduler": framework_of(*plugins)})
 
 
 def refused(*by: str, pending: tuple[str, ...] = (), uid: str = "1") -> QueuedPod:
@@ -48,8 +48,8 @@ def refused(*by: str, pending: tuple[str, ...] = (), uid: str = "1") -> QueuedPo
     return waiting
 
 
-def asked(hints: Hints, event: ClusterEvent) -> list[str]:
-    return [plugin for _, plugin in hints.asked_about(event)]
+def asked(hints: QueueingHints, event: ClusterEvent) -> list[str]:
+    return [plugin for _, plugin in hints.registrations_for(event)]
 
 
 class Counted:
@@ -59,8 +59,8 @@ class Counted:
         self.answer = answer
         self.calls: list[tuple[str, Any, Any]] = []
 
-    def __call__(self, parked: Any, old: Any, new: Any) -> Any:
-        self.calls.append((parked.uid, old, new))
+    def __call__(self, unschedulable: Any, old: Any, new: Any) -> Any:
+        self.calls.append((unschedulable.uid, old, new))
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -82,8 +82,8 @@ def test_a_plugin_without_events_is_asked_about_everything() -> None:
 
     for event in (NODE_ADD, PV_UPDATE, POD_GONE):
         assert asked(hints, event) == ["Deaf"]
-        assert hints.is_of_interest(event)
-    assert hints.strategy(refused("Deaf"), POD_GONE, None, None) is Strategy.AFTER_BACKOFF
+        assert hints.has_listeners(event)
+    assert hints.strategy(refused("Deaf"), POD_GONE, None, None) is RequeueStrategy.AFTER_BACKOFF
 
 
 @pytest.mark.parametrize("nothing", [(), None])
@@ -92,8 +92,8 @@ def test_a_plugin_that_registers_for_nothing_is_never_asked(nothing: Any) -> Non
     plugin.wanted = nothing
     hints = hints_of(plugin)
 
-    assert not hints.is_of_interest(NODE_ADD)
-    assert hints.strategy(refused("Content"), NODE_ADD, None, None) is Strategy.SKIP
+    assert not hints.has_listeners(NODE_ADD)
+    assert hints.strategy(refused("Content"), NODE_ADD, None, None) is RequeueStrategy.SKIP
 
 
 def test_a_plugin_that_hears_of_new_nodes_hears_of_lost_taints_too() -> None:
@@ -101,7 +101,7 @@ def test_a_plugin_that_hears_of_new_nodes_hears_of_lost_taints_too() -> None:
 
     assert asked(hints, NODE_TAINT) == ["A"]
     # Without its hint: that one knows nothing of taints.
-    assert hints.strategy(refused("A"), NODE_TAINT, None, None) is Strategy.AFTER_BACKOFF
+    assert hints.strategy(refused("A"), NODE_TAINT, None, None) is RequeueStrategy.AFTER_BACKOFF
 
 
 @pytest.mark.parametrize(
@@ -118,19 +118,19 @@ def test_one_that_does_not_or_looks_at_taints_itself_gets_no_more(
 ) -> None:
     hints = hints_of(Refuser("A", *wanted))
 
-    assert hints.strategy(refused("A"), NODE_TAINT, None, None) is Strategy.SKIP
+    assert hints.strategy(refused("A"), NODE_TAINT, None, None) is RequeueStrategy.SKIP
 
 
 def test_a_plugin_of_another_profile_is_not_asked() -> None:
     hook = Counted(QUEUE)
-    hints = Hints(
+    hints = QueueingHints(
         {
             "default-scheduler": framework_of(Refuser("A", on(PV_ADD))),
             "other": framework_of(Refuser("A", on(NODE_LABEL, hook))),
         }
     )
 
-    assert hints.strategy(refused("A"), NODE_LABEL, None, None) is Strategy.SKIP
+    assert hints.strategy(refused("A"), NODE_LABEL, None, None) is RequeueStrategy.SKIP
     assert hook.calls == []
 
 
@@ -144,8 +144,8 @@ def test_plugins_that_refuse_at_no_point_of_deciding_are_not_registered() -> Non
         def events(self) -> list[ClusterEventWithHint]:
             return [on(NODE_ADD)]
 
-    assert not hints_of(Scorer()).is_of_interest(NODE_ADD)
-    assert hints_of(Keeper("Gate", closed, on(NODE_ADD))).is_of_interest(NODE_ADD)
+    assert not hints_of(Scorer()).has_listeners(NODE_ADD)
+    assert hints_of(Keeper("Gate", closed, on(NODE_ADD))).has_listeners(NODE_ADD)
 
 
 def test_it_knows_which_kinds_of_objects_anybody_wants_to_hear_of() -> None:
@@ -158,8 +158,8 @@ def test_it_knows_which_kinds_of_objects_anybody_wants_to_hear_of() -> None:
 
 
 def test_everything_that_happened_to_everything_is_of_interest() -> None:
-    assert hints_of().is_of_interest(UNSCHEDULABLE_TIMEOUT)
-    assert not hints_of().is_of_interest(NODE_ADD)
+    assert hints_of().has_listeners(UNSCHEDULABLE_TIMEOUT)
+    assert not hints_of().has_listeners(NODE_ADD)
 
 
 def test_a_plugin_that_cannot_say_what_it_wants_is_named() -> None:
@@ -191,17 +191,20 @@ def test_a_wildcard_moves_pods_whoever_refused_them(
 ) -> None:
     new = pod("pod1", uid=new_uid) if new_uid else None
 
-    assert hints_of().strategy(refused("A"), event, None, new) is Strategy.AFTER_BACKOFF
-    assert hints_of().strategy(refused(pending=("A",)), event, None, new) is Strategy.AFTER_BACKOFF
+    assert hints_of().strategy(refused("A"), event, None, new) is RequeueStrategy.AFTER_BACKOFF
+    assert (
+        hints_of().strategy(refused(pending=("A",)), event, None, new)
+        is RequeueStrategy.AFTER_BACKOFF
+    )
 
 
 @pytest.mark.parametrize("target", [pod("other", uid="2"), object()])
 def test_a_wildcard_for_something_else_moves_nothing(target: Any) -> None:
-    assert hints_of().strategy(refused("A"), FORCE_ACTIVATE, None, target) is Strategy.SKIP
+    assert hints_of().strategy(refused("A"), FORCE_ACTIVATE, None, target) is RequeueStrategy.SKIP
 
 
 def test_a_pod_that_failed_with_an_error_is_tried_whatever_happened() -> None:
-    assert hints_of().strategy(refused(), NODE_ADD, None, None) is Strategy.AFTER_BACKOFF
+    assert hints_of().strategy(refused(), NODE_ADD, None, None) is RequeueStrategy.AFTER_BACKOFF
 
 
 def test_the_hint_is_given_the_pod_and_both_versions_of_the_object() -> None:
@@ -216,7 +219,7 @@ def test_an_event_that_a_rejector_did_not_register_for_is_skipped() -> None:
     hook = Counted(QUEUE)
     hints = hints_of(Refuser("A", on(POD_GONE, hook)))
 
-    assert hints.strategy(refused("A"), NODE_LABEL, None, None) is Strategy.SKIP
+    assert hints.strategy(refused("A"), NODE_LABEL, None, None) is RequeueStrategy.SKIP
     assert hook.calls == []
 
 
@@ -228,42 +231,42 @@ def test_plugins_that_did_not_refuse_the_pod_are_not_asked() -> None:
         Refuser("C", on(NODE_LABEL, hook)),
     )
 
-    assert hints.strategy(refused("A", "B"), NODE_LABEL, None, None) is Strategy.SKIP
+    assert hints.strategy(refused("A", "B"), NODE_LABEL, None, None) is RequeueStrategy.SKIP
     assert hook.calls == []
 
 
 def test_one_rejector_that_says_queue_is_enough() -> None:
     hints = hints_of(Refuser("A", on(PV_ADD, SKIP)), Refuser("B", on(PV_ADD, QUEUE)))
 
-    assert hints.strategy(refused("A", "B"), PV_ADD, None, None) is Strategy.AFTER_BACKOFF
+    assert hints.strategy(refused("A", "B"), PV_ADD, None, None) is RequeueStrategy.AFTER_BACKOFF
 
 
 def test_one_registration_of_a_plugin_that_says_queue_is_enough() -> None:
     every_update = ClusterEvent(EventResource.NODE, ActionType.UPDATE)
     hints = hints_of(Refuser("A", on(NODE_LABEL, SKIP), on(every_update, QUEUE)))
 
-    assert hints.strategy(refused("A"), NODE_LABEL, None, None) is Strategy.AFTER_BACKOFF
+    assert hints.strategy(refused("A"), NODE_LABEL, None, None) is RequeueStrategy.AFTER_BACKOFF
 
 
 def test_a_registration_for_any_kind_is_asked_about_each() -> None:
     any_add = ClusterEvent(EventResource.ANY, ActionType.ADD)
     hints = hints_of(Refuser("A", on(any_add, QUEUE)))
 
-    assert hints.strategy(refused("A"), PV_ADD, None, None) is Strategy.AFTER_BACKOFF
-    assert hints.strategy(refused("A"), PV_UPDATE, None, None) is Strategy.SKIP
+    assert hints.strategy(refused("A"), PV_ADD, None, None) is RequeueStrategy.AFTER_BACKOFF
+    assert hints.strategy(refused("A"), PV_UPDATE, None, None) is RequeueStrategy.SKIP
 
 
 @pytest.mark.parametrize(
     ("pending_says", "other_says", "strategy"),
     [
-        (QUEUE, QUEUE, Strategy.IMMEDIATELY),
-        (QUEUE, SKIP, Strategy.IMMEDIATELY),
-        (SKIP, QUEUE, Strategy.AFTER_BACKOFF),
-        (SKIP, SKIP, Strategy.SKIP),
+        (QUEUE, QUEUE, RequeueStrategy.IMMEDIATELY),
+        (QUEUE, SKIP, RequeueStrategy.IMMEDIATELY),
+        (SKIP, QUEUE, RequeueStrategy.AFTER_BACKOFF),
+        (SKIP, SKIP, RequeueStrategy.SKIP),
     ],
 )
 def test_what_a_pending_plugin_waited_for_needs_no_backoff(
-    pending_says: Any, other_says: Any, strategy: Strategy
+    pending_says: Any, other_says: Any, strategy: RequeueStrategy
 ) -> None:
     hints = hints_of(
         Refuser("A", on(PV_ADD, other_says)),
@@ -284,7 +287,7 @@ def test_a_hint_that_fails_or_says_nonsense_counts_as_queue_and_is_logged(
     hints = hints_of(Refuser("A", on(PV_ADD, Counted(answer))))
 
     with caplog.at_level(logging.ERROR):
-        assert hints.strategy(refused("A"), PV_ADD, None, None) is Strategy.AFTER_BACKOFF
+        assert hints.strategy(refused("A"), PV_ADD, None, None) is RequeueStrategy.AFTER_BACKOFF
     assert [record.message for record in caplog.records] == ["a queueing hint failed"]
     (framework,) = hints._profiles.values()
     assert framework.errors.statistics() == {("A", "QueueingHint"): 1}

@@ -11,7 +11,7 @@ from mooring.cluster_event import UNSCHEDULABLE_TIMEOUT, ActionType, ClusterEven
 from mooring.framework import Reject
 from mooring.framework.status import Status
 from mooring.plugins.scheduling_gates import SchedulingGates
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.state import PodInfo
 from tests.helpers.queues import (
     NODE_ADD,
@@ -29,8 +29,8 @@ from tests.helpers.queues import (
     pod,
 )
 
-ACTIVE, BACKOFF, UNSCHEDULABLE = Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE
-GATED = Place.GATED
+ACTIVE, BACKOFF, UNSCHEDULABLE = QueueName.ACTIVE, QueueName.BACKOFF, QueueName.UNSCHEDULABLE
+GATED = QueueName.GATED
 
 POD_LABEL = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_LABEL)
 POD_TOLERATION = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_TOLERATION)
@@ -43,7 +43,7 @@ class Switch:
     def __init__(self, *, is_open: bool = False) -> None:
         self.is_open = is_open
 
-    def __call__(self, parked: PodInfo) -> Status | None:
+    def __call__(self, unschedulable_pods: PodInfo) -> Status | None:
         return None if self.is_open else Reject("closed")
 
 
@@ -79,7 +79,7 @@ def test_it_is_asked_about_again_only_when_its_keeper_hears_of_something() -> No
     assert keeper.asked == 1
     it.queue.move(PV_ADD, None, None)
     assert keeper.asked == 2
-    assert it.place("a") is GATED
+    assert it.queue_name("a") is GATED
     assert len(it.moved) == 1
 
 
@@ -104,14 +104,14 @@ def test_an_open_gate_may_give_way_to_the_next_one() -> None:
     it.add("a")
     first.is_open = True
     it.queue.move(PV_ADD, None, None)
-    assert it.place("a") is GATED
+    assert it.queue_name("a") is GATED
     assert keepers[1].asked == 1
 
     it.queue.move(PV_ADD, None, None)
     assert keepers[1].asked == 1
     second.is_open = True
     it.queue.move(NODE_ADD, None, None)
-    assert it.place("a") is ACTIVE
+    assert it.queue_name("a") is ACTIVE
 
 
 def test_the_keeper_that_refused_last_is_asked_first() -> None:
@@ -137,18 +137,18 @@ def test_a_gate_that_closes_during_an_attempt_holds_the_pod_before_its_backoff()
     assert it.last_move() == ("a", GATED, "ScheduleAttemptFailure")
     switch.is_open = True
     it.queue.move(PV_ADD, None, None)
-    assert it.place("a") is BACKOFF
+    assert it.queue_name("a") is BACKOFF
     asked = keeper.asked
     it.clock.advance(2)
     it.queue.flush()
-    assert it.place("a") is ACTIVE
+    assert it.queue_name("a") is ACTIVE
     assert keeper.asked == asked
 
 
 def test_a_parked_pod_may_find_a_gate_closed_when_an_event_helps_it() -> None:
     switch = Switch(is_open=True)
     it, _ = gated(switch)
-    it.parked("a", "Fit")
+    it.unschedulable("a", "Fit")
     switch.is_open = False
     it.queue.move(NODE_ADD, None, None)
 
@@ -156,7 +156,7 @@ def test_a_parked_pod_may_find_a_gate_closed_when_an_event_helps_it() -> None:
     assert it.queue.counts()[UNSCHEDULABLE] == 0
     switch.is_open = True
     it.queue.move(NODE_ADD, None, None)
-    assert it.place("a") is GATED
+    assert it.queue_name("a") is GATED
 
 
 def test_activation_asks_the_gate_unless_the_pod_was_in_backoff() -> None:
@@ -164,15 +164,15 @@ def test_activation_asks_the_gate_unless_the_pod_was_in_backoff() -> None:
     it, keeper = gated(switch)
     it.add("gated")
     it.queue.activate(["gated"])
-    assert it.place("gated") is GATED
+    assert it.queue_name("gated") is GATED
     switch.is_open = True
     it.queue.activate(["gated"])
-    assert it.place("gated") is ACTIVE
+    assert it.queue_name("gated") is ACTIVE
 
     it.refuse(it.pop())
     asked, switch.is_open = keeper.asked, False
     it.queue.activate(["gated"])
-    assert it.place("gated") is ACTIVE
+    assert it.queue_name("gated") is ACTIVE
     assert keeper.asked == asked
 
 
@@ -182,7 +182,7 @@ def test_pods_behind_a_gate_are_no_leftovers() -> None:
     it.clock.advance(3600)
     it.queue.flush()
 
-    assert it.place("a") is GATED
+    assert it.queue_name("a") is GATED
     assert keeper.asked == 1
 
 
@@ -190,14 +190,14 @@ def test_unless_their_keeper_wants_to_hear_of_everything() -> None:
     switch = Switch()
 
     class DeafKeeper(Deaf):
-        def pre_enqueue(self, parked: PodInfo) -> Status | None:
-            return switch(parked)
+        def pre_enqueue(self, unschedulable_pods: PodInfo) -> Status | None:
+            return switch(unschedulable_pods)
 
     it = Bench(DeafKeeper("Keeper"))
     it.add("a")
     it.clock.advance(331)
     it.queue.flush()
-    assert it.place("a") is GATED
+    assert it.queue_name("a") is GATED
     switch.is_open = True
     it.clock.advance(30)
     it.queue.flush()
@@ -211,7 +211,7 @@ def test_a_keeper_that_fails_holds_the_pod_back_and_that_is_logged(
 ) -> None:
     answers = [answer, None]
 
-    def gate(parked: PodInfo) -> Any:
+    def gate(unschedulable_pods: PodInfo) -> Any:
         found = answers.pop(0)
         if isinstance(found, Exception):
             raise found
@@ -220,31 +220,31 @@ def test_a_keeper_that_fails_holds_the_pod_back_and_that_is_logged(
     it, _ = gated(gate)
     with caplog.at_level(logging.ERROR):
         it.add("a")
-    assert it.place("a") is GATED
+    assert it.queue_name("a") is GATED
     assert [record.message for record in caplog.records] == ["a PreEnqueue plugin failed"]
 
     it.queue.move(PV_ADD, None, None)
-    assert it.place("a") is ACTIVE
+    assert it.queue_name("a") is ACTIVE
 
 
 # -- updates of parked pods -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("hint", "after_s", "place"),
+    ("hint", "after_s", "queue_name"),
     [(QUEUE, 0, BACKOFF), (QUEUE, 10, ACTIVE), (SKIP, 10, UNSCHEDULABLE)],
 )
 def test_a_parked_pod_that_changes_may_be_tried_again(
-    hint: Any, after_s: float, place: Place
+    hint: Any, after_s: float, queue_name: QueueName
 ) -> None:
     it = Bench(Refuser("Foo", on(POD_UPDATE, hint)))
-    old = it.parked("a", "Foo")
+    old = it.unschedulable("a", "Foo")
     it.clock.advance(after_s)
     newer = pod("a", metadata={"annotations": {"foo": "test"}})
     it.queue.update(old, newer)
 
-    label = "ScheduleAttemptFailure" if place is UNSCHEDULABLE else "UnschedulablePodUpdate"
-    assert it.last_move() == ("a", place, label)
+    label = "ScheduleAttemptFailure" if queue_name is UNSCHEDULABLE else "UnschedulablePodUpdate"
+    assert it.last_move() == ("a", queue_name, label)
     entry = it.queue.get("a")
     assert entry is not None
     assert entry.pod is newer
@@ -252,9 +252,9 @@ def test_a_parked_pod_that_changes_may_be_tried_again(
 
 def test_only_if_what_changed_is_what_its_rejector_registered_for() -> None:
     it = Bench(Refuser("Foo", on(POD_LABEL)))
-    old = it.parked("a", "Foo")
+    old = it.unschedulable("a", "Foo")
     it.queue.update(old, newer := pod("a", tolerations=["gpu"]))
-    assert it.place("a") is UNSCHEDULABLE
+    assert it.queue_name("a") is UNSCHEDULABLE
     it.queue.update(newer, pod("a", tolerations=["gpu"], labels={"a": "1"}))
 
     assert it.last_move() == ("a", BACKOFF, "UnschedulablePodUpdatePodLabel")
@@ -262,7 +262,7 @@ def test_only_if_what_changed_is_what_its_rejector_registered_for() -> None:
 
 def test_several_changes_are_tried_one_after_the_other_until_one_helps() -> None:
     it = Bench(Refuser("Foo", on(POD_LABEL, SKIP), on(POD_TOLERATION)))
-    old = it.parked("a", "Foo")
+    old = it.unschedulable("a", "Foo")
     it.queue.update(old, pod("a", labels={"a": "1"}, tolerations=["gpu"]))
 
     assert it.last_move() == ("a", BACKOFF, "UnschedulablePodUpdatePodToleration")
@@ -274,12 +274,12 @@ def test_an_update_in_the_middle_of_an_attempt_counts_at_its_end() -> None:
     entry = it.pop()
     newer = pod("a", labels={"a": "1"})
     it.queue.update(old, newer)
-    assert it.place("a") is Place.IN_FLIGHT
+    assert it.queue_name("a") is QueueName.IN_FLIGHT
 
     with it.queue.in_flight(entry):
-        it.queue.park(entry, newer, refused_by=["Foo"])
+        it.queue.add_unschedulable(entry, newer, refused_by=["Foo"])
 
-    assert it.place("a") is BACKOFF
+    assert it.queue_name("a") is BACKOFF
     assert it.pop().pod is newer
 
 
@@ -288,25 +288,25 @@ def test_when_the_last_gate_is_taken_away_the_pod_is_tried() -> None:
     it.add("other", gates=["a"])
     first = it.add("a", gates=["a", "b"])
     it.queue.update(first, second := pod("a", gates=["b"]))
-    assert it.place("a") is GATED
+    assert it.queue_name("a") is GATED
 
     it.queue.update(second, pod("a"))
 
     assert it.last_move()[:2] == ("a", ACTIVE)
     assert it.moved[-1][2] == "UnschedulablePodUpdatePodSchedulingGatesEliminated"
-    assert it.place("other") is GATED
+    assert it.queue_name("other") is GATED
 
 
 def test_an_update_groups_the_pod_anew() -> None:
     # Its hints are asked about what it is now, not what it was.
     asked: list[PodInfo] = []
 
-    def hint(parked: PodInfo, old: Any, new: Any) -> Any:
-        asked.append(parked)
+    def hint(unschedulable_pods: PodInfo, old: Any, new: Any) -> Any:
+        asked.append(unschedulable_pods)
         return SKIP
 
     it = Bench(Refuser("Foo", on(NODE_ADD, hint)))
-    old = it.parked("a", "Foo")
+    old = it.unschedulable("a", "Foo")
     it.queue.update(old, newer := pod("a", labels=OPEN))
     it.queue.move(NODE_ADD, None, None)
 
@@ -317,16 +317,16 @@ def test_an_update_groups_the_pod_anew() -> None:
 
 
 def test_a_hint_may_activate_pods() -> None:
-    def hint(parked: PodInfo, old: Any, new: Any) -> Any:
+    def hint(unschedulable_pods: PodInfo, old: Any, new: Any) -> Any:
         it.queue.activate(["b"])
         return QUEUE
 
     it = Bench(Refuser("Foo", on(NODE_ADD, hint)))
     for name in "abc":
-        it.parked(name, "Foo")
+        it.unschedulable(name, "Foo")
     it.queue.move(NODE_ADD, None, None)
 
-    assert [it.place(name) for name in "abc"] == [BACKOFF, ACTIVE, BACKOFF]
+    assert [it.queue_name(name) for name in "abc"] == [BACKOFF, ACTIVE, BACKOFF]
 
 
 def test_whoever_is_told_of_work_may_pop_at_once() -> None:
@@ -341,4 +341,4 @@ def test_whoever_is_told_of_work_may_pop_at_once() -> None:
     it.add("b")
 
     assert popped == ["a", "b"]
-    assert it.queue.counts()[Place.IN_FLIGHT] == 2
+    assert it.queue.counts()[QueueName.IN_FLIGHT] == 2

@@ -9,7 +9,7 @@ import pytest
 from mooring.cluster_event import UNSCHEDULABLE_TIMEOUT, EventResource
 from mooring.errors import InvariantViolation
 from mooring.plugins.priority_sort import PrioritySort
-from mooring.queue import Place, SchedulingQueue
+from mooring.queue import QueueName, SchedulingQueue
 from tests.helpers.queues import (
     NODE_ADD,
     PV_ADD,
@@ -21,8 +21,8 @@ from tests.helpers.queues import (
     pod,
 )
 
-ACTIVE, BACKOFF, UNSCHEDULABLE = Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE
-GATED, IN_FLIGHT, NONE = Place.GATED, Place.IN_FLIGHT, Place.NONE
+ACTIVE, BACKOFF, UNSCHEDULABLE = QueueName.ACTIVE, QueueName.BACKOFF, QueueName.UNSCHEDULABLE
+GATED, IN_FLIGHT, NONE = QueueName.GATED, QueueName.IN_FLIGHT, QueueName.NONE
 
 
 def bench(**options: Any) -> Bench:
@@ -80,7 +80,7 @@ def test_a_pod_tried_again_goes_behind_its_equals() -> None:
 
 def test_a_pod_that_fails_again_and_again_does_not_block_newer_ones() -> None:
     it = bench()
-    it.parked("old", "Fit", priority=9)
+    it.unschedulable("old", "Fit", priority=9)
     it.clock.advance(2)
     it.queue.move(UNSCHEDULABLE_TIMEOUT, None, None)
     entry = it.pop()
@@ -100,7 +100,7 @@ def test_an_important_pod_in_backoff_lets_others_go_first() -> None:
     it.refuse(it.pop(), "Fit")
     it.queue.move(UNSCHEDULABLE_TIMEOUT, None, None)
 
-    assert it.place("high") is BACKOFF
+    assert it.queue_name("high") is BACKOFF
     assert it.pop().uid == "mid"
 
 
@@ -111,12 +111,12 @@ def test_a_pod_that_comes_can_be_popped_and_whoever_waits_is_told() -> None:
     it = bench()
     it.add("a")
 
-    assert it.place("a") is ACTIVE
+    assert it.queue_name("a") is ACTIVE
     assert it.last_move() == ("a", ACTIVE, "UnschedulablePodAdd")
     assert it.ready == 1
     entry = it.pop()
     assert (entry.attempts, entry.initial_attempt_s) == (1, 1000.0)
-    assert it.place("a") is IN_FLIGHT
+    assert it.queue_name("a") is IN_FLIGHT
     assert it.queue.pop() is None
 
 
@@ -151,12 +151,12 @@ def test_an_update_in_the_active_queue_takes_the_place_of_the_old_version() -> N
 
 def test_an_update_in_backoff_leaves_the_pod_there() -> None:
     it = bench()
-    old = it.parked("a", "Fit")
+    old = it.unschedulable("a", "Fit")
     it.queue.move(NODE_ADD, None, None)
     newer = pod("a", labels={"a": "1"})
     it.queue.update(old, newer)
 
-    assert it.place("a") is BACKOFF
+    assert it.queue_name("a") is BACKOFF
     assert it.pop().pod is newer
 
 
@@ -166,15 +166,15 @@ def test_a_pod_that_is_deleted_is_nowhere(where: str) -> None:
     if where == "active":
         it.add("a")
     else:
-        it.parked("a", "Fit")
+        it.unschedulable("a", "Fit")
     if where == "backoff":
         it.queue.move(NODE_ADD, None, None)
-    assert it.place("a").value == where
+    assert it.queue_name("a").value == where
 
     it.queue.delete("a")
     it.queue.delete("a")
 
-    assert it.place("a") is NONE
+    assert it.queue_name("a") is NONE
     assert it.queue.get("a") is None
     it.clock.advance(600)
     it.queue.flush()
@@ -208,16 +208,18 @@ def test_it_works_for_nobody_who_listens() -> None:
     queue.add(pod("a"))
     entry = queue.pop()
     assert entry is not None
-    queue.park(entry, entry.pod)
+    queue.add_unschedulable(entry, entry.pod)
 
-    assert queue.place_of("a") is BACKOFF
+    assert queue.queue_of("a") is BACKOFF
     assert queue.resources() == {EventResource.NODE}
 
 
-@pytest.mark.parametrize("place", list(Place))
-def test_busy_is_what_will_be_tried_by_itself_parked_what_waits_for_something(place: Place) -> None:
-    assert place.is_busy == (place in {ACTIVE, BACKOFF, IN_FLIGHT})
-    assert place.is_parked == (place in {UNSCHEDULABLE, GATED})
+@pytest.mark.parametrize("queue_name", list(QueueName))
+def test_busy_is_what_will_be_tried_by_itself_parked_what_waits_for_something(
+    queue_name: QueueName,
+) -> None:
+    assert queue_name.is_busy == (queue_name in {ACTIVE, BACKOFF, IN_FLIGHT})
+    assert queue_name.waits_for_event == (queue_name in {UNSCHEDULABLE, GATED})
 
 
 def test_a_pod_of_an_unknown_profile_is_our_own_mistake() -> None:
@@ -243,7 +245,7 @@ def test_each_attempt_doubles_the_backoff_up_to_the_longest(
         assert entry.backoff_expiration_s == it.clock.monotonic_s() + backoff_s
         it.clock.advance(backoff_s)
         it.queue.flush()
-        assert it.place("a") is BACKOFF
+        assert it.queue_name("a") is BACKOFF
         it.clock.advance(0.001 if exact else 1)
         it.queue.flush()
         assert it.last_move() == ("a", ACTIVE, "BackoffComplete")
@@ -251,16 +253,16 @@ def test_each_attempt_doubles_the_backoff_up_to_the_longest(
 
 def test_refused_by_a_plugin_it_waits_for_an_event() -> None:
     it = bench()
-    it.parked("a", "Fit")
+    it.unschedulable("a", "Fit")
 
     assert it.last_move() == ("a", UNSCHEDULABLE, "ScheduleAttemptFailure")
-    assert it.queue.next_flush_s() == 1030
+    assert it.queue.next_flush_at_s() == 1030
     assert it.queue.pop() is None
 
 
 def test_failed_with_an_error_it_waits_for_its_backoff_and_is_not_hurried() -> None:
     it = bench()
-    it.parked("a")
+    it.unschedulable("a")
 
     assert it.last_move() == ("a", BACKOFF, "ScheduleAttemptFailure")
     assert it.queue.pop() is None
@@ -286,11 +288,11 @@ def test_errors_in_a_row_are_counted_apart_from_refusals() -> None:
 
 def test_with_nothing_else_to_do_a_pod_in_backoff_is_tried_at_once() -> None:
     it = bench()
-    it.parked("a", "Fit")
+    it.unschedulable("a", "Fit")
     before = it.ready
     it.queue.move(NODE_ADD, None, None)
 
-    assert it.place("a") is BACKOFF
+    assert it.queue_name("a") is BACKOFF
     assert it.ready == before + 1
     assert it.pop().uid == "a"
     assert it.queue.moves[ACTIVE, "PopFromBackoffQ"] == 1
@@ -298,7 +300,7 @@ def test_with_nothing_else_to_do_a_pod_in_backoff_is_tried_at_once() -> None:
 
 def test_unless_that_is_turned_off() -> None:
     it = bench(pop_from_backoff=False)
-    it.parked("a", "Fit")
+    it.unschedulable("a", "Fit")
     it.queue.move(NODE_ADD, None, None)
 
     assert it.queue.pop() is None
@@ -306,30 +308,30 @@ def test_unless_that_is_turned_off() -> None:
 
 def test_a_longest_backoff_of_zero_means_none() -> None:
     it = bench(max_backoff_s=0)
-    it.parked("a", "Fit")
+    it.unschedulable("a", "Fit")
     it.queue.move(NODE_ADD, None, None)
-    assert it.place("a") is ACTIVE
+    assert it.queue_name("a") is ACTIVE
 
     it.refuse(it.pop())
-    assert it.place("a") is ACTIVE
+    assert it.queue_name("a") is ACTIVE
 
 
 def test_what_was_refused_last_time_is_forgotten_with_the_next_attempt() -> None:
     it = bench()
-    it.parked("a", "Fit", pending=["Picky"])
+    it.unschedulable("a", "Fit", pending=["Picky"])
     it.queue.activate(["a"])
     entry = it.pop()
     it.refuse(entry)
 
     assert entry.rejectors == frozenset()
-    assert it.place("a") is BACKOFF
+    assert it.queue_name("a") is BACKOFF
 
 
 # -- events ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("refused_by", "pending_on", "hint", "after_s", "place"),
+    ("refused_by", "pending_on", "hint", "after_s", "queue_name"),
     [
         ((), ("Foo",), QUEUE, 0, ACTIVE),
         (("Foo",), (), QUEUE, 0, BACKOFF),
@@ -344,34 +346,34 @@ def test_where_an_event_moves_a_parked_pod(
     pending_on: tuple[str, ...],
     hint: Any,
     after_s: float,
-    place: Place,
+    queue_name: QueueName,
 ) -> None:
     it = Bench(Refuser("Foo", on(NODE_ADD, hint)), Refuser("Bar", on(PV_ADD)))
-    it.parked("a", *refused_by, pending=pending_on)
+    it.unschedulable("a", *refused_by, pending=pending_on)
     it.clock.advance(after_s)
 
     it.queue.move(NODE_ADD, None, None)
 
-    assert it.place("a") is place
-    label = "ScheduleAttemptFailure" if place is UNSCHEDULABLE else "NodeAdd"
-    assert it.last_move() == ("a", place, label)
+    assert it.queue_name("a") is queue_name
+    label = "ScheduleAttemptFailure" if queue_name is UNSCHEDULABLE else "NodeAdd"
+    assert it.last_move() == ("a", queue_name, label)
 
 
 def test_an_event_leaves_pods_in_backoff_where_they_are() -> None:
     it = bench()
-    it.parked("a")
+    it.unschedulable("a")
     moves = len(it.moved)
     it.queue.move(NODE_ADD, None, None)
 
-    assert it.place("a") is BACKOFF
+    assert it.queue_name("a") is BACKOFF
     assert len(it.moved) == moves
 
 
 def test_only_some_of_the_parked_pods_may_be_looked_at() -> None:
     it = bench(max_backoff_s=0)
-    it.parked("high", "Fit", priority=9)
-    it.parked("low", "Fit", priority=1)
+    it.unschedulable("high", "Fit", priority=9)
+    it.unschedulable("low", "Fit", priority=1)
 
     it.queue.move(NODE_ADD, None, None, only=lambda each: each.priority < 5)
 
-    assert (it.place("high"), it.place("low")) == (UNSCHEDULABLE, ACTIVE)
+    assert (it.queue_name("high"), it.queue_name("low")) == (UNSCHEDULABLE, ACTIVE)

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from mooring.queue import Place, QueuedPod
+from mooring.queue import QueuedPod, QueueName
 from tests.helpers.queues import NODE_ADD, NODE_TAINT, PV_ADD, SKIP, Bench, Refuser, on, pod
 
-BACKOFF, ACTIVE, IN_FLIGHT = Place.BACKOFF, Place.ACTIVE, Place.IN_FLIGHT
+BACKOFF, ACTIVE, IN_FLIGHT = QueueName.BACKOFF, QueueName.ACTIVE, QueueName.IN_FLIGHT
 
 
 def bench(on_ready: Callable[[], None] | None = None) -> Bench:
@@ -20,7 +20,7 @@ def bench(on_ready: Callable[[], None] | None = None) -> Bench:
     return Bench(fit, volume, on_ready=on_ready)
 
 
-STEPS = ["popped", "another is popped", "another is parked", "another is done", "parked"]
+STEPS = ["popped", "another is popped", "another is parked", "another is done", "unschedulable"]
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -43,10 +43,10 @@ def test_120413_an_event_at_any_step_of_an_attempt_is_not_missed(step: str) -> N
     it.queue.done(third.uid)
     reached("another is done")
     it.refuse(entry, "Fit")
-    reached("parked")
+    reached("unschedulable")
 
-    assert it.place("a") is BACKOFF
-    assert it.place("b") is Place.UNSCHEDULABLE
+    assert it.queue_name("a") is BACKOFF
+    assert it.queue_name("b") is QueueName.UNSCHEDULABLE
     assert it.queue.in_flight_events == 0
 
 
@@ -57,10 +57,10 @@ def test_139186_a_pod_popped_as_soon_as_it_is_back_stays_in_flight() -> None:
     it.add("a")
     with it.queue.in_flight(popped[0]):
         it.queue.move(NODE_ADD, None, None)
-        it.queue.park(popped[0], popped[0].pod, refused_by=["Fit"])
+        it.queue.add_unschedulable(popped[0], popped[0].pod, refused_by=["Fit"])
 
     assert [entry.uid for entry in popped] == ["a", "a"]
-    assert it.place("a") is IN_FLIGHT
+    assert it.queue_name("a") is IN_FLIGHT
 
 
 def test_139450_the_second_attempt_has_its_events_and_comes_back_too() -> None:
@@ -69,16 +69,16 @@ def test_139450_the_second_attempt_has_its_events_and_comes_back_too() -> None:
     first = it.pop()
     with it.queue.in_flight(first):
         it.queue.move(NODE_ADD, None, None)
-        it.queue.park(first, first.pod, refused_by=["Fit"])
+        it.queue.add_unschedulable(first, first.pod, refused_by=["Fit"])
         second = it.pop()
     it.queue.move(NODE_ADD, None, None)
     it.add("a")
-    assert it.place("a") is IN_FLIGHT
+    assert it.queue_name("a") is IN_FLIGHT
     assert it.queue.pop() is None
 
     it.refuse(second, "Fit")
 
-    assert it.place("a") is BACKOFF
+    assert it.queue_name("a") is BACKOFF
     assert it.queue.in_flight_events == 0
 
 
@@ -96,11 +96,11 @@ def test_138316_a_pod_recreated_during_its_attempt_leaves_nothing_in_flight(
     it.queue.move(NODE_ADD, None, None)
 
     # Looked up by name, the newest version is another pod; it comes by itself, or has come.
-    it.queue.park(entry, recreated, refused_by=["Fit"])
+    it.queue.add_unschedulable(entry, recreated, refused_by=["Fit"])
 
     assert it.queue.in_flight_events == 0
-    assert it.place("AAAA") is Place.NONE
-    assert it.place("BBBB") is (ACTIVE if is_known else Place.NONE)
+    assert it.queue_name("AAAA") is QueueName.NONE
+    assert it.queue_name("BBBB") is (ACTIVE if is_known else QueueName.NONE)
     it.queue.add(recreated)
     new = it.pop()
     assert (new.uid, new.attempts, new.unschedulable_count) == ("BBBB", 1, 0)
@@ -117,7 +117,7 @@ def test_138316_a_recreated_pod_does_not_meet_the_old_ones_attempt() -> None:
     it.queue.move(NODE_ADD, None, None)
     it.refuse(new, "Fit")
 
-    assert it.place("BBBB") is BACKOFF
+    assert it.queue_name("BBBB") is BACKOFF
     assert it.queue.in_flight_events == 0
 
 
@@ -142,17 +142,17 @@ def test_127016_an_update_during_an_attempt_does_not_queue_the_pod_twice() -> No
 
     assert it.queue.pop() is None
     assert it.queue.pods() == []
-    it.queue.park(entry, newer, refused_by=["Fit"])
+    it.queue.add_unschedulable(entry, newer, refused_by=["Fit"])
     assert len(it.queue.pods()) == 1
 
 
 def test_106545_deleted_and_recreated_seen_as_one_update() -> None:
     it = bench()
-    old = it.parked("web", "Fit", uid="AAAA")
+    old = it.unschedulable("web", "Fit", uid="AAAA")
     it.queue.update(old, pod("web", uid="BBBB"))
 
-    assert it.place("AAAA") is Place.NONE
-    assert it.place("BBBB") is ACTIVE
+    assert it.queue_name("AAAA") is QueueName.NONE
+    assert it.queue_name("BBBB") is ACTIVE
     new = it.pop()
     assert (new.attempts, new.rejectors) == (1, frozenset())
 
@@ -166,18 +166,18 @@ def test_102790_a_pod_whose_coming_was_missed_is_taken_in_with_its_next_change()
 
 def test_109437_a_plugin_that_waits_for_nodes_wakes_when_one_loses_its_taint() -> None:
     it = Bench(Refuser("Affinity", on(NODE_ADD, SKIP)))
-    it.parked("a", "Affinity")
+    it.unschedulable("a", "Affinity")
     it.queue.move(NODE_TAINT, None, None)
 
-    assert it.place("a") is BACKOFF
+    assert it.queue_name("a") is BACKOFF
 
 
 def test_72122_a_pod_that_no_event_helps_is_not_forgotten() -> None:
     it = bench()
-    it.parked("a", "Nobody")
+    it.unschedulable("a", "Nobody")
     for _ in range(11):
         it.clock.advance(30)
         it.queue.move(NODE_ADD, None, None)
         it.queue.flush()
 
-    assert it.place("a") is ACTIVE
+    assert it.queue_name("a") is ACTIVE

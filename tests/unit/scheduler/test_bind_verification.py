@@ -8,7 +8,7 @@ from mooring.client.transport.transport import Request
 from mooring.errors import Unreachable
 from mooring.objects import Pod
 from mooring.queue import SchedulingQueue
-from mooring.scheduler.bind_verification import CONFIRM_S, LOOK_S, Confirmations
+from mooring.scheduler.bind_verification import CHECK_INTERVAL_S, CONFIRM_S, BindVerifier
 from mooring.state import Cache, PodInfo
 from mooring.testing import make_node, make_pod
 from tests.helpers.queues import framework_of
@@ -32,7 +32,7 @@ async def test_a_pod_whose_binding_was_lost_is_placed_again_and_its_room_is_give
         # One of the two gets the room, the other one is told that there is none.
         await life.until(lambda: len(life.seen.names("bound")) == 2)
         waited_s = life.clock.monotonic_s() - began_s
-        assert CONFIRM_S <= waited_s < CONFIRM_S + LOOK_S + 2
+        assert CONFIRM_S <= waited_s < CONFIRM_S + CHECK_INTERVAL_S + 2
         await life.settle()
         nodes = sorted([await life.node_of("lost"), await life.node_of("other")])
         assert nodes == ["", "a"]
@@ -49,7 +49,7 @@ class Alone:
         profiles = {"default-scheduler": framework_of()}
         self.queue = SchedulingQueue(profiles, clock=life.clock)
         self.pods: dict[str, Pod] = {}
-        self.confirmations = Confirmations(
+        self.confirmations = BindVerifier(
             life.client, self.cache, self.queue, self.pods, clock=life.clock
         )
 
@@ -59,7 +59,7 @@ class Alone:
         self.pods[f"default/{name}"] = stored
         info = PodInfo(stored)
         self.cache.assume(info.on_node("a"), "a").keep()
-        self.confirmations.expect(info, "a")
+        self.confirmations.track(info, "a")
         return info
 
 
@@ -71,15 +71,15 @@ async def test_one_that_is_there_is_waited_for_and_asked_about_again() -> None:
         await life.client.bind(info.pod, "a")
 
         await asyncio.sleep(CONFIRM_S - 1)
-        await alone.confirmations.look()
+        await alone.confirmations.check_overdue()
         await asyncio.sleep(2)
-        await alone.confirmations.look()
+        await alone.confirmations.check_overdue()
 
         assert alone.cache.is_assumed(info.uid)
         assert len(alone.confirmations) == 1
         # The watch tells of it at last.
         alone.cache.confirm(info.uid)
-        await alone.confirmations.look()
+        await alone.confirmations.check_overdue()
         assert len(alone.confirmations) == 0
 
 
@@ -92,7 +92,7 @@ async def test_one_that_is_gone_is_counted_no_more_and_not_queued() -> None:
         del alone.pods["default/web"]
 
         await asyncio.sleep(CONFIRM_S + 1)
-        await alone.confirmations.look()
+        await alone.confirmations.check_overdue()
 
         assert (len(alone.cache.pods), alone.queue.pods()) == (0, [])
         assert alone.queue.get(info.uid) is None
@@ -109,7 +109,7 @@ async def test_one_that_was_made_anew_is_another_pod() -> None:
         )
 
         await asyncio.sleep(CONFIRM_S + 1)
-        await alone.confirmations.look()
+        await alone.confirmations.check_overdue()
 
         assert (len(alone.cache.pods), alone.queue.pods()) == (0, [])
 
@@ -125,7 +125,7 @@ async def test_one_that_is_being_deleted_is_not_placed_again() -> None:
         alone.pods["default/web"] = deleted
 
         await asyncio.sleep(CONFIRM_S + 1)
-        await alone.confirmations.look()
+        await alone.confirmations.check_overdue()
 
         assert (len(alone.cache.pods), alone.queue.pods()) == (0, [])
 
@@ -139,7 +139,7 @@ async def test_while_nobody_answers_the_room_is_kept() -> None:
         await life.create(make_pod("lost"))
         await life.until_seen("bound", "lost")
         life.wire.before.append(on("GET", "/pods/lost", times=1000)(cut))
-        await asyncio.sleep(CONFIRM_S + 3 * LOOK_S)
+        await asyncio.sleep(CONFIRM_S + 3 * CHECK_INTERVAL_S)
         assert life.service.cache.assumed_count() == 1
         life.wire.before.clear()
         await life.until_seen("bound", "lost", times=2)
@@ -160,7 +160,7 @@ async def test_news_that_come_while_it_asks_count() -> None:
 
         life.wire.before.append(on("GET", "/pods/lost")(wait))
         life.wire.after.append(on("GET", "/pods/lost")(bind_at_last))
-        await asyncio.sleep(CONFIRM_S + LOOK_S + 2)
+        await asyncio.sleep(CONFIRM_S + CHECK_INTERVAL_S + 2)
         await life.settle()
         assert life.seen.names("bound") == ["lost"]
         assert await life.node_of("lost") == "a"

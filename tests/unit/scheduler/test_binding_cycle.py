@@ -14,7 +14,7 @@ import pytest
 from mooring.client.transport.transport import Request
 from mooring.errors import InvariantViolation, LeaseLost, Unreachable
 from mooring.framework import Reject
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.testing import make_node, make_pod
 from tests.helpers.running_scheduler import living, on, virtually
 from tests.helpers.scripted_plugins import Binds, Keeps, Prepares, nominated
@@ -70,7 +70,7 @@ def test_a_pod_that_cannot_be_prepared_waits_as_after_an_error(
             assert life.seen.of("failed") == [("failed", "web", told)]
             (entry,) = life.service.queue.pods()
             # No event would help: it is simply tried again after a while.
-            assert (entry.place, entry.consecutive_errors) == (Place.BACKOFF, 1)
+            assert (entry.queue_name, entry.consecutive_errors) == (QueueName.BACKOFF, 1)
             await life.until(lambda: not len(life.service.writer))
             assert (await life.condition("web"))["reason"] == reason
             assert await nominated(life, "web") == ""
@@ -284,7 +284,7 @@ async def test_a_post_bind_that_fails_changes_nothing(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize(
-    ("error", "place"),
+    ("error", "queue_name"),
     [
         (LeaseLost("over"), "pre_bind"),
         (InvariantViolation("a bug"), "pre_filter"),
@@ -293,24 +293,24 @@ async def test_a_post_bind_that_fails_changes_nothing(caplog: pytest.LogCaptureF
         (InvariantViolation("a bug"), "pre_bind"),
     ],
 )
-def test_a_lost_lease_and_a_bug_of_ours_end_everything(error: Exception, place: str) -> None:
+def test_a_lost_lease_and_a_bug_of_ours_end_everything(error: Exception, queue_name: str) -> None:
     def plugin() -> Any:
         class Ends:
             name = "Ends"
 
             def pre_filter(self, cycle: Any) -> None:
-                if place == "pre_filter":
+                if queue_name == "pre_filter":
                     raise error
 
             def reserve(self, cycle: Any, node_name: str) -> None:
-                if place == "reserve":
+                if queue_name == "reserve":
                     raise error
 
             def unreserve(self, cycle: Any, node_name: str) -> None:
                 pass
 
             def permit(self, cycle: Any, node_name: str) -> None:
-                if place == "permit":
+                if queue_name == "permit":
                     raise error
 
             async def pre_bind(self, cycle: Any, node_name: str) -> None:

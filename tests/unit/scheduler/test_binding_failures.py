@@ -13,7 +13,7 @@ from mooring.client.transport.transport import Request
 from mooring.errors import Unreachable
 from mooring.framework import Reject, Wait
 from mooring.framework.status import Skip
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.testing import make_node, make_pod
 from tests.helpers.running_scheduler import living, on, virtually
 from tests.helpers.scripted_plugins import Keeps, Permits, Prepares, held, nominated
@@ -35,7 +35,10 @@ async def test_a_refusal_by_reserve_is_one_about_one_node() -> None:
         )
         entry = life.service.queue.get(stored.metadata.uid)
         assert entry is not None
-        assert (entry.place, entry.rejectors) == (Place.UNSCHEDULABLE, frozenset({"Keeps"}))
+        assert (entry.queue_name, entry.rejectors) == (
+            QueueName.UNSCHEDULABLE,
+            frozenset({"Keeps"}),
+        )
 
 
 @virtually
@@ -94,7 +97,7 @@ async def test_a_pod_that_permit_holds_is_announced_and_bound_when_allowed() -> 
 
 @virtually
 async def test_a_pod_that_nobody_holds_is_not_announced() -> None:
-    async with living(make_node("a"), plugins=[Keeps(), Prepares(flight=Skip.SKIP)]) as life:
+    async with living(make_node("a"), plugins=[Keeps(), Prepares(in_flight=Skip.SKIP)]) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert life.wire.count("PATCH", "/pods/web/status") == 0
@@ -125,7 +128,10 @@ async def test_a_waiting_pod_that_is_rejected_gives_all_back_and_its_nomination_
         assert await nominated(life, "web") == ""
         entry = life.service.queue.get(stored.metadata.uid)
         assert entry is not None
-        assert (entry.place, entry.rejectors) == (Place.UNSCHEDULABLE, frozenset({"Permits"}))
+        assert (entry.queue_name, entry.rejectors) == (
+            QueueName.UNSCHEDULABLE,
+            frozenset({"Permits"}),
+        )
 
 
 @virtually

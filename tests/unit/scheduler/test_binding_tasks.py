@@ -11,7 +11,7 @@ import pytest
 
 from mooring.clock import seeded_random
 from mooring.errors import InvariantViolation, LeaseLost
-from mooring.scheduler.binding_tasks import PAUSE_S, PAUSE_S_MAX, Bindings
+from mooring.scheduler.binding_tasks import PAUSE_S, PAUSE_S_MAX, BindingTasks
 from tests.helpers.running_scheduler import virtually
 
 
@@ -27,8 +27,8 @@ async def failing(error: BaseException) -> None:
     raise error
 
 
-def made(limit: int = 2) -> Bindings:
-    return Bindings(seeded_random(0), limit=limit)
+def made(limit: int = 2) -> BindingTasks:
+    return BindingTasks(seeded_random(0), limit=limit)
 
 
 @virtually
@@ -37,11 +37,11 @@ async def test_room_is_there_until_the_limit_and_again_when_one_ends() -> None:
     async with asyncio.TaskGroup() as tasks:
         bindings.open(tasks)
         for seconds in (1, 3):
-            await bindings.room()
+            await bindings.wait_for_slot()
             bindings.start(partial(sleeping, seconds))
         assert now_s() < 0.1
         assert len(bindings) == 2
-        await bindings.room()
+        await bindings.wait_for_slot()
         assert 1 <= now_s() < 1.1
 
 
@@ -49,19 +49,19 @@ async def test_room_is_there_until_the_limit_and_again_when_one_ends() -> None:
 async def test_those_that_wait_take_no_room() -> None:
     bindings = made(limit=1)
 
-    async def waits() -> None:
-        with bindings.waits():
+    async def outside_request() -> None:
+        with bindings.outside_request():
             await asyncio.sleep(5)
         await asyncio.sleep(5)
 
     async with asyncio.TaskGroup() as tasks:
         bindings.open(tasks)
-        bindings.start(waits)
+        bindings.start(outside_request)
         await asyncio.sleep(1)
-        await bindings.room()
+        await bindings.wait_for_slot()
         assert now_s() < 1.1
         await asyncio.sleep(5)
-        await bindings.room()
+        await bindings.wait_for_slot()
         assert 10 <= now_s() < 10.1
 
 
@@ -71,13 +71,13 @@ async def test_a_binding_that_begins_to_wait_makes_room() -> None:
 
     async def later() -> None:
         await asyncio.sleep(2)
-        with bindings.waits():
+        with bindings.outside_request():
             await asyncio.sleep(50)
 
     async with asyncio.TaskGroup() as tasks:
         bindings.open(tasks)
         bindings.start(later)
-        await bindings.room()
+        await bindings.wait_for_slot()
         assert 2 <= now_s() < 2.1
 
 
@@ -135,7 +135,7 @@ async def test_drain_does_not_wait_for_permit() -> None:
     bindings = made()
 
     async def in_permit() -> None:
-        with bindings.waits_in_permit():
+        with bindings.waiting_in_permit():
             await asyncio.sleep(900)
 
     async with asyncio.TaskGroup() as tasks:
@@ -172,14 +172,14 @@ async def test_decisions_pause_longer_and_longer_until_the_server_answers() -> N
 
     async def measure() -> None:
         began_s = now_s()
-        await bindings.room()
+        await bindings.wait_for_slot()
         pauses.append(now_s() - began_s)
 
     await measure()
     for _ in range(7):
-        bindings.unreachable()
+        bindings.record_unreachable()
         await measure()
-    bindings.reached()
+    bindings.record_success()
     await measure()
     assert pauses[0] == pauses[-1] == 0
     expected = [min(PAUSE_S * 2**number, PAUSE_S_MAX) for number in range(7)]

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from mooring.cluster_event import ActionType, EventResource
 from mooring.framework.waiting_pods import WaitingPod
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.testing import make_node, make_pod
-from tests.helpers.event_fixture import ALL, Desk, deleting, event, hears, newer
+from tests.helpers.event_fixture import ALL, Desk, accepts_event, deleting, event, newer
 
 # ---- pods to be scheduled ----
 
@@ -24,7 +24,7 @@ from tests.helpers.event_fixture import ALL, Desk, deleting, event, hears, newer
 def test_a_new_pod_of_ours_is_queued_and_everybody_is_told_last() -> None:
     desk = Desk()
     desk.pod(None, make_pod("web"))
-    assert desk.place("web") is Place.ACTIVE
+    assert desk.queue_name("web") is QueueName.ACTIVE
     assert desk.heard == [("Pod", "default/web")]
 
 
@@ -40,7 +40,7 @@ def test_a_new_pod_of_another_scheduler_is_not() -> None:
 def test_a_pod_without_a_scheduler_name_is_the_default_schedulers() -> None:
     desk = Desk()
     desk.pod(None, make_pod("web", scheduler_name=""))
-    assert desk.place("web") is Place.ACTIVE
+    assert desk.queue_name("web") is QueueName.ACTIVE
 
 
 def test_a_nomination_that_a_pod_brings_along_counts() -> None:
@@ -67,7 +67,7 @@ def test_a_deleted_pod_leaves_queue_and_nominator() -> None:
     pod = make_pod("web", nominated_node="a")
     desk.pod(None, pod)
     desk.pod(pod, None, pod)
-    assert desk.place("web") is Place.NONE
+    assert desk.queue_name("web") is QueueName.NONE
     assert len(desk.cache.nominator) == 0
 
 
@@ -93,12 +93,12 @@ def test_a_pod_may_come_before_its_node() -> None:
 
 
 def test_a_pod_that_somebody_else_binds_leaves_the_queue() -> None:
-    desk = Desk(hears())
+    desk = Desk(accepts_event())
     desk.node(None, make_node("a"))
     pod = make_pod("web")
-    desk.park(pod)
+    desk.add_unschedulable(pod)
     desk.pod(pod, make_pod("web", node="a"))
-    assert desk.place("web") is Place.NONE
+    assert desk.queue_name("web") is QueueName.NONE
     assert len(desk.cache.pods) == 1
 
 
@@ -154,24 +154,24 @@ def test_a_pod_made_anew_on_a_node_takes_the_place_of_the_old_one() -> None:
 
 
 def test_a_pod_that_is_gone_from_its_node_wakes_those_that_want_its_room() -> None:
-    desk = Desk(hears(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
     desk.node(None, make_node("a"))
     there = make_pod("there", node="a")
     desk.pod(None, there)
-    desk.park(make_pod("web"))
+    desk.add_unschedulable(make_pod("web"))
     desk.pod(there, None, there)
     assert desk.woken == [("web", "AssignedPodDelete")]
     assert len(desk.cache.pods) == 0
 
 
 def test_a_pod_whose_binding_and_end_were_both_missed_wakes_them_too() -> None:
-    desk = Desk(hears(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
     desk.node(None, make_node("a"))
     pod = make_pod("gone", uid="gone")
     desk.pod(None, pod)
     assert desk.queue.pop() is not None
     desk.queue.done("gone")
-    desk.park(make_pod("web"))
+    desk.add_unschedulable(make_pod("web"))
     # We had it as pending; its last state is on a node.
     desk.pod(pod, None, make_pod("gone", uid="gone", node="a"))
     assert desk.woken == [("web", "AssignedPodDelete")]
@@ -186,12 +186,12 @@ def test_a_pod_whose_binding_and_end_were_both_missed_wakes_them_too() -> None:
     ],
 )
 def test_what_changed_of_a_pod_on_a_node_is_what_wakes(change: Any, label: str) -> None:
-    desk = Desk(hears(event(EventResource.POD, ActionType.UPDATE)))
+    desk = Desk(accepts_event(event(EventResource.POD, ActionType.UPDATE)))
     desk.node(None, make_node("a"))
     before = make_pod("there", node="a", requests={"cpu": "2"})
     after = make_pod("there", node="a", **{"requests": {"cpu": "2"}, **change})
     desk.pod(None, before)
-    desk.park(make_pod("web"))
+    desk.add_unschedulable(make_pod("web"))
     desk.pod(before, after)
     assert desk.woken == [("web", label)]
     assert audit(desk.cache) == []
@@ -201,23 +201,23 @@ def test_what_changed_of_a_pod_on_a_node_is_what_wakes(change: Any, label: str) 
 
 
 def test_news_of_a_pod_on_its_way_is_none() -> None:
-    desk = Desk(hears(ALL))
+    desk = Desk(accepts_event(ALL))
     desk.node(None, make_node("a"))
     pod = make_pod("web")
     desk.assume(pod)
     desk.pod(pod, newer(pod, nominated_node_name="a"))
-    assert desk.place("web") is Place.NONE
+    assert desk.queue_name("web") is QueueName.NONE
     assert len(desk.cache.nominator) == 0
     assert desk.cache.assumed_count() == 1
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_a_pod_that_is_deleted_on_its_way_gives_its_room_back(is_gone: bool) -> None:
-    desk = Desk(hears(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
     desk.node(None, make_node("a"))
     pod = make_pod("web")
     desk.assume(pod)
-    desk.park(make_pod("next"))
+    desk.add_unschedulable(make_pod("next"))
     if is_gone:
         desk.pod(pod, None, pod)
     else:
@@ -231,7 +231,7 @@ def test_a_pod_that_is_deleted_on_its_way_gives_its_room_back(is_gone: bool) -> 
 
 
 def test_a_pod_that_is_deleted_while_permit_holds_it_is_rejected_and_keeps_its_room() -> None:
-    desk = Desk(hears(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
     desk.node(None, make_node("a"))
     pod = make_pod("web")
     desk.assume(pod)
@@ -248,9 +248,9 @@ def test_a_pod_that_is_deleted_while_permit_holds_it_is_rejected_and_keeps_its_r
 
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_the_end_of_a_nomination_wakes_pods_of_no_more_importance(is_gone: bool) -> None:
-    desk = Desk(hears(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
     for name, priority in (("higher", 9), ("equal", 5), ("lower", 1)):
-        desk.park(make_pod(name, priority=priority))
+        desk.add_unschedulable(make_pod(name, priority=priority))
     holder = make_pod("holder", priority=5, nominated_node="a")
     desk.pod(None, holder)
     desk.woken.clear()
@@ -263,8 +263,8 @@ def test_the_end_of_a_nomination_wakes_pods_of_no_more_importance(is_gone: bool)
 
 
 def test_a_nomination_in_memory_alone_counts_when_its_pod_goes() -> None:
-    desk = Desk(hears(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
-    desk.park(make_pod("web"))
+    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk.add_unschedulable(make_pod("web"))
     holder = make_pod("holder")
     desk.pod(None, holder)
     desk.cache.nominator.nominate(PodInfo(holder), "a")
@@ -275,13 +275,13 @@ def test_a_nomination_in_memory_alone_counts_when_its_pod_goes() -> None:
 
 def test_a_server_that_has_gone_back_in_time_unbinds_a_pod() -> None:
     """As after etcd was restored from a backup: what was bound since is pending again."""
-    desk = Desk(hears(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
     desk.node(None, make_node("a"))
     there = make_pod("there", node="a")
     desk.pod(None, there)
-    desk.park(make_pod("web"))
+    desk.add_unschedulable(make_pod("web"))
     desk.pod(there, make_pod("there"))
-    assert desk.place("there") is Place.ACTIVE
+    assert desk.queue_name("there") is QueueName.ACTIVE
     assert len(desk.cache.pods) == 0
     assert ("web", "AssignedPodDelete") in desk.woken
     assert audit(desk.cache) == []

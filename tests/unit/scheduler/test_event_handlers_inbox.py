@@ -11,11 +11,11 @@ from mooring.client import Change
 from mooring.cluster_event import ActionType, EventResource, QueueingHint
 from mooring.objects import ObjectMeta
 from mooring.objects.storage import PersistentVolume
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.scheduler.event_handlers import RESOURCES
 from mooring.state.audit import audit
 from mooring.testing import make_node, make_pod
-from tests.helpers.event_fixture import Desk, event, hears, newer
+from tests.helpers.event_fixture import Desk, accepts_event, event, newer
 from tests.helpers.queues import Refuser, on
 
 # ---- nodes ----
@@ -23,12 +23,12 @@ from tests.helpers.queues import Refuser, on
 
 def test_a_new_node_wakes_and_a_deleted_one_goes() -> None:
     added, gone = (event(EventResource.NODE, each) for each in (ActionType.ADD, ActionType.DELETE))
-    desk = Desk(hears(added, gone))
-    desk.park(make_pod("web"))
+    desk = Desk(accepts_event(added, gone))
+    desk.add_unschedulable(make_pod("web"))
     desk.node(None, make_node("a"))
     assert desk.woken == [("web", "NodeAdd")]
     assert len(desk.cache.nodes) == 1
-    desk.park(make_pod("next"))
+    desk.add_unschedulable(make_pod("next"))
     desk.node(make_node("a"), None)
     assert ("next", "NodeDelete") in desk.woken
     assert len(desk.cache.nodes) == 0
@@ -47,10 +47,10 @@ def test_a_deleted_node_with_pods_stays_as_a_ghost_until_they_go() -> None:
 
 
 def test_each_change_of_a_node_is_an_event_and_no_change_is_none() -> None:
-    desk = Desk(hears(event(EventResource.NODE, ActionType.UPDATE)))
+    desk = Desk(accepts_event(event(EventResource.NODE, ActionType.UPDATE)))
     before = make_node("a")
     desk.node(None, before)
-    desk.park(make_pod("web"))
+    desk.add_unschedulable(make_pod("web"))
     desk.node(before, make_node("a"))
     assert desk.woken == []
     desk.node(before, make_node("a", labels={"x": "y"}, allocatable={"cpu": "9"}))
@@ -69,8 +69,8 @@ def test_other_kinds_are_news_for_those_who_wait_for_them() -> None:
         (volume, volume, "PersistentVolumeUpdate"),
         (volume, None, "PersistentVolumeDelete"),
     ):
-        desk = Desk(hears(event(resource, ActionType.ALL)))
-        desk.park(make_pod("web"))
+        desk = Desk(accepts_event(event(resource, ActionType.ALL)))
+        desk.add_unschedulable(make_pod("web"))
         desk.handlers.on_change("PersistentVolume", Change(old, new))
         assert desk.woken == [("web", label)]
         assert desk.heard[-1] == ("PersistentVolume", "v")
@@ -88,25 +88,25 @@ def test_every_kind_that_events_are_about_can_be_followed() -> None:
 
 def test_an_open_inbox_keeps_everything_and_hands_it_over_in_order() -> None:
     desk = Desk()
-    with desk.handlers.inbox():
+    with desk.handlers.buffer_events():
         desk.node(None, make_node("a"))
         desk.pod(None, make_pod("web"))
         assert len(desk.cache.nodes) == 0
         assert desk.queue.pods() == []
         assert desk.heard == []
     assert len(desk.cache.nodes) == 1
-    assert desk.place("web") is Place.ACTIVE
+    assert desk.queue_name("web") is QueueName.ACTIVE
     assert desk.heard == [("Node", "a"), ("Pod", "default/web")]
 
 
 def test_several_changes_of_an_object_become_one() -> None:
-    desk = Desk(hears(event(EventResource.NODE, ActionType.UPDATE)))
+    desk = Desk(accepts_event(event(EventResource.NODE, ActionType.UPDATE)))
     first = make_node("a")
     desk.node(None, first)
-    desk.park(make_pod("web"))
+    desk.add_unschedulable(make_pod("web"))
     second = make_node("a", labels={"x": "y"})
     third = make_node("a", labels={"x": "y"}, allocatable={"cpu": "9"})
-    with desk.handlers.inbox():
+    with desk.handlers.buffer_events():
         desk.node(first, second)
         desk.node(second, third)
     # Both labels and amounts are in the one change: amounts are asked about first.
@@ -117,7 +117,7 @@ def test_several_changes_of_an_object_become_one() -> None:
 def test_what_comes_and_goes_in_the_meantime_is_nothing() -> None:
     desk = Desk()
     pod = make_pod("web")
-    with desk.handlers.inbox():
+    with desk.handlers.buffer_events():
         desk.pod(None, pod)
         desk.pod(pod, None, pod)
     assert desk.heard == []
@@ -128,7 +128,7 @@ def test_a_pod_made_anew_in_the_meantime_is_two() -> None:
     desk = Desk()
     old, new = make_pod("web", uid="old"), make_pod("web", uid="new")
     desk.pod(None, old)
-    with desk.handlers.inbox():
+    with desk.handlers.buffer_events():
         desk.pod(old, None, old)
         desk.pod(None, new)
     assert [entry.uid for entry in desk.queue.pods()] == ["new"]
@@ -137,7 +137,7 @@ def test_a_pod_made_anew_in_the_meantime_is_two() -> None:
 def test_changes_come_out_of_the_inbox_in_the_order_of_the_last_ones() -> None:
     desk = Desk()
     first, second = make_pod("first"), make_pod("second")
-    with desk.handlers.inbox():
+    with desk.handlers.buffer_events():
         desk.pod(None, first)
         desk.pod(None, second)
         desk.pod(first, newer(first, nominated_node_name=""))
@@ -148,14 +148,18 @@ def test_the_inbox_is_emptied_also_after_an_error_and_cannot_be_opened_twice() -
     desk = Desk()
 
     def fail() -> None:
-        with desk.handlers.inbox():
+        with desk.handlers.buffer_events():
             desk.node(None, make_node("a"))
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fail()
     assert len(desk.cache.nodes) == 1
-    with pytest.raises(AssertionError), desk.handlers.inbox(), desk.handlers.inbox():
+    with (
+        pytest.raises(AssertionError),
+        desk.handlers.buffer_events(),
+        desk.handlers.buffer_events(),
+    ):
         pass
 
 
@@ -168,6 +172,6 @@ def test_a_handler_is_that_of_its_kind() -> None:
 def test_a_hint_may_say_that_an_event_does_not_help() -> None:
     wanted = on(event(EventResource.NODE, ActionType.ADD), QueueingHint.SKIP)
     desk = Desk(Refuser("Refuser", wanted))
-    desk.park(make_pod("web"))
+    desk.add_unschedulable(make_pod("web"))
     desk.node(None, make_node("a"))
-    assert desk.place("web") is Place.UNSCHEDULABLE
+    assert desk.queue_name("web") is QueueName.UNSCHEDULABLE

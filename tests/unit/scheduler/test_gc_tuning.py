@@ -6,14 +6,14 @@ import gc
 
 import pytest
 
-from mooring.scheduler.gc_tuning import THRESHOLDS, rare_collections, settle_down
+from mooring.scheduler.gc_tuning import THRESHOLDS, freeze_heap, gc_thresholds
 
 
 def test_it_collects_rarely_inside_and_as_before_afterwards() -> None:
     before = gc.get_threshold()
-    with rare_collections():
+    with gc_thresholds():
         assert gc.get_threshold() == THRESHOLDS
-        settle_down()
+        freeze_heap()
         assert gc.get_freeze_count() > 0
     assert gc.get_threshold() == before
     assert gc.get_freeze_count() == 0
@@ -21,6 +21,6 @@ def test_it_collects_rarely_inside_and_as_before_afterwards() -> None:
 
 def test_so_it_is_after_an_error() -> None:
     before = gc.get_threshold()
-    with pytest.raises(KeyError), rare_collections():
+    with pytest.raises(KeyError), gc_thresholds():
         raise KeyError("x")
     assert gc.get_threshold() == before

@@ -8,7 +8,7 @@ from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis
 from mooring.framework.status import PostFilterResult
 from mooring.framework.waiting_pods import WaitingPod
-from mooring.queue import Place, QueuedPod
+from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
 from mooring.state import Cache, PodInfo
 from mooring.testing import make_pod
@@ -20,7 +20,7 @@ def test_it_takes_everything_and_returns_nothing() -> None:
     waiting = WaitingPod(entry.pod, "a", {"P": 1.0}, 0.0)
     observer = Observer()
     told = [
-        observer.moved(entry, Place.ACTIVE, "why"),  # type: ignore[func-returns-value]
+        observer.moved(entry, QueueName.ACTIVE, "why"),  # type: ignore[func-returns-value]
         observer.attempted(entry, Attempt(Cache().snapshot()), Diagnosis(0)),  # type: ignore[func-returns-value]
         observer.preempts(entry, PostFilterResult(None, "a")),  # type: ignore[func-returns-value]
         observer.waits(entry, "a", waiting),  # type: ignore[func-returns-value]

@@ -10,8 +10,8 @@ from mooring.clock import VirtualClock
 from mooring.framework import Cycle
 from mooring.framework.status import Status
 from mooring.framework.waiting_pods import WaitingPod
-from mooring.queue import Flight, QueuedPod
-from mooring.scheduler.binding_cycle import Held, wait_on_permit
+from mooring.queue import InFlightAttempt, QueuedPod
+from mooring.scheduler.binding_cycle import BindingContext, wait_on_permit
 from mooring.state import Cache, PodInfo
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock
@@ -87,8 +87,8 @@ async def test_the_time_that_is_left_counts_after_one_has_allowed() -> None:
 def test_what_is_held_knows_its_pod() -> None:
     entry = QueuedPod(PodInfo(make_pod("web")), 0.0)
     cycle = Cycle(entry.pod, Cache().snapshot())
-    flight = Flight(entry, lambda *_: None)
-    held = Held(flight, framework_of(clock=VirtualClock()), cycle, "a")
+    in_flight = InFlightAttempt(entry, lambda *_: None)
+    held = BindingContext(in_flight, framework_of(clock=VirtualClock()), cycle, "a")
     assert held.entry is entry
     assert held.waiting is None
     assert held.is_announced is False

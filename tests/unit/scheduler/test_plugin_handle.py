@@ -11,7 +11,7 @@ from mooring.client import Client
 from mooring.clock import seeded_random
 from mooring.errors import PluginError
 from mooring.framework.waiting_pods import WaitingPod
-from mooring.scheduler.plugin_handle import LiveHandle
+from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.state import Cache, PodInfo
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock
@@ -19,10 +19,10 @@ from tests.helpers.client_servers import Script, answer
 from tests.helpers.running_scheduler import virtually
 
 
-def handle_of(*answers: Any, cache: Cache | None = None) -> LiveHandle:
+def handle_of(*answers: Any, cache: Cache | None = None) -> PluginHandle:
     client = Client(Script(*answers), rng=seeded_random(0))
     clock = LoopClock(asyncio.get_running_loop())
-    return LiveHandle(cache or Cache(), client, clock=clock, rng=seeded_random(7))
+    return PluginHandle(cache or Cache(), client, clock=clock, rng=seeded_random(7))
 
 
 @virtually
@@ -146,7 +146,7 @@ async def test_volumes_and_claims_are_changed_by_merge_patch() -> None:
     script = Script(answer(200, stored))
     client = Client(script, rng=seeded_random(0))
     clock = LoopClock(asyncio.get_running_loop())
-    handle = LiveHandle(Cache(), client, clock=clock, rng=seeded_random(7))
+    handle = PluginHandle(Cache(), client, clock=clock, rng=seeded_random(7))
     change = {"metadata": {"resourceVersion": "7", "annotations": {"a": "b"}}}
 
     found = await handle.patch("PersistentVolumeClaim", "shop/c", change)

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from mooring.errors import SchedulerError
-from mooring.scheduler.pods_in_prebind import PreBindings
+from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from tests.helpers.running_scheduler import virtually
 
 
 @virtually
 async def test_work_that_is_not_called_off_returns_what_it_returns() -> None:
-    pods = PreBindings()
+    pods = PodsInPreBind()
 
     async def work() -> str:
         assert len(pods) == 1
@@ -21,22 +21,22 @@ async def test_work_that_is_not_called_off_returns_what_it_returns() -> None:
 
     assert await pods.run("uid", work()) == "done"
     assert len(pods) == 0
-    assert not pods.call_off("uid", "too late")
+    assert not pods.cancel("uid", "too late")
 
 
 @virtually
 async def test_work_that_waits_is_broken_off_and_the_reason_is_told() -> None:
-    pods = PreBindings()
+    pods = PodsInPreBind()
 
-    async def call_off() -> None:
+    async def cancel() -> None:
         await asyncio.sleep(5)
-        assert pods.call_off("uid", "preempted by DefaultPreemption")
-        assert pods.call_off("uid", "once more")
-        assert not pods.call_off("other", "no")
+        assert pods.cancel("uid", "preempted by DefaultPreemption")
+        assert pods.cancel("uid", "once more")
+        assert not pods.cancel("other", "no")
 
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(call_off())
+        tasks.create_task(cancel())
         with pytest.raises(SchedulerError, match="preempted by DefaultPreemption"):
             await pods.run("uid", asyncio.sleep(600))
     assert loop.time() < 6
@@ -45,7 +45,7 @@ async def test_work_that_waits_is_broken_off_and_the_reason_is_told() -> None:
 
 @virtually
 async def test_work_that_does_not_heed_it_counts_for_nothing() -> None:
-    pods = PreBindings()
+    pods = PodsInPreBind()
 
     async def stubborn() -> str:
         try:
@@ -62,10 +62,10 @@ async def test_work_that_does_not_heed_it_counts_for_nothing() -> None:
 
 @virtually
 async def test_work_that_was_done_in_the_same_moment_counts_for_nothing_either() -> None:
-    pods = PreBindings()
+    pods = PodsInPreBind()
 
     async def work() -> str:
-        pods.call_off("uid", "preempted")
+        pods.cancel("uid", "preempted")
         return "done"
 
     with pytest.raises(SchedulerError, match="preempted"):
@@ -78,9 +78,9 @@ async def test_a_timeout_of_the_work_itself_is_its_own() -> None:
         raise TimeoutError("volume")
 
     with pytest.raises(TimeoutError, match="volume"):
-        await PreBindings().run("uid", slow())
+        await PodsInPreBind().run("uid", slow())
 
 
-async def _later(pods: PreBindings) -> None:
+async def _later(pods: PodsInPreBind) -> None:
     await asyncio.sleep(1)
-    pods.call_off("uid", "preempted")
+    pods.cancel("uid", "preempted")

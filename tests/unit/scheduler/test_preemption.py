@@ -14,7 +14,7 @@ from mooring.client.transport.transport import Request
 from mooring.errors import Forbidden, LeaseLost, Unreachable
 from mooring.framework import Wait
 from mooring.framework.status import Skip
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.scheduler.service import first_error
 from tests.helpers.preemption_fixture import (
     deletions,
@@ -106,15 +106,15 @@ async def test_all_victims_but_the_last_leave_side_by_side_and_the_pod_waits() -
         # The two that matter most are being deleted; the third waits for them.
         assert len(held) == 2
         uid = new.metadata.uid
-        assert life.service.preemptions.is_running(uid)
-        assert len(life.service.preemptions) == 1
+        assert life.service.preemption_executor.is_running(uid)
+        assert len(life.service.preemption_executor) == 1
         await life.again("new")
         assert gated(life, "new")
-        assert life.service.queue.place_of(uid) is Place.GATED
+        assert life.service.queue.queue_of(uid) is QueueName.GATED
         hold.set()
         await life.until(lambda: len(held) == 3)
-        await life.until(lambda: not len(life.service.preemptions))
-        assert not life.service.preemptions.is_running(uid)
+        await life.until(lambda: not len(life.service.preemption_executor))
+        assert not life.service.preemption_executor.is_running(uid)
         for name in list(deletions(life)):
             await life.delete(name)
         await life.until_seen("bound", "new")
@@ -135,7 +135,7 @@ async def test_the_last_victims_leaving_is_enough_even_if_nobody_answers_the_del
         started_s = life.clock.monotonic_s()
         await life.until_seen("bound", "new")
         assert life.clock.monotonic_s() - started_s < 3
-        await life.until(lambda: not len(life.service.preemptions))
+        await life.until(lambda: not len(life.service.preemption_executor))
 
 
 @virtually
@@ -342,7 +342,7 @@ async def test_victims_that_leave_while_it_is_held_back_do_not_leave_it_behind()
 
         life.wire.after.append(on("DELETE", "/pods/old")(slow))
         await life.create(pod("new", "high", cpu="2"))
-        await life.until(lambda: not len(life.service.preemptions) and deletions(life))
+        await life.until(lambda: not len(life.service.preemption_executor) and deletions(life))
         await life.delete("old")
         await life.until_seen("bound", "new")
         await life.delete("held")

@@ -120,14 +120,14 @@ def test_each_scheduler_speaks_for_itself_and_the_default_one_for_the_nameless()
 
 
 @pytest.mark.parametrize(
-    ("length", "kept"), [(NOTE_LENGTH_MAX, NOTE_LENGTH_MAX), (NOTE_LENGTH_MAX + 1, 1020)]
+    ("length", "buffered"), [(NOTE_LENGTH_MAX, NOTE_LENGTH_MAX), (NOTE_LENGTH_MAX + 1, 1020)]
 )
-def test_a_long_note_is_cut_and_says_so(length: int, kept: int) -> None:
+def test_a_long_note_is_cut_and_says_so(length: int, buffered: int) -> None:
     office = Office()
     message = "x" * length
     office.reporting.failed(info(), SchedulerError(message), None)
     note = office.event().note
-    assert note == (message if length == kept else "x" * kept + " ...")
+    assert note == (message if length == buffered else "x" * buffered + " ...")
     assert len(note) <= NOTE_LENGTH_MAX
     assert office.word().message == message
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mooring.config import default_configuration
 from mooring.framework import Reject
 from mooring.framework.status import PostFilterResult
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.testing import make_node, make_pod
 from tests.helpers.configurations import NO_POST_FILTER, in_vain
 from tests.helpers.running_scheduler import Told, living, virtually
@@ -64,7 +64,7 @@ async def test_a_pod_that_fits_nowhere_is_parked_and_its_condition_says_why() ->
         assert await life.events("big") == [
             Told("Warning", "FailedScheduling", "Scheduling", NO_CPU)
         ]
-        assert life.service.queue.place_of(stored.metadata.uid) is Place.UNSCHEDULABLE
+        assert life.service.queue.queue_of(stored.metadata.uid) is QueueName.UNSCHEDULABLE
         assert life.seen.of("failed") == [("failed", "big", NO_CPU)]
 
 
@@ -191,7 +191,7 @@ async def test_a_gated_pod_waits_until_its_gate_is_gone() -> None:
     async with living(make_node("a")) as life:
         await life.create(make_pod("gated", gates=["example.com/wait"]))
         await life.settle()
-        assert life.service.queue.counts()[Place.GATED] == 1
+        assert life.service.queue.counts()[QueueName.GATED] == 1
         assert await life.events("gated") == []
         gone = {"spec": {"schedulingGates": None}}
         await life.client.patch("Pod", "gated", gone, namespace="default")
@@ -224,7 +224,7 @@ async def test_a_pod_at_which_a_plugin_fails_is_tried_again_and_others_go_on() -
         told = 'running PreFilter plugin "Stumbles": ValueError: cannot read it'
         assert life.seen.of("failed") == [("failed", "poison", told)]
         entry = next(iter(life.service.queue.pods()))
-        assert (entry.place, entry.consecutive_errors) == (Place.BACKOFF, 1)
+        assert (entry.queue_name, entry.consecutive_errors) == (QueueName.BACKOFF, 1)
         await life.until(lambda: not len(life.service.writer))
         condition = await life.condition("poison")
         assert (condition["reason"], condition["message"]) == ("SchedulerError", told)
@@ -315,8 +315,8 @@ async def test_a_nomination_stays_if_nobody_says_anything_about_it() -> None:
 async def test_a_nomination_ends_with_an_error_and_with_a_binding() -> None:
     stumbles = Stumbles()
     stumbles.fails = False
-    room = MakesRoom(PostFilterResult(None, "a"))
-    async with living(make_node("a"), plugins=[room, stumbles]) as life:
+    wait_for_slot = MakesRoom(PostFilterResult(None, "a"))
+    async with living(make_node("a"), plugins=[wait_for_slot, stumbles]) as life:
         await life.create(make_pod("poison", requests={"cpu": "40"}))
         await life.settle()
         assert (await life.raw("poison"))["status"]["nominatedNodeName"] == "a"

@@ -17,8 +17,14 @@ from mooring.config import KubeSchedulerConfiguration, default_configuration
 from mooring.errors import ConfigError, Unreachable
 from mooring.framework import Reject, Wait
 from mooring.framework.status import Skip
-from mooring.queue import Place, QueueOptions
-from mooring.scheduler.service import COMPLAIN_S, DECISIONS_MAX, DRAIN_S, Service, ServiceOptions
+from mooring.queue import QueueName, QueueOptions
+from mooring.scheduler.service import (
+    DECISIONS_MAX,
+    DRAIN_S,
+    SYNC_WARNING_INTERVAL_S,
+    Service,
+    ServiceOptions,
+)
 from mooring.state.kinds.workloads import WORKLOAD_KINDS
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock
@@ -124,7 +130,7 @@ def test_what_cannot_be_read_is_said_again_and_again(
         service = alone(answer, {})
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(service.run())
-            await asyncio.sleep(3 * COMPLAIN_S + 0.5)
+            await asyncio.sleep(3 * SYNC_WARNING_INTERVAL_S + 0.5)
             assert not service.has_synced
             service.stop()
             await running
@@ -231,7 +237,7 @@ async def test_a_pod_that_waited_for_five_minutes_is_tried_whatever_happened() -
 
 @virtually
 async def test_the_queue_may_be_given_options_of_its_own() -> None:
-    options = QueueOptions(max_unschedulable_s=5, leftover_tick_s=1)
+    options = QueueOptions(max_unschedulable_s=5, unschedulable_flush_interval_s=1)
     async with living(make_node("a"), plugins=[WaitsForVolumes()], queue=options) as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web", times=2)
@@ -374,7 +380,7 @@ async def test_settled_means_that_nothing_is_left_to_do_or_to_tell() -> None:
         await life.settle()
         await life.create(make_pod("big", requests={"cpu": "40"}))
         await life.settle()
-        assert life.service.queue.counts()[Place.UNSCHEDULABLE] == 1
+        assert life.service.queue.counts()[QueueName.UNSCHEDULABLE] == 1
 
 
 @virtually

@@ -16,7 +16,7 @@ from mooring.errors import LeaseLost, OutcomeUnknown, Unreachable
 from mooring.objects.codec.decode import encode
 from mooring.objects.pod import Pod
 from mooring.scheduler import status_writer
-from mooring.scheduler.status_writer import RETRY_S, TRIES_MAX, StatusWriter, Word, patch_of
+from mooring.scheduler.status_writer import RETRY_S, TRIES_MAX, StatusUpdate, StatusWriter, patch_of
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock
 from tests.helpers.client_servers import Script, answer, refusal
@@ -31,8 +31,10 @@ def pod(**more: Any) -> Pod:
     return replace(found, metadata=replace(found.metadata, generation=4))
 
 
-def word(of: Pod | None = None, message: str = "no room", nominated: str | None = None) -> Word:
-    return Word(of or pod(), "Unschedulable", message, nominated)
+def word(
+    of: Pod | None = None, message: str = "no room", nominated: str | None = None
+) -> StatusUpdate:
+    return StatusUpdate(of or pod(), "Unschedulable", message, nominated)
 
 
 def refused(status: str = "False", message: str = "no room", **more: Any) -> Pod:
@@ -127,7 +129,7 @@ def test_a_nomination_is_written_when_it_changes(
 @virtually
 async def test_a_word_is_written_to_this_very_pod() -> None:
     async with writing(stored()) as (writer, script):
-        writer.say(word(nominated="a"))
+        writer.enqueue(word(nominated="a"))
         assert len(writer) == 1
         await asyncio.sleep(0.1)
         (request,) = script.requests
@@ -146,7 +148,7 @@ async def test_a_word_is_written_to_this_very_pod() -> None:
 @virtually
 async def test_what_stands_there_already_is_not_written() -> None:
     async with writing() as (writer, script):
-        writer.say(word(refused()))
+        writer.enqueue(word(refused()))
         await asyncio.sleep(1)
         assert script.requests == []
         assert writer.statistics.unchanged == 1
@@ -165,7 +167,7 @@ def test_what_passes_is_tried_again(failure: Any) -> None:
     @virtually
     async def main() -> None:
         async with writing(failure, failure, stored()) as (writer, script):
-            writer.say(word())
+            writer.enqueue(word())
             await asyncio.sleep(2 * RETRY_S + 0.5)
             assert len(script.requests) == 3
             assert writer.statistics.written == 1
@@ -176,7 +178,7 @@ def test_what_passes_is_tried_again(failure: Any) -> None:
 @virtually
 async def test_it_is_given_up_in_the_end() -> None:
     async with writing(*[CUT] * TRIES_MAX) as (writer, script):
-        writer.say(word())
+        writer.enqueue(word())
         await asyncio.sleep(60)
         assert len(script.requests) == TRIES_MAX
         assert writer.statistics.failed == 1
@@ -190,7 +192,7 @@ def test_what_is_refused_for_good_is_not(code: int, reason: str) -> None:
     @virtually
     async def main() -> None:
         async with writing(refusal(code, reason)) as (writer, script):
-            writer.say(word())
+            writer.enqueue(word())
             await asyncio.sleep(10)
             assert len(script.requests) == 1
             assert writer.statistics.failed == 1
@@ -201,10 +203,10 @@ def test_what_is_refused_for_good_is_not(code: int, reason: str) -> None:
 @virtually
 async def test_only_the_newest_word_about_a_pod_is_written() -> None:
     async with writing(CUT, stored()) as (writer, script):
-        writer.say(word(message="first"))
+        writer.enqueue(word(message="first"))
         await asyncio.sleep(0.1)
-        writer.say(word(message="second"))
-        writer.say(word(message="third"))
+        writer.enqueue(word(message="second"))
+        writer.enqueue(word(message="third"))
         assert len(writer) == 2
         await asyncio.sleep(5)
         said = [each.body["status"]["conditions"][0]["message"] for each in script.requests]
@@ -216,8 +218,8 @@ async def test_only_the_newest_word_about_a_pod_is_written() -> None:
 async def test_a_word_that_says_what_stands_takes_an_older_one_away() -> None:
     clock = LoopClock(asyncio.get_running_loop())
     writer = StatusWriter(Client(Script(), rng=seeded_random(0)), clock=clock)
-    writer.say(word(refused(), message="other"))
-    writer.say(word(refused()))
+    writer.enqueue(word(refused(), message="other"))
+    writer.enqueue(word(refused()))
     assert len(writer) == 0
 
 
@@ -227,7 +229,7 @@ async def test_too_many_words_drop_the_oldest(monkeypatch: pytest.MonkeyPatch) -
     clock = LoopClock(asyncio.get_running_loop())
     writer = StatusWriter(Client(Script(), rng=seeded_random(0)), clock=clock)
     for name in ("a", "b", "c"):
-        writer.say(word(make_pod(name, uid=name)))
+        writer.enqueue(word(make_pod(name, uid=name)))
     assert list(writer._waiting) == ["b", "c"]
     assert writer.statistics.dropped == 1
 
@@ -236,7 +238,7 @@ def test_a_lost_lease_ends_it() -> None:
     @virtually
     async def main() -> None:
         async with writing(LeaseLost("over")) as (writer, _):
-            writer.say(word())
+            writer.enqueue(word())
             await asyncio.sleep(1)
 
     with pytest.raises(ExceptionGroup) as caught:

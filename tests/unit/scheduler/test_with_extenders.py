@@ -12,7 +12,7 @@ import pytest
 from mooring.clock import seeded_random
 from mooring.decision import ExtenderCall
 from mooring.framework import Attempt
-from mooring.queue import Place
+from mooring.queue import QueueName
 from mooring.scheduler.observer import Observer
 from mooring.testing import make_node, make_pod
 from tests.helpers.extenders import (
@@ -34,7 +34,9 @@ from tests.helpers.running_scheduler import living, virtually
 @virtually
 async def test_a_pod_goes_to_the_node_that_an_extender_leaves() -> None:
     play = Play(filter=keeps("b"))
-    async with living(*NODES, config=configured(extender()), reach=play.reach) as life:
+    async with living(
+        *NODES, config=configured(extender()), transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") == "b"
@@ -50,7 +52,7 @@ async def test_extenders_filter_one_after_another_those_that_may_be_ignored_last
         extender("ignorable", ignorable=True), extender("first"), extender("second")
     )
     play = Play(first_filter=keeps("a", "b"), second_filter=keeps("b", "c"))
-    async with living(*NODES, config=config, reach=play.reach) as life:
+    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") == "b"
@@ -63,7 +65,9 @@ async def test_only_nodes_that_the_plugins_let_pass_are_sent() -> None:
     play = Play()
     small = make_node("small", allocatable={"cpu": "1"})
     config = configured(extender())
-    async with living(small, *NODES, config=config, reach=play.reach) as life:
+    async with living(
+        small, *NODES, config=config, transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web", requests={"cpu": "2"}))
         await life.settle()
     assert names_in(play.asked[0][2]) == ["a", "b", "c"]
@@ -78,7 +82,9 @@ async def test_what_an_extender_says_of_nodes_is_in_the_message() -> None:
         }
     )
     small = make_node("small", allocatable={"cpu": "1"})
-    async with living(small, *NODES, config=configured(extender()), reach=play.reach) as life:
+    async with living(
+        small, *NODES, config=configured(extender()), transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web", requests={"cpu": "2"}))
         await life.settle()
         condition = await life.condition("web")
@@ -94,12 +100,14 @@ async def test_what_an_extender_says_of_nodes_is_in_the_message() -> None:
 @virtually
 async def test_if_an_extender_leaves_no_node_any_event_wakes_the_pod() -> None:
     play = Play(filter=keeps())
-    async with living(*NODES, config=configured(extender()), reach=play.reach) as life:
+    async with living(
+        *NODES, config=configured(extender()), transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.settle()
         entry = life.service.queue.get((await life.raw("web"))["metadata"]["uid"])
         assert entry is not None
-        assert entry.place is Place.UNSCHEDULABLE
+        assert entry.queue_name is QueueName.UNSCHEDULABLE
         assert set(entry.unschedulable_plugins) == {"Extender"}
         play.answers["filter"] = keeps("c")
         # A pod elsewhere that goes is no reason for any plugin.
@@ -111,7 +119,9 @@ async def test_if_an_extender_leaves_no_node_any_event_wakes_the_pod() -> None:
 @virtually
 async def test_an_extender_that_fails_fails_the_attempt() -> None:
     play = Play(filter=away)
-    async with living(*NODES, config=configured(extender()), reach=play.reach) as life:
+    async with living(
+        *NODES, config=configured(extender()), transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
         condition = await life.condition("web")
@@ -125,7 +135,7 @@ async def test_an_extender_that_fails_fails_the_attempt() -> None:
 async def test_an_extender_that_fails_and_may_be_ignored_is_as_if_it_were_not_there() -> None:
     config = configured(extender(ignorable=True), extender("two"))
     play = Play(one_filter=away, two_filter=keeps("c"))
-    async with living(*NODES, config=config, reach=play.reach) as life:
+    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") == "c"
@@ -148,7 +158,9 @@ def test_answers_that_cannot_be_used_fail_the_attempt(answer: Any, told: str) ->
     @virtually
     async def fails() -> None:
         play = Play(filter=lambda _: answer)
-        async with living(*NODES, config=configured(extender()), reach=play.reach) as life:
+        async with living(
+            *NODES, config=configured(extender()), transport_factory=play.transport_factory
+        ) as life:
             await life.create(make_pod("web"))
             await life.until_seen("failed", "web")
             assert life.seen.of("failed")[0][2] == told
@@ -162,7 +174,7 @@ async def test_pods_that_do_not_ask_for_what_it_manages_are_not_sent() -> None:
     managed = [{"name": "example.com/chip", "ignoredByScheduler": True}]
     play = Play(filter=keeps("b"))
     config = configured(extender(managedResources=managed))
-    async with living(*NODES, config=config, reach=play.reach) as life:
+    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
         await life.create(make_pod("plain"))
         await life.settle()
         assert play.asked == []
@@ -177,7 +189,9 @@ async def test_pods_that_do_not_ask_for_what_it_manages_are_not_sent() -> None:
 @virtually
 async def test_a_nominated_node_is_asked_about_alone_first() -> None:
     play = Play(filter=lambda arguments: {"FailedNodes": dict.fromkeys(names_in(arguments), "no")})
-    async with living(*NODES, config=configured(extender()), reach=play.reach) as life:
+    async with living(
+        *NODES, config=configured(extender()), transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
         play.asked.clear()
@@ -200,7 +214,9 @@ async def test_scores_count_times_weight_times_ten() -> None:
     nodes = [make_node(name, allocatable={"cpu": "32", "memory": "64Gi"}) for name in "abc"]
     calls = Calls()
     play = Play(prioritize=scores(c=1))
-    async with living(*nodes, full, config=config, reach=play.reach) as life:
+    async with living(
+        *nodes, full, config=config, transport_factory=play.transport_factory
+    ) as life:
         setattr(life.seen, "attempted", calls.attempted)  # noqa: B010 - a method, for mypy
         await life.create(make_pod("web"))
         await life.until(lambda: calls.decisions)
@@ -241,7 +257,7 @@ async def test_all_extenders_are_asked_for_scores_at_once() -> None:
         await life.until(lambda: thinking == {"one", "two"})
 
     play.think = think
-    async with living(*NODES, config=config, reach=play.reach) as life:
+    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") == "c"
@@ -266,7 +282,7 @@ def test_scores_that_make_no_sense_count_for_nothing(answer: Any) -> None:
             extender("one", "prioritize", weight=1000), extender("two", "prioritize", weight=50)
         )
         play = Play(one_prioritize=lambda _: answer, two_prioritize=scores(b=10))
-        async with living(*NODES, config=config, reach=play.reach) as life:
+        async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
             await life.create(make_pod("web"))
             await life.settle()
             assert await life.node_of("web") == "b"
@@ -279,7 +295,7 @@ async def test_of_equal_nodes_one_is_drawn() -> None:
     found = set()
     play = Play()
     config = configured(extender("one", "prioritize"))
-    async with living(*NODES, config=config, reach=play.reach) as life:
+    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
         for number in range(12):
             await life.create(make_pod(f"web-{number}"))
             await life.settle()
@@ -295,7 +311,7 @@ async def test_of_equal_nodes_one_is_drawn() -> None:
 async def test_if_one_node_is_left_nobody_is_asked_for_scores() -> None:
     play = Play(filter=keeps("b"))
     config = configured(extender("one", "filter", "prioritize"))
-    async with living(*NODES, config=config, reach=play.reach) as life:
+    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
         await life.create(make_pod("web"))
         await life.settle()
     assert play.verbs() == ["one.filter"]

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from mooring.errors import Unreachable
-from mooring.scheduler.with_extenders import ASKED_MAX
+from mooring.scheduler.with_extenders import ATTEMPTS_MAX
 from mooring.testing import make_node, make_pod
 from tests.helpers.extenders import Play, configured, extender, keeps, names_in
-from tests.helpers.running_scheduler import LOOK_S, Life, living, virtually
+from tests.helpers.running_scheduler import CHECK_INTERVAL_S, Life, living, virtually
 
 Change = Callable[[Life], Awaitable[Any]]
 
@@ -36,12 +36,14 @@ async def lives(change: Change, then: Callable[[Life, Play], Awaitable[None]]) -
     """A pod is asked about, and the first time the cluster changes before the answer comes."""
     play = a_prefers()
     nodes = [make_node(name, allocatable=ROOM) for name in ("a", "b")]
-    async with living(*nodes, config=configured(extender()), reach=play.reach) as life:
+    async with living(
+        *nodes, config=configured(extender()), transport_factory=play.transport_factory
+    ) as life:
 
         async def think(_: str, __: str) -> None:
             if len(play.asked) == 1:
                 await change(life)
-                await asyncio.sleep(10 * LOOK_S)  # the news comes while we still think
+                await asyncio.sleep(10 * CHECK_INTERVAL_S)  # the news comes while we still think
 
         play.think = think
         await life.create(make_pod("web", requests={"cpu": "1"}))
@@ -177,11 +179,11 @@ async def test_a_pod_that_is_leaving_is_not_bound() -> None:
     node = make_node("a", allocatable=ROOM)
     config = configured(extender())
     stays = make_pod("web", metadata={"finalizers": ["example.com/stay"]})
-    async with living(node, config=config, reach=play.reach) as life:
+    async with living(node, config=config, transport_factory=play.transport_factory) as life:
 
         async def think(_: str, __: str) -> None:
             await life.delete("web")
-            await asyncio.sleep(10 * LOOK_S)
+            await asyncio.sleep(10 * CHECK_INTERVAL_S)
 
         play.think = think
         await life.create(stays)
@@ -198,12 +200,14 @@ async def test_a_pod_that_is_leaving_is_not_bound() -> None:
 async def test_news_that_came_while_it_thought_wakes_the_pod_that_it_refused() -> None:
     play = Play(filter=keeps("c"))
     nodes = [make_node(name, allocatable=ROOM) for name in ("a", "b")]
-    async with living(*nodes, config=configured(extender()), reach=play.reach) as life:
+    async with living(
+        *nodes, config=configured(extender()), transport_factory=play.transport_factory
+    ) as life:
 
         async def think(_: str, __: str) -> None:
             if len(play.asked) == 1:
                 await life.create(make_node("c", allocatable=ROOM))
-                await asyncio.sleep(10 * LOOK_S)
+                await asyncio.sleep(10 * CHECK_INTERVAL_S)
 
         play.think = think
         await life.create(make_pod("web"))
@@ -215,19 +219,21 @@ async def test_news_that_came_while_it_thought_wakes_the_pod_that_it_refused() -
 @virtually
 async def test_a_cluster_that_changes_all_the_time_ends_the_attempt() -> None:
     play = Play(filter=lambda arguments: {"NodeNames": names_in(arguments)[:1]})
-    nodes = [make_node(f"n{number}", allocatable=ROOM) for number in range(ASKED_MAX + 1)]
-    async with living(*nodes, config=configured(extender()), reach=play.reach) as life:
+    nodes = [make_node(f"n{number}", allocatable=ROOM) for number in range(ATTEMPTS_MAX + 1)]
+    async with living(
+        *nodes, config=configured(extender()), transport_factory=play.transport_factory
+    ) as life:
 
         async def think(_: str, __: str) -> None:
             first = names_in(play.asked[-1][2])[0]
-            if len(play.asked) <= ASKED_MAX:
+            if len(play.asked) <= ATTEMPTS_MAX:
                 await life.client.delete("Node", first)
-                await asyncio.sleep(10 * LOOK_S)
+                await asyncio.sleep(10 * CHECK_INTERVAL_S)
 
         play.think = think
         await life.create(make_pod("web", requests={"cpu": "1"}))
         await life.until_seen("bound", "web")
-        told = f"the cluster changed {ASKED_MAX} times while extenders were asked"
+        told = f"the cluster changed {ATTEMPTS_MAX} times while extenders were asked"
         assert life.seen.of("failed") == [("failed", "web", told)]
 
 
@@ -236,7 +242,7 @@ async def test_pods_that_fail_to_bind_while_it_thinks_give_their_room_back() -> 
     play = a_prefers()
     node = make_node("a", allocatable={**ROOM, "cpu": "1"})
     config = configured(extender())
-    async with living(node, config=config, reach=play.reach) as life:
+    async with living(node, config=config, transport_factory=play.transport_factory) as life:
         gate, asked = asyncio.Event(), asyncio.Event()
 
         life.wire.before.append(held(gate))
@@ -260,7 +266,9 @@ async def test_pods_that_fail_to_bind_while_it_thinks_give_their_room_back() -> 
 async def test_a_scheduler_that_is_stopped_does_not_wait_for_an_answer() -> None:
     play = a_prefers()
     node = make_node("a", allocatable=ROOM)
-    async with living(node, config=configured(extender()), reach=play.reach, at_rest=False) as life:
+    async with living(
+        node, config=configured(extender()), transport_factory=play.transport_factory, at_rest=False
+    ) as life:
 
         async def think(_: str, __: str) -> None:
             await asyncio.Event().wait()

@@ -33,7 +33,7 @@ async def test_objects_are_sent_as_the_api_server_has_them() -> None:
     odd = {"metadata": {"annotations": {"rack": "7"}}, "spec": {"podCIDR": "10.0.0.0/24"}}
     play = Play(filter=lambda arguments: {"Nodes": arguments["Nodes"]})
     config = configured(extender(nodeCacheCapable=False))
-    async with living(node, config=config, reach=play.reach) as life:
+    async with living(node, config=config, transport_factory=play.transport_factory) as life:
         await life.client.patch("Node", "a", odd)
         await posted(life, "web", tty=True)
         await life.settle()
@@ -55,7 +55,7 @@ async def test_names_count_for_nothing_if_objects_were_asked_about() -> None:
     # Upstream reads NodeNames only from extenders that were sent names.
     play = Play(filter=lambda arguments: {"NodeNames": names_in(arguments)})
     config = configured(extender(nodeCacheCapable=False))
-    async with living(*NODES, config=config, reach=play.reach) as life:
+    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
         await life.create(make_pod("web"))
         await life.settle()
         condition = await life.condition("web")
@@ -69,7 +69,9 @@ async def test_names_count_for_nothing_if_objects_were_asked_about() -> None:
 @virtually
 async def test_an_extender_binds_instead_of_the_plugins() -> None:
     play = Play()
-    async with living(*NODES, config=configured(extender("one", "bind")), reach=play.reach) as life:
+    async with living(
+        *NODES, config=configured(extender("one", "bind")), transport_factory=play.transport_factory
+    ) as life:
 
         async def bind(_: str, verb: str) -> None:
             asked = play.asked[-1][2]
@@ -99,7 +101,9 @@ async def test_a_binding_that_was_not_answered_is_looked_for() -> None:
         raise NoAnswer("no answer in 5 s")
 
     play.think = bind
-    async with living(*NODES, config=configured(extender("one", "bind")), reach=play.reach) as life:
+    async with living(
+        *NODES, config=configured(extender("one", "bind")), transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") != ""
@@ -110,7 +114,9 @@ async def test_a_binding_that_was_not_answered_is_looked_for() -> None:
 @virtually
 async def test_a_binding_that_an_extender_refuses_gives_everything_back() -> None:
     play = Play(bind=lambda _: {"Error": "not today"})
-    async with living(*NODES, config=configured(extender("one", "bind")), reach=play.reach) as life:
+    async with living(
+        *NODES, config=configured(extender("one", "bind")), transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
         assert life.seen.of("failed")[0][2] == "not today"
@@ -124,7 +130,7 @@ async def test_a_binding_that_an_extender_refuses_gives_everything_back() -> Non
 async def test_an_extender_that_cannot_bind_and_may_be_ignored_leaves_it_to_the_plugins() -> None:
     play = Play(bind=lambda _: {"Error": "not today"})
     config = configured(extender("one", "bind", ignorable=True))
-    async with living(*NODES, config=config, reach=play.reach) as life:
+    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") != ""
@@ -139,7 +145,9 @@ async def busy(play: Play, *names: str, **parts: Any) -> AsyncIterator[Life]:
     """Nodes with a pod each that takes all of it."""
     config = configured(extender("one", "preempt", **parts))
     nodes = [small(name) for name in names]
-    async with preempting(*nodes, config=config, reach=play.reach, instant_deletion=True) as life:
+    async with preempting(
+        *nodes, config=config, transport_factory=play.transport_factory, instant_deletion=True
+    ) as life:
         for name in names:
             await life.create(pod(f"on-{name}", "low", node=name))
         await life.settle()

@@ -103,7 +103,7 @@ def _applied(
     changes = compare(before, after, type_name)
     if not force:
         conflicts = conflicting(others, changes, author)
-        if conflicts and not _is_handed_over(conflicts, before, author):
+        if conflicts and not _is_detached(conflicts, before, author):
             raise _conflict(conflicts)
     if after == before:
         # Nothing has changed: who applied before keeps its time, and who did not gets none.
@@ -143,7 +143,7 @@ def _said(entry: Object) -> str:
     return said
 
 
-def _is_handed_over(
+def _is_detached(
     conflicts: list[tuple[Object, Fields]], live: Object, author: FieldManager
 ) -> bool:
     """Whether kubectl wrote all those fields itself when it still applied on the client's side."""

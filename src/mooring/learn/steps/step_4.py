@@ -19,7 +19,7 @@ from mooring.learn.steps import step_1
 from mooring.learn.steps.step_3 import last_digit
 from mooring.objects import Pod
 from mooring.plugins import NodeUnschedulable
-from mooring.scheduler.plugin_handle import LiveHandle
+from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.state import Cache
 
 
@@ -45,7 +45,7 @@ class Scheduler(step_1.Scheduler):
     def __init__(self, client: Client, name: str, *, clock: Clock, rng: Rng, tell: Tell) -> None:
         super().__init__(client, name, clock=clock, rng=rng, tell=tell)
         self.cache = Cache()
-        self.handle = LiveHandle(self.cache, client, clock=clock, rng=rng)
+        self.handle = PluginHandle(self.cache, client, clock=clock, rng=rng)
         waiting = self.handle.waiting
         self.framework = tutorial_framework(
             name, self.plugins(), clock=clock, rng=rng, waiting=waiting

@@ -15,7 +15,7 @@ from mooring.learn import Tell, moves, told
 from mooring.learn.steps import step_5
 from mooring.objects import Pod, key
 from mooring.plugins import PrioritySort
-from mooring.queue import Flight, QueuedPod, QueueOptions, SchedulingQueue
+from mooring.queue import InFlightAttempt, QueuedPod, QueueOptions, SchedulingQueue
 
 OPTIONS = QueueOptions(initial_backoff_s=1.0, max_backoff_s=10.0, pop_from_backoff=False)
 
@@ -47,19 +47,19 @@ class Scheduler(step_5.Scheduler):
         while True:
             self.ready.clear()
             while (entry := self.queue.pop()) is not None:
-                with self.queue.in_flight(entry) as flight:
-                    self.try_one(flight)
+                with self.queue.in_flight(entry) as in_flight:
+                    self.try_one(in_flight)
             await self.ready.wait()
 
-    def try_one(self, flight: Flight) -> None:
+    def try_one(self, in_flight: InFlightAttempt) -> None:
         """Choose a node and ask Permit. Until its binding ends, the pod is in flight."""
-        pod = flight.entry.pod
-        self.entries[pod.uid] = flight.entry
+        pod = in_flight.entry.pod
+        self.entries[pod.uid] = in_flight.entry
         try:
             if isinstance(found := self.permitted(pod), Diagnosis):
                 self.put_back(pod.pod, found)
             else:
-                flight.hand_over()
+                in_flight.detach()
                 self.tasks.create_task(self.bind(pod.pod, *found))
         except SchedulerError as error:
             self.put_back(pod.pod, error)
@@ -76,4 +76,4 @@ class Scheduler(step_5.Scheduler):
         entry, live = self.entries.pop(pod.metadata.uid), self.pods.objects.get(key(pod))
         if self.waits_for_us(live) and live.metadata.uid == entry.uid:
             refused_by = why.unschedulable_plugins if isinstance(why, Diagnosis) else ()
-            self.queue.park(entry, PodInfo(live), refused_by=refused_by)
+            self.queue.add_unschedulable(entry, PodInfo(live), refused_by=refused_by)

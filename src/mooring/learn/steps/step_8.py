@@ -19,15 +19,17 @@ from mooring.learn.steps.step_7 import NodeNumber
 from mooring.plugins import DefaultBinder, NodeUnschedulable, PrioritySort
 from mooring.queue import QueueOptions, SchedulingQueue
 from mooring.scheduler import schedule_one
-from mooring.scheduler.binding_tasks import Bindings
+from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
-from mooring.scheduler.plugin_handle import LiveHandle
+from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.scheduler.reporting import Reporting
 from mooring.scheduler.status_writer import StatusWriter
 from mooring.state import Cache
 
 #: The times are kube-scheduler's, but who waits for too long is looked for more often.
-OPTIONS = QueueOptions(pop_from_backoff=False, max_unschedulable_s=300.0, leftover_tick_s=1.0)
+OPTIONS = QueueOptions(
+    pop_from_backoff=False, max_unschedulable_s=300.0, unschedulable_flush_interval_s=1.0
+)
 
 
 class Scheduler:
@@ -35,7 +37,7 @@ class Scheduler:
 
     def __init__(self, client: Client, name: str, *, clock: Clock, rng: Rng, tell: Tell) -> None:
         observer, self.cache, self.ready = TellingObserver(tell), Cache(), asyncio.Event()
-        handle = self.handle = LiveHandle(self.cache, client, clock=clock, rng=rng)
+        handle = self.handle = PluginHandle(self.cache, client, clock=clock, rng=rng)
         plugins = [PrioritySort(), NodeUnschedulable(), NodeNumber(handle), DefaultBinder(handle)]
         framework = tutorial_framework(name, plugins, clock=clock, rng=rng, waiting=handle.waiting)
         profiles = {name: framework}
@@ -45,7 +47,7 @@ class Scheduler:
         events = EventHandlers(self.cache, self.queue, profiles, handle.waiting)
         self.nodes = Informer(client, "Node", events.handler("Node"), clock=clock, rng=rng)
         self.pods = Informer(client, "Pod", events.handler("Pod"), clock=clock, rng=rng)
-        self.bindings, self.writer = Bindings(rng), StatusWriter(client, clock=clock)
+        self.bindings, self.writer = BindingTasks(rng), StatusWriter(client, clock=clock)
         self.recorder = Recorder(client, controller=name, instance=name, clock=clock, rng=rng)
         self.scheduler = schedule_one.Scheduler(
             self.cache,

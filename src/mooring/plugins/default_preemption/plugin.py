@@ -33,7 +33,7 @@ WAITING = "waiting for the preemption for this pod to be finished"
 
 #: The condition of a pod that was made to leave.
 DISRUPTION_TARGET = "DisruptionTarget"
-BY_SCHEDULER = "PreemptionByScheduler"
+REASON_PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 
 
 class DefaultPreemption:
@@ -134,7 +134,7 @@ def _is_leaving(pod: PodInfo) -> bool:
         return False
     for condition in pod.status.conditions:
         if condition.type == DISRUPTION_TARGET:
-            return condition.status == "True" and condition.reason == BY_SCHEDULER
+            return condition.status == "True" and condition.reason == REASON_PREEMPTION_BY_SCHEDULER
     return False
 
 
