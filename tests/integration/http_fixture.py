@@ -1,4 +1,4 @@
-"""The door of the embedded API server with a handler of the test's behind it."""
+"""HTTP front end of the embedded API server with a handler of the test."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Handler:
 
 @asynccontextmanager
 async def client(
-    door: HttpServer, token: str | None = "admin"
+    server: HttpServer, token: str | None = "admin"
 ) -> AsyncIterator[aiohttp.ClientSession]:
-    context = ssl.create_default_context(cadata=door.authority.decode())
-    headers = {} if token is None else {"Authorization": f"Bearer {door.token(token)}"}
+    context = ssl.create_default_context(cadata=server.authority.decode())
+    headers = {} if token is None else {"Authorization": f"Bearer {server.token(token)}"}
     async with aiohttp.ClientSession(
-        door.url,
+        server.url,
         headers=headers,
         connector=aiohttp.TCPConnector(ssl=context),
         timeout=aiohttp.ClientTimeout(total=DEADLINE_S),

@@ -22,7 +22,6 @@ _CACHE_SIZE = 16384
 _LABEL_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
-_DNS_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _HEADER_NAME = "[-A-Za-z0-9]+"
 _HEADER_NAME_PROBLEM = "a valid HTTP header must consist of alphanumeric characters or '-'"
 _ENVIRONMENT_NAME_PROBLEM = (
@@ -34,7 +33,6 @@ _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _label_key = re.compile(_LABEL_KEY)
 _dns_label = re.compile(_DNS_LABEL)
 _dns_subdomain = re.compile(_DNS_SUBDOMAIN)
-_dns_1035 = re.compile(_DNS_1035)
 
 
 def max_length_problem(length: int, unit: str = "characters") -> str:
@@ -65,7 +63,6 @@ _DNS_SUBDOMAIN_PROBLEM = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
     "'.', and must start and end with an alphanumeric character"
 )
-_DNS_1035_PROBLEM = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
     "alphabetic character, and end with an alphanumeric character"
 )
@@ -136,16 +133,6 @@ def dns_subdomain(text: str) -> Problems:
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def dns_1035_label(text: str) -> Problems:
-    """Returns a name such as those of services: begins with a letter."""
-    found = []
-    if len(text) > 63:
-        found.append(max_length_problem(63))
-    if not _dns_1035.fullmatch(text):
-        found.append(pattern_problem(_DNS_1035_PROBLEM, _DNS_1035, "my-name", "abc-123"))
-    return tuple(found)
-
-
 def path_segment(text: str) -> Problems:
     """Anything that can be one segment of a URL path."""
     if text in (".", ".."):
