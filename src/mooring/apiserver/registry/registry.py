@@ -28,9 +28,9 @@ from mooring.apiserver.errors import (
 from mooring.apiserver.names import path_segment
 from mooring.apiserver.patch.managed_fields import (
     FieldManager,
+    keep_timestamps_if_unchanged,
     track_create,
     track_update,
-    with_old_times,
 )
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.schema.decoding import empty
@@ -276,7 +276,7 @@ class Registry:
         how = strategy.parts[part]
         _prepare_update(strategy, how, new, old)
         self._validate(resource, target.name, self._faults_of_change(resource, how, new, old))
-        with_old_times(new, old)
+        keep_timestamps_if_unchanged(new, old)
         return self.replace(target, new, old, dry_run=dry_run), False
 
     @staticmethod

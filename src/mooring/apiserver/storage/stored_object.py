@@ -41,7 +41,7 @@ def head_of(resource: Resource) -> bytes:
 def tail_of(obj: Object) -> bytes:
     """Returns the bytes of the object after the digits of its resourceVersion.
 
-    Kind, apiVersion and resourceVersion in ``found`` do not matter.
+    Kind, apiVersion and resourceVersion in ``obj`` are ignored.
     """
     metadata = dict(obj["metadata"])
     metadata.pop("resourceVersion", None)

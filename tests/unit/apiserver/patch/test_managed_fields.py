@@ -14,8 +14,8 @@ from mooring.apiserver.patch.field_sets import (
     intersection,
     paths_of,
     read_fields,
-    unclaimed,
     union,
+    unowned_fields,
     without_paths,
 )
 from mooring.apiserver.patch.managed_fields import (
@@ -24,7 +24,7 @@ from mooring.apiserver.patch.managed_fields import (
     after_update,
     track_create,
     track_update,
-    without_ownerless,
+    without_stripped,
 )
 from mooring.apiserver.resources import resource_named
 from mooring.apiserver.schema.decoding import empty, reader_of
@@ -76,7 +76,7 @@ def test_what_is_unclaimed_has_no_part_that_is(left: Paths, right: Paths) -> Non
         return any(other[: len(path)] == path for other in right)
 
     expected = frozenset(path for path in left if not is_claimed(path))
-    assert unclaimed(nested(left), nested(right)) == nested(expected)
+    assert unowned_fields(nested(left), nested(right)) == nested(expected)
 
 
 @given(PATHS)
@@ -201,7 +201,7 @@ def test_the_creator_owns_all_that_was_not_there_before_but_status_and_identity(
     (entry,) = found["metadata"].pop("managedFields")
     written = compare(empty("core.Pod"), before, "core.Pod").written
     written.pop("f:status", None)
-    assert entry["fieldsV1"] == without_ownerless(written)
+    assert entry["fieldsV1"] == without_stripped(written)
     assert found == before
 
 
