@@ -186,12 +186,13 @@ def _map_reader(element: Reader) -> Reader:
         def read_strings(value: Json) -> Json:
             if type(value) is not dict:
                 raise WrongType
+            has_null = False
             for item in value.values():
                 if type(item) is not str:
                     if item is not None:
                         raise WrongType
-                    return {key: item or "" for key, item in value.items()}
-            return value
+                    has_null = True
+            return {key: item or "" for key, item in value.items()} if has_null else value
 
         return read_strings
 

@@ -184,6 +184,12 @@ def test_values_of_another_type_are_refused(value: Any) -> None:
         reader_of("core.PodSpec").read({"securityContext": value})
 
 
+@pytest.mark.parametrize("value", [False, 0, 5, [], {}])
+def test_map_values_of_another_type_are_refused_after_a_null(value: Any) -> None:
+    with pytest.raises(WrongType):
+        reader_of("core.PodSpec").read({"nodeSelector": {"a": None, "b": value}})
+
+
 def test_nulls_in_lists_are_empty_elements() -> None:
     found = reader_of("core.PodSpec").read({"tolerations": [None], "nodeSelector": {"a": None}})
     assert found["tolerations"] == [{}]
