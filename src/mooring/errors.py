@@ -4,6 +4,7 @@
 
     SchedulerError
     ├── ConfigError          bad input from a person: file, document, path, line, value, suggestion
+    │   └── ConfigErrors     several of them
     ├── ApiError             the API server answered, and the answer was no
     │   ├── BadRequest       400, 405, 406, 413, 415: we asked wrongly
     │   ├── Unauthorized     401: the server does not know us
@@ -30,6 +31,7 @@ What is expected is a value (``Reject``, ``Diagnosis``); only surprises are rais
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -107,6 +109,51 @@ class ConfigError(SchedulerError):
         if self.suggestion:
             text += f" (did you mean {self.suggestion!r}?)"
         return text
+
+
+class ConfigErrors(ConfigError):
+    """Several errors of one input; what it says itself is what the first of them says.
+
+    Attributes:
+        errors: All of them, in the order of the input.
+        is_cut: Whether there may be more than these.
+    """
+
+    def __init__(self, errors: Sequence[ConfigError], *, is_cut: bool = False) -> None:
+        """Takes at least one error."""
+        self.errors = tuple(errors)
+        self.is_cut = is_cut
+        first = errors[0]
+        super().__init__(
+            first.problem,
+            file=first.file,
+            document=first.document,
+            line=first.line,
+            path=first.path,
+            value=first.value,
+            suggestion=first.suggestion,
+        )
+
+    def located(
+        self,
+        *,
+        file: str | None = None,
+        document: int | None = None,
+        line: int | None = None,
+        path: str | None = None,
+    ) -> ConfigErrors:
+        """Returns the same errors with their place, where they do not say one themselves."""
+        located = [
+            error.located(file=file, document=document, line=line, path=path)
+            for error in self.errors
+        ]
+        return ConfigErrors(located, is_cut=self.is_cut)
+
+    def _text(self) -> str:
+        lines = [str(error) for error in self.errors]
+        if self.is_cut:
+            lines.append(f"only the first {len(self.errors)} errors are shown")
+        return "\n".join(lines)
 
 
 class ApiError(SchedulerError):

@@ -13,7 +13,8 @@ import pytest
 
 from mooring.framework import Status
 from mooring.objects.codec.decode import convert
-from mooring.objects.defaulting.pod_defaults import with_defaults
+from mooring.objects.defaulting.admission import with_defaults
+from mooring.objects.kinds import kind_named
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 
@@ -47,8 +48,9 @@ def read(raw: Row | None, kind: str) -> Any:
     """The object; None if there is none."""
     if raw is None:
         return None
-    found = convert(raw, kind)
-    return with_defaults(found) if kind == "Pod" else found
+    if kind == "Pod":
+        raw = with_defaults(raw, kind_named(kind))
+    return convert(raw, kind)
 
 
 def read_all(raw: Iterable[Row], kind: str) -> list[Any]:

@@ -10,26 +10,24 @@ volumes, which no controller would take away again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mooring.apiserver.errors import forbidden, not_found
 from mooring.apiserver.resources import Resource, resource_named
-from mooring.objects.defaulting.admission import NOT_READY_TOLERATION_SECONDS
+from mooring.objects.defaulting.pods import (
+    add_default_tolerations,
+    add_topology_labels,
+    topology_labels,
+)
+from mooring.objects.defaulting.priority import PriorityClasses, PriorityRefused
+from mooring.objects.defaulting.storage import default_storage_class, has_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mooring.apiserver.storage.store import Store
     from mooring.apiserver.types import Object
 
 #: Namespaces that cannot be deleted.
 PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
-TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-_DEFAULT_CLASS_ANNOTATIONS = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
-_CLAIM_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 _NAMESPACES = resource_named("", "namespaces")
 _NODES = resource_named("", "nodes")
@@ -37,7 +35,6 @@ _PODS = resource_named("", "pods")
 _CLAIMS = resource_named("", "persistentvolumeclaims")
 _PRIORITY_CLASSES = resource_named("scheduling.k8s.io", "priorityclasses")
 _STORAGE_CLASSES = resource_named("storage.k8s.io", "storageclasses")
-_LOST_NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class Admission:
@@ -45,8 +42,7 @@ class Admission:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._priorities: dict[str, Object] = {}
-        self._default_priority: Object | None = None
+        self._priorities = PriorityClasses(())
         self._priorities_of: tuple[object, int] = (None, -1)
 
     def check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
@@ -92,9 +88,7 @@ class Admission:
             self._set_priority(obj)
             add_default_tolerations(obj)
             if node := obj["spec"].get("nodeName"):
-                labels = self.topology_labels(node)
-                if labels:
-                    obj["metadata"].setdefault("labels", {}).update(labels)
+                add_topology_labels(obj, self.topology_labels(node))
         elif resource is _CLAIMS:
             self._set_storage_class(obj)
         elif resource is _PRIORITY_CLASSES:
@@ -126,40 +120,25 @@ class Admission:
     def topology_labels(self, node: str) -> dict[str, str]:
         """Returns the labels that a pod gets from the node that it is bound to."""
         found = self._store.collection(_NODES).get(node)
-        labels = found.labels if found is not None else {}
-        return {name: labels[name] for name in TOPOLOGY_LABELS if name in labels}
+        return topology_labels(found.labels) if found is not None else {}
 
-    def _classes(self) -> dict[str, Object]:
-        """Returns the priority classes by name; decoded anew only after something changed."""
+    def _classes(self) -> PriorityClasses:
+        """Returns the priority classes; decoded anew only after something changed."""
         collection = self._store.collection(_PRIORITY_CLASSES)
         state = (collection, collection.history.end)
         if self._priorities_of != state:
-            classes = {each.key: each.object() for each in collection.in_order()}
-            marked = [each for each in classes.values() if each.get("globalDefault")]
-            self._default_priority = min(marked, key=lambda each: int(each["value"]), default=None)
-            self._priorities, self._priorities_of = classes, state
+            self._priorities = PriorityClasses(each.object() for each in collection.in_order())
+            self._priorities_of = state
         return self._priorities
 
-    def _default_class(self) -> Object | None:
-        self._classes()
-        return self._default_priority
-
     def _set_priority(self, pod: Object) -> None:
-        spec = pod["spec"]
-        name = spec.get("priorityClassName", "")
-        chosen = self._classes().get(name) if name else self._default_class()
-        if name and chosen is None:
-            message = f"no PriorityClass with name {name} was found"
-            raise forbidden(_PODS, pod["metadata"].get("name", ""), message)
-        priority, policy = 0, "PreemptLowerPriority"
-        if chosen is not None:
-            spec["priorityClassName"] = chosen["metadata"]["name"]
-            priority, policy = chosen["value"], chosen.get("preemptionPolicy", policy)
-        _agree(pod, "priority", priority, "integer value of priority")
-        _agree(pod, "preemptionPolicy", policy, "string value of PreemptionPolicy")
+        try:
+            self._classes().apply(pod)
+        except PriorityRefused as error:
+            raise forbidden(_PODS, pod["metadata"].get("name", ""), error.message) from None
 
     def _check_default_class(self, obj: Object, *, is_new: bool) -> None:
-        current = self._default_class()
+        current = self._classes().default
         if not obj.get("globalDefault") or current is None:
             return
         name = obj["metadata"].get("name", "")
@@ -171,21 +150,12 @@ class Admission:
             raise forbidden(_PRIORITY_CLASSES, name, message)
 
     def _set_storage_class(self, claim: Object) -> None:
-        annotations = claim["metadata"].get("annotations", {})
-        if "storageClassName" in claim["spec"] or _CLAIM_CLASS_ANNOTATION in annotations:
+        if has_class(claim):
             return
-        marked = sorted(self._default_storage_classes(), key=lambda each: each[1])
-        newest = sorted(marked, key=lambda each: each[0], reverse=True)
-        if newest:
-            claim["spec"]["storageClassName"] = newest[0][1]
-
-    def _default_storage_classes(self) -> Iterator[tuple[str, str]]:
-        """Creation time and name of each class that is marked as the default one."""
-        for stored in self._store.collection(_STORAGE_CLASSES).in_order():
-            metadata: dict[str, Any] = stored.object()["metadata"]
-            annotations = metadata.get("annotations", {})
-            if any(annotations.get(key) == "true" for key in _DEFAULT_CLASS_ANNOTATIONS):
-                yield metadata["creationTimestamp"], metadata["name"]
+        collection = self._store.collection(_STORAGE_CLASSES)
+        name = default_storage_class(each.object() for each in collection.in_order())
+        if name is not None:
+            claim["spec"]["storageClassName"] = name
 
 
 def _check_overhead(pod: Object) -> None:
@@ -195,38 +165,5 @@ def _check_overhead(pod: Object) -> None:
     """
     spec = pod["spec"]
     if spec.get("overhead") and not spec.get("runtimeClassName"):
-        message = (
-            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-        )
-        raise forbidden(_PODS, pod["metadata"].get("name", ""), message)
-
-
-def _agree(pod: Object, name: str, computed: Any, title: str) -> None:
-    """Sets a field of the pod that its class decides; the pod may not say otherwise."""
-    given = pod["spec"].get(name)
-    if given is not None and given != computed:
-        message = (
-            f"the {title} ({given}) must not be provided in pod spec; priority admission "
-            f"controller computed {computed} from the given PriorityClass name"
-        )
-        raise forbidden(_PODS, pod["metadata"].get("name", ""), message)
-    pod["spec"][name] = computed
-
-
-def add_default_tolerations(pod: Object) -> None:
-    """Lets the pod stay on a lost node for a while, unless it says how long itself."""
-    tolerations = pod["spec"].get("tolerations", [])
-    tolerated = {
-        each.get("key", "") for each in tolerations if each.get("effect", "") in ("NoExecute", "")
-    }
-    missing = [taint for taint in _LOST_NODE_TAINTS if not tolerated & {taint, ""}]
-    if missing:
-        pod["spec"]["tolerations"] = tolerations + [
-            {
-                "key": taint,
-                "operator": "Exists",
-                "effect": "NoExecute",
-                "tolerationSeconds": NOT_READY_TOLERATION_SECONDS,
-            }
-            for taint in missing
-        ]
+        error = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise forbidden(_PODS, pod["metadata"].get("name", ""), error)

@@ -8,9 +8,11 @@ served (404).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
+
+from mooring.objects.schema import types as schema_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -309,3 +311,16 @@ def _namespace_fits(resource: Resource, namespace: str, name: str) -> bool:
     if not resource.namespaced:
         return not namespace
     return bool(namespace) or not name
+
+
+@cache
+def struct_of(resource: Resource) -> str:
+    """Returns the name of the struct that a resource's objects have."""
+    return schema_types.struct_of(resource.group, resource.kind)
+
+
+def struct_of_subresource(resource: Resource, part: Subresource) -> str:
+    """Returns the name of the struct of the bodies that a subresource takes."""
+    if not part.kind:
+        return struct_of(resource)
+    return schema_types.struct_of(part.group or resource.group, part.kind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
+from mooring.objects.types import Object
 
-#: A Kubernetes object as decoded JSON.
-Object = dict[str, Any]
+__all__ = ["Object"]

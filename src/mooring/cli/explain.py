@@ -47,6 +47,7 @@ def command(
     context: str | None,
     cluster: tuple[str, ...],
     pods: tuple[str, ...],
+    skip_validation: bool,
     config_file: str | None,
     plugins: tuple[str, ...],
     seed: int,
@@ -57,7 +58,7 @@ def command(
     --kubeconfig it is decided on the cluster as it is now; nothing is written there.
     """
     if recording is not None:
-        if cluster or pods or config_file or plugins or kubeconfig:
+        if cluster or pods or skip_validation or config_file or plugins or kubeconfig:
             raise click.UsageError("--recording explains what was decided: give nothing else")
         click.echo(told_by_recording(recording, pod, attempt=attempt))
         return
@@ -68,7 +69,7 @@ def command(
             raise click.UsageError("--kubeconfig explains a pod of that cluster: give no files")
         _explain_there(pod, kubeconfig, context, config_file, plugins, seed)
         return
-    workload = read_workload(cluster, pods)
+    workload = read_workload(cluster, pods, skip_validation=skip_validation)
     wanted = _find(pod, workload.pods)
     if wanted.spec.node_name:
         click.echo(f"Pod {key(wanted)} is on {wanted.spec.node_name} from the start.")

@@ -44,6 +44,12 @@ def workload_options(command: Command) -> Command:
                 "Default: the cluster's pending pods, or openb:default.",
             ),
             click.option(
+                "--skip-validation",
+                is_flag=True,
+                help="Accept unknown fields and invalid values, for dumps of other versions of"
+                " Kubernetes.",
+            ),
+            click.option(
                 "--config",
                 "config_file",
                 metavar="FILE",

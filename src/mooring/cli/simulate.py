@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 def command(
     cluster: tuple[str, ...],
     pods: tuple[str, ...],
+    skip_validation: bool,
     config_file: str | None,
     plugins: tuple[str, ...],
     seed: int,
@@ -53,7 +54,7 @@ def command(
 
     Without files it takes the openb trace: 1 213 nodes and 8 152 pods of a real GPU cluster.
     """
-    workload = read_workload(cluster, pods)
+    workload = read_workload(cluster, pods, skip_validation=skip_validation)
     config = load(config_file) if config_file else None
     for note in notes(config, workload.pods, workload.skipped):
         click.echo(f"mooring simulate: note: {note}", err=True)

@@ -19,6 +19,7 @@ from mooring.cli.options import workload_options
 from mooring.clock import Clock, SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
+from mooring.objects.files.paths import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
@@ -59,6 +60,7 @@ class Options(NamedTuple):
 def command(
     cluster: tuple[str, ...],
     pods: tuple[str, ...],
+    skip_validation: bool,
     config_file: str | None,
     plugins: tuple[str, ...],
     seed: int,
@@ -73,6 +75,8 @@ def command(
 
     Without files it takes the openb trace: 1 213 nodes and 8 152 pods of a real GPU cluster.
     """
+    if STANDARD_INPUT in (*cluster, *pods):
+        raise click.UsageError("start reads its files twice: it takes no standard input")
     if output == "json" and not (once or virtual):
         raise click.UsageError("-o json goes with --once: what never ends has no summary")
     from mooring.log import configure
@@ -80,7 +84,7 @@ def command(
     from mooring.simulation.workload import read_workload
 
     configure("WARNING")
-    workload = read_workload(cluster, pods)
+    workload = read_workload(cluster, pods, skip_validation=skip_validation)
     config = load(config_file) if config_file else None
     for note in notes(config, workload.pods, {}, is_offline=virtual):
         click.echo(f"mooring start: note: {note}", err=True)

@@ -13,11 +13,11 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
+from mooring.objects.pod import DEFAULT_SCHEDULER_NAME as DEFAULT_SCHEDULER_NAME
 from mooring.objects.pod import NodeAffinity, TopologySpreadConstraint
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
-DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

@@ -18,7 +18,7 @@ from mooring.client.rest.reading import READ_S_MAX
 from mooring.client.transport.transport import Request
 from mooring.errors import AlreadyExists, ApiError, ConfigError
 from mooring.objects.codec.decode import encode
-from mooring.objects.files.reader import Source, iter_values
+from mooring.objects.files.sources import Source, iter_values
 from mooring.objects.meta import KubernetesObject
 
 _log = logging.getLogger(__name__)

@@ -29,6 +29,9 @@ from mooring.objects.storage import (
     VsphereVolume,
 )
 
+#: Schedules the pods that name no scheduler.
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+
 
 class ContainerPort(Wire, frozen=True, kw_only=True):
     """A port of a container; with ``host_port`` it takes that port of the node too."""

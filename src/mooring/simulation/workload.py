@@ -36,7 +36,9 @@ class Workload(NamedTuple):
         return [*(obj for obj in self.objects if isinstance(obj, Pod)), *self.pending]
 
 
-def read_workload(cluster: Sequence[str] = (), pods: Sequence[str] = ()) -> Workload:
+def read_workload(
+    cluster: Sequence[str] = (), pods: Sequence[str] = (), *, skip_validation: bool = False
+) -> Workload:
     """Reads a cluster and pods; what is not given comes from the openb trace.
 
     Args:
@@ -44,6 +46,7 @@ def read_workload(cluster: Sequence[str] = (), pods: Sequence[str] = ()) -> Work
             it that have no node are pending as well. None given: the nodes of ``openb:gpu``.
         pods: The same, for the pods to be placed. None given: the pending pods of ``cluster``, or
             those of ``openb:default`` if that is not given either.
+        skip_validation: Whether unknown fields and broken rules in files are passed over.
 
     Raises:
         ConfigError: something cannot be read, or there is no such list.
@@ -59,7 +62,7 @@ def read_workload(cluster: Sequence[str] = (), pods: Sequence[str] = ()) -> Work
     found: list[KubernetesObject] = []
     for source in cluster or [f"{OPENB_PREFIX}gpu"]:
         found += read_nodes(source.removeprefix(OPENB_PREFIX)) if _is_list(source) else ()
-    from_files, skipped = _read_files(files)
+    from_files, skipped = _read_files(files, skip_validation=skip_validation)
     found += from_files
     for source in pods:
         found += read_pods(source.removeprefix(OPENB_PREFIX)) if _is_list(source) else ()
@@ -92,16 +95,18 @@ def _is_list(source: str) -> bool:
     return source.startswith(OPENB_PREFIX)
 
 
-def _read_files(files: Sequence[str]) -> tuple[list[KubernetesObject], Mapping[str, int]]:
+def _read_files(
+    files: Sequence[str], *, skip_validation: bool
+) -> tuple[list[KubernetesObject], Mapping[str, int]]:
     """Returns the objects of all files, and the kinds that were passed over.
 
     They are admitted together: a PriorityClass of one file counts for the others.
     """
     if not files:
         return [], {}
-    # Reading files needs YAML; the trace does not.
-    from mooring.objects.defaulting.admission import admit
+    # Reading files needs YAML and the rules of the API server; the trace does not.
+    from mooring.apiserver.registry.existing_objects import ExistingObjects
     from mooring.objects.files.reader import read_objects
 
-    found = read_objects(files)
-    return [*admit(found, places=found.places)], found.skipped
+    found = read_objects(files, validator=None if skip_validation else ExistingObjects())
+    return [*found], found.skipped

@@ -13,8 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+import msgspec
+
 from mooring.objects.codec.decode import convert
-from mooring.objects.defaulting.pod_defaults import with_defaults
+from mooring.objects.defaulting.admission import with_defaults
+from mooring.objects.kinds import kind_named
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 
@@ -176,7 +179,13 @@ def make_pod(
             "nominatedNodeName": nominated_node,
         },
     }
-    return with_defaults(convert(_with_parts(make_pod, document, more), "Pod"))
+    return _complete_pod(_with_parts(make_pod, document, more))
+
+
+def _complete_pod(document: dict[str, Any]) -> Pod:
+    as_json = msgspec.json.decode(msgspec.json.encode(document))  # a tuple is a list there
+    pod: Pod = convert(with_defaults(as_json, kind_named("Pod")), "Pod")
+    return pod
 
 
 def _taint(text: TaintText) -> dict[str, str]:

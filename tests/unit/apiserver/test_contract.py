@@ -23,7 +23,7 @@ for _name in SCENARIO_FILES:
     importlib.import_module(f"tests.integration.contract.scenarios_{_name}")
 
 #: They wait for the end of a watch, are about grace periods, or about the door.
-_NOT_HERE = {
+NOT_HERE = {
     "lists-a_watch_ends_when_its_time_is_up",
     "requests-answers_are_for_one_client_only",
     "requests-long_selectors_are_read",
@@ -117,7 +117,7 @@ def api() -> Iterator[LocalApi]:
         yield LocalApi(server, runner.get_loop())
 
 
-@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in _NOT_HERE])
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in NOT_HERE])
 def test_in_process(api: LocalApi, name: str) -> None:
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "contract"}}
     assert api.post("/api/v1/namespaces", space).code == 201

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.admission import add_default_tolerations
-from mooring.apiserver.registry.pod_strategy import merge_label_keys
-from mooring.apiserver.schema.decoding import reader_of
+from mooring.objects.defaulting.pods import add_default_tolerations, merge_label_keys
+from mooring.objects.schema.decoding import reader_of
 from tests.helpers.paths import UNIT_DATA
 
 FILE = UNIT_DATA / "pods.jsonl.gz"

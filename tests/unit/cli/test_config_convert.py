@@ -100,7 +100,7 @@ def test_the_result_is_on_standard_output_and_the_notes_on_standard_error(
     printed = capsys.readouterr()
     assert printed.out == CONVERTED
     assert printed.err.splitlines() == [
-        f"mooring config: note: {file}: line 4: predicates: as before, nothing is filtered by what "
+        f"mooring config: note: {file}: line 3: predicates: as before, nothing is filtered by what "
         "is not listed: VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, "
         "PodTopologySpread, InterPodAffinity",
         f"mooring config: note: {file}: line 8: priorities[1]: EqualPriority is gone: it gave "
@@ -120,7 +120,7 @@ def test_standard_input(
     assert cli.main(["config", "convert", "-"]) == 0
     printed = capsys.readouterr()
     assert printed.out == CONVERTED
-    assert "note: <standard input>: line 4: " in printed.err
+    assert "note: <standard input>: line 3: " in printed.err
 
 
 def test_every_fault_has_its_line_and_nothing_is_printed(

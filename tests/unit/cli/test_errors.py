@@ -121,13 +121,24 @@ def test_a_recording_that_cannot_be_written_is_no_success(
 def test_a_cluster_without_pods_has_nothing_to_decide(
     capsys: pytest.CaptureFixture[str], written: dict[str, str]
 ) -> None:
-    words = ["simulate", "--cluster", written["node"], "--pods", written["empty"], "-o", "json"]
-
-    code, out, _ = run(capsys, *words)
+    code, out, _ = run(capsys, "simulate", "--cluster", written["node"], "-o", "json")
 
     assert code == 0
     found = json.loads(out)
     assert (found["nodes"], found["pods"], found["bound"]) == (1, 0, 0)
+
+
+def test_an_empty_file_is_refused(
+    capsys: pytest.CaptureFixture[str], written: dict[str, str]
+) -> None:
+    words = ["simulate", "--cluster", written["node"], "--pods", written["empty"]]
+
+    code, _, err = run(capsys, *words)
+
+    assert (code, err) == (
+        2,
+        f"mooring simulate: {written['empty']}: holds no objects: it is empty\n",
+    )
 
 
 # ---------------------------------------------------------------- replay

@@ -79,6 +79,20 @@ def test_simulate_decides_files_and_prints_json(
     assert found["peak_rss_bytes"] > 1 << 20
 
 
+def test_files_are_validated_unless_that_is_skipped(
+    capsys: pytest.CaptureFixture[str], files: list[str], tmp_path: Path
+) -> None:
+    pods = tmp_path / "pods.yaml"
+    pods.write_text(PODS.replace("spec: {cont", "spec: {restartPolicy: Maybe, cont", 1))
+    code, out, err = run(capsys, "simulate", *files, "-o", "json")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"mooring simulate: {pods}: document 1: line 5: spec.restartPolicy: ")
+
+    code, out, err = run(capsys, "simulate", *files, "--skip-validation", "-o", "json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["pods"] == 2
+
+
 def test_simulate_prints_plain_lines_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str], files: list[str]
 ) -> None:

@@ -159,14 +159,25 @@ def test_a_bug_of_ours_has_its_own_exit_code(
     assert err == "mooring start: a bug in mooring: no\n"
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ([], 'metadata.name: Invalid value: "bad name"'),
+        (["--skip-validation"], "metadata.name: the API server refuses this Pod"),
+    ],
+)
 def test_what_the_server_refuses_is_said_with_its_place(
-    capsys: pytest.CaptureFixture[str], files: list[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str],
+    files: list[str],
+    tmp_path: Path,
+    options: list[str],
+    problem: str,
 ) -> None:
     (tmp_path / "pods.yaml").write_text(PODS.replace("name: late", 'name: "bad name"'))
-    code, _, err = start(capsys, *files, "--virtual")
+    code, _, err = start(capsys, *files, *options, "--virtual")
     assert code == 2
-    assert err.startswith(f"mooring start: {tmp_path / 'pods.yaml'}: document 2: line 9: ")
-    assert "the API server refuses this Pod" in err
+    place = f"mooring start: {tmp_path / 'pods.yaml'}: document 2: line 9: "
+    assert err.startswith(place + problem)
     assert err.count("\n") == 1
 
 
@@ -175,6 +186,7 @@ def test_what_the_server_refuses_is_said_with_its_place(
     [
         (["-o", "json"], "-o json goes with --once"),
         (["--port=70000"], "70000"),
+        (["--pods=-"], "it takes no standard input"),
         (["--cluster=no-such-file.yaml"], "no-such-file.yaml"),
         (["--config=no-such-config.yaml"], "no-such-config.yaml"),
     ],

@@ -63,7 +63,6 @@ def test_higher_priority_waits_in_front_and_equals_keep_their_order() -> None:
 
 
 def test_files_of_both_options_are_admitted_together(tmp_path: Path) -> None:
-    pytest.importorskip("mooring.objects.defaulting.admission")
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text(
         "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 7\n"

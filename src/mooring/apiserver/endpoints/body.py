@@ -18,10 +18,10 @@ import msgspec
 from mooring.apiserver.endpoints import protobuf
 from mooring.apiserver.errors import ApiStatusError, bad_request, quoted, unsupported_media_type
 from mooring.apiserver.resources import RESOURCES
-from mooring.apiserver.schema.decoding import WrongType, reader_of
 from mooring.apiserver.schema.type_errors import find_type_errors
 from mooring.errors import ConfigError
 from mooring.objects.files.documents import yaml_documents
+from mooring.objects.schema.decoding import WrongType, reader_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -50,9 +50,8 @@ from mooring.apiserver.registry.delete_options import DeleteOptions, options_of
 from mooring.apiserver.registry.deletion import Deleter
 from mooring.apiserver.registry.registry import MODIFIED
 from mooring.apiserver.registry.strategies import strategy_of
-from mooring.apiserver.resources import BINDINGS
+from mooring.apiserver.resources import BINDINGS, struct_of
 from mooring.apiserver.schema.event_conversion import is_view, to_core, to_view
-from mooring.apiserver.schema.schema import struct_of
 from mooring.apiserver.storage.selection import Selection, selection_of
 from mooring.apiserver.storage.stored_object import Stored
 

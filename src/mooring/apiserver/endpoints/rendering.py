@@ -13,10 +13,10 @@ import msgspec
 from mooring.apiserver.endpoints import negotiation
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.printers.tables import as_table
-from mooring.apiserver.schema.decoding import empty
+from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import is_view, to_view
-from mooring.apiserver.schema.schema import struct_of
 from mooring.apiserver.storage.stored_object import Stored
+from mooring.objects.schema.decoding import empty
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -27,8 +27,8 @@ from mooring.apiserver.endpoints.rendering import SHAPES, Renderer
 from mooring.apiserver.errors import ApiStatusError, bad_request, quoted
 from mooring.apiserver.patch.patch import STRATEGIC_PATCH
 from mooring.apiserver.registry.registry import Target
+from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import is_view, to_core
-from mooring.apiserver.schema.schema import struct_of
 from mooring.apiserver.schema.type_errors import find_type_errors
 
 if TYPE_CHECKING:

@@ -22,8 +22,9 @@ from mooring.apiserver.errors import (
     invalid_object,
     not_found,
 )
-from mooring.apiserver.schema.schema import struct_of, structs
+from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.type_errors import find_type_errors
+from mooring.objects.schema.types import structs
 
 if TYPE_CHECKING:
     from mooring.apiserver.resources import Resource

@@ -27,8 +27,7 @@ from mooring.apiserver.errors import ApiStatusError, bad_request
 from mooring.apiserver.patch.managed_fields import FieldManager
 from mooring.apiserver.patch.patch import APPLY_PATCH, PATCH_TYPES, apply_patch
 from mooring.apiserver.registry.registry import Target, check_namespace
-from mooring.apiserver.resources import resource_named
-from mooring.apiserver.schema.schema import struct_of_subresource
+from mooring.apiserver.resources import resource_named, struct_of_subresource
 from mooring.apiserver.storage.stored_object import Stored
 
 if TYPE_CHECKING:

@@ -45,11 +45,12 @@ from mooring.apiserver.patch.managed_fields import (
     in_order,
     without_stripped,
 )
-from mooring.apiserver.schema.decoding import empty
-from mooring.apiserver.schema.schema import Field, struct_of
+from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.type_errors import find_type_errors
 from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import ANNOTATIONS_BYTES_MAX
+from mooring.objects.schema.decoding import empty
+from mooring.objects.schema.types import Field
 
 Json = Any
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from mooring.apiserver.patch.field_sets import element_name, step_text
 from mooring.apiserver.patch.strategic_merge import go_text
-from mooring.apiserver.schema.schema import Field, is_struct, structs
+from mooring.objects.schema.types import Field, is_struct, structs
 
 Json = Any
 

@@ -22,8 +22,8 @@ from mooring.apiserver.patch.field_sets import (
     element_name,
     is_granular,
 )
-from mooring.apiserver.schema.schema import ALWAYS, NULL, Field, is_struct, structs
 from mooring.apiserver.types import Object
+from mooring.objects.schema.types import ALWAYS, NULL, Field, is_struct, structs
 
 #: Specs of each type whose fields are cached; a kilobyte or two each.
 SPEC_CACHE_SIZE = 1024

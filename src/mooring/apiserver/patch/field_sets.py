@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiserver.schema.schema import Field, is_struct, structs
 from mooring.apiserver.types import Object
+from mooring.objects.schema.types import Field, is_struct, structs
 
 Json = Any
 Fields = dict[str, Any]

@@ -22,10 +22,10 @@ from mooring.apiserver.patch.field_sets import (
     union,
     without_paths,
 )
-from mooring.apiserver.schema.decoding import empty
+from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import is_view, to_view
-from mooring.apiserver.schema.schema import struct_of
 from mooring.apiserver.types import Object
+from mooring.objects.schema.decoding import empty
 
 if TYPE_CHECKING:
     from mooring.apiserver.resources import Resource

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver.errors import ApiStatusError, bad_request, unprocessable
-from mooring.apiserver.schema.schema import Field, is_struct, structs
 from mooring.apiserver.types import Object
+from mooring.objects.schema.types import Field, is_struct, structs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,15 +18,12 @@ from mooring.apiserver.printers.formatting import (
     selector,
 )
 from mooring.apiserver.schema.times import seconds_of
+from mooring.objects.defaulting.storage import is_default_class
 
 if TYPE_CHECKING:
     from mooring.apiserver.printers.formatting import Json
 
 Cells = list[Any]
-_DEFAULT_CLASS = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
 #: Conditions of a finished job and their texts; the first true one is used.
 _JOB_ENDS = (("Complete", "Complete"), ("Failed", "Failed"))
 _JOB_STATES = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
@@ -203,10 +200,8 @@ def endpoint_slice_cells(endpoint_slice: Json, now_s: float) -> Cells:
 def storage_class_cells(storage_class: Json, now_s: float) -> Cells:
     """Returns name, provisioner, policies, age."""
     metadata = storage_class["metadata"]
-    annotations = metadata.get("annotations") or {}
-    is_default = any(annotations.get(key) == "true" for key in _DEFAULT_CLASS)
     return [
-        metadata.get("name", "") + (" (default)" if is_default else ""),
+        metadata.get("name", "") + (" (default)" if is_default_class(storage_class) else ""),
         storage_class.get("provisioner", ""),
         storage_class.get("reclaimPolicy") or "Delete",
         storage_class.get("volumeBindingMode") or "Immediate",

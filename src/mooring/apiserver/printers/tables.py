@@ -21,7 +21,7 @@ import msgspec
 from mooring.apiserver.errors import bad_request
 from mooring.apiserver.printers import core, groups
 from mooring.apiserver.printers.pods import pod_cells, pod_conditions
-from mooring.apiserver.schema.defaults import TEMPLATE_GENERATION
+from mooring.objects.schema.defaults import TEMPLATE_GENERATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,24 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.apiserver.registry.registry import Target
-from mooring.apiserver.resources import resource_named
-from mooring.apiserver.schema.decoding import reader_of
-from mooring.apiserver.schema.schema import struct_of
-from mooring.objects.defaulting.priority import SYSTEM_CLASSES
+from mooring.apiserver.resources import resource_named, struct_of
+from mooring.objects.defaulting.priority import system_classes
+from mooring.objects.schema.decoding import reader_of
 
 if TYPE_CHECKING:
     from mooring.apiserver.registry.registry import Registry
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-_DESCRIPTIONS = {
-    "system-node-critical": (
-        "Used for system critical pods that must not be moved from their current node."
-    ),
-    "system-cluster-critical": (
-        "Used for system critical pods that must run in the cluster, but can be moved to another "
-        "node if necessary."
-    ),
-}
 
 
 def create_defaults(registry: Registry) -> None:
@@ -35,14 +25,8 @@ def create_defaults(registry: Registry) -> None:
     for name in NAMESPACES:
         _create_if_missing(registry, Target(resource, "", name), {"metadata": {"name": name}})
     classes = resource_named("scheduling.k8s.io", "priorityclasses")
-    for priority_class in SYSTEM_CLASSES:
-        name = priority_class.metadata.name
-        obj = {
-            "metadata": {"name": name},
-            "value": priority_class.value,
-            "description": _DESCRIPTIONS[name],
-        }
-        _create_if_missing(registry, Target(classes, "", name), obj)
+    for obj in system_classes():
+        _create_if_missing(registry, Target(classes, "", obj["metadata"]["name"]), obj)
 
 
 def _create_if_missing(registry: Registry, target: Target, obj: dict[str, object]) -> None:

@@ -5,11 +5,11 @@ Source: pkg/registry/core/pod/strategy.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from copy import deepcopy
 
 from mooring.apiserver.registry.strategy import keep_metadata
 from mooring.apiserver.types import Object
+from mooring.objects.defaulting.pods import prepare_spec
 from mooring.objects.qos_class import qos_class
 
 GATED = {
@@ -22,17 +22,12 @@ GATED = {
 
 
 def prepare_create(pod: Object, now: str) -> None:
-    """Gives a new pod its status; puts the values of its label keys into its selectors."""
+    """Gives a new pod its status, and completes its spec."""
     status: Object = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         status["conditions"] = [{**GATED, "lastTransitionTime": now}]
     pod["status"] = status
-    # Shorter than nothing: as short as it gets without being killed at once.
-    if pod["spec"]["terminationGracePeriodSeconds"] < 0:
-        pod["spec"]["terminationGracePeriodSeconds"] = 1
-    labels = pod["metadata"].get("labels")
-    if labels:
-        merge_label_keys(pod["spec"], labels)
+    prepare_spec(pod)
 
 
 def prepare_status(new: Object, old: Object) -> None:
@@ -89,31 +84,6 @@ def prepare_resize(new: Object, old: Object) -> None:
         spec["resources"] = asked["resources"]
     metadata = {**old["metadata"], "resourceVersion": new["metadata"].get("resourceVersion", "")}
     new["spec"], new["status"], new["metadata"] = spec, old["status"], metadata
-
-
-def merge_label_keys(spec: Object, labels: Mapping[str, str]) -> None:
-    """Turns matchLabelKeys and mismatchLabelKeys into conditions of the selectors beside them."""
-    for term in (*_pod_affinity_terms(spec), *spec.get("topologySpreadConstraints", ())):
-        selector = term.get("labelSelector")
-        if selector is None:
-            continue  # selects no pod, and must go on selecting none
-        conditions = [
-            {"key": key, "operator": operator, "values": [labels[key]]}
-            for name, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
-            for key in term.get(name, ())
-            if key in labels
-        ]
-        if conditions:
-            selector["matchExpressions"] = selector.get("matchExpressions", []) + conditions
-
-
-def _pod_affinity_terms(spec: Object) -> Iterator[Object]:
-    affinity = spec.get("affinity", {})
-    for kind in ("podAffinity", "podAntiAffinity"):
-        terms = affinity.get(kind, {})
-        for weighted in terms.get("preferredDuringSchedulingIgnoredDuringExecution", ()):
-            yield weighted["podAffinityTerm"]
-        yield from terms.get("requiredDuringSchedulingIgnoredDuringExecution", ())
 
 
 def set_condition(status: Object, condition: Object, now: str) -> None:

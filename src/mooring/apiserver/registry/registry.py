@@ -33,13 +33,14 @@ from mooring.apiserver.patch.managed_fields import (
     track_update,
 )
 from mooring.apiserver.registry.strategies import strategy_of
-from mooring.apiserver.schema.decoding import empty
+from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import is_view
-from mooring.apiserver.schema.schema import struct_of, structs
 from mooring.apiserver.schema.times import timestamp
 from mooring.apiserver.storage.stored_object import Stored, key_of
 from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import validate_metadata, validate_metadata_update
+from mooring.objects.schema.decoding import empty
+from mooring.objects.schema.types import structs
 
 if TYPE_CHECKING:
     from mooring.apiserver.registry.strategy import Strategy, SubresourceStrategy

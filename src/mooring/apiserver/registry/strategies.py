@@ -20,13 +20,14 @@ from mooring.apiserver.registry.strategy import (
     spec_differs,
     spec_or_annotations_differ,
 )
-from mooring.apiserver.schema.defaults import TEMPLATE_GENERATION
 from mooring.apiserver.validation import events as of_event
 from mooring.apiserver.validation import jobs, workloads
 from mooring.apiserver.validation import other_kinds as small
 from mooring.apiserver.validation import pod as of_pod
 from mooring.apiserver.validation import pod_parts as of_part
 from mooring.apiserver.validation import storage as of_storage
+from mooring.objects.defaulting.storage import prepare_claim_spec
+from mooring.objects.schema.defaults import TEMPLATE_GENERATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,9 +50,7 @@ def _namespace_changed(new: Object, old: Object) -> None:
 
 def _claim_created(obj: Object, _now: str) -> None:
     obj["status"] = {"phase": "Pending"}
-    spec = obj["spec"]
-    if "dataSource" in spec and "dataSourceRef" not in spec:
-        spec["dataSourceRef"] = dict(spec["dataSource"])
+    prepare_claim_spec(obj)
 
 
 def _volume_created(obj: Object, now: str) -> None:

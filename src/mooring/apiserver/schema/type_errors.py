@@ -1,6 +1,6 @@
 """What is wrong with JSON that does not fit its type, in kube-apiserver's words.
 
-Run only after ``decoding`` has noticed that something is wrong: it builds a path for every value.
+Run only after decoding has noticed that something is wrong: it builds a path for every value.
 
 Source: the errors of Go's encoding/json, and sigs.k8s.io/json's strict ones.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from mooring.apiserver.schema.decoding import SCALARS, Json, WrongType
-from mooring.apiserver.schema.schema import is_struct, structs
+from mooring.objects.schema.decoding import SCALARS, Json, WrongType
+from mooring.objects.schema.types import is_struct, structs
 
 _INT32 = 2**31
 

@@ -23,7 +23,7 @@ from mooring.apiserver.errors import (
 from mooring.apiserver.validation.affinity import validate_taints
 from mooring.apiserver.validation.metadata import IMMUTABLE, each, validate_label_selector
 from mooring.apiserver.validation.resources import validate_node_resources
-from mooring.objects.defaulting.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES
+from mooring.objects.defaulting.priority import HIGHEST_USER_PRIORITY, system_classes
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -85,7 +85,7 @@ def validate_priority_class(obj: Object) -> list[FieldError]:
 
 
 def _validate_system_class(name: str, value: int, obj: Object) -> list[FieldError]:
-    known = {each_one.metadata.name: each_one.value for each_one in SYSTEM_CLASSES}
+    known = {system["metadata"]["name"]: system["value"] for system in system_classes()}
     lead = "priority class names with 'system-' prefix are reserved for system use only. error: "
     if name not in known:
         message = f"{name} is not a known system priority class"

@@ -65,15 +65,16 @@ def validate_pod(pod: Object) -> list[FieldError]:
     encoded = msgspec.json.encode(pod["spec"])
     if len(encoded) <= KEPT_SPEC_BYTES_MAX and _is_good(encoded):
         return []
-    return _faults_of(pod)
+    return validate_new_pod(pod)
 
 
 @lru_cache(maxsize=KEPT_SPECS_MAX)
 def _is_good(encoded_spec: bytes) -> bool:
-    return not _faults_of({"spec": msgspec.json.decode(encoded_spec)})
+    return not validate_new_pod({"spec": msgspec.json.decode(encoded_spec)})
 
 
-def _faults_of(pod: Object) -> list[FieldError]:
+def validate_new_pod(pod: Object) -> list[FieldError]:
+    """What is wrong with a new pod, apart from its metadata; nothing is remembered."""
     errors = validate_pod_spec(pod)
     spec = pod["spec"]
     if spec.get("ephemeralContainers"):

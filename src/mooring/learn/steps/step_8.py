@@ -1,11 +1,10 @@
-"""Step 8: pods that back off, or wait for too long, are flushed. The scheduler is complete.
+"""Step 8: pods whose backoff is over, or that have waited too long, are flushed.
 
-Nothing happens to a pod whose backoff is over: somebody has to look at the clock. And should an
-event ever have been missed, whoever has waited for five minutes is tried again.
+No event occurs when a backoff expires, so a periodic flush has to check the clock. It also requeues
+every pod that has been unschedulable for five minutes, in case an event was missed.
 
-Around that stand mooring's own parts, each of which you have written once: ``EventHandlers`` (step
-7), ``Scheduler`` with queue, bindings and Permit (6, 5), ``Framework`` (4 to 2). They also count a
-pod on its node before the API server does, and tell the pod's owner what became of it.
+The other parts are mooring's own; earlier steps showed each in small: ``EventHandlers`` (step 7),
+``Scheduler`` with queue, bindings and Permit (6, 5), ``Framework`` (4 to 2).
 """
 
 from __future__ import annotations
@@ -26,10 +25,8 @@ from mooring.scheduler.reporting import Reporting
 from mooring.scheduler.status_writer import StatusWriter
 from mooring.state import Cache
 
-#: The times are kube-scheduler's, but who waits for too long is looked for more often.
-OPTIONS = QueueOptions(
-    pop_from_backoff=False, max_unschedulable_s=300.0, unschedulable_flush_interval_s=1.0
-)
+#: kube-scheduler's times, but unschedulable pods are checked every second.
+OPTIONS = QueueOptions(pop_from_backoff=False, unschedulable_flush_interval_s=1.0)
 
 
 class Scheduler:
@@ -75,7 +72,7 @@ class Scheduler:
                 await self.ready.wait()
 
     async def flush(self) -> None:
-        """Every second: who has backed off, or has waited for too long, is tried again."""
+        """Requeue, every second, pods whose backoff is over or that have waited too long."""
         while True:
             await asyncio.sleep(1.0)
             self.queue.flush()

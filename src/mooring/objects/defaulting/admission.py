@@ -1,210 +1,148 @@
 """What an API server does to objects before it stores them, for objects that come from files.
 
 A scheduler never sees the file that a person wrote: defaults are filled in first, label keys are
-merged into selectors, a priority class becomes a number. ``admit`` does it to the objects of a
-reading, in order; ``admit_pod`` and ``admit_node`` to one. Objects that an API server has stored
-already (dumps) pass unchanged. Recordings are never admitted: they hold what a scheduler saw.
+merged into selectors, a priority class becomes a number. The rules are those of ``defaulting``,
+which the embedded API server follows too; here is only how they apply to files: objects of any
+order, new ones and ones that an API server has stored already (dumps), which stay as they are.
+Recordings are never admitted: they hold what a scheduler saw.
 
-Source: pkg/apis/{core,storage}/v1/defaults.go, pkg/registry/core/pod/strategy.go, and the admission
-plugins Priority, DefaultTolerationSeconds and DefaultStorageClass, which every cluster runs.
 Differs: nodes do not start with a not-ready taint, since no controller would take it away. Limit
-ranges, runtime classes and webhooks are not known here.
+ranges, runtime classes and webhooks are not known here. A pod that names no class keeps a priority
+of its own, since files for trying things out say ``priority: 100`` and no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
-
-from msgspec.structs import replace
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from mooring.errors import ConfigError
-from mooring.objects.defaulting.label_keys import with_label_keys_merged
-from mooring.objects.defaulting.pod_defaults import rounded_to_milli, with_defaults
-from mooring.objects.defaulting.priority import PriorityClasses
-from mooring.objects.kinds import KINDS
-from mooring.objects.meta import KubernetesObject, ObjectMeta, PriorityClass
-from mooring.objects.node import Node
-from mooring.objects.pod import Pod, Toleration
-from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.objects.codec.decode import convert
+from mooring.objects.defaulting import pods, storage
+from mooring.objects.defaulting.priority import PriorityClasses, PriorityRefused, system_classes
+from mooring.objects.schema.checks import find_problems, without_wrong_types
+from mooring.objects.schema.decoding import WrongType, reader_of
+from mooring.objects.schema.types import struct_of
+from mooring.objects.types import Object
+
+if TYPE_CHECKING:
+    from mooring.objects.kinds import Kind
+
 
 DEFAULT_NAMESPACE = "default"
 
 #: When objects were made that do not say; any moment does, if it is the same in every run.
 CREATED = "2000-01-01T00:00:00Z"
 
-#: How long a pod stays on a node that has stopped answering.
-NOT_READY_TOLERATION_SECONDS = 300
-_LOST_NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-
-_DEFAULT_CLASS_ANNOTATIONS = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
-
-_Stored = TypeVar("_Stored", bound=KubernetesObject)
+#: Kinds that the admission of other objects looks at, and the fields that it looks at.
+_LOOKED_AT = frozenset(("PriorityClass", "StorageClass", "Node"))
+_FIELDS = ("kind", "value", "globalDefault", "preemptionPolicy")
+_METADATA_FIELDS = ("name", "labels", "annotations", "creationTimestamp")
 
 
-def admit(
-    objects: Iterable[KubernetesObject],
-    *,
-    created: str = CREATED,
-    places: Sequence[tuple[str, int]] = (),
-) -> list[KubernetesObject]:
-    """Returns all objects as a scheduler would see them, in the same order.
+class Neighbors:
+    """The objects that admission of other objects looks at."""
 
-    Priority classes and storage classes among them count for all. Missing UIDs are numbered, so
-    equal input gives equal output.
+    def __init__(self, objects: Iterable[Object] = ()) -> None:
+        """Takes the objects of a cluster, with defaults; those of other kinds are ignored."""
+        by_kind: dict[str, list[Object]] = {kind: [] for kind in _LOOKED_AT}
+        for obj in objects:
+            if obj["kind"] in by_kind:
+                by_kind[obj["kind"]].append(obj)
+        self.priority_classes = PriorityClasses([*system_classes(), *by_kind["PriorityClass"]])
+        self.storage_class = storage.default_storage_class(by_kind["StorageClass"])
+        self.topology_labels = {
+            node["metadata"]["name"]: pods.topology_labels(node["metadata"].get("labels") or {})
+            for node in by_kind["Node"]
+        }
 
-    Args:
-        objects: As they were read.
-        created: The creation time of objects without one, RFC 3339.
-        places: File and document of each object, for errors.
+
+def part_looked_at(obj: Object) -> Object | None:
+    """Returns what the admission of other objects reads of this one; None = nothing.
+
+    Nodes can be large, and all of them wait until the last object is read.
+    """
+    if obj["kind"] not in _LOOKED_AT:
+        return None
+    metadata = obj["metadata"]
+    part = {name: obj[name] for name in _FIELDS if name in obj}
+    part["metadata"] = {name: metadata[name] for name in _METADATA_FIELDS if name in metadata}
+    return part
+
+
+def is_admitted_alone(obj: Object) -> bool:
+    """Returns whether no other object matters for the admission of this one."""
+    return obj["kind"] == "Pod" and pods.is_stored(obj) and "priority" in obj["spec"]
+
+
+def with_defaults(raw: Object, kind: Kind) -> Object:
+    """Returns an object as an API server decodes it: defaults, canonical quantities and times.
+
+    Unknown fields are left out, and so are fields that no scheduler reads if they have a wrong
+    type; ``raw`` is not changed.
 
     Raises:
-        ConfigError: An API server would refuse a pod: its priority class does not exist, or it
-            contradicts that class. Names the object, and its place if that is given.
+        ConfigError: A field that a scheduler reads has a wrong type.
     """
-    found = list(objects)
-    classes = PriorityClasses(each for each in found if isinstance(each, PriorityClass))
-    storage_class = default_storage_class(each for each in found if isinstance(each, StorageClass))
-    taken = {each.metadata.uid for each in found}
-    admitted: list[KubernetesObject] = []
-    number = 0
-    for position, each in enumerate(found):
-        metadata = each.metadata
-        uid = metadata.uid
-        while not uid or (not metadata.uid and uid in taken):
-            number += 1
-            uid = f"00000000-0000-4000-8000-{number:012x}"
-        try:
-            stored = _admit_one(each, classes, storage_class)
-        except ConfigError as error:
-            if position >= len(places):
-                raise
-            file, document = places[position]
-            raise error.located(file=file, document=document) from error
-        admitted.append(with_identity(stored, uid=uid, created=created))
-    return admitted
+    type_name = struct_of(kind.group, kind.name)
+    try:
+        obj = reader_of(type_name).read(raw)
+    except WrongType:
+        convert(raw, kind)
+        problems = list(find_problems(type_name, raw))
+        obj = reader_of(type_name).read(without_wrong_types(raw, problems))
+    return with_head(obj, kind)
 
 
-def admit_pod(pod: Pod, *, priority_classes: Iterable[PriorityClass] = ()) -> Pod:
-    """Returns a pod with defaults, merged label keys, priority and default tolerations.
+def with_head(obj: Object, kind: Kind) -> Object:
+    """Gives a decoded object its kind, version and namespace, and returns it."""
+    obj["kind"], obj["apiVersion"] = kind.name, kind.api_version
+    metadata = obj["metadata"]
+    if kind.namespaced and not metadata.get("namespace"):
+        metadata["namespace"] = DEFAULT_NAMESPACE
+    return obj
+
+
+def admit(obj: Object, neighbors: Neighbors) -> None:
+    """Changes an object with defaults as admission and preparation of an API server do.
 
     Raises:
-        ConfigError: Its priority class does not exist, or it contradicts that class.
-
-    Example:
-        >>> from mooring.objects.meta import ResourceRequirements
-        >>> from mooring.objects.pod import Container, PodSpec
-        >>> box = Container(resources=ResourceRequirements(limits={"cpu": "2"}))
-        >>> admit_pod(Pod(spec=PodSpec(containers=(box,)))).spec.containers[0].resources.requests
-        {'cpu': '2'}
+        ConfigError: The pod names a priority class that does not exist, or contradicts it.
     """
-    return _admit_pod(pod, PriorityClasses(priority_classes))
+    if obj["kind"] == "Pod":
+        _admit_pod(obj, neighbors)
+    elif obj["kind"] == "PersistentVolumeClaim":
+        if neighbors.storage_class is not None and not storage.has_class(obj):
+            obj["spec"]["storageClassName"] = neighbors.storage_class
+        storage.prepare_claim_spec(obj)
 
 
-def admit_node(node: Node) -> Node:
-    """Returns a node with ``allocatable`` taken from ``capacity`` if it is missing."""
-    status = node.status
-    capacity = rounded_to_milli(status.capacity)
-    allocatable = rounded_to_milli(status.allocatable) or capacity
-    return replace(node, status=replace(status, capacity=capacity, allocatable=allocatable))
+def _admit_pod(pod: Object, neighbors: Neighbors) -> None:
+    spec = pod["spec"]
+    is_stored = pods.is_stored(pod)
+    # What has been stored has the right priority, whatever the classes say today.
+    if not (is_stored and "priority" in spec):
+        _set_priority(pod, neighbors.priority_classes)
+    pods.add_default_tolerations(pod)
+    if is_stored:
+        pods.prepare_stored_spec(pod)
+    else:
+        pods.add_topology_labels(pod, neighbors.topology_labels.get(spec.get("nodeName", ""), {}))
+        pods.prepare_spec(pod)
+    pod["status"].setdefault("phase", "Pending")
 
 
-def admit_claim(
-    claim: PersistentVolumeClaim, *, default_class: str | None = None
-) -> PersistentVolumeClaim:
-    """A claim with the default storage class if it names none; the empty name asks for none."""
-    spec = claim.spec
-    name = spec.storage_class_name
-    if name is None and not _has_beta_class(claim.metadata):
-        name = default_class
-    mode = spec.volume_mode or "Filesystem"
-    phase = claim.status.phase or "Pending"
-    return replace(
-        claim,
-        spec=replace(spec, storage_class_name=name, volume_mode=mode),
-        status=replace(claim.status, phase=phase),
-    )
-
-
-def default_storage_class(classes: Iterable[StorageClass]) -> str | None:
-    """The name of the cluster's default storage class: of several the newest, then by name."""
-    marked = [
-        each
-        for each in classes
-        if any(each.metadata.annotations.get(key) == "true" for key in _DEFAULT_CLASS_ANNOTATIONS)
-    ]
-    by_name = sorted(marked, key=lambda each: each.metadata.name)
-    newest = sorted(by_name, key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
-    return newest[0].metadata.name if newest else None
-
-
-def with_identity(stored: _Stored, *, uid: str, created: str) -> _Stored:
-    """Returns the object with a UID, a creation time and, if its kind has one, a namespace."""
-    metadata = stored.metadata
-    namespace = metadata.namespace
-    if not namespace and KINDS[stored.kind].namespaced:
-        namespace = DEFAULT_NAMESPACE
-    filled = replace(
-        metadata,
-        uid=metadata.uid or uid,
-        namespace=namespace,
-        creation_timestamp=metadata.creation_timestamp or created,
-    )
-    # The protocol says that there is metadata; that it is a struct is known of every kind.
-    return stored if filled == metadata else replace(stored, metadata=filled)  # type: ignore[type-var]
-
-
-def _admit_one(
-    each: KubernetesObject, classes: PriorityClasses, storage_class: str | None
-) -> KubernetesObject:
-    match each:
-        case Pod():
-            return _admit_pod(each, classes)
-        case Node():
-            return admit_node(each)
-        case PersistentVolumeClaim():
-            return admit_claim(each, default_class=storage_class)
-        case PersistentVolume():
-            mode = each.spec.volume_mode or "Filesystem"
-            return replace(each, spec=replace(each.spec, volume_mode=mode))
-        case StorageClass():
-            return replace(each, volume_binding_mode=each.volume_binding_mode or "Immediate")
-    return each
-
-
-def _admit_pod(pod: Pod, classes: PriorityClasses) -> Pod:
-    admitted = with_label_keys_merged(with_defaults(pod))
-    if not _is_stored(pod) or pod.spec.priority is None:
-        admitted = classes.applied_to(admitted)
-    return _with_default_tolerations(admitted)
-
-
-def _is_stored(pod: Pod) -> bool:
-    """Whether an API server has had the pod: then its priority is right, whatever classes say."""
-    return bool(pod.metadata.uid and pod.metadata.creation_timestamp)
-
-
-def _with_default_tolerations(pod: Pod) -> Pod:
-    """Returns the pod, tolerating lost nodes for a while unless it says how long itself."""
-    tolerations = pod.spec.tolerations
-    missing = tuple(
-        Toleration(
-            key=taint,
-            operator="Exists",
-            effect="NoExecute",
-            toleration_seconds=NOT_READY_TOLERATION_SECONDS,
-        )
-        for taint in _LOST_NODE_TAINTS
-        if not any(
-            each.key in (taint, "") and each.effect in ("NoExecute", "") for each in tolerations
-        )
-    )
-    return replace(pod, spec=replace(pod.spec, tolerations=tolerations + missing))
-
-
-def _has_beta_class(metadata: ObjectMeta) -> bool:
-    """Returns whether the claim names its class in the old way, by an annotation."""
-    return "volume.beta.kubernetes.io/storage-class" in metadata.annotations
+def _set_priority(pod: Object, classes: PriorityClasses) -> None:
+    spec = pod["spec"]
+    names_class = bool(spec.get("priorityClassName"))
+    if not names_class and "priority" in spec:
+        return
+    own_policy = None if names_class or classes.default else spec.pop("preemptionPolicy", None)
+    try:
+        classes.apply(pod)
+    except PriorityRefused as why:
+        raise ConfigError(
+            why.message, path=f"spec.{why.field}", value=why.value, suggestion=why.suggestion
+        ) from None
+    if own_policy is not None:
+        spec["preemptionPolicy"] = own_policy

@@ -5,85 +5,102 @@ Source: plugin/pkg/admission/priority/admission.go, pkg/apis/scheduling/v1/helpe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any, Final
 
-from msgspec.structs import replace
-
-from mooring.errors import ConfigError
-from mooring.objects.meta import ObjectMeta, PriorityClass, key
-from mooring.objects.pod import Pod
+from mooring.objects.types import Object
 
 #: Above this only the two classes of the system may be.
-HIGHEST_USER_PRIORITY = 1_000_000_000
+HIGHEST_USER_PRIORITY: Final = 1_000_000_000
+#: The preemption policy of a class that does not say otherwise.
+PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
 
-#: Classes that every cluster has.
-SYSTEM_CLASSES = (
-    PriorityClass(metadata=ObjectMeta(name="system-node-critical"), value=2_000_001_000),
-    PriorityClass(metadata=ObjectMeta(name="system-cluster-critical"), value=2_000_000_000),
-)
 
-#: What a class does that does not say otherwise.
-PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
+class PriorityRefused(ValueError):
+    """A pod names a class that does not exist, or contradicts its class.
 
-#: Priority of a pod without a class, in a cluster without a default class.
-_NO_CLASS = PriorityClass(value=0)
+    Attributes:
+        field: The field of the pod's spec.
+        value: Its value.
+        suggestion: The nearest name of a class, if the name is unknown.
+    """
+
+    def __init__(self, message: str, field: str, value: Any, suggestion: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.value = value
+        self.suggestion = suggestion
+
+
+def system_classes() -> list[Object]:
+    """Returns the classes that every cluster has, made anew for each caller."""
+    return [
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "system-node-critical"},
+            "value": 2_000_001_000,
+            "description": (
+                "Used for system critical pods that must not be moved from their current node."
+            ),
+        },
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "system-cluster-critical"},
+            "value": 2_000_000_000,
+            "description": (
+                "Used for system critical pods that must run in the cluster, but can be moved to "
+                "another node if necessary."
+            ),
+        },
+    ]
 
 
 class PriorityClasses:
-    """The classes of a cluster, with the default one at hand."""
+    """The priority classes of a cluster.
 
-    def __init__(self, classes: Iterable[PriorityClass]) -> None:
-        by_name = {each.metadata.name: each for each in (*SYSTEM_CLASSES, *classes)}
-        self._by_name: Mapping[str, PriorityClass] = by_name
-        defaults = [each for each in by_name.values() if each.global_default]
-        # Two defaults can come to exist by a race; the lower one counts.
-        self._default = min(defaults, key=lambda each: each.value, default=None)
+    Attributes:
+        default: The class of pods that name none; None if the cluster has no such class.
+    """
 
-    def applied_to(self, pod: Pod) -> Pod:
-        """Returns the pod with the priority and the preemption policy of its class.
+    def __init__(self, classes: Iterable[Object]) -> None:
+        self._by_name = {each["metadata"]["name"]: each for each in classes}
+        marked = [each for each in self._by_name.values() if each.get("globalDefault")]
+        # A race can make two default classes; the lower one counts.
+        self.default = min(marked, key=lambda each: int(each["value"]), default=None)
 
-        *Differs:* a pod that names no class keeps a priority and a preemption policy of its own,
-        since files for trying things out say ``priority: 100`` and no more; an API server would
-        refuse it.
+    def apply(self, pod: Object) -> None:
+        """Gives a pod the priority and the preemption policy of its class.
 
         Raises:
-            ConfigError: There is no such class, or the pod contradicts it.
+            PriorityRefused: No such class, or the pod contradicts it.
         """
-        spec = pod.spec
-        if not spec.priority_class_name and spec.priority is not None:
-            return pod
-        found = self._class_of(pod)
-        if spec.priority is not None and spec.priority != found.value:
-            problem = f"Pod {key(pod)}: its PriorityClass says {found.value}"
-            raise ConfigError(problem, path="spec.priority", value=spec.priority)
-        policy = found.preemption_policy or PREEMPT_LOWER_PRIORITY
-        if found is _NO_CLASS:
-            policy = spec.preemption_policy or policy
-        if spec.preemption_policy not in (None, policy):
-            problem = f"Pod {key(pod)}: its PriorityClass says {policy}"
-            raise ConfigError(problem, path="spec.preemptionPolicy", value=spec.preemption_policy)
-        return replace(
-            pod,
-            spec=replace(
-                spec,
-                priority=found.value,
-                priority_class_name=found.metadata.name,
-                preemption_policy=policy,
-            ),
-        )
-
-    def _class_of(self, pod: Pod) -> PriorityClass:
-        name = pod.spec.priority_class_name
-        if not name:
-            return self._default or _NO_CLASS
-        found = self._by_name.get(name)
-        if found is None:
+        spec = pod["spec"]
+        name = spec.get("priorityClassName", "")
+        chosen = self._by_name.get(name) if name else self.default
+        if name and chosen is None:
             near = get_close_matches(name, list(self._by_name), n=1)
-            raise ConfigError(
-                f"Pod {key(pod)}: no PriorityClass has this name",
-                path="spec.priorityClassName",
-                value=name,
-                suggestion=near[0] if near else None,
-            )
-        return found
+            message = f"no PriorityClass with name {name} was found"
+            raise PriorityRefused(message, "priorityClassName", name, near[0] if near else None)
+        priority, policy = 0, PREEMPT_LOWER_PRIORITY
+        if chosen is not None:
+            spec["priorityClassName"] = chosen["metadata"]["name"]
+            priority = chosen["value"]
+            policy = chosen.get("preemptionPolicy", PREEMPT_LOWER_PRIORITY)
+        _set_computed(spec, "priority", priority, "integer value of priority")
+        _set_computed(spec, "preemptionPolicy", policy, "string value of PreemptionPolicy")
+
+
+def _set_computed(spec: Object, name: str, computed: Any, title: str) -> None:
+    """Sets a field that the class decides; the pod may not say otherwise."""
+    given = spec.get(name)
+    if given is not None and given != computed:
+        message = (
+            f"the {title} ({given}) must not be provided in pod spec; priority admission "
+            f"controller computed {computed} from the given PriorityClass name"
+        )
+        raise PriorityRefused(message, name, given)
+    spec[name] = computed

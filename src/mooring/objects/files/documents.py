@@ -116,14 +116,20 @@ def line_of(data: bytes | str, number: int, path: Path) -> int | None:
     If the path ends earlier than asked for (a required key that is missing), the line of what is
     there. None if the text cannot be read or has no such document.
     """
-    reader = _Reader(data, wanted=(number, path))
+    return lines_of(data, [(number, path)])[0]
+
+
+def lines_of(data: bytes | str, places: Sequence[tuple[int, Path]]) -> list[int | None]:
+    """Returns for each document number and path what ``line_of`` says, in one reading."""
+    reader = _Reader(data, places=places)
+    last = max((number for number, _ in places), default=0)
     try:
         for document in reader.documents():
-            if document.number >= number:
+            if document.number >= last:
                 break
     except ConfigError:
         pass
-    return reader.found_line
+    return reader.lines
 
 
 class _DuplicateKeyError(ValueError):
@@ -166,10 +172,12 @@ class _Reader:
           - name: b   <- here
     """
 
-    def __init__(self, data: bytes | str, *, wanted: tuple[int, Path] | None = None) -> None:
-        self.found_line: int | None = None
+    def __init__(self, data: bytes | str, *, places: Sequence[tuple[int, Path]] = ()) -> None:
+        self.lines: list[int | None] = [None] * len(places)
         self._data = data
-        self._wanted = wanted
+        self._places: dict[int, list[tuple[int, Path]]] = {}
+        for index, (number, path) in enumerate(places):
+            self._places.setdefault(number, []).append((index, path))
         self._number = 0
         self._holders: list[dict[str, Any] | list[Any]] = []
         self._steps: list[str | int | None] = []
@@ -237,7 +245,9 @@ class _Reader:
         if self._steps and self._steps[-1] is None:
             self._refuse("a key must be a plain word", event.start_mark)
         self._check_plain(event)
-        self._note_line(event.start_mark)
+        # The value of a key stands where its key does, though it may begin on the next line.
+        if not self._steps or isinstance(self._steps[-1], int):
+            self._note_line(event.start_mark)
         if len(self._holders) >= DEPTH_MAX:
             self._refuse(f"nests deeper than {DEPTH_MAX} levels", event.start_mark)
         self._holders.append(value)
@@ -292,12 +302,14 @@ class _Reader:
         return tuple(step for step in self._steps if step is not None)
 
     def _note_line(self, mark: _Mark) -> None:
-        """Remembers the line if this is where the wanted path leads, or the nearest so far."""
-        if self._wanted is None or self._wanted[0] != self._number:
+        """Remembers the line where a place is, or the nearest so far."""
+        places = self._places.get(self._number)
+        if not places:
             return
         path = self._path()
-        if path == self._wanted[1][: len(path)]:
-            self.found_line = mark.line + 1
+        for index, place in places:
+            if path == place[: len(path)]:
+                self.lines[index] = mark.line + 1
 
     def _refuse(self, problem: str, mark: _Mark | None, value: Any = None) -> NoReturn:
         raise ConfigError(

@@ -32,3 +32,6 @@ FILES_MAX = 100_000
 
 #: Objects of all files together, of the kinds that are kept.
 OBJECTS_MAX = 2_000_000
+
+#: Errors of a reading that are shown: enough to mend a file in one go, and a screen can hold them.
+ERRORS_MAX = 20

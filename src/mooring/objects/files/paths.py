@@ -77,6 +77,38 @@ def read_bytes(path: str, *, bytes_max: int = FILE_BYTES_MAX) -> bytes:
         raise ConfigError(problem, file=shown_name(path)) from None
 
 
+class Text:
+    """The content of a file, which can be released, and is read again if it is needed.
+
+    Attributes:
+        name: As errors show it.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Reads the file.
+
+        Raises:
+            ConfigError: It cannot be read.
+        """
+        self.name = shown_name(path)
+        self._path = path
+        self._data: bytes | None = read_bytes(path)
+
+    def read(self) -> bytes:
+        """Returns the content; b"" if the file was released and cannot be read again."""
+        if self._data is not None:
+            return self._data
+        try:
+            return read_bytes(self._path)
+        except ConfigError:
+            return b""
+
+    def release(self) -> None:
+        """Frees the memory; standard input stays, since it can be read only once."""
+        if self._path != STANDARD_INPUT:
+            self._data = None
+
+
 def shown_name(path: str) -> str:
     """Returns a path as errors show it."""
     return "<standard input>" if path == STANDARD_INPUT else path

@@ -1,44 +1,52 @@
-"""Kubernetes objects from files: strict about what is read, patient with what is not needed.
+"""Kubernetes objects from files: strict about what is read, as an API server would store them.
 
 ::
 
-    paths ──files──▶ bytes ──documents──▶ plain values ──List?──▶ items ──decode──▶ structs
+    paths ──files──▶ bytes ──documents──▶ plain values ──List?──▶ items ──schema──▶ with defaults
+          ──admission──▶ as stored ──validator──▶ checked ──decode──▶ structs
 
-Kinds that no scheduler reads are skipped and counted, since real dumps are full of them. A fault in
-an object that is read stops the reading, with file, document, line, path and value: a cluster with
-one node silently missing would give wrong answers. Admission is another step (``admission``).
+Kinds that no scheduler reads are skipped and counted, since real dumps are full of them. With a
+validator every kind that it knows is checked as an API server would, unknown fields included. An
+error says file, document, line, path and value; all errors are collected, up to a limit, and
+nothing is returned then: a cluster with one node silently missing would give wrong answers.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
 
-from mooring.errors import ConfigError
+import msgspec
+
+from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.codec.decode import convert
-from mooring.objects.files.documents import (
-    Document,
-    Path,
-    json_document,
-    line_of,
-    path_text,
-    yaml_documents,
+from mooring.objects.defaulting.admission import (
+    CREATED,
+    Neighbors,
+    admit,
+    is_admitted_alone,
+    part_looked_at,
+    with_defaults,
+    with_head,
 )
+from mooring.objects.files.file_errors import FileErrors, steps_of
 from mooring.objects.files.limits import OBJECTS_MAX
-from mooring.objects.files.paths import expand, read_bytes, shown_name
+from mooring.objects.files.sources import Source, iter_values
 from mooring.objects.kinds import KINDS, Kind
 from mooring.objects.meta import KubernetesObject
-
-_LIST = "List"
+from mooring.objects.schema.checks import find_problems
+from mooring.objects.schema.decoding import WrongType, reader_of
+from mooring.objects.schema.types import struct_of
+from mooring.objects.types import Object
 
 #: What Kubernetes makes name suffixes of: no vowels, so no words.
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 
-#: A list position at the start of a path.
-_POSITION = re.compile(r"\[([0-9]+)\]")
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder().decode
+_NO_NEIGHBORS = Neighbors()
 
 
 class Objects(list[KubernetesObject]):
@@ -46,13 +54,11 @@ class Objects(list[KubernetesObject]):
 
     Attributes:
         skipped: Kind -> how many objects of it were skipped, since no scheduler reads that kind.
-        places: Of each object the file and the document that it was read from.
     """
 
     def __init__(self, found: Iterable[KubernetesObject] = ()) -> None:
         super().__init__(found)
         self.skipped: dict[str, int] = {}
-        self.places: list[tuple[str, int]] = []
 
 
 class _GeneratedNames:
@@ -73,33 +79,52 @@ class _GeneratedNames:
         return {**raw, "metadata": {**metadata, "name": prefix + _suffix(number)}}
 
 
-class Source(NamedTuple):
-    """Where a value stands: the file, its text, the document's number and the path inside it."""
+class FieldProblem(Protocol):
+    """One thing that breaks a rule."""
 
-    file: str
-    data: bytes
-    document: int
-    path: Path
+    @property
+    def field(self) -> str:
+        """The path, such as "spec.containers[0].name"."""
+        ...
 
-    def fault(self, problem: str, *steps: str | int, value: Any = None) -> ConfigError:
-        """Returns an error about what stands ``steps`` below this place."""
-        path = (*self.path, *steps)
-        return ConfigError(
-            problem,
-            file=self.file,
-            document=self.document,
-            line=line_of(self.data, self.document, path),
-            path=path_text(path) or None,
-            value=value,
-        )
+    @property
+    def body(self) -> str:
+        """What is wrong, with the value."""
+        ...
 
 
-def read_objects(paths: Iterable[str | os.PathLike[str]]) -> Objects:
-    """The objects of all files and folders, in order; "-" is standard input.
+class Validator(Protocol):
+    """The rules of an API server for objects that exist."""
+
+    def knows(self, api_version: str, kind: str) -> bool:
+        """Returns whether there are rules for the kind."""
+        ...
+
+    def problems_of(self, obj: Object) -> Iterable[FieldProblem]:
+        """Returns what is wrong with an object that has its defaults."""
+        ...
+
+
+def read_objects(
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    validator: Validator | None = None,
+    created: str = CREATED,
+) -> Objects:
+    """Returns the objects of all files and folders, in order, as a scheduler would see them.
+
+    Priority classes, storage classes and nodes among them count for all. Missing UIDs are numbered,
+    so equal input gives equal output.
+
+    Args:
+        paths: Files and folders; "-" is standard input.
+        validator: Checks the objects; None = unknown fields and broken rules are passed over.
+        created: The creation time of objects without one, RFC 3339.
 
     Raises:
-        ConfigError: A file cannot be read, breaks a limit, or holds something that is not a
-            Kubernetes object; or two objects of one kind have the same name.
+        ConfigError: A file cannot be read, breaks a limit, holds nothing, or holds something that
+            is not a Kubernetes object or that an API server would refuse; or two objects of one
+            kind have the same name. ``ConfigErrors`` if there are several.
 
     Example:
         >>> read_objects(["/nowhere.yaml"])
@@ -107,160 +132,212 @@ def read_objects(paths: Iterable[str | os.PathLike[str]]) -> Objects:
         ...
         mooring.errors.ConfigError: /nowhere.yaml: cannot be read: no such file or directory
     """
-    objects = Objects()
-    generated = _GeneratedNames()
-    seen: dict[tuple[str, str, str], str] = {}
-    for source, raw in iter_values(paths):
-        kind = _kind_of(source, raw)
-        if kind is None:
-            name = str(raw["kind"])
-            objects.skipped[name] = objects.skipped.get(name, 0) + 1
-            continue
-        found = _decode(source, generated.filled_in(raw), kind)
-        _check_new(source, found, kind, seen)
-        objects.append(found)
-        objects.places.append((source.file, source.document))
-        if len(objects) > OBJECTS_MAX:
-            raise ConfigError(f"more than {OBJECTS_MAX} objects", file=source.file)
-    objects.skipped = dict(sorted(objects.skipped.items()))
-    return objects
-
-
-def iter_documents(paths: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[Source, Any]]:
-    """Yields the documents of all files one after another, as plain values, with where they stand.
-
-    Only one file's text is held at a time.
-    """
-    for path in expand(paths):
-        data = read_bytes(path)
-        name = shown_name(path)
-        try:
-            for document in _documents(path, data):
-                yield Source(name, data, document.number, ()), document.value
-        except ConfigError as error:
-            raise error.located(file=name) from None
-
-
-def iter_values(
-    paths: Iterable[str | os.PathLike[str]],
-) -> Iterator[tuple[Source, dict[str, Any]]]:
-    """Yields every object as a plain dict, those inside of lists too, with where it stands.
-
-    ``apiVersion`` and ``kind`` are filled in for items of a ``PodList`` and the like, which leave
-    them out.
-    """
-    for source, value in iter_documents(paths):
-        yield from _unfold(source, value, {})
-
-
-def _documents(path: str, data: bytes) -> Iterator[Document]:
-    """JSON if it looks so, unless the file is named YAML and goes on after the first value."""
-    is_json = path.removesuffix(".gz").endswith(".json")
-    start = data[:256].removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not is_json and not start.startswith(b"{"):
-        yield from yaml_documents(data)
-        return
-    if not start and is_json:
-        return
+    reading = _Reading(validator, created)
     try:
-        document = json_document(data)
-    except ConfigError:
-        if is_json:
-            raise
-        yield from yaml_documents(data)  # flow style, or JSON values with --- between them
-        return
-    yield document
-
-
-def _unfold(
-    source: Source, value: Any, inherited: dict[str, Any]
-) -> Iterator[tuple[Source, dict[str, Any]]]:
-    if not isinstance(value, dict):
-        raise source.fault("must be a Kubernetes object: a mapping", value=value)
-    raw = {**inherited, **value} if inherited else value
-    kind = raw.get("kind")
-    if not isinstance(kind, str) or not kind:
-        raise source.fault("must name the kind of object", "kind", value=kind)
-    if not isinstance(raw.get("apiVersion"), str) or not raw["apiVersion"]:
-        raise source.fault("must name the API version", "apiVersion", value=raw.get("apiVersion"))
-    if not (kind.endswith(_LIST) and "items" in raw):
-        yield source, raw
-        return
-    items = [] if raw["items"] is None else raw["items"]
-    if not isinstance(items, list):
-        raise source.fault("must be a list", "items", value=items)
-    of_items = {}
-    if kind != _LIST:
-        of_items = {"apiVersion": raw["apiVersion"], "kind": kind.removesuffix(_LIST)}
-    for position in range(len(items)):
-        # Each raw item is let go once it is decoded: it takes ten times what its struct takes.
-        item, items[position] = items[position], None
-        inside = source._replace(path=(*source.path, "items", position))
-        yield from _unfold(inside, item, of_items)
-
-
-def _kind_of(source: Source, raw: dict[str, Any]) -> Kind | None:
-    """Returns the kind that mooring knows an object by; None if it is not read."""
-    kind = KINDS.get(raw["kind"])
-    group, _, version = str(raw["apiVersion"]).rpartition("/")
-    if kind is None or kind.group != group:
-        return None
-    if kind.version != version:
-        problem = f"{kind.name} is read only as {kind.api_version}"
-        raise source.fault(problem, "apiVersion", value=raw["apiVersion"])
-    return kind
-
-
-def _decode(source: Source, raw: dict[str, Any], kind: Kind) -> KubernetesObject:
-    try:
-        found: KubernetesObject = convert(raw, kind)
+        for source, raw in iter_values(paths):
+            reading.add(source, raw)
+    except ConfigErrors:
+        raise
     except ConfigError as error:
-        _relocate(source, raw, error)
-    return found
+        reading.errors.add_located(error)
+    return reading.finished()
 
 
-def _relocate(source: Source, raw: Any, error: ConfigError) -> NoReturn:
-    """Raises the fault that decoding found once more, with where in the files it stands."""
-    path = (*source.path, *_steps(raw, error.path or ""))
-    is_unquoted = error.problem == "must be text" and isinstance(error.value, bool | int | float)
-    raise ConfigError(
-        error.problem + ("; put it in quotes" if is_unquoted else ""),
-        file=source.file,
-        document=source.document,
-        line=line_of(source.data, source.document, path),
-        path=path_text(path),
-        value=error.value,
-        suggestion=error.suggestion,
-    ) from None
+class _Pending(NamedTuple):
+    """An object that waits until all others are read."""
+
+    position: int
+    source: Source
+    kind: Kind
+    packed: bytes | Object
 
 
-def _steps(value: Any, text: str) -> Path:
-    """The steps of a path that is written as text, as far as they can be followed in a value.
+class _Reading:
+    """What was read so far."""
 
-    The keys of the value decide where a step ends, since keys may have dots themselves.
-    """
-    steps: list[str | int] = []
-    while text:
-        step = _position(text) if isinstance(value, list) else _longest_key(value, text)
-        if step is None or (isinstance(step, int) and step >= len(value)):
-            break
-        steps.append(step)
-        value = value[step]
-        text = text.removeprefix(f"[{step}]" if isinstance(step, int) else step).removeprefix(".")
-    # What is left is missing in the value, so its name has no ambiguity to speak of.
-    return (*steps, *([text] if text else []))
+    def __init__(self, validator: Validator | None, created: str) -> None:
+        self.errors = FileErrors()
+        self._validator = validator
+        self._created = created
+        self._generated = _GeneratedNames()
+        self._seen: dict[tuple[str, str, str], str] = {}
+        self._skipped: dict[str, int] = {}
+        #: None stands for an object that waits in ``_pending``, or was refused.
+        self._objects: list[KubernetesObject | None] = []
+        self._pending: list[_Pending] = []
+        self._looked_at: list[Object] = []
+        self._uids: set[str] = set()
 
+    def add(self, source: Source, raw: Object) -> None:
+        """Reads one object.
 
-def _position(text: str) -> int | None:
-    match = _POSITION.match(text)
-    return int(match[1]) if match else None
+        Raises:
+            ConfigErrors: There are too many errors to go on.
+        """
+        kind = _kind_of(raw)
+        if kind is None:
+            self._skip(source, raw)
+            return
+        if raw["apiVersion"] != kind.api_version:
+            problem = f"{kind.name} is read only as {kind.api_version}"
+            self.errors.add(source, ("apiVersion",), problem, value=raw["apiVersion"])
+            return
+        obj = self._decoded(source, self._generated.filled_in(raw), kind)
+        if obj is None:
+            return
+        self._check_new(source, obj, kind)
+        if len(self._objects) >= OBJECTS_MAX:
+            raise ConfigError(f"more than {OBJECTS_MAX} objects", file=source.file)
+        uid = obj["metadata"].get("uid", "")
+        self._uids.add(uid)
+        if is_admitted_alone(obj):
+            admit(obj, _NO_NEIGHBORS)
+            self._objects.append(self._stored(source, obj, kind, uid=uid))
+            return
+        if (part := part_looked_at(obj)) is not None:
+            self._looked_at.append(part)
+        self._pending.append(_Pending(len(self._objects), source, kind, _packed(obj)))
+        self._objects.append(None)
 
+    def finished(self) -> Objects:
+        """Admits what waits, and returns all objects.
 
-def _longest_key(value: Any, text: str) -> str | None:
-    if not isinstance(value, dict):
+        Raises:
+            ConfigError: Something was wrong, or an API server would refuse an object.
+        """
+        # What cannot be read may be what another object refers to: that is no second error.
+        is_complete = not self.errors
+        neighbors = Neighbors(self._looked_at)
+        number = 0
+        for position, source, kind, packed in self._pending:
+            obj: Object = _unpack(packed) if isinstance(packed, bytes) else packed
+            uid = obj["metadata"].get("uid", "")
+            if not uid:
+                number, uid = self._free_uid(number)
+            try:
+                admit(obj, neighbors)
+            except ConfigError as error:
+                if is_complete:
+                    self._refuse(source, obj, error)
+                continue
+            self._objects[position] = self._stored(source, obj, kind, uid=uid)
+        self.errors.raise_collected()
+        objects = Objects(obj for obj in self._objects if obj is not None)
+        objects.skipped = dict(sorted(self._skipped.items()))
+        return objects
+
+    def _free_uid(self, number: int) -> tuple[int, str]:
+        """Returns the next number whose UID no object has, and that UID."""
+        while True:
+            number += 1
+            uid = f"00000000-0000-4000-8000-{number:012x}"
+            if uid not in self._uids:
+                return number, uid
+
+    def _stored(
+        self, source: Source, obj: Object, kind: Kind, *, uid: str
+    ) -> KubernetesObject | None:
+        """Returns an admitted object as it is stored; None if it is refused."""
+        if not self._is_valid(source, obj):
+            return None
+        metadata = obj["metadata"]
+        metadata["uid"] = uid
+        metadata.setdefault("creationTimestamp", self._created)
+        try:
+            stored: KubernetesObject = convert(obj, kind)
+        except ConfigError as error:
+            self._refuse(source, obj, error)
+            return None
+        return stored
+
+    def _skip(self, source: Source, raw: Object) -> None:
+        """Counts an object that no scheduler reads, and checks it if there are rules for it."""
+        name = str(raw["kind"])
+        self._skipped[name] = self._skipped.get(name, 0) + 1
+        api_version = str(raw["apiVersion"])
+        if self._validator is None or not self._validator.knows(api_version, name):
+            return
+        raw = self._generated.filled_in(raw)
+        obj = self._strictly_decoded(source, raw, struct_of(api_version.rpartition("/")[0], name))
+        if obj is not None:
+            obj["kind"], obj["apiVersion"] = name, api_version
+            self._is_valid(source, obj)
+
+    def _decoded(self, source: Source, raw: Object, kind: Kind) -> Object | None:
+        """Returns an object with defaults; None if it cannot be read."""
+        if self._validator is not None:
+            obj = self._strictly_decoded(source, raw, struct_of(kind.group, kind.name))
+            return obj and with_head(obj, kind)
+        try:
+            return with_defaults(raw, kind)
+        except ConfigError as error:
+            self._refuse(source, raw, error)
+            return None
+
+    def _strictly_decoded(self, source: Source, raw: Object, type_name: str) -> Object | None:
+        """Returns an object with defaults; None if it has unknown fields or wrong types."""
+        reader = reader_of(type_name)
+        try:
+            obj = reader.read(raw)
+        except WrongType:
+            pass
+        else:
+            if not reader.has_unknown_fields:
+                return obj
+        for problem in find_problems(type_name, raw):
+            self.errors.add(
+                source,
+                problem.path,
+                problem.text,
+                value=problem.value,
+                suggestion=problem.suggestion,
+            )
         return None
-    fitting = [key for key in value if text == key or text.startswith((key + ".", key + "["))]
-    return max(fitting, key=len, default=None)
+
+    def _is_valid(self, source: Source, obj: Object) -> bool:
+        """Reports the rules that an object breaks."""
+        problems = list(self._validator.problems_of(obj)) if self._validator else []
+        for problem in problems:
+            path = steps_of(obj, problem.field)
+            self.errors.add(source, path, problem.body, shown_path=problem.field)
+        return not problems
+
+    def _refuse(self, source: Source, raw: Object, error: ConfigError) -> None:
+        is_unquoted = error.problem == "must be text" and isinstance(
+            error.value, bool | int | float
+        )
+        self.errors.add(
+            source,
+            steps_of(raw, error.path or ""),
+            error.problem + ("; put it in quotes" if is_unquoted else ""),
+            value=error.value,
+            suggestion=error.suggestion,
+        )
+
+    def _check_new(self, source: Source, obj: Object, kind: Kind) -> None:
+        metadata = obj["metadata"]
+        namespace = metadata["namespace"] if kind.namespaced else ""
+        place = f"{source.file}, document {source.document}"
+        name = metadata.get("name", "")
+        first = self._seen.setdefault((kind.name, namespace, name), place)
+        if first is not place:
+            problem = f"this {kind.name} stands twice, first in {first}"
+            self.errors.add(source, ("metadata", "name"), problem, value=name)
+
+
+def _kind_of(raw: Object) -> Kind | None:
+    """Returns the kind that an object is read as, in whatever version; None if it is not read."""
+    kind = KINDS.get(raw["kind"])
+    group = str(raw["apiVersion"]).rpartition("/")[0]
+    return kind if kind is not None and kind.group == group else None
+
+
+def _packed(obj: Object) -> bytes | Object:
+    """Returns a form of the object that takes less memory, if there is one."""
+    try:
+        return _pack(obj)
+    except (OverflowError, TypeError, ValueError):  # integers of more than 64 bits
+        return obj
 
 
 def _suffix(number: int) -> str:
@@ -270,16 +347,3 @@ def _suffix(number: int) -> str:
         number, digit = divmod(number, len(_SUFFIX_ALPHABET))
         digits.append(_SUFFIX_ALPHABET[digit])
     return "".join(reversed(digits))
-
-
-def _check_new(
-    source: Source, found: KubernetesObject, kind: Kind, seen: dict[tuple[str, str, str], str]
-) -> None:
-    metadata = found.metadata
-    namespace = (metadata.namespace or "default") if kind.namespaced else ""
-    place = f"{source.file}, document {source.document}"
-    key = (kind.name, namespace, metadata.name)
-    first = seen.setdefault(key, place)
-    if first is not place:
-        problem = f"this {kind.name} stands twice, first in {first}"
-        raise source.fault(problem, "metadata", "name", value=metadata.name)

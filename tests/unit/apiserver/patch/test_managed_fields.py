@@ -27,8 +27,8 @@ from mooring.apiserver.patch.managed_fields import (
     without_stripped,
 )
 from mooring.apiserver.resources import resource_named
-from mooring.apiserver.schema.decoding import empty, reader_of
 from mooring.clock import seeded_random
+from mooring.objects.schema.decoding import empty, reader_of
 from mooring.testing.random_cluster import random_pod
 from tests.helpers.api import APPLY, CONFIG_MAPS, MERGE, Api, config_map
 

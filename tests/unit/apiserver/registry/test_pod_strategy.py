@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.admission import add_default_tolerations
+from mooring.objects.defaulting.pods import add_default_tolerations
 from mooring.objects.qos_class import qos_class
 from mooring.objects.quantity import Quantity
 

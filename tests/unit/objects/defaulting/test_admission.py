@@ -7,25 +7,20 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from mooring.errors import ConfigError
-from mooring.objects import KubernetesObject, Node, Pod, PriorityClass
-from mooring.objects.codec.decode import convert, to_builtins
-from mooring.objects.defaulting.admission import (
-    CREATED,
-    admit,
-    admit_claim,
-    admit_node,
-    admit_pod,
-    default_storage_class,
-)
-from mooring.objects.defaulting.pod_defaults import rounded_to_milli, with_defaults
+from mooring.objects import Node, Pod
+from mooring.objects.codec.decode import convert, encode
+from mooring.objects.defaulting.admission import CREATED
+from mooring.objects.defaulting.storage import default_storage_class
+from mooring.objects.files.reader import Objects, read_objects
 from mooring.objects.quantity import Quantity
 from mooring.objects.storage import PersistentVolumeClaim, StorageClass
+from tests.helpers.admitted import admitted, admitted_pod, complete, complete_pod, made, pod
 from tests.helpers.paths import UNIT_DATA
 
 DATA = UNIT_DATA / "pods.jsonl.gz"
@@ -34,37 +29,18 @@ RECORDED: list[dict[str, Any]] = [
 ]
 
 
-def pod(spec: dict[str, Any] | None = None, **metadata: Any) -> Pod:
-    raw = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "p", **metadata},
-        "spec": spec or {},
-    }
-    found: Pod = convert(raw, "Pod")
-    return found
+def priority_class(name: str, value: int, **fields: Any) -> dict[str, Any]:
+    return made("PriorityClass", metadata={"name": name}, value=value, **fields)
 
 
-def made(kind: str, api_version: str, **fields: Any) -> Any:
-    return convert({"apiVersion": api_version, "kind": kind, **fields}, kind)
-
-
-def priority_class(name: str, value: int, **fields: Any) -> PriorityClass:
-    found: PriorityClass = made(
-        "PriorityClass", "scheduling.k8s.io/v1", metadata={"name": name}, value=value, **fields
-    )
-    return found
-
-
-def storage_class(name: str, created: str | None = None, **annotations: str) -> StorageClass:
+def storage_class(name: str, created: str | None = None, **annotations: str) -> dict[str, Any]:
     prefix = "storageclass.kubernetes.io/"
     metadata = {
         "name": name,
         "creationTimestamp": created,
         "annotations": {prefix + key.replace("_", "-"): text for key, text in annotations.items()},
     }
-    found: StorageClass = made("StorageClass", "storage.k8s.io/v1", metadata=metadata)
-    return found
+    return made("StorageClass", metadata=metadata)
 
 
 def amounts(raw: dict[str, Any] | None) -> dict[str, int]:
@@ -100,7 +76,7 @@ def seen_by_a_scheduler(raw: dict[str, Any]) -> dict[str, Any]:
 
 def as_json(stored: Pod) -> dict[str, Any]:
     """Our pod as the API's JSON, with the fields written out that a zero would leave out."""
-    raw: dict[str, Any] = to_builtins(stored)
+    raw: dict[str, Any] = json.loads(encode(stored))
     raw["spec"].setdefault("terminationGracePeriodSeconds", 30)
     return raw
 
@@ -109,9 +85,8 @@ def as_json(stored: Pod) -> dict[str, Any]:
     "case", RECORDED, ids=lambda case: str(case["written"]["metadata"]["name"])
 )
 def test_a_pod_is_stored_as_an_api_server_stores_it(case: dict[str, Any]) -> None:
-    written: Pod = convert(case["written"], "Pod")
     expected: Pod = convert(case["stored"], "Pod")
-    found = admit_pod(written)
+    found = admitted_pod(case["written"])
     assert found.spec.affinity == expected.spec.affinity
     assert found.spec.topology_spread_constraints == expected.spec.topology_spread_constraints
     assert found.spec.tolerations == expected.spec.tolerations
@@ -122,8 +97,10 @@ def test_a_pod_is_stored_as_an_api_server_stores_it(case: dict[str, Any]) -> Non
     "case", RECORDED[:100], ids=lambda case: str(case["written"]["metadata"]["name"])
 )
 def test_what_is_stored_already_stays_as_it_is(case: dict[str, Any]) -> None:
-    once = admit_pod(convert(case["written"], "Pod"))
-    assert admit_pod(once) == once
+    identity = {"uid": "u", "creationTimestamp": CREATED}
+    written = {**case["written"], "metadata": {**case["written"]["metadata"], **identity}}
+    once = admitted_pod(written)
+    assert admitted_pod(as_json(once)) == once
 
 
 # ---------------------------------------------------------------- defaults, one by one
@@ -131,16 +108,16 @@ def test_what_is_stored_already_stays_as_it_is(case: dict[str, Any]) -> None:
 
 def test_requests_come_from_limits_for_each_resource_alone() -> None:
     box = {"resources": {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}}
-    found = admit_pod(pod({"containers": [box], "initContainers": [box]}))
+    found = admitted_pod(pod({"containers": [box], "initContainers": [box]}))
     for container in (*found.spec.containers, *found.spec.init_containers):
         assert container.resources.requests == {"cpu": "1", "memory": "1Gi"}
 
 
 def test_ports_are_the_nodes_ports_under_host_network_only() -> None:
     box = {"ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 90}]}
-    plain = admit_pod(pod({"containers": [box]})).spec.containers[0].ports
+    plain = admitted_pod(pod({"containers": [box]})).spec.containers[0].ports
     assert [(p.host_port, p.protocol) for p in plain] == [(0, "TCP"), (90, "TCP")]
-    host = admit_pod(pod({"containers": [box], "hostNetwork": True})).spec.containers[0].ports
+    host = admitted_pod(pod({"containers": [box], "hostNetwork": True})).spec.containers[0].ports
     assert [p.host_port for p in host] == [80, 90]
 
 
@@ -150,20 +127,26 @@ def test_ports_are_the_nodes_ports_under_host_network_only() -> None:
         ("100u", "1m"),
         ("1", "1"),
         ("1500m", "1500m"),
-        (0.5, 0.5),
+        (0.5, "500m"),
         ("0.0001Ki", "103m"),
         ("1n", "1m"),
     ],
 )
-def test_amounts_are_rounded_up_to_a_thousandth(raw: Any, stored: Any) -> None:
-    (found,) = rounded_to_milli({"cpu": raw}).values()
-    assert Quantity.from_wire(found) == Quantity.from_wire(stored)
+def test_amounts_are_rounded_up_to_a_thousandth(raw: Any, stored: str) -> None:
+    box = {"resources": {"requests": {"cpu": raw}}}
+    (container,) = complete_pod(pod({"containers": [box]})).spec.containers
+    assert container.resources.requests == {"cpu": stored}
 
 
 def test_two_tiny_requests_add_up_after_rounding() -> None:
     tiny = {"resources": {"requests": {"cpu": "100u"}}}
-    found = with_defaults(pod({"containers": [tiny, tiny]}))
+    found = complete_pod(pod({"containers": [tiny, tiny]}))
     assert [dict(c.resources.requests) for c in found.spec.containers] == [{"cpu": "1m"}] * 2
+
+
+def test_a_negative_grace_period_is_the_shortest_one() -> None:
+    spec = admitted_pod(pod({"terminationGracePeriodSeconds": -5})).spec
+    assert spec.termination_grace_period_seconds == 1
 
 
 # ---------------------------------------------------------------- priority
@@ -171,15 +154,15 @@ def test_two_tiny_requests_add_up_after_rounding() -> None:
 
 def test_priority_comes_from_the_class() -> None:
     classes = [priority_class("high", 1000, preemptionPolicy="Never")]
-    spec = admit_pod(pod({"priorityClassName": "high"}), priority_classes=classes).spec
+    spec = admitted_pod(pod({"priorityClassName": "high"}), classes).spec
     assert (spec.priority, spec.preemption_policy) == (1000, "Never")
 
 
 def test_without_a_class_it_is_the_default_class_or_zero() -> None:
     classes = [priority_class("usual", 7, globalDefault=True), priority_class("high", 1000)]
-    spec = admit_pod(pod(), priority_classes=classes).spec
+    spec = admitted_pod(pod(), classes).spec
     assert (spec.priority_class_name, spec.priority) == ("usual", 7)
-    spec = admit_pod(pod()).spec
+    spec = admitted_pod(pod()).spec
     assert (spec.priority_class_name, spec.priority) == ("", 0)
     assert spec.preemption_policy == "PreemptLowerPriority"
 
@@ -189,7 +172,7 @@ def test_of_two_default_classes_the_lower_counts() -> None:
         priority_class("a", 9, globalDefault=True),
         priority_class("b", 3, globalDefault=True),
     ]
-    assert admit_pod(pod(), priority_classes=classes).spec.priority == 3
+    assert admitted_pod(pod(), classes).spec.priority == 3
 
 
 @pytest.mark.parametrize(
@@ -197,13 +180,13 @@ def test_of_two_default_classes_the_lower_counts() -> None:
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)],
 )
 def test_classes_of_the_system_are_always_there(name: str, value: int) -> None:
-    assert admit_pod(pod({"priorityClassName": name})).spec.priority == value
+    assert admitted_pod(pod({"priorityClassName": name})).spec.priority == value
 
 
 def test_an_unknown_class_is_refused_with_a_suggestion() -> None:
     classes = [priority_class("production", 5)]
     with pytest.raises(ConfigError) as caught:
-        admit_pod(pod({"priorityClassName": "prodution"}), priority_classes=classes)
+        admitted_pod(pod({"priorityClassName": "prodution"}), classes)
     assert caught.value.path == "spec.priorityClassName"
     assert caught.value.suggestion == "production"
 
@@ -211,34 +194,41 @@ def test_an_unknown_class_is_refused_with_a_suggestion() -> None:
 def test_contradicting_the_class_is_refused() -> None:
     classes = [priority_class("high", 1000)]
     for field, value in (("priority", 5), ("preemptionPolicy", "Never")):
-        with pytest.raises(ConfigError, match="its PriorityClass says") as caught:
-            admit_pod(pod({"priorityClassName": "high", field: value}), priority_classes=classes)
+        with pytest.raises(ConfigError, match="must not be provided in pod spec") as caught:
+            admitted_pod(pod({"priorityClassName": "high", field: value}), classes)
         assert caught.value.value == value
 
 
 def test_a_bare_priority_is_kept() -> None:
     classes = [priority_class("usual", 7, globalDefault=True)]
-    assert admit_pod(pod({"priority": -3}), priority_classes=classes).spec.priority == -3
+    assert admitted_pod(pod({"priority": -3}), classes).spec.priority == -3
 
 
 def test_a_dumped_pod_keeps_its_priority_though_its_class_is_not_in_the_dump() -> None:
     dumped = pod({"priorityClassName": "gone", "priority": 5}, uid="u", creationTimestamp=CREATED)
-    assert admit_pod(dumped).spec.priority == 5
+    assert admitted_pod(dumped).spec.priority == 5
 
 
 # ---------------------------------------------------------------- nodes, claims, whole files
 
 
-def node(**status: Any) -> Node:
-    found: Node = made("Node", "v1", metadata={"name": "n"}, status=status)
-    return found
+def node(**status: Any) -> dict[str, Any]:
+    return made("Node", metadata={"name": "n"}, status=status)
 
 
 def test_allocatable_is_the_capacity_if_it_is_missing() -> None:
     capacity = {"cpu": "4", "memory": "100u"}
-    assert admit_node(node(capacity=capacity)).status.allocatable == {"cpu": "4", "memory": "1m"}
-    both = node(capacity=capacity, allocatable={"cpu": "3"})
-    assert admit_node(both).status.allocatable == {"cpu": "3"}
+    found: Node = admitted(node(capacity=capacity))
+    assert found.status.allocatable == {"cpu": "4", "memory": "1m"}
+    both: Node = admitted(node(capacity=capacity, allocatable={"cpu": "3"}))
+    assert both.status.allocatable == {"cpu": "3"}
+
+
+def test_a_pod_on_a_node_gets_the_labels_of_its_zone() -> None:
+    zone = {"topology.kubernetes.io/zone": "a", "disk": "ssd"}
+    nodes = [made("Node", metadata={"name": "n", "labels": zone})]
+    found = admitted_pod(pod({"nodeName": "n"}, labels={"app": "x"}), nodes)
+    assert found.metadata.labels == {"app": "x", "topology.kubernetes.io/zone": "a"}
 
 
 def test_the_default_storage_class_is_the_newest_then_the_first_by_name() -> None:
@@ -251,35 +241,56 @@ def test_the_default_storage_class_is_the_newest_then_the_first_by_name() -> Non
     assert default_storage_class([other]) is None
 
 
-def claim(spec: dict[str, Any], **annotations: str) -> PersistentVolumeClaim:
+def claim(spec: dict[str, Any], **annotations: str) -> dict[str, Any]:
     metadata = {"name": "c", "annotations": annotations}
-    found: PersistentVolumeClaim = made("PersistentVolumeClaim", "v1", metadata=metadata, spec=spec)
-    return found
+    return made("PersistentVolumeClaim", metadata=metadata, spec=spec)
 
 
 def test_claims_get_the_default_class_unless_they_say_otherwise() -> None:
-    assert admit_claim(claim({}), default_class="ssd").spec.storage_class_name == "ssd"
-    assert admit_claim(claim({}), default_class=None).spec.storage_class_name is None
+    ssd = [storage_class("ssd", is_default_class="true")]
+
+    def class_of(raw: dict[str, Any], others: list[dict[str, Any]]) -> str | None:
+        found: PersistentVolumeClaim = admitted(raw, others)
+        assert (found.spec.volume_mode, found.status.phase) == ("Filesystem", "Pending")
+        return found.spec.storage_class_name
+
+    assert class_of(claim({}), ssd) == "ssd"
+    assert class_of(claim({}), []) is None
     for name in ("", "hdd"):
-        found = admit_claim(claim({"storageClassName": name}), default_class="ssd")
-        assert found.spec.storage_class_name == name
+        assert class_of(claim({"storageClassName": name}), ssd) == name
     old_way = {"volume.beta.kubernetes.io/storage-class": "hdd"}
-    found = admit_claim(claim({}, **old_way), default_class="ssd")
-    assert found.spec.storage_class_name is None
-    assert (found.spec.volume_mode, found.status.phase) == ("Filesystem", "Pending")
+    assert class_of(claim({}, **old_way), ssd) is None
 
 
-def test_a_whole_file_is_admitted_in_order() -> None:
-    objects: list[KubernetesObject] = [
+def test_the_claim_of_an_ephemeral_volume_has_a_volume_mode() -> None:
+    template = {"spec": {"accessModes": ["ReadWriteOnce"]}}
+    volume = {"name": "v", "ephemeral": {"volumeClaimTemplate": template}}
+    (found,) = complete_pod(pod({"volumes": [volume]})).spec.volumes
+    assert found.ephemeral is not None
+    assert found.ephemeral.volume_claim_template is not None
+    assert found.ephemeral.volume_claim_template.spec.volume_mode == "Filesystem"
+
+
+# ---------------------------------------------------------------- whole files
+
+
+def read(path: Path, objects: list[dict[str, Any]], *, created: str = CREATED) -> Objects:
+    file = path / "objects.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return read_objects([file], created=created)
+
+
+def test_a_whole_file_is_admitted_in_order(tmp_path: Path) -> None:
+    objects = [
         pod({"priorityClassName": "high"}, namespace="shop"),
         node(capacity={"cpu": "1"}),
         claim({}),
         storage_class("ssd", is_default_class="true"),
         priority_class("high", 11),
-        made("PersistentVolume", "v1", metadata={"name": "v"}),
+        made("PersistentVolume", metadata={"name": "v"}),
     ]
-    found = admit(objects)
-    assert [each.kind for each in found] == [each.kind for each in objects]
+    found = read(tmp_path, objects)
+    assert [each.kind for each in found] == [each["kind"] for each in objects]
     first, second, third, fourth, _, last = found
     assert isinstance(first, Pod)
     assert (first.spec.priority, first.metadata.namespace) == (11, "shop")
@@ -293,20 +304,27 @@ def test_a_whole_file_is_admitted_in_order() -> None:
     assert {each.metadata.creation_timestamp for each in found} == {CREATED}
 
 
-def test_uids_are_given_out_alike_in_every_run_and_never_twice() -> None:
+def test_uids_are_given_out_alike_in_every_run_and_never_twice(tmp_path: Path) -> None:
     given = "00000000-0000-4000-8000-000000000001"
     objects = [pod(name="a"), pod(name="b", uid=given), pod(name="c")]
-    found = admit(objects)
+    found = read(tmp_path, objects)
     uids = [each.metadata.uid for each in found]
     assert uids[1] == given
     assert len(set(uids)) == 3
-    assert admit(objects) == found
-    assert admit(found) == found
+    assert read(tmp_path, objects) == found
+    written = [json.loads(encode(each)) for each in found]
+    assert read(tmp_path, written) == found
 
 
-def test_creation_times_can_be_chosen_and_given_ones_stay() -> None:
+def test_creation_times_can_be_chosen_and_given_ones_stay(tmp_path: Path) -> None:
     moment = "2026-02-03T04:05:06Z"
-    stored = replace(pod(name="b").metadata, creation_timestamp=CREATED)
-    objects = [pod(name="a"), replace(pod(), metadata=stored)]
-    found = [each.metadata.creation_timestamp for each in admit(objects, created=moment)]
-    assert found == [moment, CREATED]
+    objects = [pod(name="a"), pod(name="b", creationTimestamp=CREATED)]
+    found = read(tmp_path, objects, created=moment)
+    assert [each.metadata.creation_timestamp for each in found] == [moment, CREATED]
+
+
+def test_defaults_do_not_change_what_was_read() -> None:
+    raw = pod({"containers": [{"name": "c", "image": "x"}]})
+    before = json.dumps(raw)
+    complete(raw)
+    assert json.dumps(raw) == before

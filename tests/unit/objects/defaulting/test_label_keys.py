@@ -8,18 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.objects import LabelSelector, Pod
-from mooring.objects.codec.decode import convert
-from mooring.objects.defaulting.label_keys import with_label_keys_merged
 from mooring.objects.selectors import compile_label_selector
+from tests.helpers import admitted
 
 LABELS = {"app": "web", "rev": "a1"}
 
 
-def pod(spec: dict[str, Any], labels: dict[str, str] | None = None) -> Pod:
-    metadata = {"name": "p", "labels": LABELS if labels is None else labels}
-    raw = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-    found: Pod = convert(raw, "Pod")
-    return found
+def merged(spec: dict[str, Any], labels: dict[str, str] | None = None, **metadata: Any) -> Pod:
+    """A new pod as it is stored; with a UID and a creation time one that was stored before."""
+    metadata["labels"] = LABELS if labels is None else labels
+    return admitted.admitted_pod(admitted.pod(spec, **metadata))
 
 
 def spread(**fields: Any) -> dict[str, Any]:
@@ -53,7 +51,7 @@ def conditions(selector: LabelSelector | None) -> list[tuple[str, str, tuple[str
 
 def test_the_pods_own_value_goes_into_the_selector() -> None:
     spec = spread(labelSelector={"matchLabels": {"app": "web"}}, matchLabelKeys=["rev"])
-    selector = selector_of_spread(with_label_keys_merged(pod(spec)))
+    selector = selector_of_spread(merged(spec))
     assert conditions(selector) == [("rev", "In", ("a1",))]
     assert selector is not None
     assert selector.match_labels == {"app": "web"}
@@ -62,7 +60,7 @@ def test_the_pods_own_value_goes_into_the_selector() -> None:
 def test_match_comes_before_mismatch_and_after_what_is_written() -> None:
     written = {"matchExpressions": [{"key": "x", "operator": "Exists"}]}
     spec = near(labelSelector=written, matchLabelKeys=["rev"], mismatchLabelKeys=["app"])
-    assert conditions(selector_of_near(with_label_keys_merged(pod(spec)))) == [
+    assert conditions(selector_of_near(merged(spec))) == [
         ("x", "Exists", ()),
         ("rev", "In", ("a1",)),
         ("app", "NotIn", ("web",)),
@@ -71,7 +69,7 @@ def test_match_comes_before_mismatch_and_after_what_is_written() -> None:
 
 def test_keys_that_the_pod_lacks_are_left_out() -> None:
     spec = spread(labelSelector={}, matchLabelKeys=["none", "rev"])
-    found = with_label_keys_merged(pod(spec))
+    found = merged(spec)
     assert conditions(selector_of_spread(found)) == [("rev", "In", ("a1",))]
 
 
@@ -80,18 +78,23 @@ def test_no_selector_still_selects_nothing() -> None:
         (spread(matchLabelKeys=["rev"]), selector_of_spread),
         (near(matchLabelKeys=["rev"]), selector_of_near),
     ):
-        assert selector(with_label_keys_merged(pod(spec))) is None
+        assert selector(merged(spec)) is None
 
 
 def test_the_keys_themselves_stay_written() -> None:
     spec = spread(labelSelector={}, matchLabelKeys=["rev"])
-    (constraint,) = with_label_keys_merged(pod(spec)).spec.topology_spread_constraints
+    (constraint,) = merged(spec).spec.topology_spread_constraints
     assert constraint.match_label_keys == ("rev",)
 
 
-def test_a_pod_without_any_of_it_is_handed_back() -> None:
-    plain = pod({"nodeName": "n"})
-    assert with_label_keys_merged(plain) is plain
+def test_a_stored_pod_gets_only_what_it_lacks() -> None:
+    present = {"key": "rev", "operator": "In", "values": ["a1"]}
+    spec = spread(labelSelector={"matchExpressions": [present]}, matchLabelKeys=["rev", "app"])
+    found = merged(spec, uid="u", creationTimestamp="2026-01-01T00:00:00Z")
+    assert conditions(selector_of_spread(found)) == [
+        ("rev", "In", ("a1",)),
+        ("app", "In", ("web",)),
+    ]
 
 
 KEYS = st.lists(st.sampled_from(["app", "rev", "tier", "none"]), unique=True, max_size=3)
@@ -104,7 +107,7 @@ def test_merged_selectors_say_what_the_keys_mean(
 ) -> None:
     mismatch = [key for key in more if key not in keys]
     spec = near(labelSelector={}, matchLabelKeys=keys, mismatchLabelKeys=mismatch)
-    found = selector_of_near(with_label_keys_merged(pod(spec, own)))
+    found = selector_of_near(merged(spec, own))
     # A pod is meant if it agrees in each key, and differs (or has no label) in each other one.
     expected = all(own[key] == other.get(key) for key in keys if key in own) and all(
         own[key] != other.get(key) for key in mismatch if key in own

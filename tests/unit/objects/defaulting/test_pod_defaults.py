@@ -5,22 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from mooring.objects import Pod
-from mooring.objects.codec.decode import convert
-from mooring.objects.defaulting.pod_defaults import with_defaults
 from mooring.objects.quantity import Quantity
+from tests.helpers.admitted import admitted_pod, complete_pod, made, pod
 
 Resources = dict[str, dict[str, str]]
-
-
-def pod(spec: dict[str, Any]) -> Pod:
-    raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
-    found: Pod = convert(raw, "Pod")
-    return found
 
 
 def of_pod(own: Resources, *containers: Resources, init: tuple[Resources, ...] = ()) -> Resources:
@@ -30,7 +20,7 @@ def of_pod(own: Resources, *containers: Resources, init: tuple[Resources, ...] =
         "containers": [{"resources": each} for each in containers],
         "initContainers": [{"resources": each} for each in init],
     }
-    found = with_defaults(pod(spec)).spec.resources
+    found = complete_pod(pod(spec)).spec.resources
     assert found is not None
     return {
         "limits": {name: str(raw) for name, raw in found.limits.items()},
@@ -43,9 +33,7 @@ def asked(**requests: str) -> Resources:
 
 
 def test_nothing_given_stays_nothing() -> None:
-    assert (
-        with_defaults(pod({"containers": [{"resources": asked(cpu="1")}]})).spec.resources is None
-    )
+    assert complete_pod(pod({"containers": [{"resources": asked(cpu="1")}]})).spec.resources is None
     assert of_pod({}, asked(cpu="1")) == {"limits": {}, "requests": {}}
 
 
@@ -105,21 +93,20 @@ def test_overhead_is_rounded_but_not_counted_as_a_request() -> None:
         "overhead": {"cpu": "100u"},
         "containers": [{"resources": asked(cpu="1")}],
     }
-    found = with_defaults(pod(spec)).spec
+    found = complete_pod(pod(spec)).spec
     assert found.resources is not None
     assert found.resources.requests == {"cpu": "1"}
     assert Quantity.from_wire(found.overhead["cpu"]) == Quantity.parse("1m")
 
 
 def test_names_and_grace_period() -> None:
-    spec = with_defaults(pod({})).spec
+    spec = complete_pod(pod({})).spec
     assert (spec.scheduler_name, spec.termination_grace_period_seconds) == ("default-scheduler", 30)
-    spec = with_defaults(pod({"schedulerName": "x", "terminationGracePeriodSeconds": 0})).spec
+    spec = complete_pod(pod({"schedulerName": "x", "terminationGracePeriodSeconds": 0})).spec
     assert (spec.scheduler_name, spec.termination_grace_period_seconds) == ("x", 0)
 
 
 def test_phase_is_pending_unless_known() -> None:
-    assert with_defaults(pod({})).status.phase == "Pending"
-    raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-    running: Pod = convert({**raw, "status": {"phase": "Running"}}, "Pod")
-    assert with_defaults(running).status.phase == "Running"
+    assert admitted_pod(pod({})).status.phase == "Pending"
+    running = made("Pod", status={"phase": "Running"})
+    assert admitted_pod(running).status.phase == "Running"

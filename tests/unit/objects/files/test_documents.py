@@ -165,7 +165,7 @@ spec: {}
 @pytest.mark.parametrize(
     ("number", "path", "line"),
     [
-        (1, ("spec",), 3),
+        (1, ("spec",), 2),
         (1, ("spec", "containers", 0, "image"), 5),
         (1, ("spec", "containers", 1), 6),
         (1, ("spec", "containers", 1, "name"), 6),

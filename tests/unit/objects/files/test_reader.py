@@ -12,7 +12,8 @@ import pytest
 from mooring.errors import ConfigError
 from mooring.objects import Node, Pod
 from mooring.objects.files import reader
-from mooring.objects.files.reader import iter_documents, read_objects
+from mooring.objects.files.reader import read_objects
+from mooring.objects.files.sources import iter_documents
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
 
@@ -51,7 +52,7 @@ def test_objects_are_structs_of_their_kind(tmp_path: Path) -> None:
     (node,) = read_objects([path])
     assert isinstance(node, Node)
     assert node.metadata.labels == {"zone": "a"}
-    assert node.status.allocatable == {"cpu": 4, "memory": "8Gi", "pods": "110"}
+    assert node.status.allocatable == {"cpu": "4", "memory": "8Gi", "pods": "110"}
 
 
 def test_output_of_kubectl_get(tmp_path: Path) -> None:
@@ -109,10 +110,18 @@ def test_flow_style_and_several_json_values_in_a_yaml_file(tmp_path: Path) -> No
     assert names(write(tmp_path / "b.yaml", two)) == ["b"]
 
 
-def test_empty_files_hold_nothing(tmp_path: Path) -> None:
-    assert (
-        names(write(tmp_path / "a.yaml", "# nothing\n---\n"), write(tmp_path / "b.json", "")) == []
-    )
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.yaml", "# nothing\n---\n"), ("b.json", ""), ("c.yaml", "")]
+)
+def test_an_input_without_documents_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    path = write(tmp_path / "folder" / name, text)
+    assert refusal(path).problem == refusal(path.parent).problem == "holds no objects: it is empty"
+
+
+def test_an_empty_file_beside_others_in_a_folder_is_fine(tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", "# nothing\n")
+    write(tmp_path / "b.yaml", POD % "b")
+    assert names(tmp_path) == ["b"]
 
 
 def test_generated_names_are_numbered(tmp_path: Path) -> None:

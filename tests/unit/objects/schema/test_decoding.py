@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.schema import decoding
-from mooring.apiserver.schema.decoding import TypedReader, WrongType
 from mooring.clock import seeded_random
+from mooring.objects.schema import decoding as typed
+from mooring.objects.schema.decoding import TypedReader, WrongType
 from mooring.testing.random_cluster import random_pod
 
 POD = "core.Pod"
@@ -77,9 +77,9 @@ def test_what_cannot_be_remembered_is_read_all_the_same() -> None:
 
 def test_only_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[int] = []
-    monkeypatch.setattr(decoding, "KNOWN_MAX", 3)
-    monkeypatch.setattr(decoding, "KNOWN_BYTES_MAX", 200)
-    monkeypatch.setattr(decoding, "_pack", counted(decoding._pack, kept))
+    monkeypatch.setattr(typed, "KNOWN_MAX", 3)
+    monkeypatch.setattr(typed, "KNOWN_BYTES_MAX", 200)
+    monkeypatch.setattr(typed, "_pack", counted(typed._pack, kept))
     reader = TypedReader(POD)
 
     def packed(*images: str) -> int:

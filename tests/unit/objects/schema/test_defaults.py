@@ -1,4 +1,4 @@
-"""What the server fills in is what ``objects.admission`` fills in for files, and what Go writes."""
+"""What the server fills in, and what Go writes; that files get the same: test_files_as_stored."""
 
 from __future__ import annotations
 
@@ -10,81 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.schema.decoding import WrongType, canonical_quantity, empty, reader_of
-from mooring.apiserver.schema.defaults import pull_policy_of
-from mooring.apiserver.schema.schema import structs
 from mooring.apiserver.schema.type_errors import find_type_errors, go_type
 from mooring.clock import seeded_random
-from mooring.objects.defaulting.admission import admit_node, admit_pod
-from mooring.objects.node import Node
-from mooring.objects.pod import Pod
+from mooring.objects.schema.decoding import WrongType, canonical_quantity, empty, reader_of
+from mooring.objects.schema.defaults import pull_policy_of
+from mooring.objects.schema.types import structs
 from mooring.testing.random_cluster import random_node, random_pod
-from tests.helpers.api import PODS, Api
-
-AMOUNTS = st.sampled_from(["1", "100m", "0.0005", "2Gi", "1e3", "500u", "1.5"])
-RESOURCES = st.dictionaries(st.sampled_from(["cpu", "memory"]), AMOUNTS, max_size=2)
-CONTAINERS = st.lists(
-    st.fixed_dictionaries(
-        {"image": st.sampled_from(["a", "a:1", "a:latest"])},
-        optional={
-            "resources": st.fixed_dictionaries({}, optional={"limits": RESOURCES}),
-            "ports": st.lists(
-                st.fixed_dictionaries({"containerPort": st.integers(1, 99)}), max_size=2
-            ),
-        },
-    ),
-    min_size=1,
-    max_size=3,
-)
-
-
-@given(containers=CONTAINERS, host_network=st.booleans(), labels=st.booleans())
-def test_pods_are_admitted_as_those_from_files(
-    containers: list[dict[str, Any]], host_network: bool, labels: bool
-) -> None:
-    for number, container in enumerate(containers):
-        container["name"] = f"c{number}"
-        for position, port in enumerate(container.get("ports", ())):
-            port["containerPort"] += 100 * (10 * number + position)
-    constraint = {
-        "maxSkew": 1,
-        "topologyKey": "z",
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {},
-        "matchLabelKeys": ["rev"],
-    }
-    written: dict[str, Any] = {
-        "metadata": {"name": "p", "namespace": "default"},
-        "spec": {
-            "containers": containers,
-            "hostNetwork": host_network,
-            "topologySpreadConstraints": [constraint],
-        },
-    }
-    if labels:
-        written["metadata"]["labels"] = {"rev": "1"}
-    expected = admit_pod(msgspec.convert(written, Pod))
-    stored = msgspec.convert(Api().post(PODS, written), Pod)
-    assert normal(stored.spec) == normal(expected.spec)
-
-
-def normal(spec: Any) -> Any:
-    """Amounts in their one form: files keep what people wrote."""
-    found = json.loads(msgspec.json.encode(spec))
-    for container in found["containers"]:
-        for amounts in container.get("resources", {}).values():
-            for name in list(amounts or ()):
-                amounts[name] = canonical_quantity(amounts[name])
-    return found
-
-
-def test_nodes_are_admitted_as_those_from_files() -> None:
-    written = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "1.0005", "pods": "9"}}}
-    expected = admit_node(msgspec.convert(written, Node)).status
-    stored = msgspec.convert(Api().post("/api/v1/nodes", written), Node).status
-    assert stored.allocatable == {
-        name: canonical_quantity(str(amount)) for name, amount in expected.allocatable.items()
-    }
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -20,9 +20,9 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiserver.schema.defaults import DEFAULTS
-from mooring.apiserver.schema.schema import ALWAYS, NULL, POINTER, Field, is_struct, structs
 from mooring.objects.quantity import Quantity
+from mooring.objects.schema.defaults import DEFAULTS
+from mooring.objects.schema.types import ALWAYS, NULL, POINTER, Field, is_struct, structs
 
 #: A value of JSON, as msgspec decodes it.
 Json = Any

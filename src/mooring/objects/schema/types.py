@@ -1,8 +1,8 @@
 """The types of the Kubernetes API as data: fields, their types, and how patches merge them.
 
 The table is ``mooring/data/api_schema.json``, generated from k8s.io/api's Go types by
-``tools/api_schema.py``; this file only gives it names. ``decoding`` converts objects by it,
-``strategic_merge`` and ``apply`` merge by it.
+``tools/api_schema.py``; this file only gives it names. ``decoding`` reads objects by it; the API
+server merges by it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from mooring.apiserver.resources import Resource, Subresource
 
 #: Structs that belong to one manager as a whole, where they are elements of lists.
 #: Source: the marker +structType=atomic in k8s.io/api and k8s.io/apimachinery.
@@ -99,23 +97,16 @@ def _field(row: list[object]) -> Field:
     return Field(type_name, presence, strategy, merge_key, list_type, tuple(keys))
 
 
-def struct_of(resource: Resource) -> str:
-    """Returns the name of the struct that a resource's objects have."""
-    return _name(resource.group, resource.kind)
+def struct_of(group: str, kind: str) -> str:
+    """Returns the name of the struct that objects of a kind have.
 
-
-def struct_of_subresource(resource: Resource, part: Subresource) -> str:
-    """Returns the name of the struct of the bodies that a subresource takes."""
-    if not part.kind:
-        return struct_of(resource)
-    return _name(part.group or resource.group, part.kind)
+    Example:
+        >>> struct_of("", "Pod"), struct_of("storage.k8s.io", "StorageClass")
+        ('core.Pod', 'storage.StorageClass')
+    """
+    return f"{group.split('.')[0] or 'core'}.{kind}"
 
 
 def is_struct(type_name: str) -> bool:
     """Returns whether the type is a struct, not a scalar, list or mapping."""
     return "." in type_name and not type_name.startswith(("[]", "{}"))
-
-
-@cache
-def _name(group: str, kind: str) -> str:
-    return f"{group.split('.')[0] or 'core'}.{kind}"

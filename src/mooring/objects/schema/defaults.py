@@ -1,8 +1,8 @@
 """The values that the API server fills in where a client left something out.
 
-One function per type of ``schema``; ``decoding`` calls it for every object of that type, at any
-depth: for the containers of a pod and those of a Deployment's template alike. Functions change
-their argument.
+One function per type of ``schema``; decoding calls it on every object of that type that it reads,
+wherever it stands: the containers of a pod and those of a Deployment's template alike. Functions
+change the object that they are given.
 
 Source: pkg/apis/{core,apps,batch,storage,scheduling,resource,discovery}/v1/defaults.go and the
 ``+default`` markers of k8s.io/api.
@@ -18,9 +18,9 @@ from typing import Any
 
 from msgspec import convert
 
-from mooring.apiserver.types import Object
-from mooring.objects.defaulting.pod_defaults import with_defaults
-from mooring.objects.pod import Pod
+from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
+from mooring.objects.requests import pod_requests
+from mooring.objects.types import Object
 
 Default = Callable[[Object], None]
 
@@ -34,8 +34,9 @@ TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _VOLUME_MODE = 0o644
 #: The fields of a core.Volume that say what it is.
 _VOLUME_NAME = frozenset(("name",))
-#: The fields of a core.Container that say what it adds to its pod's resources.
-_COUNTED = ("resources", "restartPolicy")
+#: What a pod as a whole can ask for, besides huge pages.
+_COMPUTE_RESOURCES = ("cpu", "memory")
+_HUGE_PAGES_PREFIX = "hugepages-"
 
 
 def pull_policy_of(image: str) -> str:
@@ -93,23 +94,45 @@ def _pod(obj: Object) -> None:
 
 
 def _pod_level_resources(obj: Object) -> None:
-    """Limits and requests of the pod as a whole, completed from those of the containers.
+    """Completes limits and requests of the pod as a whole from those of the containers.
 
-    Only what they follow from is read: what is wrong with the rest of the pod is said later.
+    Source: pkg/apis/core/v1/defaults.go, with PodLevelResources on, as by default.
     """
     spec = obj["spec"]
     own = spec["resources"]
-    counted: Object = {"resources": own}
+    limits, requests = dict(own.get("limits") or {}), dict(own.get("requests") or {})
+    if limits or requests:
+        for name, amount in _total(spec, "limits").items():
+            if name.startswith(_HUGE_PAGES_PREFIX) and name not in requests:
+                limits.setdefault(name, amount)
+    if limits:
+        for name, amount in _total(spec, "requests").items():
+            if name in _COMPUTE_RESOURCES:
+                requests.setdefault(name, amount)
+        for name, amount in limits.items():
+            if name in _COMPUTE_RESOURCES or name.startswith(_HUGE_PAGES_PREFIX):
+                requests.setdefault(name, amount)
+    for part, amounts in (("limits", limits), ("requests", requests)):
+        if amounts:
+            own[part] = amounts
+
+
+def _total(spec: Object, part: str) -> dict[str, str]:
+    """Returns the containers' limits or requests together, summed as requests are.
+
+    Only what they follow from is read: what is wrong with the rest of the pod is said later.
+    """
+    counted: Object = {}
     for name in ("containers", "initContainers"):
         counted[name] = [
-            {key: container[key] for key in _COUNTED if key in container}
+            {
+                "resources": {"requests": container["resources"].get(part) or {}},
+                "restartPolicy": container.get("restartPolicy"),
+            }
             for container in spec.get(name) or ()
         ]
-    filled = with_defaults(convert({"spec": counted}, Pod)).spec.resources
-    assert filled is not None
-    for name, amounts in (("limits", filled.limits), ("requests", filled.requests)):
-        if amounts:
-            own[name] = dict(amounts)
+    totals = pod_requests(convert({"spec": counted}, Pod))
+    return {name: str(amount) for name, amount in totals.items()}
 
 
 def _service(obj: Object) -> None:
@@ -267,7 +290,7 @@ def _pod_spec(obj: Object) -> None:
     if "terminationGracePeriodSeconds" not in obj:
         obj["terminationGracePeriodSeconds"] = 30
     if "schedulerName" not in obj:
-        obj["schedulerName"] = "default-scheduler"
+        obj["schedulerName"] = DEFAULT_SCHEDULER_NAME
 
 
 def _node_spec(obj: Object) -> None:

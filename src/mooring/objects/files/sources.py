@@ -1,0 +1,130 @@
+"""The values in files one after another, each with where it stands; lists are taken apart."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from mooring.errors import ConfigError
+from mooring.objects.files.documents import (
+    Document,
+    Path,
+    json_document,
+    line_of,
+    path_text,
+    yaml_documents,
+)
+from mooring.objects.files.paths import Text, expand, shown_name
+
+_LIST = "List"
+
+
+class Source(NamedTuple):
+    """Where a value stands: the file, its text, the document's number and the path inside it."""
+
+    file: str
+    text: Text
+    document: int
+    path: Path
+
+    def fault(self, problem: str, *steps: str | int, value: Any = None) -> ConfigError:
+        """Returns an error about what stands ``steps`` below this place."""
+        path = (*self.path, *steps)
+        return ConfigError(
+            problem,
+            file=self.file,
+            document=self.document,
+            line=line_of(self.text.read(), self.document, path),
+            path=path_text(path) or None,
+            value=value,
+        )
+
+
+def iter_documents(paths: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[Source, Any]]:
+    """Yields the documents of all files one after another, as plain values, with where they stand.
+
+    Only one file's text is held at a time.
+
+    Raises:
+        ConfigError: A file cannot be read; or one of the paths has no document at all.
+    """
+    given = [os.fspath(path) for path in paths]
+    expand(given)  # checks all paths before the first of them is read
+    for path in given:
+        has_documents = False
+        for file in expand([path]):
+            for found in _documents_of_file(file):
+                has_documents = True
+                yield found
+        if not has_documents:
+            raise ConfigError("holds no objects: it is empty", file=shown_name(path))
+
+
+def _documents_of_file(path: str) -> Iterator[tuple[Source, Any]]:
+    text = Text(path)
+    try:
+        for document in _documents(path, text.read()):
+            yield Source(text.name, text, document.number, ()), document.value
+    except ConfigError as error:
+        raise error.located(file=text.name) from None
+    finally:
+        text.release()
+
+
+def iter_values(
+    paths: Iterable[str | os.PathLike[str]],
+) -> Iterator[tuple[Source, dict[str, Any]]]:
+    """Yields every object as a plain dict, those inside of lists too, with where it stands.
+
+    ``apiVersion`` and ``kind`` are filled in for items of a ``PodList`` and the like, which leave
+    them out.
+    """
+    for source, value in iter_documents(paths):
+        yield from _unfold(source, value, {})
+
+
+def _documents(path: str, data: bytes) -> Iterator[Document]:
+    """JSON if it looks so, unless the file is named YAML and goes on after the first value."""
+    is_json = path.removesuffix(".gz").endswith(".json")
+    start = data[:256].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not is_json and not start.startswith(b"{"):
+        yield from yaml_documents(data)
+        return
+    if not start and is_json:
+        return
+    try:
+        document = json_document(data)
+    except ConfigError:
+        if is_json:
+            raise
+        yield from yaml_documents(data)  # flow style, or JSON values with --- between them
+        return
+    yield document
+
+
+def _unfold(
+    source: Source, value: Any, inherited: dict[str, Any]
+) -> Iterator[tuple[Source, dict[str, Any]]]:
+    if not isinstance(value, dict):
+        raise source.fault("must be a Kubernetes object: a mapping", value=value)
+    raw = {**inherited, **value} if inherited else value
+    kind = raw.get("kind")
+    if not isinstance(kind, str) or not kind:
+        raise source.fault("must name the kind of object", "kind", value=kind)
+    if not isinstance(raw.get("apiVersion"), str) or not raw["apiVersion"]:
+        raise source.fault("must name the API version", "apiVersion", value=raw.get("apiVersion"))
+    if not (kind.endswith(_LIST) and "items" in raw):
+        yield source, raw
+        return
+    items = [] if raw["items"] is None else raw["items"]
+    if not isinstance(items, list):
+        raise source.fault("must be a list", "items", value=items)
+    of_items = {}
+    if kind != _LIST:
+        of_items = {"apiVersion": raw["apiVersion"], "kind": kind.removesuffix(_LIST)}
+    for position in range(len(items)):
+        # Each raw item is let go once it is decoded: it takes ten times what its struct takes.
+        item, items[position] = items[position], None
+        inside = source._replace(path=(*source.path, "items", position))
+        yield from _unfold(inside, item, of_items)

@@ -1,0 +1,85 @@
+"""The objects that the contract suite gets accepted, with the cluster that they met."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+from functools import cache
+from typing import Any, NamedTuple
+
+from mooring.apiserver.server import ApiServer
+from mooring.clock import VirtualClock, seeded_random
+from mooring.objects import KINDS
+from tests.integration.contract.scenario import SCENARIO_FILES, SCENARIOS
+from tests.unit.apiserver.test_contract import NOT_HERE, LocalApi
+
+for _name in SCENARIO_FILES:
+    importlib.import_module(f"tests.integration.contract.scenarios_{_name}")
+
+#: What admission looks at besides the object itself.
+SURROUNDINGS = (
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/storage.k8s.io/v1/storageclasses",
+    "/api/v1/nodes",
+)
+
+
+#: The scenarios that run in process.
+NAMES = [name for name in SCENARIOS if name not in NOT_HERE]
+
+
+class Accepted(NamedTuple):
+    """An object that a server accepted: as it was sent, as it was stored, and what was there."""
+
+    sent: dict[str, Any]
+    stored: dict[str, Any]
+    surroundings: list[dict[str, Any]]
+
+
+class RecordingApi(LocalApi):
+    """Records what is created."""
+
+    def __init__(self, server: ApiServer, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(server, loop)
+        self.accepted: list[Accepted] = []
+
+    def ask(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        is_create = method == "POST" and isinstance(body, dict) and "dryRun" not in more
+        before = self._surroundings() if is_create else []
+        answer = super().ask(method, path, body, **more)
+        if is_create and answer.code == 201 and isinstance(answer.body, dict):
+            kind = KINDS.get(answer.body.get("kind", ""))
+            if kind is not None and kind.api_version == answer.body["apiVersion"]:
+                self.accepted.append(Accepted(body, answer.body, before))
+        return answer
+
+    def _surroundings(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for path in SURROUNDINGS:
+            _, _, content = self._handle("GET", path, {})
+            whole = json.loads(content)
+            head = {"apiVersion": whole["apiVersion"], "kind": whole["kind"].removesuffix("List")}
+            found += [{**head, **item} for item in whole["items"]]
+        return found
+
+
+@cache
+def accepted_objects(name: str) -> list[Accepted]:
+    """What a scenario of the contract suite creates."""
+    with asyncio.Runner() as runner:
+        api = RecordingApi(ApiServer(VirtualClock(), seeded_random(0)), runner.get_loop())
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "contract"}}
+        assert api.post("/api/v1/namespaces", space).code == 201
+        SCENARIOS[name](api, "contract")
+        return api.accepted
+
+
+def as_in_a_file(case: Accepted) -> dict[str, Any]:
+    """What a person would write: the object with its kind and the namespace of the request."""
+    stored = case.stored
+    metadata = {**case.sent.get("metadata", {}), "name": stored["metadata"]["name"]}
+    if "namespace" in stored["metadata"]:
+        metadata["namespace"] = stored["metadata"]["namespace"]
+    head = {"apiVersion": stored["apiVersion"], "kind": stored["kind"]}
+    return {**case.sent, **head, "metadata": metadata}
