@@ -1,11 +1,11 @@
-"""What kube-apiserver's admission plugins do to requests, for those that every cluster runs.
+"""Admission: the plugins of kube-apiserver that every cluster runs.
 
 NamespaceLifecycle, Priority, DefaultTolerationSeconds, PodTopologyLabels and DefaultStorageClass;
-everything before an object is prepared and validated. Objects are changed in place.
+They run before an object is prepared and validated. Objects are changed in place.
 
 Source: plugin/pkg/admission, k8s.io/apiserver pkg/admission/plugin/namespace/lifecycle.
 Differs: no limit ranges, quotas, service accounts and webhooks, and no finalizers on claims and
-volumes, which no controller would take away again.
+volumes, which no controller would remove.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STORAGE_CLASSES = resource_named("storage.k8s.io", "storageclasses")
 
 
 class Admission:
-    """The plugins, with the objects that they look at."""
+    """The admission plugins, with the stored objects that they read."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -46,20 +46,20 @@ class Admission:
         self._priorities_of: tuple[object, int] = (None, -1)
 
     def check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
-        """Refuses to create something in a namespace that is not there or is going away.
+        """Checks that the namespace of a new object exists and is not being deleted.
 
         Raises:
             ApiStatusError: 404 or 403.
         """
         if not resource.namespaced:
             return
-        found = self._store.collection(_NAMESPACES).get(namespace)
-        if found is None:
+        stored = self._store.collection(_NAMESPACES).get(namespace)
+        if stored is None:
             raise not_found(_NAMESPACES, namespace)
-        # Decoding is spared where the phase cannot be there.
-        if b'"Terminating"' not in found.tail:
+        # Most namespaces need not be decoded for this.
+        if b'"Terminating"' not in stored.tail:
             return
-        if found.object().get("status", {}).get("phase") == "Terminating":
+        if stored.object().get("status", {}).get("phase") == "Terminating":
             cause = {
                 "reason": "NamespaceTerminating",
                 "message": f"namespace {namespace} is being terminated",
@@ -70,7 +70,7 @@ class Admission:
             raise forbidden(resource, name, message, causes=[cause])
 
     def check_update(self, resource: Resource, namespace: str) -> None:
-        """Refuses to change something in a namespace that is not there.
+        """Checks that the namespace of a changed object exists.
 
         Raises:
             ApiStatusError: 404.
@@ -79,7 +79,7 @@ class Admission:
             raise not_found(_NAMESPACES, namespace)
 
     def admit_create(self, resource: Resource, obj: Object) -> None:
-        """Changes a new object as the plugins do.
+        """Runs the mutating plugins on a new object.
 
         Raises:
             ApiStatusError: 403.
@@ -95,7 +95,7 @@ class Admission:
             self._check_default_class(obj, is_new=True)
 
     def validate_create(self, resource: Resource, obj: Object) -> None:
-        """Refuses a new object that is fine in itself: the plugins that change nothing come last.
+        """Runs the validating plugins on a valid new object.
 
         Raises:
             ApiStatusError: 403.
@@ -104,7 +104,7 @@ class Admission:
             _check_overhead(obj)
 
     def admit_update(self, resource: Resource, new: Object, old: Object) -> None:
-        """Changes an object that is to replace another one, as the plugins do.
+        """Runs the mutating plugins on a changed object.
 
         Raises:
             ApiStatusError: 403.
@@ -118,16 +118,16 @@ class Admission:
             self._check_default_class(new, is_new=False)
 
     def topology_labels(self, node: str) -> dict[str, str]:
-        """Returns the labels that a pod gets from the node that it is bound to."""
-        found = self._store.collection(_NODES).get(node)
-        return topology_labels(found.labels) if found is not None else {}
+        """Returns the topology labels that a pod gets from its node."""
+        stored = self._store.collection(_NODES).get(node)
+        return topology_labels(stored.labels) if stored is not None else {}
 
     def _classes(self) -> PriorityClasses:
-        """Returns the priority classes; decoded anew only after something changed."""
+        """Returns the priority classes; decoded again only after a change."""
         collection = self._store.collection(_PRIORITY_CLASSES)
         state = (collection, collection.history.end)
         if self._priorities_of != state:
-            self._priorities = PriorityClasses(each.object() for each in collection.in_order())
+            self._priorities = PriorityClasses(stored.object() for stored in collection.in_order())
             self._priorities_of = state
         return self._priorities
 
@@ -153,17 +153,19 @@ class Admission:
         if has_class(claim):
             return
         collection = self._store.collection(_STORAGE_CLASSES)
-        name = default_storage_class(each.object() for each in collection.in_order())
+        name = default_storage_class(stored.object() for stored in collection.in_order())
         if name is not None:
             claim["spec"]["storageClassName"] = name
 
 
 def _check_overhead(pod: Object) -> None:
-    """The overhead of a pod is that of its RuntimeClass; there are none here.
+    """Refuses pods with an overhead: it must come from a RuntimeClass, which this server lacks.
 
     Source: plugin/pkg/admission/runtimeclass/admission.go.
     """
     spec = pod["spec"]
     if spec.get("overhead") and not spec.get("runtimeClassName"):
-        error = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-        raise forbidden(_PODS, pod["metadata"].get("name", ""), error)
+        message = (
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        )
+        raise forbidden(_PODS, pod["metadata"].get("name", ""), message)

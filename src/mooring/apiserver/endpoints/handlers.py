@@ -175,8 +175,8 @@ class ResourceHandlers:
         stored, created = self._registry.update(
             target,
             change,
-            author=self._field_manager(request, options),
-            part=request.path.subresource,
+            writer=self._field_manager(request, options),
+            subresource=request.path.subresource,
             create_if_missing=create_if_missing,
             uid=uid,
             dry_run=options.is_dry,
@@ -316,7 +316,7 @@ class ResourceHandlers:
         renderer = renderer_for(request, self._registry.clock.wall_s())
         page = list_page(self._registry.store, _selection(request), request.query.list_options())
         options = self._delete_options(request)
-        self._deleter.delete_each(request.path.resource, page.objects, options)
+        self._deleter.delete_all(request.path.resource, page.objects, options)
         return json_response(request, 200, renderer.render_list(page.objects, page.metadata))
 
 

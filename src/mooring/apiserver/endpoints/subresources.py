@@ -131,7 +131,7 @@ class Subresources:
 
         author = FieldManager(options.manager, request.path.resource, "scale", self._registry.now())
         stored, _ = self._registry.update(
-            request.target, change, author=author, dry_run=options.is_dry
+            request.target, change, writer=author, dry_run=options.is_dry
         )
         obj = stored.object() if isinstance(stored, Stored) else stored
         return json_response(request, 200, renderer.render_object(scale_of(obj)))

@@ -1,4 +1,4 @@
-"""How to delete: the options of a DELETE, and what follows from them for one object.
+"""Options of a DELETE, and their effect on one object.
 
 Source: k8s.io/apiserver pkg/registry/rest/delete.go; k8s.io/apimachinery
 pkg/apis/meta/v1/validation.
@@ -23,15 +23,15 @@ _POLICIES = ("Foreground", "Background", "Orphan")
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete.
+    """Options of a deletion.
 
     Attributes:
-        grace_s: Seconds until a pod is gone; None = its own.
-        policy: "Foreground", "Background", "Orphan"; None = as is usual.
-        orphans: The old way to say the policy.
+        grace_s: Seconds until a pod is removed; None = the pod's grace period.
+        policy: "Foreground", "Background", "Orphan"; None = the default.
+        orphans: The deprecated ``orphanDependents``.
         uid: The UID that the object must have; None = any.
         version: The resourceVersion that it must have; None = any.
-        dry_run: Whether nothing is deleted.
+        dry_run: True if nothing is deleted.
     """
 
     grace_s: int | None = None
@@ -72,27 +72,27 @@ def options_of(obj: Object, dry_run: Sequence[str] = ()) -> DeleteOptions:
 
 
 def check_preconditions(target: Target, obj: Object, options: DeleteOptions) -> None:
-    """Refuses to delete another object, or another state of it, than the client meant.
+    """Checks the preconditions on UID and resourceVersion.
 
     Raises:
         ApiStatusError: 409.
     """
     metadata, resource = obj["metadata"], target.resource
-    asked = (
+    preconditions = (
         ("UID", options.uid, metadata["uid"], "been deleted and then recreated"),
         ("ResourceVersion", options.version, metadata["resourceVersion"], "been modified"),
     )
-    for name, wanted, present, excuse in asked:
-        if wanted is not None and wanted != present:
+    for name, required, actual, cause in preconditions:
+        if required is not None and required != actual:
             message = (
-                f"the {name} in the precondition ({wanted}) does not match the {name} in record "
-                f"({present}). The object might have {excuse}"
+                f"the {name} in the precondition ({required}) does not match the {name} in record "
+                f"({actual}). The object might have {cause}"
             )
             raise conflict(resource.group, resource.kind, target.name, message)
 
 
 def shorten_grace(metadata: Object, options: DeleteOptions, now_s: float) -> bool | None:
-    """Of a pod that is being deleted already the grace period can only become shorter."""
+    """Shortens the grace period of a pod that is being deleted; it cannot become longer."""
     present = metadata.get("deletionGracePeriodSeconds", 0)
     if not present:
         return False
@@ -109,25 +109,25 @@ def shorten_grace(metadata: Object, options: DeleteOptions, now_s: float) -> boo
 
 
 def orphans_of(options: DeleteOptions) -> bool:
-    """Returns whether dependents are left alone."""
+    """Returns True if dependents are orphaned."""
     return options.orphans is True or options.policy == "Orphan"
 
 
 def finalizers_of(
-    metadata: Object, options: DeleteOptions, *, orphans_usually: bool = False
+    metadata: Object, options: DeleteOptions, *, orphans_by_default: bool = False
 ) -> list[str]:
-    """Returns the finalizers of an object that is deleted this way.
+    """Returns the finalizers of an object that is deleted with these options.
 
     Args:
         metadata: The object's.
-        options: How it is deleted.
-        orphans_usually: Whether its dependents stay if nobody says otherwise.
+        options: The options.
+        orphans_by_default: True if dependents are orphaned unless the options have a policy.
     """
     present = metadata.get("finalizers", [])
     foreground = options.policy == "Foreground"
     orphan = orphans_of(options)
     if options.policy is None and options.orphans is None:
-        orphan = ORPHAN in present or (orphans_usually and FOREGROUND not in present)
+        orphan = ORPHAN in present or (orphans_by_default and FOREGROUND not in present)
         foreground = FOREGROUND in present and not orphan
-    kept = [name for name in present if name not in (ORPHAN, FOREGROUND)]
-    return kept + [ORPHAN] * orphan + [FOREGROUND] * foreground
+    remaining = [name for name in present if name not in (ORPHAN, FOREGROUND)]
+    return remaining + [ORPHAN] * orphan + [FOREGROUND] * foreground

@@ -52,8 +52,8 @@ CHANGEABLE = (
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
 #: Specs that are remembered as good, none of them larger than this: 16 MiB at most.
-KEPT_SPECS_MAX = 1024
-KEPT_SPEC_BYTES_MAX = 16 << 10
+VALID_SPEC_CACHE_SIZE = 1024
+CACHED_SPEC_BYTES_MAX = 16 << 10
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -63,12 +63,12 @@ def validate_pod(pod: Object) -> list[FieldError]:
     Most pods are made from few templates, so specs that were found good are remembered.
     """
     encoded = msgspec.json.encode(pod["spec"])
-    if len(encoded) <= KEPT_SPEC_BYTES_MAX and _is_good(encoded):
+    if len(encoded) <= CACHED_SPEC_BYTES_MAX and _is_good(encoded):
         return []
     return validate_new_pod(pod)
 
 
-@lru_cache(maxsize=KEPT_SPECS_MAX)
+@lru_cache(maxsize=VALID_SPEC_CACHE_SIZE)
 def _is_good(encoded_spec: bytes) -> bool:
     return not validate_new_pod({"spec": msgspec.json.decode(encoded_spec)})
 
