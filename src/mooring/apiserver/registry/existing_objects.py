@@ -18,8 +18,7 @@ from mooring.apiserver import names
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.registry.strategy import nothing
 from mooring.apiserver.resources import RESOURCES
-from mooring.apiserver.validation.metadata import each as each_problem
-from mooring.apiserver.validation.metadata import validate_metadata
+from mooring.apiserver.validation.metadata import field_errors, validate_metadata
 from mooring.apiserver.validation.pod import (
     CACHED_SPEC_BYTES_MAX,
     VALID_SPEC_CACHE_SIZE,
@@ -92,7 +91,7 @@ def _errors_of_pod(pod: Object) -> list[FieldError]:
         encoded = b""
     is_valid = 0 < len(encoded) <= CACHED_SPEC_BYTES_MAX and _is_valid_cached(encoded)
     if is_valid and not (node and "schedulingGates" in spec):
-        return each_problem("spec.nodeName", node, names.dns_subdomain(node)) if node else []
+        return field_errors("spec.nodeName", node, names.dns_subdomain(node)) if node else []
     return validate_pod_spec(pod) if is_stored(pod) else validate_new_pod(pod)
 
 

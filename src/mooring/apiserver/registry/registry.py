@@ -294,7 +294,7 @@ class Registry:
     def replace(
         self, target: Target, new: Object, old: Object, *, dry_run: bool = False
     ) -> Stored | Object:
-        """Stores a validated new version, or deletes the object if its last finalizer was removed."""
+        """Stores a validated version, or deletes the object if its last finalizer was removed."""
         collection = self.collection(target.resource)
         if finalizers_cleared(target.resource, new, old):
             if not dry_run:

@@ -300,14 +300,14 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("resource.k8s.io", "resourceclaims"): Strategy(
             subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, other_kinds.validate_spec_is_kept),
+                SubresourceStrategy(keep_status, other_kinds.validate_immutable_spec),
                 status=SubresourceStrategy(keep_spec_and_metadata),
             ),
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceclaimtemplates"): Strategy(
             subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, other_kinds.validate_spec_is_kept)
+                SubresourceStrategy(keep_status, other_kinds.validate_immutable_spec)
             ),
             returns_deleted=True,
         ),

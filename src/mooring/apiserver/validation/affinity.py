@@ -1,4 +1,4 @@
-"""What is wrong with where a pod wants to run, in kube-apiserver's words.
+"""Validation of scheduling constraints, with kube-apiserver's messages.
 
 Node affinity, pod affinity, tolerations, taints, spread constraints, scheduling gates.
 
@@ -19,7 +19,7 @@ from mooring.apiserver.errors import (
     not_supported,
     required,
 )
-from mooring.apiserver.validation.metadata import each, validate_label_selector
+from mooring.apiserver.validation.metadata import field_errors, validate_label_selector
 
 Object = Mapping[str, Any]
 
@@ -31,12 +31,12 @@ _IN_RANGE = "must be in the range 1-100"
 
 
 def validate_affinity(affinity: Object | None, field: str) -> list[FieldError]:
-    """What is wrong with a pod's affinity."""
+    """Validates a pod's affinity."""
     if not affinity:
         return []
     errors: list[FieldError] = []
-    if near := affinity.get("nodeAffinity"):
-        errors += _validate_node_affinity(near, f"{field}.nodeAffinity")
+    if node_affinity := affinity.get("nodeAffinity"):
+        errors += _validate_node_affinity(node_affinity, f"{field}.nodeAffinity")
     for kind in ("podAffinity", "podAntiAffinity"):
         for name, terms in affinity.get(kind, {}).items():
             where = f"{field}.{kind}.{name}"
@@ -57,7 +57,7 @@ def _validate_node_affinity(affinity: Object, field: str) -> list[FieldError]:
 
 
 def validate_node_selector(selector: Object, field: str) -> list[FieldError]:
-    """What is wrong with a node selector."""
+    """Validates a node selector."""
     field = f"{field}.nodeSelectorTerms"
     terms = selector.get("nodeSelectorTerms")
     if not terms:
@@ -71,18 +71,18 @@ def validate_node_selector(selector: Object, field: str) -> list[FieldError]:
 
 def _validate_node_term(term: Object, field: str, *, is_strict: bool) -> list[FieldError]:
     errors: list[FieldError] = []
-    for number, asked in enumerate(term.get("matchExpressions", ())):
+    for number, expression in enumerate(term.get("matchExpressions", ())):
         errors += _validate_expression(
-            asked, f"{field}.matchExpressions[{number}]", is_strict=is_strict
+            expression, f"{field}.matchExpressions[{number}]", is_strict=is_strict
         )
-    for number, asked in enumerate(term.get("matchFields", ())):
-        errors += _validate_field_expression(asked, f"{field}.matchFields[{number}]")
+    for number, expression in enumerate(term.get("matchFields", ())):
+        errors += _validate_field_expression(expression, f"{field}.matchFields[{number}]")
     return errors
 
 
-def _validate_expression(asked: Object, field: str, *, is_strict: bool) -> list[FieldError]:
+def _validate_expression(expression: Object, field: str, *, is_strict: bool) -> list[FieldError]:
     errors: list[FieldError] = []
-    operator, values = asked["operator"], asked.get("values", ())
+    operator, values = expression["operator"], expression.get("values", ())
     where = f"{field}.values"
     if operator in ("In", "NotIn"):
         if not values:
@@ -97,16 +97,18 @@ def _validate_expression(asked: Object, field: str, *, is_strict: bool) -> list[
             errors.append(required(where, problem))
     else:
         errors.append(invalid(f"{field}.operator", operator, _NO_OPERATOR))
-    errors += each(f"{field}.key", asked["key"], names.qualified_name(asked["key"]))
+    errors += field_errors(
+        f"{field}.key", expression["key"], names.qualified_name(expression["key"])
+    )
     if is_strict:
         for number, value in enumerate(values):
-            errors += each(f"{where}[{number}]", value, names.label_value(value))
+            errors += field_errors(f"{where}[{number}]", value, names.label_value(value))
     return errors
 
 
-def _validate_field_expression(asked: Object, field: str) -> list[FieldError]:
+def _validate_field_expression(expression: Object, field: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    operator, values = asked["operator"], asked.get("values", ())
+    operator, values = expression["operator"], expression.get("values", ())
     if operator not in ("In", "NotIn"):
         errors.append(invalid(f"{field}.operator", operator, _NO_OPERATOR))
     elif len(values) != 1:
@@ -114,11 +116,11 @@ def _validate_field_expression(asked: Object, field: str) -> list[FieldError]:
             "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
         )
         errors.append(required(f"{field}.values", problem))
-    if asked["key"] != "metadata.name":
-        errors.append(invalid(f"{field}.key", asked["key"], "not a valid field selector key"))
+    if expression["key"] != "metadata.name":
+        errors.append(invalid(f"{field}.key", expression["key"], "not a valid field selector key"))
         return errors
     for number, value in enumerate(values):
-        errors += each(f"{field}.values[{number}]", value, names.dns_subdomain(value))
+        errors += field_errors(f"{field}.values[{number}]", value, names.dns_subdomain(value))
     return errors
 
 
@@ -141,52 +143,52 @@ def _validate_pod_term(term: Object, field: str) -> list[FieldError]:
     errors = validate_label_selector(term.get("labelSelector"), f"{field}.labelSelector")
     errors += validate_label_selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
     for name in term.get("namespaces", ()):
-        errors += each(f"{field}.namespace", name, names.dns_label(name))
+        errors += field_errors(f"{field}.namespace", name, names.dns_label(name))
     errors += _validate_label_keys(term, field)
     topology = term.get("topologyKey", "")
     if not topology:
         errors.append(required(f"{field}.topologyKey", "can not be empty"))
-    return errors + each(f"{field}.topologyKey", topology, names.qualified_name(topology))
+    return errors + field_errors(f"{field}.topologyKey", topology, names.qualified_name(topology))
 
 
 def _validate_label_keys(term: Object, field: str) -> list[FieldError]:
-    """MatchLabelKeys and mismatchLabelKeys: names of labels, used once."""
+    """Validates matchLabelKeys and mismatchLabelKeys: label names, used once."""
     errors: list[FieldError] = []
-    keys, others = term.get("matchLabelKeys", ()), term.get("mismatchLabelKeys", ())
+    keys, mismatch_keys = term.get("matchLabelKeys", ()), term.get("mismatchLabelKeys", ())
     selector = term.get("labelSelector")
-    for name, listed in (("matchLabelKeys", keys), ("mismatchLabelKeys", others)):
-        if listed and selector is None:
+    for name, label_keys in (("matchLabelKeys", keys), ("mismatchLabelKeys", mismatch_keys)):
+        if label_keys and selector is None:
             problem = "must not be specified when labelSelector is not set"
             errors.append(forbidden_field(f"{field}.{name}", problem))
-        for number, key in enumerate(listed):
-            errors += each(f"{field}.{name}[{number}]", key, names.qualified_name(key))
-    # The server has merged the keys into the selector already: each may stand there once.
-    seen = set((selector or {}).get("matchLabels", {}))
+        for number, key in enumerate(label_keys):
+            errors += field_errors(f"{field}.{name}[{number}]", key, names.qualified_name(key))
+    # The server has merged the keys into the selector already, so one occurrence is allowed.
+    selector_keys = set((selector or {}).get("matchLabels", {}))
     for condition in (selector or {}).get("matchExpressions", ()):
         key = condition["key"]
-        if key in keys and key in seen:
+        if key in keys and key in selector_keys:
             problem = "exists in both matchLabelKeys and labelSelector"
             errors.append(invalid(f"{field}[{keys.index(key)}]", key, problem))
-        seen.add(key)
+        selector_keys.add(key)
     for number, key in enumerate(keys):
-        if key in others:
+        if key in mismatch_keys:
             problem = "exists in both matchLabelKeys and mismatchLabelKeys"
             errors.append(invalid(f"{field}.matchLabelKeys[{number}]", key, problem))
     return errors
 
 
 def validate_tolerations(tolerations: Iterable[Object], field: str) -> list[FieldError]:
-    """What is wrong with tolerations."""
+    """Validates tolerations."""
     errors: list[FieldError] = []
-    for number, each_one in enumerate(tolerations):
-        errors += _validate_toleration(each_one, f"{field}[{number}]")
+    for number, toleration in enumerate(tolerations):
+        errors += _validate_toleration(toleration, f"{field}[{number}]")
     return errors
 
 
-def _validate_toleration(obj: Object, field: str) -> list[FieldError]:
-    key, operator = obj.get("key", ""), obj.get("operator", "")
-    value, effect = obj.get("value", ""), obj.get("effect", "")
-    errors = each(f"{field}.key", key, names.qualified_name(key)) if key else []
+def _validate_toleration(toleration: Object, field: str) -> list[FieldError]:
+    key, operator = toleration.get("key", ""), toleration.get("operator", "")
+    value, effect = toleration.get("value", ""), toleration.get("effect", "")
+    errors = field_errors(f"{field}.key", key, names.qualified_name(key)) if key else []
     where = f"{field}.operator"
     if not key and operator != "Exists":
         problem = (
@@ -194,7 +196,7 @@ def _validate_toleration(obj: Object, field: str) -> list[FieldError]:
             '"match all values and all keys"'
         )
         errors.append(invalid(where, operator, problem))
-    if "tolerationSeconds" in obj and effect != "NoExecute":
+    if "tolerationSeconds" in toleration and effect != "NoExecute":
         problem = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         errors.append(invalid(f"{field}.effect", effect, problem))
     if operator in ("", "Equal"):
@@ -215,41 +217,41 @@ def _validate_toleration(obj: Object, field: str) -> list[FieldError]:
 
 
 def validate_taints(taints: Iterable[Object], field: str) -> list[FieldError]:
-    """What is wrong with the taints of a node."""
+    """Validates the taints of a node."""
     errors: list[FieldError] = []
-    seen: set[tuple[str, str]] = set()
+    key_effects: set[tuple[str, str]] = set()
     for number, taint in enumerate(taints):
         where = f"{field}[{number}]"
         key, value, effect = taint["key"], taint.get("value", ""), taint["effect"]
-        errors += each(f"{where}.key", key, names.qualified_name(key))
+        errors += field_errors(f"{where}.key", key, names.qualified_name(key))
         if problems := names.label_value(value):
             errors.append(invalid(f"{where}.value", value, ";".join(problems)))
         if not effect:
             errors.append(required(f"{where}.effect"))
         elif effect not in EFFECTS:
             errors.append(not_supported(f"{where}.effect", effect, EFFECTS))
-        if (key, effect) in seen:
-            # Upstream shows its internal type, whose fields have other names.
-            shown = {"Key": key, "Value": value, "Effect": effect}
-            shown["TimeAdded"] = taint.get("timeAdded")
-            twice = duplicate(where, shown)
+        if (key, effect) in key_effects:
+            # Upstream prints its internal type, whose fields have other names.
+            internal = {"Key": key, "Value": value, "Effect": effect}
+            internal["TimeAdded"] = taint.get("timeAdded")
+            error = duplicate(where, internal)
             detail = "taints must be unique by key and effect pair"
-            errors.append(FieldError(twice.type_name, where, f"{twice.body}: {detail}"))
-        seen.add((key, effect))
+            errors.append(FieldError(error.type_name, where, f"{error.body}: {detail}"))
+        key_effects.add((key, effect))
     return errors
 
 
 def validate_spread(constraints: list[Object], field: str) -> list[FieldError]:
-    """What is wrong with topology spread constraints."""
+    """Validates topology spread constraints."""
     errors: list[FieldError] = []
     for number, constraint in enumerate(constraints):
         where = f"{field}[{number}]"
         errors += _validate_constraint(constraint, where)
         pair = (constraint["topologyKey"], constraint["whenUnsatisfiable"])
-        rest = constraints[number + 1 :]
-        if any((one["topologyKey"], one["whenUnsatisfiable"]) == pair for one in rest):
-            shown = f"{{{pair[0]}, {pair[1]}}}"
-            errors.append(duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", shown))
+        others = constraints[number + 1 :]
+        if any((other["topologyKey"], other["whenUnsatisfiable"]) == pair for other in others):
+            pair_text = f"{{{pair[0]}, {pair[1]}}}"
+            errors.append(duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", pair_text))
     return errors
 
 
@@ -262,8 +264,8 @@ def _validate_constraint(constraint: Object, field: str) -> list[FieldError]:
         errors.append(required(f"{field}.topologyKey", "can not be empty"))
     action = constraint["whenUnsatisfiable"]
     if action not in ("DoNotSchedule", "ScheduleAnyway"):
-        known = ["DoNotSchedule", "ScheduleAnyway"]
-        errors.append(not_supported(f"{field}.whenUnsatisfiable", action, known))
+        supported = ["DoNotSchedule", "ScheduleAnyway"]
+        errors.append(not_supported(f"{field}.whenUnsatisfiable", action, supported))
     domains = constraint.get("minDomains")
     if domains is not None:
         where = f"{field}.minDomains"
@@ -283,13 +285,13 @@ def _validate_constraint(constraint: Object, field: str) -> list[FieldError]:
 
 
 def validate_gates(gates: Iterable[Object], field: str) -> list[FieldError]:
-    """What is wrong with scheduling gates."""
+    """Validates scheduling gates."""
     errors: list[FieldError] = []
-    seen: set[str] = set()
+    gate_names: set[str] = set()
     for number, gate in enumerate(gates):
         where, name = f"{field}[{number}]", gate["name"]
-        errors += each(where, name, names.qualified_name(name))
-        if name in seen:
+        errors += field_errors(where, name, names.qualified_name(name))
+        if name in gate_names:
             errors.append(duplicate(where, name))
-        seen.add(name)
+        gate_names.add(name)
     return errors

@@ -1,7 +1,7 @@
-"""What is wrong with containers and their ports, in kube-apiserver's words.
+"""Validation of containers and their ports, with kube-apiserver's messages.
 
-As far as scheduling reads them, and what people get wrong most; security contexts are not looked
-at. ``validation_env``, ``validation_probes`` and ``validation_volumes`` have the other parts.
+It covers the fields that scheduling reads, and frequent mistakes; security contexts are not
+validated. ``env``, ``probes`` and ``volumes`` validate the other parts.
 
 Source: pkg/apis/core/validation/validation.go.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mooring.apiserver import names as texts
+from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import (
     FieldError,
     duplicate,
@@ -22,7 +22,7 @@ from mooring.apiserver.errors import (
     required,
 )
 from mooring.apiserver.validation.env import validate_env, validate_env_from
-from mooring.apiserver.validation.metadata import each
+from mooring.apiserver.validation.metadata import field_errors
 from mooring.apiserver.validation.probes import PROBES, validate_hooks_and_probes
 from mooring.apiserver.validation.resources import validate_requirements
 from mooring.apiserver.validation.volumes import validate_devices, validate_mounts
@@ -37,7 +37,7 @@ _HOOKS = ("lifecycle", *PROBES)
 _NEEDS_SIDECAR = "may not be set for init containers without restartPolicy=Always"
 _NOT_IN_EPHEMERAL = "cannot be set for an Ephemeral Container"
 #: In the order of upstream's struct.
-_UNKNOWN_TO_EPHEMERAL = (
+_NOT_ALLOWED_IN_EPHEMERAL = (
     "ports",
     "resources",
     "resizePolicy",
@@ -53,7 +53,7 @@ _UNKNOWN_TO_EPHEMERAL = (
 def validate_containers(
     spec: Object, field: str, volumes: Mapping[str, Object], claims: frozenset[str]
 ) -> list[FieldError]:
-    """What is wrong with the containers of a pod, and with its init containers."""
+    """Validates the containers and init containers of a pod."""
     containers: Sequence[Object] = spec.get("containers") or ()
     if not containers:
         return [required(f"{field}.containers")]
@@ -82,20 +82,20 @@ def validate_containers(
 def _validate_ephemeral(
     spec: Object, field: str, names: set[str], volumes: Mapping[str, Object]
 ) -> list[FieldError]:
-    """Containers that somebody adds to look into a pod: they have no part in what it does."""
+    """Validates ephemeral containers, which are added to debug a pod."""
     errors: list[FieldError] = []
-    others = frozenset(names)
+    target_names = frozenset(names)
     for number, container in enumerate(spec.get("ephemeralContainers", ())):
         where = f"{field}[{number}]"
         common = {**container, "ports": ()}
         errors += _validate_container(common, where, volumes, frozenset())
         errors += _validate_new_name(container["name"], names, where)
         target = container.get("targetContainerName")
-        if target and target not in others:
+        if target and target not in target_names:
             errors.append(not_found_value(f"{where}.targetContainerName", target))
         errors += [
             forbidden_field(f"{where}.{name}", _NOT_IN_EPHEMERAL)
-            for name in _UNKNOWN_TO_EPHEMERAL
+            for name in _NOT_ALLOWED_IN_EPHEMERAL
             if container.get(name)
         ]
         errors += [
@@ -122,7 +122,7 @@ def _validate_new_name(name: str, names: set[str], field: str) -> list[FieldErro
 
 
 def _validate_init(container: Object, field: str, grace_s: int | None) -> list[FieldError]:
-    """Only who goes on running beside the others can be probed."""
+    """Validates hooks and probes of an init container: only sidecars may have them."""
     if container.get("restartPolicy") == "Always":
         return list(validate_hooks_and_probes(container, field, grace_s))
     return [
@@ -138,7 +138,7 @@ def _validate_container(
     if not name:
         errors.append(required(f"{field}.name"))
     else:
-        errors += each(f"{field}.name", name, texts.dns_label(name))
+        errors += field_errors(f"{field}.name", name, name_checks.dns_label(name))
     if not image:
         errors.append(required(f"{field}.image"))
     policy = container["terminationMessagePolicy"]
@@ -167,22 +167,22 @@ def _validate_container(
 
 def _validate_resize_policies(policies: Iterable[Object], field: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[str] = set()
+    resource_names: set[str] = set()
     for number, policy in enumerate(policies):
         name = policy["resourceName"]
-        if name in seen:
+        if name in resource_names:
             errors.append(duplicate(f"{field}[{number}]", name))
-        seen.add(name)
-        for value, known in ((name, _RESIZED), (policy["restartPolicy"], _RESIZE_POLICIES)):
+        resource_names.add(name)
+        for value, supported in ((name, _RESIZED), (policy["restartPolicy"], _RESIZE_POLICIES)):
             if not value:
                 errors.append(required(field))
-            elif value not in known:
-                errors.append(not_supported(field, value, known))
+            elif value not in supported:
+                errors.append(not_supported(field, value, supported))
     return errors
 
 
 def validate_image_spaces(containers: Iterable[Object], field: str) -> list[FieldError]:
-    """Images of pods (not of templates) must not have spaces around them."""
+    """Checks that images of pods (not of templates) have no leading or trailing whitespace."""
     problem = "must not have leading or trailing whitespace"
     return [
         invalid(f"{field}[{number}].image", container["image"], problem)
@@ -197,46 +197,46 @@ def _validate_ports(ports: Iterable[Object], field: str) -> list[FieldError]:
     for number, port in enumerate(ports):
         where = f"{field}[{number}]"
         name = port.get("name", "")
-        problems = texts.port_name(name) if name else ()
-        errors += each(f"{where}.name", name, problems)
+        problems = name_checks.port_name(name) if name else ()
+        errors += field_errors(f"{where}.name", name, problems)
         if name and not problems:
             if name in names:
                 errors.append(duplicate(f"{where}.name", name))
             names.add(name)
-        inside, outside = port["containerPort"], port.get("hostPort", 0)
-        if not inside:
+        container_port, host_port = port["containerPort"], port.get("hostPort", 0)
+        if not container_port:
             errors.append(required(f"{where}.containerPort"))
         else:
-            found = texts.port_number(inside)
-            errors += [invalid(f"{where}.containerPort", inside, text) for text in found]
-        if outside:
-            found = texts.port_number(outside)
-            errors += [invalid(f"{where}.hostPort", outside, text) for text in found]
+            problems = name_checks.port_number(container_port)
+            errors += [invalid(f"{where}.containerPort", container_port, text) for text in problems]
+        if host_port:
+            problems = name_checks.port_number(host_port)
+            errors += [invalid(f"{where}.hostPort", host_port, text) for text in problems]
         if port["protocol"] not in _PROTOCOLS:
             errors.append(not_supported(f"{where}.protocol", port["protocol"], _PROTOCOLS))
     return errors
 
 
 def validate_host_ports(containers: Iterable[Object], field: str) -> list[FieldError]:
-    """Two containers of a pod cannot take the same port of the node."""
+    """Checks that the containers of a pod use different host ports."""
     errors: list[FieldError] = []
-    seen: set[str] = set()
+    used: set[str] = set()
     for position, container in enumerate(containers):
         for number, port in enumerate(container.get("ports", ())):
             if not port.get("hostPort"):
                 continue
-            shown = f"{port['protocol']}/{port.get('hostIP', '')}/{port['hostPort']}"
-            if shown in seen:
+            host_port = f"{port['protocol']}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if host_port in used:
                 where = f"{field}[{position}].ports[{number}].hostPort"
-                errors.append(duplicate(where, shown))
-            seen.add(shown)
+                errors.append(duplicate(where, host_port))
+            used.add(host_port)
     return errors
 
 
 def validate_host_network(
     spec: Object, field: str, *, is_template: bool = False
 ) -> list[FieldError]:
-    """On the node's network, a container's port is the node's; templates need not say so."""
+    """Checks that host ports equal container ports on the host network; templates may omit them."""
     if not spec.get("hostNetwork"):
         return []
     problem = "must match `containerPort` when `hostNetwork` is true"

@@ -1,7 +1,7 @@
-"""What is wrong with a container's environment, in kube-apiserver's words.
+"""Validation of a container's environment, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go (ValidateEnv, ValidateEnvFrom and what they call),
-pkg/apis/core/pods/helpers.go. Differs: of fileKeyRef only its presence counts.
+pkg/apis/core/pods/helpers.go. Differs: the content of fileKeyRef is not validated.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import FieldError, invalid, not_supported, required
-from mooring.apiserver.validation.metadata import each
+from mooring.apiserver.validation.metadata import field_errors
 
 Object = Mapping[str, Any]
 
@@ -22,7 +22,7 @@ _MUST_SPECIFY = (
 )
 _MUST_SPECIFY_ALL = "must specify one of: `configMapRef` or `secretRef`"
 _TOO_MANY = "may not have more than one field specified at a time"
-#: Fields of a pod that its containers can be told, each by one of these ways or both.
+#: Fields of a pod that environment variables, or files, can refer to.
 FIELDS_FOR_ENV = (
     "metadata.name",
     "metadata.namespace",
@@ -55,14 +55,14 @@ _BYTE_DIVISORS = ("1", *(f"1{unit}" for unit in "kMGTPE"), *(f"1{unit}i" for uni
 
 
 def validate_env(env: Iterable[Object], field: str) -> list[FieldError]:
-    """Returns the variables one by one."""
+    """Validates the environment variables."""
     errors: list[FieldError] = []
     for number, variable in enumerate(env):
         where, name = f"{field}[{number}]", variable["name"]
         if not name:
             errors.append(required(f"{where}.name"))
         else:
-            errors += each(f"{where}.name", name, names.environment_name(name))
+            errors += field_errors(f"{where}.name", name, names.environment_name(name))
         if "valueFrom" in variable:
             errors += _validate_source(variable, f"{where}.valueFrom")
     return errors
@@ -70,7 +70,7 @@ def validate_env(env: Iterable[Object], field: str) -> list[FieldError]:
 
 def _validate_source(variable: Object, field: str) -> Iterator[FieldError]:
     source = variable["valueFrom"]
-    given = [name for name in _SOURCES if name in source]
+    specified = [name for name in _SOURCES if name in source]
     if "fieldRef" in source:
         yield from validate_field_ref(source["fieldRef"], f"{field}.fieldRef", FIELDS_FOR_ENV)
     if "resourceFieldRef" in source:
@@ -79,25 +79,27 @@ def _validate_source(variable: Object, field: str) -> Iterator[FieldError]:
     for name in ("configMapKeyRef", "secretKeyRef"):
         if name in source:
             yield from _validate_key_ref(source[name], f"{field}.{name}")
-    if not given:
+    if not specified:
         yield invalid(field, "", _MUST_SPECIFY)
     elif variable.get("value"):
         yield invalid(field, "", "may not be specified when `value` is not empty")
-    elif len(given) > 1:
+    elif len(specified) > 1:
         yield invalid(field, "", _TOO_MANY)
 
 
 def _validate_key_ref(reference: Object, field: str) -> Iterator[FieldError]:
     name, key = reference.get("name", ""), reference["key"]
-    yield from each(f"{field}.name", name, names.dns_subdomain(name))
+    yield from field_errors(f"{field}.name", name, names.dns_subdomain(name))
     if not key:
         yield required(f"{field}.key")
     else:
-        yield from each(f"{field}.key", key, names.config_key(key))
+        yield from field_errors(f"{field}.key", key, names.config_key(key))
 
 
-def validate_field_ref(reference: Object, field: str, known: Sequence[str]) -> Iterator[FieldError]:
-    """Returns a field of the pod, which must be one of the known ones."""
+def validate_field_ref(
+    reference: Object, field: str, supported: Sequence[str]
+) -> Iterator[FieldError]:
+    """Validates a reference to a field of the pod, which must be a supported one."""
     path = reference["fieldPath"]
     if not reference.get("apiVersion"):
         yield required(f"{field}.apiVersion")
@@ -112,15 +114,15 @@ def validate_field_ref(reference: Object, field: str, known: Sequence[str]) -> I
         return
     path = "spec.nodeName" if path == "spec.host" else path
     if subscript is None:
-        if path not in known:
-            yield not_supported(f"{field}.fieldPath", path, known)
+        if path not in supported:
+            yield not_supported(f"{field}.fieldPath", path, supported)
         return
     key = subscript.lower() if stem == "metadata.annotations" else subscript
-    yield from each(field, key, names.qualified_name(key))
+    yield from field_errors(field, key, names.qualified_name(key))
 
 
 def _split(path: str) -> tuple[str, str | None]:
-    """Returns a path such as ``metadata.labels['app']`` in two; None = it has no subscript."""
+    """Splits a path such as ``metadata.labels['app']``; None = without subscript."""
     stem, bracket, rest = path.removesuffix("']").partition("['")
     if not path.endswith("']") or not bracket or not stem:
         return path, None
@@ -131,8 +133,8 @@ def _path_problem(version: str, path: str, stem: str, subscript: str | None) -> 
     if version != "v1":
         return f"unsupported pod version: {version}"
     if subscript is not None:
-        is_known = stem in _WITH_SUBSCRIPT
-        return "" if is_known else f"field label does not support subscript: {path}"
+        has_subscripts = stem in _WITH_SUBSCRIPT
+        return "" if has_subscripts else f"field label does not support subscript: {path}"
     if path in _KNOWN_FIELDS or path == "spec.host":
         return ""
     return f"field label not supported: {path}"
@@ -141,7 +143,7 @@ def _path_problem(version: str, path: str, stem: str, subscript: str | None) -> 
 def validate_resource_ref(
     reference: Object, field: str, *, is_file: bool = False
 ) -> Iterator[FieldError]:
-    """Returns a resource of a container, whose name files must give."""
+    """Validates a reference to a container's resource; in files with the container's name."""
     name = reference["resource"]
     if is_file and not reference.get("containerName"):
         yield required(f"{field}.containerName")
@@ -172,20 +174,20 @@ def _kind_of_resource(name: str) -> str:
 
 
 def validate_env_from(sources: Iterable[Object], field: str) -> list[FieldError]:
-    """ConfigMaps and Secrets whose keys all become variables."""
+    """Validates ConfigMaps and Secrets of ``envFrom``."""
     errors: list[FieldError] = []
     for number, source in enumerate(sources):
         where = f"{field}[{number}]"
         if prefix := source.get("prefix"):
-            errors += each(f"{where}.prefix", prefix, names.environment_name(prefix))
-        given = [name for name in ("configMapRef", "secretRef") if name in source]
+            errors += field_errors(f"{where}.prefix", prefix, names.environment_name(prefix))
+        specified = [name for name in ("configMapRef", "secretRef") if name in source]
         check = names.as_prefix(names.dns_subdomain)
-        for name in given:
-            found = source[name].get("name", "")
-            if not found:
+        for name in specified:
+            source_name = source[name].get("name", "")
+            if not source_name:
                 errors.append(required(f"{where}.{name}.name"))
             else:
-                errors += each(f"{where}.{name}.name", found, check(found))
-        if len(given) != 1:
-            errors.append(invalid(field, "", _TOO_MANY if given else _MUST_SPECIFY_ALL))
+                errors += field_errors(f"{where}.{name}.name", source_name, check(source_name))
+        if len(specified) != 1:
+            errors.append(invalid(field, "", _TOO_MANY if specified else _MUST_SPECIFY_ALL))
     return errors

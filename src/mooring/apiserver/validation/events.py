@@ -1,4 +1,4 @@
-"""What is wrong with events, in kube-apiserver's words.
+"""Validation of events, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/events.go.
 """
@@ -7,38 +7,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.apiserver import names as texts
+from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import FieldError, invalid, required
-from mooring.apiserver.validation.metadata import IMMUTABLE, each
+from mooring.apiserver.validation.metadata import IMMUTABLE, field_errors
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 
 def validate_event(event: Object) -> list[FieldError]:
-    """Returns a new event: the rules that both kinds of events have in common."""
+    """Validates a new event by the rules that both API groups share."""
     namespace = event["metadata"].get("namespace", "")
     involved = event["involvedObject"].get("namespace", "")
     problem = "does not match event.namespace"
     field = "involvedObject.namespace"
     if not event.get("eventTime"):
-        is_fine = involved == namespace if involved else namespace in ("", "default")
-        return [] if is_fine else [invalid(field, involved, problem)]
+        is_valid = involved == namespace if involved else namespace in ("", "default")
+        return [] if is_valid else [invalid(field, involved, problem)]
     errors: list[FieldError] = []
     if not involved and namespace not in ("default", "kube-system"):
         errors.append(invalid(field, involved, problem))
     controller = event.get("reportingComponent", "")
     if not controller:
         errors.append(required("reportingController"))
-    errors += each("reportingController", controller, texts.qualified_name(controller))
-    for name, length, is_needed in (
+    errors += field_errors(
+        "reportingController", controller, name_checks.qualified_name(controller)
+    )
+    for name, length, is_required in (
         ("reportingInstance", 128, True),
         ("action", 128, True),
         ("reason", 128, True),
         ("message", 1024, False),
     ):
         text = event.get(name, "")
-        if is_needed and not text:
+        if is_required and not text:
             errors.append(required(name))
         if len(text.encode()) > length:
             errors.append(invalid(name, "", f"can have at most {length} characters"))
@@ -46,7 +48,7 @@ def validate_event(event: Object) -> list[FieldError]:
 
 
 def validate_new_event(event: Object) -> list[FieldError]:
-    """Returns a new event of events.k8s.io/v1, which has more rules than one of core/v1."""
+    """Validates a new event of events.k8s.io/v1, which has more rules than one of core/v1."""
     errors = validate_event(event) + _validate_series(event)
     if not event.get("eventTime"):
         errors.append(required("eventTime"))
@@ -73,7 +75,7 @@ def _validate_series(event: Object) -> list[FieldError]:
     return errors
 
 
-_FIXED_IN_EVENTS = (
+_IMMUTABLE_FIELDS = (
     "involvedObject",
     "reason",
     "message",
@@ -91,18 +93,18 @@ _FIXED_IN_EVENTS = (
 
 
 def validate_new_event_update(new: Object, old: Object) -> list[FieldError]:
-    """Returns a change of an event as events.k8s.io/v1: only of its series."""
+    """Validates a change of an event of events.k8s.io/v1: only its series may change."""
     errors = validate_event(new)
     if new.get("series") != old.get("series"):
         errors += _validate_series(new)
     names = {"reportingComponent": "reportingController"}
     return errors + [
         invalid(names.get(name, name), new.get(name), IMMUTABLE)
-        for name in _FIXED_IN_EVENTS
+        for name in _IMMUTABLE_FIELDS
         if new.get(name) != old.get(name)
     ]
 
 
 def validate_event_update(new: Object, _old: Object) -> list[FieldError]:
-    """Returns a change of an event as core/v1."""
+    """Validates a change of an event of core/v1."""
     return validate_event(new)

@@ -1,4 +1,4 @@
-"""What is wrong with the metadata of an object, in kube-apiserver's words.
+"""Validation of metadata, with kube-apiserver's messages.
 
 Source: k8s.io/apimachinery pkg/api/validation/objectmeta.go, pkg/apis/meta/v1/validation.
 """
@@ -33,24 +33,24 @@ _OPERATORS_WITHOUT_VALUES = ("Exists", "DoesNotExist")
 Metadata = dict[str, Any]
 
 
-def each(field: str, value: str, problems: Iterable[str]) -> list[FieldError]:
-    """Returns a fault for each problem of one text."""
+def field_errors(field: str, value: str, problems: Iterable[str]) -> list[FieldError]:
+    """Returns a field error for each problem of one text."""
     return [invalid(field, value, problem) for problem in problems]
 
 
 def validate_metadata(
     metadata: Metadata, *, namespaced: bool, check_name: names.Check
 ) -> list[FieldError]:
-    """What is wrong with the metadata of any object."""
+    """Validates the metadata of a new object."""
     errors: list[FieldError] = []
     if base := metadata.get("generateName"):
         check = names.as_prefix(check_name)
-        errors += each("metadata.generateName", base, check(base))
+        errors += field_errors("metadata.generateName", base, check(base))
     name = metadata.get("name", "")
     if not name:
         errors.append(required("metadata.name", "name or generateName is required"))
     elif problems := check_name(name):
-        errors += each("metadata.name", name, problems)
+        errors += field_errors("metadata.name", name, problems)
     namespace = metadata.get("namespace", "")
     if not namespaced:
         if namespace:
@@ -58,7 +58,7 @@ def validate_metadata(
     elif not namespace:
         errors.append(required("metadata.namespace"))
     elif problems := names.dns_label(namespace):
-        errors += each("metadata.namespace", namespace, problems)
+        errors += field_errors("metadata.namespace", namespace, problems)
     if metadata.get("generation", 0) < 0:
         problem = "must be greater than or equal to 0"
         errors.append(invalid("metadata.generation", metadata["generation"], problem))
@@ -81,22 +81,22 @@ def _shared_rules(metadata: Metadata) -> list[FieldError]:
 
 
 def validate_labels(labels: Mapping[str, str], field: str) -> list[FieldError]:
-    """What is wrong with labels."""
+    """Validates labels."""
     errors: list[FieldError] = []
     for key, value in labels.items():
         if problems := names.qualified_name(key):
-            errors += each(field, key, problems)
+            errors += field_errors(field, key, problems)
         if problems := names.label_value(value):
-            errors += each(field, value, problems)
+            errors += field_errors(field, value, problems)
     return errors
 
 
 def validate_annotations(annotations: Mapping[str, str], field: str) -> list[FieldError]:
-    """What is wrong with annotations."""
+    """Validates annotations."""
     errors: list[FieldError] = []
     size = 0
     for key, value in annotations.items():
-        errors += each(field, key, names.qualified_name(key.lower()))
+        errors += field_errors(field, key, names.qualified_name(key.lower()))
         size += len(key.encode()) + len(value.encode())
     if size > ANNOTATIONS_BYTES_MAX:
         errors.append(too_long(field, ANNOTATIONS_BYTES_MAX))
@@ -120,14 +120,14 @@ def _validate_owners(owners: Sequence[dict[str, Any]]) -> list[FieldError]:
             problem = "/v1, Kind=Event is disallowed from being an owner"
             errors.append(invalid(field, owner, problem))
         if owner.get("controller"):
-            this = f"{owner['kind']}/{owner['name']}"
+            owner_name = f"{owner['kind']}/{owner['name']}"
             if controller:
                 problem = (
                     "Only one reference can have Controller set to true. Found "
-                    f'"true" in references for {controller} and {this}'
+                    f'"true" in references for {controller} and {owner_name}'
                 )
                 errors.append(invalid(field, list(owners), problem))
-            controller = controller or this
+            controller = controller or owner_name
     return errors
 
 
@@ -135,7 +135,7 @@ def _validate_finalizers(finalizers: Sequence[str]) -> list[FieldError]:
     field = "metadata.finalizers"
     errors: list[FieldError] = []
     for finalizer in finalizers:
-        errors += each(field, finalizer, names.qualified_name(finalizer))
+        errors += field_errors(field, finalizer, names.qualified_name(finalizer))
     problem = "name is neither a standard finalizer name nor is it fully qualified"
     errors += [
         invalid(f"{field}[{number}]", finalizer, problem)
@@ -159,19 +159,21 @@ def _validate_managed(entry: dict[str, Any], field: str) -> list[FieldError]:
 
 
 def validate_metadata_update(new: Metadata, old: Metadata) -> list[FieldError]:
-    """What may not be changed in the metadata of any object."""
+    """Validates a change of metadata."""
     errors: list[FieldError] = []
     if "deletionTimestamp" in old:
-        extra = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))
-        if extra:
-            listed = "[]string{" + ", ".join(msgspec.json.encode(name).decode() for name in extra)
+        added = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))
+        if added:
+            added_text = "[]string{" + ", ".join(
+                msgspec.json.encode(name).decode() for name in added
+            )
             problem = (
                 "no new finalizers can be added if the object is being deleted, "
-                f"found new finalizers {listed}}}"
+                f"found new finalizers {added_text}}}"
             )
             errors.append(forbidden_field("metadata.finalizers", problem))
     errors += [
-        invalid(f"metadata.{name}", new.get(name, _NOTHING.get(name)), IMMUTABLE)
+        invalid(f"metadata.{name}", new.get(name, _EMPTY.get(name)), IMMUTABLE)
         for name in _IMMUTABLE_NAMES
         if new.get(name) != old.get(name)
     ]
@@ -186,11 +188,11 @@ _IMMUTABLE_NAMES = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
-_NOTHING = {"name": "", "namespace": "", "uid": ""}
+_EMPTY = {"name": "", "namespace": "", "uid": ""}
 
 
 def validate_label_selector(selector: Mapping[str, Any] | None, field: str) -> list[FieldError]:
-    """What is wrong with a label selector that is part of an object."""
+    """Validates a label selector that is part of an object."""
     if selector is None:
         return []
     errors = validate_labels(selector.get("matchLabels", {}), f"{field}.matchLabels")
@@ -207,14 +209,16 @@ def validate_label_selector(selector: Mapping[str, Any] | None, field: str) -> l
                 errors.append(forbidden_field(f"{where}.values", problem))
         else:
             errors.append(invalid(f"{where}.operator", operator, "not a valid selector operator"))
-        errors += each(f"{where}.key", condition["key"], names.qualified_name(condition["key"]))
+        errors += field_errors(
+            f"{where}.key", condition["key"], names.qualified_name(condition["key"])
+        )
         for position, value in enumerate(values):
-            errors += each(f"{where}.values[{position}]", value, names.label_value(value))
+            errors += field_errors(f"{where}.values[{position}]", value, names.label_value(value))
     return errors
 
 
 def validate_field_manager(manager: str, field: str = "fieldManager") -> list[FieldError]:
-    """What is wrong with the name of who changes fields."""
+    """Validates the name of a field manager."""
     errors: list[FieldError] = []
     if len(manager.encode()) > FIELD_MANAGER_BYTES_MAX:
         errors.append(too_long(field, FIELD_MANAGER_BYTES_MAX))
@@ -229,7 +233,7 @@ FIELD_MANAGER_BYTES_MAX = 128
 
 
 def validate_dry_run(values: Sequence[str]) -> list[FieldError]:
-    """What is wrong with ``dryRun``."""
+    """Validates ``dryRun``."""
     if all(value == "All" for value in values):
         return []
     return [not_supported("dryRun", list(values), ["All"])]

@@ -1,6 +1,6 @@
-"""What is wrong with objects other than pods, in kube-apiserver's words.
+"""Validation of objects other than pods, with kube-apiserver's messages.
 
-As far as scheduling reads them. Kinds that are only stored here have no rules of their own.
+It covers the fields that scheduling reads. Kinds that are only stored have no rules.
 
 Source: the validation.go files below pkg/apis, one per group.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver import names as texts
+from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import (
     FieldError,
     duplicate,
@@ -21,7 +21,7 @@ from mooring.apiserver.errors import (
     too_long,
 )
 from mooring.apiserver.validation.affinity import validate_taints
-from mooring.apiserver.validation.metadata import IMMUTABLE, each, validate_label_selector
+from mooring.apiserver.validation.metadata import IMMUTABLE, field_errors, validate_label_selector
 from mooring.apiserver.validation.resources import validate_node_resources
 from mooring.objects.defaulting.priority import HIGHEST_USER_PRIORITY, system_classes
 
@@ -35,7 +35,7 @@ _PERCENT = re.compile(r"\d+%")
 
 
 def validate_node(node: Object) -> list[FieldError]:
-    """A new node; the paths of taints are upstream's."""
+    """Validates a new node; the field paths of taints are upstream's."""
     errors = validate_taints(node["spec"].get("taints", ()), "metadata.taints")
     return errors + _validate_node_status(node)
 
@@ -50,13 +50,13 @@ def _validate_node_status(node: Object) -> list[FieldError]:
 
 
 def validate_node_update(new: Object, old: Object) -> list[FieldError]:
-    """Returns a change of a node or of its status."""
+    """Validates a change of a node or of its status."""
     errors = _validate_node_status(new)
     addresses: list[Any] = []
     for number, address in enumerate(new["status"].get("addresses", ())):
         if address in addresses:
-            shown = {"Type": address["type"], "Address": address["address"]}
-            errors.append(duplicate(f"status.addresses[{number}]", shown))
+            internal = {"Type": address["type"], "Address": address["address"]}
+            errors.append(duplicate(f"status.addresses[{number}]", internal))
         addresses.append(address)
     spec, before = new["spec"], old["spec"]
     if before.get("podCIDRs") and before["podCIDRs"] != spec.get("podCIDRs"):
@@ -65,33 +65,33 @@ def validate_node_update(new: Object, old: Object) -> list[FieldError]:
     if before.get("providerID") and before["providerID"] != spec.get("providerID"):
         problem = 'node updates may not change providerID except from "" to valid'
         errors.append(forbidden_field("spec.providerID", problem))
-    # Twice, as upstream: a changed node is checked as a new one too.
+    # Twice, as upstream: a changed node is also validated as a new one.
     return errors + 2 * validate_taints(spec.get("taints", ()), "metadata.taints")
 
 
-def validate_priority_class(obj: Object) -> list[FieldError]:
-    """Returns a new priority class."""
+def validate_priority_class(priority_class: Object) -> list[FieldError]:
+    """Validates a new priority class."""
     errors: list[FieldError] = []
-    name, value = obj["metadata"].get("name", ""), obj["value"]
+    name, value = priority_class["metadata"].get("name", ""), priority_class["value"]
     if name.startswith("system-"):
-        errors += _validate_system_class(name, value, obj)
+        errors += _validate_system_class(name, value, priority_class)
     elif value > HIGHEST_USER_PRIORITY:
         problem = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
         errors.append(forbidden_field("value", problem))
-    policy = obj.get("preemptionPolicy")
+    policy = priority_class.get("preemptionPolicy")
     if policy is not None and policy not in _PREEMPTION_POLICIES:
         errors.append(not_supported("preemptionPolicy", policy, _PREEMPTION_POLICIES))
     return errors
 
 
-def _validate_system_class(name: str, value: int, obj: Object) -> list[FieldError]:
-    known = {system["metadata"]["name"]: system["value"] for system in system_classes()}
+def _validate_system_class(name: str, value: int, priority_class: Object) -> list[FieldError]:
+    system_values = {system["metadata"]["name"]: system["value"] for system in system_classes()}
     lead = "priority class names with 'system-' prefix are reserved for system use only. error: "
-    if name not in known:
+    if name not in system_values:
         message = f"{name} is not a known system priority class"
-    elif known[name] != value:
-        message = f"value of {name} PriorityClass must be {known[name]}"
-    elif obj.get("globalDefault"):
+    elif system_values[name] != value:
+        message = f"value of {name} PriorityClass must be {system_values[name]}"
+    elif priority_class.get("globalDefault"):
         message = f"globalDefault of {name} PriorityClass must be false"
     else:
         return []
@@ -99,7 +99,7 @@ def _validate_system_class(name: str, value: int, obj: Object) -> list[FieldErro
 
 
 def validate_priority_class_update(new: Object, old: Object) -> list[FieldError]:
-    """Returns a change of a priority class: not of what pods have taken over already."""
+    """Validates a change of a priority class: values that pods have copied are immutable."""
     errors: list[FieldError] = []
     if new["value"] != old["value"]:
         errors.append(forbidden_field("value", "may not be changed in an update."))
@@ -110,7 +110,7 @@ def validate_priority_class_update(new: Object, old: Object) -> list[FieldError]
 
 
 def validate_lease(lease: Object) -> list[FieldError]:
-    """Returns a new lease."""
+    """Validates a new lease."""
     spec = lease["spec"]
     errors: list[FieldError] = []
     seconds = spec.get("leaseDurationSeconds")
@@ -127,41 +127,43 @@ def validate_lease(lease: Object) -> list[FieldError]:
 
 
 def validate_lease_update(new: Object, _old: Object) -> list[FieldError]:
-    """Returns a change of a lease."""
+    """Validates a change of a lease."""
     return validate_lease(new)
 
 
 def validate_budget(budget: Object) -> list[FieldError]:
-    """Returns a new disruption budget."""
+    """Validates a new disruption budget."""
     spec = budget["spec"]
     errors: list[FieldError] = []
     if "minAvailable" in spec and "maxUnavailable" in spec:
         problem = "minAvailable and maxUnavailable cannot be both set"
-        # Upstream shows its internal type, whose fields have other names.
+        # Upstream prints its internal type, whose fields have other names.
         names = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
-        shown = {name[0].upper() + name[1:]: spec.get(name) for name in names}
-        errors.append(invalid("spec", shown, problem))
+        internal = {name[0].upper() + name[1:]: spec.get(name) for name in names}
+        errors.append(invalid("spec", internal, problem))
     for name in ("minAvailable", "maxUnavailable"):
         if name in spec:
-            errors += validate_share(spec[name], f"spec.{name}")
+            errors += validate_int_or_percent(spec[name], f"spec.{name}")
     errors += validate_label_selector(spec.get("selector"), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
-        known = ["AlwaysAllow", "IfHealthyBudget"]
-        errors.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, known))
+        supported = ["AlwaysAllow", "IfHealthyBudget"]
+        errors.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, supported))
     return errors
 
 
 def validate_budget_update(new: Object, _old: Object) -> list[FieldError]:
-    """Returns a change of a disruption budget."""
+    """Validates a change of a disruption budget."""
     return validate_budget(new)
 
 
-def validate_share(value: int | str, field: str, *, is_capped: bool = True) -> list[FieldError]:
-    """Returns a number of pods, or a percentage of them, which may be capped at all of them."""
+def validate_int_or_percent(
+    value: int | str, field: str, *, is_capped: bool = True
+) -> list[FieldError]:
+    """Validates a number of pods or a percentage, which may be limited to 100 %."""
     if isinstance(value, str):
         if not _PERCENT.fullmatch(value):
-            problem = texts.pattern_problem(
+            problem = name_checks.pattern_problem(
                 "a valid percent string must be a numeric string followed by an ending '%'",
                 "[0-9]+%",
                 "1%",
@@ -175,13 +177,13 @@ def validate_share(value: int | str, field: str, *, is_capped: bool = True) -> l
     return [invalid(field, value, problem)] if value < 0 else []
 
 
-def validate_config_map(obj: Object) -> list[FieldError]:
-    """Returns a new ConfigMap or Secret."""
+def validate_config_map(config_map: Object) -> list[FieldError]:
+    """Validates a new ConfigMap or Secret."""
     errors: list[FieldError] = []
     size = 0
     for field in ("data", "binaryData", "stringData"):
-        for key, value in obj.get(field, {}).items():
-            errors += each(f"{field}[{key}]", key, texts.config_key(key))
+        for key, value in config_map.get(field, {}).items():
+            errors += field_errors(f"{field}[{key}]", key, name_checks.config_key(key))
             size += len(value)
     if size > DATA_BYTES_MAX:
         errors.append(too_long("", DATA_BYTES_MAX))
@@ -189,7 +191,7 @@ def validate_config_map(obj: Object) -> list[FieldError]:
 
 
 def validate_immutable_data(new: Object, old: Object) -> list[FieldError]:
-    """Returns a change of a ConfigMap or Secret."""
+    """Validates a change of a ConfigMap or Secret."""
     errors = validate_config_map(new)
     if not old.get("immutable"):
         return errors
@@ -205,7 +207,7 @@ def validate_immutable_data(new: Object, old: Object) -> list[FieldError]:
 
 
 def validate_service(service: Object) -> list[FieldError]:
-    """Returns a new service."""
+    """Validates a new service."""
     errors: list[FieldError] = []
     spec = service["spec"]
     ports = spec.get("ports", ())
@@ -215,13 +217,13 @@ def validate_service(service: Object) -> list[FieldError]:
         field = f"spec.ports[{number}]"
         if len(ports) > 1 and not port.get("name"):
             errors.append(required(f"{field}.name"))
-        found = texts.port_number(port["port"])
-        errors += [invalid(f"{field}.port", port["port"], problem) for problem in found]
+        problems = name_checks.port_number(port["port"])
+        errors += [invalid(f"{field}.port", port["port"], problem) for problem in problems]
     return errors
 
 
-def validate_spec_is_kept(new: Object, old: Object) -> list[FieldError]:
-    """Returns an object whose wish never changes."""
+def validate_immutable_spec(new: Object, old: Object) -> list[FieldError]:
+    """Validates a change of an object whose spec is immutable."""
     if new["spec"] == old["spec"]:
         return []
     return [invalid("spec", new["spec"], IMMUTABLE)]

@@ -1,4 +1,4 @@
-"""What is wrong with a pod, and what may not be changed in one, in kube-apiserver's words.
+"""Validation of pods and of their changes, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go (ValidatePodCreate, ValidatePodUpdate,
 ValidatePodStatusUpdate, ValidatePodSpec).
@@ -32,7 +32,7 @@ from mooring.apiserver.validation.containers import (
     validate_host_network,
     validate_image_spaces,
 )
-from mooring.apiserver.validation.metadata import each, validate_labels
+from mooring.apiserver.validation.metadata import field_errors, validate_labels
 from mooring.apiserver.validation.resources import validate_requirements
 from mooring.apiserver.validation.volumes import validate_volumes
 
@@ -51,30 +51,30 @@ CHANGEABLE = (
     "`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-#: Specs that are remembered as good, none of them larger than this: 16 MiB at most.
+#: Valid specs in the cache, none of them larger than this: 16 MiB at most.
 VALID_SPEC_CACHE_SIZE = 1024
 CACHED_SPEC_BYTES_MAX = 16 << 10
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def validate_pod(pod: Object) -> list[FieldError]:
-    """What is wrong with a new pod, apart from its metadata.
+    """Validates a new pod, except its metadata.
 
-    Most pods are made from few templates, so specs that were found good are remembered.
+    Most pods are created from few templates, so valid specs are cached.
     """
     encoded = msgspec.json.encode(pod["spec"])
-    if len(encoded) <= CACHED_SPEC_BYTES_MAX and _is_good(encoded):
+    if len(encoded) <= CACHED_SPEC_BYTES_MAX and _is_valid_cached(encoded):
         return []
     return validate_new_pod(pod)
 
 
 @lru_cache(maxsize=VALID_SPEC_CACHE_SIZE)
-def _is_good(encoded_spec: bytes) -> bool:
+def _is_valid_cached(encoded_spec: bytes) -> bool:
     return not validate_new_pod({"spec": msgspec.json.decode(encoded_spec)})
 
 
 def validate_new_pod(pod: Object) -> list[FieldError]:
-    """What is wrong with a new pod, apart from its metadata; nothing is remembered."""
+    """Validates a new pod, except its metadata, without the cache."""
     errors = validate_pod_spec(pod)
     spec = pod["spec"]
     if spec.get("ephemeralContainers"):
@@ -86,7 +86,7 @@ def validate_new_pod(pod: Object) -> list[FieldError]:
 
 
 def validate_pod_spec(pod: Object) -> list[FieldError]:
-    """What is wrong with the spec of a pod, new or changed."""
+    """Validates the spec of a new or changed pod."""
     spec = pod["spec"]
     errors = validate_spec(spec, "spec")
     for kind in ("containers", "initContainers"):
@@ -94,26 +94,26 @@ def validate_pod_spec(pod: Object) -> list[FieldError]:
     return errors
 
 
-def _unsupported_of_pod(resources: Object, field: str) -> list[FieldError]:
-    """Resources that a pod as a whole cannot ask for."""
+def _validate_pod_level_names(resources: Object, field: str) -> list[FieldError]:
+    """Validates the names of pod-level resources."""
     return [
-        not_supported(f"{field}.{part}[{name}]", name, ("cpu", "hugepages-", "memory"))
-        for part in ("limits", "requests")
-        for name in resources.get(part, ())
+        not_supported(f"{field}.{kind}[{name}]", name, ("cpu", "hugepages-", "memory"))
+        for kind in ("limits", "requests")
+        for name in resources.get(kind, ())
         if name not in ("cpu", "memory") and not name.startswith("hugepages-")
     ]
 
 
 def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> list[FieldError]:
-    """What is wrong with the spec of a pod, or of a template for pods."""
+    """Validates the spec of a pod, or of a pod template."""
     volumes, errors = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
     claims = frozenset(claim["name"] for claim in spec.get("resourceClaims", ()))
     errors += _validate_claims(spec.get("resourceClaims", ()), f"{field}.resourceClaims")
     errors += validate_containers(spec, field, volumes, claims)
-    if own := spec.get("resources"):
-        errors += _unsupported_of_pod(own, f"{field}.resources")
-        errors += validate_requirements(own, f"{field}.resources", claims)
-        if "claims" in own:
+    if resources := spec.get("resources"):
+        errors += _validate_pod_level_names(resources, f"{field}.resources")
+        errors += validate_requirements(resources, f"{field}.resources", claims)
+        if "claims" in resources:
             problem = "claims may not be set for Resources at pod-level"
             errors.append(forbidden_field(f"{field}.resources.claims", problem))
     errors += validate_host_network(spec, field, is_template=is_template)
@@ -144,7 +144,7 @@ def _validate_gates_and_system(spec: Object, field: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for number, gate in enumerate(spec.get("readinessGates", ())):
         where, kind = f"{field}.readinessGates[{number}].conditionType", gate["conditionType"]
-        errors += each(where, kind, names.qualified_name(kind))
+        errors += field_errors(where, kind, names.qualified_name(kind))
     name = spec.get("os", {}).get("name")
     if name is not None and name not in _SYSTEMS:
         errors.append(not_supported(f"{field}.os", name, _SYSTEMS))
@@ -153,9 +153,9 @@ def _validate_gates_and_system(spec: Object, field: str) -> list[FieldError]:
 
 def _validate_choices(spec: Object, field: str) -> list[FieldError]:
     return [
-        not_supported(f"{field}.{name}", spec[name], known)
-        for name, known in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES))
-        if spec.get(name) not in known
+        not_supported(f"{field}.{name}", spec[name], supported)
+        for name, supported in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES))
+        if spec.get(name) not in supported
     ]
 
 
@@ -170,38 +170,38 @@ def _validate_names(spec: Object, field: str) -> list[FieldError]:
         ("runtimeClassName", names.dns_subdomain),
     ):
         if value := spec.get(name):
-            errors += each(f"{field}.{name}", value, check(value))
+            errors += field_errors(f"{field}.{name}", value, check(value))
     return errors
 
 
 def _validate_claims(claims: Iterable[Object], field: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[str] = set()
+    claim_names: set[str] = set()
     for number, claim in enumerate(claims):
         where, name = f"{field}[{number}]", claim["name"]
         if not name:
             errors.append(required(f"{where}.name"))
-        elif name in seen:
+        elif name in claim_names:
             errors.append(duplicate(f"{where}.name", name))
         else:
-            errors += each(f"{where}.name", name, names.dns_label(name))
-        seen.add(name)
+            errors += field_errors(f"{where}.name", name, names.dns_label(name))
+        claim_names.add(name)
         kinds = ("resourceClaimName", "resourceClaimTemplateName")
-        given = [kind for kind in kinds if kind in claim]
-        if len(given) != 1:
+        sources = [kind for kind in kinds if kind in claim]
+        if len(sources) != 1:
             problem = (
                 "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-                if given
+                if sources
                 else "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             )
-            errors.append(invalid(where, _shown_claim(claim), problem))
-        for kind in given:
-            errors += each(f"{where}.{kind}", claim[kind], names.dns_subdomain(claim[kind]))
+            errors.append(invalid(where, _internal_claim(claim), problem))
+        for kind in sources:
+            errors += field_errors(f"{where}.{kind}", claim[kind], names.dns_subdomain(claim[kind]))
     return errors
 
 
-def _shown_claim(claim: Object) -> Object:
-    """As upstream shows it: its internal type, whose fields have other names."""
+def _internal_claim(claim: Object) -> Object:
+    """Returns a claim with the field names of upstream's internal type, for messages."""
     return {
         "Name": claim["name"],
         "ResourceClaimName": claim.get("resourceClaimName"),
@@ -213,19 +213,19 @@ def _shown_claim(claim: Object) -> Object:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """What is wrong with a change of a pod, apart from its metadata."""
+    """Validates a change of a pod, except its metadata."""
     spec, before = new["spec"], old["spec"]
     if spec == before:
         return []
     errors = validate_pod_spec(new)
     for kind in ("containers", "initContainers"):
-        found, is_hopeless = _validate_images(spec, before, kind)
-        errors += found
-        if is_hopeless:
+        new_errors, stop = _validate_images(spec, before, kind)
+        errors += new_errors
+        if stop:
             return errors
-    found, is_hopeless = _validate_deadline(spec, before)
-    errors += found
-    if is_hopeless:
+    new_errors, stop = _validate_deadline(spec, before)
+    errors += new_errors
+    if stop:
         return errors
     errors += _validate_tolerations_added(spec, before)
     errors += _validate_gates_removed(spec, before)
@@ -263,7 +263,7 @@ def _validate_deadline(spec: Object, before: Object) -> tuple[list[FieldError], 
 
 
 def _validate_tolerations_added(spec: Object, before: Object) -> list[FieldError]:
-    """Tolerations can only be added; of those that there are, only the seconds change."""
+    """Checks that tolerations are only added; existing ones may change their seconds."""
     field = "spec.tolerations"
 
     def rest(toleration: Object) -> Object:
@@ -277,19 +277,19 @@ def _validate_tolerations_added(spec: Object, before: Object) -> list[FieldError
 
 
 def _validate_gates_removed(spec: Object, before: Object) -> list[FieldError]:
-    known = {gate["name"] for gate in before.get("schedulingGates", ())}
+    old_names = {gate["name"] for gate in before.get("schedulingGates", ())}
     return [
         forbidden_field(
             f"spec.schedulingGates[{number}].name",
             f"only deletion is allowed, but found new scheduling gate '{gate['name']}'",
         )
         for number, gate in enumerate(spec.get("schedulingGates", ()))
-        if gate["name"] not in known
+        if gate["name"] not in old_names
     ]
 
 
 def _validate_rest(spec: Object, before: Object) -> list[FieldError]:
-    """Everything that must be as before, once what may change is set aside."""
+    """Checks that all fields that may not change are equal."""
     spec = deepcopy(spec)
     errors: list[FieldError] = []
     for kind in ("containers", "initContainers"):
@@ -297,7 +297,7 @@ def _validate_rest(spec: Object, before: Object) -> list[FieldError]:
         for container, other in pairs:
             container["image"] = other.get("image", "")
     for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
-        set_aside(spec, before, name)
+        copy_field_from(spec, before, name)
     grace = before.get("terminationGracePeriodSeconds")
     if grace is not None and grace < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         spec["terminationGracePeriodSeconds"] = grace
@@ -306,20 +306,20 @@ def _validate_rest(spec: Object, before: Object) -> list[FieldError]:
     if spec != before:
         changed = sorted(name for name in {*spec, *before} if spec.get(name) != before.get(name))
         problem = f"pod updates may not change fields other than {CHANGEABLE}\n"
-        errors.append(forbidden_field("spec", problem + difference_of(spec, before, changed)))
+        errors.append(forbidden_field("spec", problem + describe_difference(spec, before, changed)))
     return errors
 
 
-def set_aside(spec: Object, before: Object, name: str) -> None:
-    """Takes one field as it was before."""
+def copy_field_from(spec: Object, before: Object, name: str) -> None:
+    """Copies one field from the old object."""
     if name in before:
         spec[name] = before[name]
     else:
         spec.pop(name, None)
 
 
-def difference_of(spec: Object, before: Object, changed: list[str]) -> str:
-    """What differs, in lines; upstream shows its internal types here."""
+def describe_difference(spec: Object, before: Object, changed: list[str]) -> str:
+    """Returns the differences as lines; upstream prints its internal types here."""
     lines = []
     for name in changed:
         if name in before:
@@ -330,22 +330,22 @@ def difference_of(spec: Object, before: Object, changed: list[str]) -> str:
 
 
 def _validate_gated(spec: Object, before: Object) -> list[FieldError]:
-    """Returns a pod that waits at a gate may still be told more closely where to run."""
+    """Validates a change of a gated pod's node selector and affinity: only restrictions."""
     errors: list[FieldError] = []
-    selector, earlier = spec.get("nodeSelector", {}), before.get("nodeSelector", {})
-    if selector != earlier:
-        if any(selector.get(key) != value for key, value in earlier.items()):
+    selector, old_selector = spec.get("nodeSelector", {}), before.get("nodeSelector", {})
+    if selector != old_selector:
+        if any(selector.get(key) != value for key, value in old_selector.items()):
             problem = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
             errors.append(invalid("spec.nodeSelector", selector, problem))
-        set_aside(spec, before, "nodeSelector")
-    near = spec.get("affinity", {}).get("nodeAffinity")
-    nearer = before.get("affinity", {}).get("nodeAffinity")
-    if near != nearer:
-        errors += _validate_terms_added(near, nearer)
+        copy_field_from(spec, before, "nodeSelector")
+    node_affinity = spec.get("affinity", {}).get("nodeAffinity")
+    old_affinity = before.get("affinity", {}).get("nodeAffinity")
+    if node_affinity != old_affinity:
+        errors += _validate_terms_added(node_affinity, old_affinity)
         affinity = dict(spec.get("affinity", {}))
         affinity.pop("nodeAffinity", None)
-        if nearer is not None:
-            affinity["nodeAffinity"] = nearer
+        if old_affinity is not None:
+            affinity["nodeAffinity"] = old_affinity
         if affinity or "affinity" in before:
             spec["affinity"] = affinity
         else:

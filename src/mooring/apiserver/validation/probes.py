@@ -1,4 +1,4 @@
-"""What is wrong with a container's probes and hooks, in kube-apiserver's words.
+"""Validation of a container's probes and hooks, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go (validateProbe, validateLifecycle, validateHandler).
 """
@@ -10,12 +10,12 @@ from typing import Any
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
-from mooring.apiserver.validation.metadata import each
+from mooring.apiserver.validation.metadata import field_errors
 
 Object = Mapping[str, Any]
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-#: Of the actions of a hook or probe only one may be given; the first in this order counts.
+#: A hook or probe may have one action; of several, the first in this order is validated.
 _HOOK_ACTIONS = ("exec", "httpGet", "tcpSocket", "sleep")
 _PROBE_ACTIONS = ("exec", "httpGet", "tcpSocket", "grpc")
 _SCHEMES = ("HTTP", "HTTPS")
@@ -31,7 +31,7 @@ _COUNTS = (
 def validate_hooks_and_probes(
     container: Object, field: str, grace_s: int | None
 ) -> Iterator[FieldError]:
-    """Those of one container; ``grace_s`` is the grace period of its pod."""
+    """Validates hooks and probes of a container; ``grace_s``: the grace period of its pod."""
     lifecycle = container.get("lifecycle", {})
     for name in ("postStart", "preStop"):
         if name in lifecycle:
@@ -62,13 +62,13 @@ def _validate_probe(probe: Object, field: str, kind: str) -> Iterator[FieldError
 def _validate_action(
     handler: Object, field: str, kinds: tuple[str, ...], grace_s: int | None
 ) -> Iterator[FieldError]:
-    given = [kind for kind in kinds if kind in handler]
-    for kind in given[1:]:
+    specified = [kind for kind in kinds if kind in handler]
+    for kind in specified[1:]:
         yield forbidden_field(f"{field}.{kind}", "may not specify more than 1 handler type")
-    if not given:
+    if not specified:
         yield required(field, "must specify a handler type")
         return
-    kind, action = given[0], handler[given[0]]
+    kind, action = specified[0], handler[specified[0]]
     where = f"{field}.{kind}"
     if kind == "exec":
         if not action.get("command"):
@@ -92,7 +92,7 @@ def _validate_http(action: Object, field: str) -> Iterator[FieldError]:
         yield not_supported(f"{field}.scheme", scheme, _SCHEMES)
     for header in action.get("httpHeaders", ()):
         name = header["name"]
-        yield from each(f"{field}.httpHeaders", name, names.header_name(name))
+        yield from field_errors(f"{field}.httpHeaders", name, names.header_name(name))
 
 
 def _validate_port(port: int | str, field: str) -> list[FieldError]:

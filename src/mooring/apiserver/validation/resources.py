@@ -1,4 +1,4 @@
-"""What is wrong with requests and limits, in kube-apiserver's words.
+"""Validation of requests and limits, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go (validateResourceRequirements and what it calls),
 pkg/apis/core/helper/helpers.go.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from mooring.apiserver import names as texts
+from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import (
     FieldError,
     duplicate,
@@ -46,24 +46,24 @@ Object = Mapping[str, Any]
 
 
 def is_native(name: str) -> bool:
-    """Returns whether a resource is Kubernetes' own."""
+    """Returns True for native Kubernetes resources."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_extended(name: str) -> bool:
-    """Returns whether a resource is one that device plugins and administrators invent."""
+    """Returns True for extended resources, which device plugins and administrators define."""
     if is_native(name) or name.startswith("requests."):
         return False
-    return not texts.qualified_name(f"requests.{name}")
+    return not name_checks.qualified_name(f"requests.{name}")
 
 
 def is_overcommittable(name: str) -> bool:
-    """Returns whether limits may be above requests."""
+    """Returns True if limits may exceed requests."""
     return is_native(name) and not name.startswith(_HUGE_PAGES)
 
 
 def validate_quantity(name: str, text: str, field: str) -> Iterator[FieldError]:
-    """What is wrong with the amount of a resource."""
+    """Validates an amount of a resource."""
     amount = Quantity.from_wire(text)
     if amount.nanos < 0:
         yield invalid(field, text, "must be greater than or equal to 0")
@@ -74,7 +74,7 @@ def validate_quantity(name: str, text: str, field: str) -> Iterator[FieldError]:
 
 
 def validate_node_resources(resources: Object, field: str) -> list[FieldError]:
-    """What is wrong with the capacity or the allocatable resources of a node."""
+    """Validates the capacity or the allocatable resources of a node."""
     return [
         error
         for name, text in resources.items()
@@ -85,7 +85,7 @@ def validate_node_resources(resources: Object, field: str) -> list[FieldError]:
 def validate_requirements(
     requirements: Object, field: str, claims: frozenset[str] = frozenset()
 ) -> list[FieldError]:
-    """What is wrong with the requests and limits of a container."""
+    """Validates the requests and limits of a container."""
     if not requirements:
         return []
     errors: list[FieldError] = []
@@ -105,7 +105,7 @@ def validate_requirements(
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _is_valid(name: str, text: str) -> bool:
-    """Returns whether an amount of a resource is fine in itself; few different ones occur."""
+    """Returns True if an amount of a resource is valid; cached, as few different ones occur."""
     return not (
         _validate_name(name, "")
         or any(validate_quantity(name, text, ""))
@@ -124,7 +124,7 @@ def _validate_amount(name: str, text: str, field: str) -> list[FieldError]:
 
 
 def _validate_name(name: str, field: str) -> list[FieldError]:
-    problems = texts.qualified_name(name)
+    problems = name_checks.qualified_name(name)
     if problems:
         return [invalid(field, name, problem) for problem in problems]
     errors = []
@@ -149,10 +149,10 @@ def _validate_against_limit(
             problem = "Limit must be set for non overcommitable resources"
             yield required(f"{field}.limits", problem)
         return
-    asked, most = Quantity.from_wire(text).nanos, Quantity.from_wire(limit).nanos
-    if asked != most and not is_overcommittable(name):
+    request_nanos, limit_nanos = Quantity.from_wire(text).nanos, Quantity.from_wire(limit).nanos
+    if request_nanos != limit_nanos and not is_overcommittable(name):
         yield invalid(f"{field}.requests", text, f"must be equal to {name} limit of {limit}")
-    elif asked > most:
+    elif request_nanos > limit_nanos:
         problem = f"must be less than or equal to {name} limit of {limit}"
         yield invalid(f"{field}.requests", text, problem)
 
@@ -169,9 +169,9 @@ def _validate_huge_pages(name: str, text: str, field: str) -> Iterator[FieldErro
         yield invalid(field, text, problem)
 
 
-def _validate_claims(claims: list[Any], field: str, known: frozenset[str]) -> list[FieldError]:
+def _validate_claims(claims: list[Any], field: str, pod_claims: frozenset[str]) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[str] = set()
+    claim_keys: set[str] = set()
     for number, claim in enumerate(claims):
         where, name = f"{field}.claims[{number}]", claim["name"]
         request = claim.get("request", "")
@@ -180,14 +180,14 @@ def _validate_claims(claims: list[Any], field: str, known: frozenset[str]) -> li
             errors.append(required(where))
             continue
         if request:
-            problems = texts.dns_label(request)
+            problems = name_checks.dns_label(request)
             errors += [invalid(f"{where}.request", request, problem) for problem in problems]
-        overlaps = any(other == name or other.startswith(f"{name}/") for other in seen)
-        if key in seen or name in seen or (not request and overlaps):
+        overlaps = any(other == name or other.startswith(f"{name}/") for other in claim_keys)
+        if key in claim_keys or name in claim_keys or (not request and overlaps):
             errors.append(duplicate(where, key))
-        seen.add(key)
-        if name not in known:
-            listed = f": {', '.join(sorted(known))}" if known else " which is empty"
-            detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
+        claim_keys.add(key)
+        if name not in pod_claims:
+            names_text = f": {', '.join(sorted(pod_claims))}" if pod_claims else " which is empty"
+            detail = f"must be one of the names in pod.spec.resourceClaims{names_text}"
             errors.append(not_found_value(where, name, detail))
     return errors

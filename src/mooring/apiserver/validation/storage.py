@@ -1,4 +1,4 @@
-"""What is wrong with claims, volumes and storage classes, in kube-apiserver's words.
+"""Validation of claims, volumes and storage classes, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go, pkg/apis/storage/validation.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mooring.apiserver import names
 from mooring.apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
 from mooring.apiserver.validation.affinity import validate_node_selector
-from mooring.apiserver.validation.metadata import IMMUTABLE, each, validate_label_selector
+from mooring.apiserver.validation.metadata import IMMUTABLE, field_errors, validate_label_selector
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -20,7 +20,7 @@ _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 
 
 def validate_claim(claim: Object) -> list[FieldError]:
-    """Returns a new claim."""
+    """Validates a new claim."""
     spec = claim["spec"]
     errors: list[FieldError] = []
     modes = spec.get("accessModes", [])
@@ -37,7 +37,7 @@ def validate_claim(claim: Object) -> list[FieldError]:
 
 
 def validate_claim_update(new: Object, old: Object) -> list[FieldError]:
-    """Returns a change of a claim: only its size and the volume that it is bound to."""
+    """Validates a change of a claim: only its size and volume may change."""
     spec, before = dict(new["spec"]), dict(old["spec"])
     for name in ("resources", "volumeAttributesClassName"):
         spec.pop(name, None)
@@ -54,7 +54,7 @@ def validate_claim_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def validate_volume(volume: Object) -> list[FieldError]:
-    """Returns a new volume."""
+    """Validates a new volume."""
     spec = volume["spec"]
     errors: list[FieldError] = []
     modes = spec.get("accessModes", [])
@@ -80,23 +80,23 @@ def validate_volume(volume: Object) -> list[FieldError]:
     return errors
 
 
-def validate_storage_class(obj: Object) -> list[FieldError]:
-    """Returns a new storage class."""
+def validate_storage_class(storage_class: Object) -> list[FieldError]:
+    """Validates a new storage class."""
     errors: list[FieldError] = []
-    provisioner = obj["provisioner"]
+    provisioner = storage_class["provisioner"]
     if not provisioner:
         errors.append(required("provisioner"))
     else:
         lowered = provisioner.lower()
-        errors += each("provisioner", provisioner, names.qualified_name(lowered))
-    mode = obj.get("volumeBindingMode")
+        errors += field_errors("provisioner", provisioner, names.qualified_name(lowered))
+    mode = storage_class.get("volumeBindingMode")
     if mode not in _BINDING_MODES:
         errors.append(not_supported("volumeBindingMode", mode, _BINDING_MODES))
     return errors
 
 
 def validate_storage_class_update(new: Object, old: Object) -> list[FieldError]:
-    """Returns a change of a storage class."""
+    """Validates a change of a storage class."""
     errors: list[FieldError] = []
     if new.get("parameters") != old.get("parameters"):
         errors.append(forbidden_field("parameters", "updates to parameters are forbidden."))

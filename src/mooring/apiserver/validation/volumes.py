@@ -1,7 +1,7 @@
-"""What is wrong with a pod's volumes and with how containers mount them, in upstream's words.
+"""Validation of a pod's volumes and of their mounts, with kube-apiserver's messages.
 
-Of the sources those are looked at that people write by hand: emptyDir, hostPath, configMap,
-secret, claims, projections, the downward API, NFS and CSI. Of the others only that there is one.
+Sources that are written by hand are validated: emptyDir, hostPath, configMap, secret, claims,
+projections, the downward API, NFS and CSI. Of other sources only the presence is checked.
 
 Source: pkg/apis/core/validation/validation.go (ValidateVolumes, ValidateVolumeMounts,
 ValidateVolumeDevices).
@@ -14,7 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver import names as texts
+from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import (
     FieldError,
     duplicate,
@@ -30,7 +30,7 @@ from mooring.apiserver.validation.env import (
     validate_field_ref,
     validate_resource_ref,
 )
-from mooring.apiserver.validation.metadata import each
+from mooring.apiserver.validation.metadata import field_errors
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -60,23 +60,23 @@ _BLOCK_MODE = "can only use volume source type of PersistentVolumeClaim or Ephem
 def validate_volumes(
     volumes: Iterable[Object], field: str
 ) -> tuple[dict[str, Object], list[FieldError]]:
-    """Returns the usable volumes by name, and what is wrong with the others."""
+    """Validates volumes; returns the valid ones by name, and the errors of the others."""
     errors: list[FieldError] = []
-    usable: dict[str, Object] = {}
+    valid: dict[str, Object] = {}
     for number, volume in enumerate(volumes):
         where, name = f"{field}[{number}]", volume["name"]
-        found = list(_validate_source(volume, where))
+        volume_errors = list(_validate_source(volume, where))
         if not name:
-            found.append(required(f"{where}.name"))
+            volume_errors.append(required(f"{where}.name"))
         else:
-            found += each(f"{where}.name", name, texts.dns_label(name))
-        if name in usable:
-            found.append(duplicate(f"{where}.name", name))
-        if found:
-            errors += found
+            volume_errors += field_errors(f"{where}.name", name, name_checks.dns_label(name))
+        if name in valid:
+            volume_errors.append(duplicate(f"{where}.name", name))
+        if volume_errors:
+            errors += volume_errors
         else:
-            usable[name] = volume
-    return usable, errors
+            valid[name] = volume
+    return valid, errors
 
 
 def _validate_source(volume: Object, field: str) -> Iterator[FieldError]:
@@ -109,7 +109,7 @@ def _host_path(source: Object, field: str) -> Iterator[FieldError]:
 
 
 def _keys(source: Object, field: str, *, name: str) -> Iterator[FieldError]:
-    """Returns a ConfigMap or a Secret, whose keys become files."""
+    """Validates a ConfigMap or a Secret, whose keys become files."""
     if not source.get(name):
         yield required(f"{field}.{name}")
     yield from _mode(source, "defaultMode", field)
@@ -132,7 +132,7 @@ def _key_to_path(item: Object, field: str) -> Iterator[FieldError]:
 
 
 def _file_path(path: str, field: str) -> Iterator[FieldError]:
-    """Returns a path inside a volume, whose own files begin with two dots."""
+    """Validates a path inside a volume, whose internal files begin with two dots."""
     yield from _descending(path, field)
     if path.startswith("..") and not path.startswith("../"):
         yield invalid(field, path, "must not start with '..'")
@@ -193,7 +193,7 @@ def _csi(source: Object, field: str) -> Iterator[FieldError]:
         return
     if len(driver) > _DRIVER_NAME_MAX:
         yield too_long(f"{field}.driver", _DRIVER_NAME_MAX)
-    yield from each(f"{field}.driver", driver, texts.dns_subdomain(driver.lower()))
+    yield from field_errors(f"{field}.driver", driver, name_checks.dns_subdomain(driver.lower()))
 
 
 def _ephemeral(source: Object, field: str) -> Iterator[FieldError]:
@@ -204,37 +204,37 @@ def _ephemeral(source: Object, field: str) -> Iterator[FieldError]:
 def _projected(source: Object, field: str) -> Iterator[FieldError]:
     yield from _mode(source, "defaultMode", field)
     paths: set[str] = set()
-    for number, part in enumerate(source.get("sources") or ()):
+    for number, projection in enumerate(source.get("sources") or ()):
         where = f"{field}.sources[{number}]"
-        yield from _projection(part, where, field, paths)
-        if len(part) > 1:
+        yield from _projection(projection, where, field, paths)
+        if len(projection) > 1:
             problem = "may not specify more than 1 volume type per source"
             yield forbidden_field(where, problem)
 
 
 def _projection(
-    part: Object, field: str, volume_field: str, paths: set[str]
+    projection: Object, field: str, volume_field: str, paths: set[str]
 ) -> Iterator[FieldError]:
     for kind in ("secret", "configMap"):
-        if kind not in part:
+        if kind not in projection:
             continue
-        found, where = part[kind], f"{field}.{kind}"
-        name = found.get("name", "")
+        source, where = projection[kind], f"{field}.{kind}"
+        name = source.get("name", "")
         if not name:
             yield required(f"{where}.name")
-        for number, item in enumerate(found.get("items", ())):
+        for number, item in enumerate(source.get("items", ())):
             yield from _key_to_path(item, f"{where}.items[{number}]")
             yield from _new_path(item["path"], name, volume_field, paths)
-    for file in part.get("downwardAPI", {}).get("items", ()):
+    for file in projection.get("downwardAPI", {}).get("items", ()):
         yield from _downward_file(file, f"{field}.downwardAPI")
         yield from _new_path(file["path"], file["path"], volume_field, paths)
-    if "serviceAccountToken" in part:
-        yield from _token(part["serviceAccountToken"], field, volume_field)
+    if "serviceAccountToken" in projection:
+        yield from _token(projection["serviceAccountToken"], field, volume_field)
 
 
-def _new_path(path: str, shown: str, volume_field: str, paths: set[str]) -> Iterator[FieldError]:
+def _new_path(path: str, value: str, volume_field: str, paths: set[str]) -> Iterator[FieldError]:
     if path and path in paths:
-        yield invalid(volume_field, shown, "conflicting duplicate paths")
+        yield invalid(volume_field, value, "conflicting duplicate paths")
     paths.add(path)
 
 
@@ -265,8 +265,10 @@ _SOURCES: Mapping[str, Callable[[Object, str], Iterator[FieldError]]] = MappingP
         "ephemeral": _ephemeral,
     }
 )
-#: The first of several sources is the one that is looked at, in upstream's order.
-_ORDER: Mapping[str, int] = MappingProxyType({kind: place for place, kind in enumerate(_SOURCES)})
+#: Of several sources the first in upstream's order is validated.
+_ORDER: Mapping[str, int] = MappingProxyType(
+    {kind: position for position, kind in enumerate(_SOURCES)}
+)
 
 
 # ---------------------------------------------------------------------- in containers
@@ -275,10 +277,10 @@ _ORDER: Mapping[str, int] = MappingProxyType({kind: place for place, kind in enu
 def validate_mounts(
     container: Object, field: str, volumes: Mapping[str, Object]
 ) -> list[FieldError]:
-    """Where one container mounts volumes as folders."""
+    """Validates the volume mounts of a container."""
     errors: list[FieldError] = []
     paths: set[str] = set()
-    devices = {each_one["name"]: each_one["devicePath"] for each_one in _devices_of(container)}
+    devices = {device["name"]: device["devicePath"] for device in _devices_of(container)}
     for number, mount in enumerate(container.get("volumeMounts", ())):
         where, name, path = f"{field}[{number}]", mount["name"], mount["mountPath"]
         if not name:
@@ -301,14 +303,14 @@ def validate_mounts(
 
 
 def _devices_of(container: Object) -> Iterable[Object]:
-    found: Iterable[Object] = container.get("volumeDevices", ())
-    return found
+    devices: Iterable[Object] = container.get("volumeDevices", ())
+    return devices
 
 
 def _validate_mount_options(
     mount: Object, where: str, field: str, container: Object
 ) -> Iterator[FieldError]:
-    """Some paths are those of all mounts, as upstream has them."""
+    """Validates the options of a mount; some field paths are those of the list, as upstream."""
     path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
     if path:
         yield from _descending(path, f"{field}.subPath")
@@ -331,10 +333,10 @@ def _validate_mount_options(
 def validate_devices(
     container: Object, field: str, volumes: Mapping[str, Object]
 ) -> list[FieldError]:
-    """Where one container sees volumes as block devices."""
+    """Validates the block devices of a container."""
     errors: list[FieldError] = []
     mounted = container.get("volumeMounts", ())
-    mounts = {each_one["name"]: each_one["mountPath"] for each_one in mounted}
+    mounts = {mount["name"]: mount["mountPath"] for mount in mounted}
     names: set[str] = set()
     paths: set[str] = set()
     for number, device in enumerate(_devices_of(container)):
