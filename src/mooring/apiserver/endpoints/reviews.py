@@ -83,8 +83,8 @@ def _checked_spec(resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
     problem, _ = find_type_errors(type_name, body) if type_name in structs() else ("", [])
     metadata = body.get("metadata")
     if not problem and metadata is not None and not isinstance(metadata, dict):
-        where = f"Go struct field {resource.kind}.metadata of type v1.ObjectMeta"
-        problem = f"json: cannot unmarshal {json_kind(metadata)} into {where}"
+        go_type = f"Go struct field {resource.kind}.metadata of type v1.ObjectMeta"
+        problem = f"json: cannot unmarshal {json_kind(metadata)} into {go_type}"
     spec = body.get("spec") or {}
     if not isinstance(spec, dict):
         problem = f"json: cannot unmarshal {json_kind(spec)} into Go struct field .spec"

@@ -39,8 +39,8 @@ def validate_affinity(affinity: Object | None, field: str) -> list[FieldError]:
         errors += _validate_node_affinity(node_affinity, f"{field}.nodeAffinity")
     for kind in ("podAffinity", "podAntiAffinity"):
         for name, terms in affinity.get(kind, {}).items():
-            where = f"{field}.{kind}.{name}"
-            errors += _validate_pod_terms(terms, where, is_weighted=name == _PREFERRED)
+            child_field = f"{field}.{kind}.{name}"
+            errors += _validate_pod_terms(terms, child_field, is_weighted=name == _PREFERRED)
     return errors
 
 
@@ -49,10 +49,12 @@ def _validate_node_affinity(affinity: Object, field: str) -> list[FieldError]:
     if _REQUIRED in affinity:
         errors += validate_node_selector(affinity[_REQUIRED], f"{field}.{_REQUIRED}")
     for number, term in enumerate(affinity.get(_PREFERRED, ())):
-        where = f"{field}.{_PREFERRED}[{number}]"
+        item_field = f"{field}.{_PREFERRED}[{number}]"
         if not 1 <= term["weight"] <= 100:
-            errors.append(invalid(f"{where}.weight", term["weight"], _IN_RANGE))
-        errors += _validate_node_term(term["preference"], f"{where}.preference", is_strict=False)
+            errors.append(invalid(f"{item_field}.weight", term["weight"], _IN_RANGE))
+        errors += _validate_node_term(
+            term["preference"], f"{item_field}.preference", is_strict=False
+        )
     return errors
 
 
@@ -83,18 +85,20 @@ def _validate_node_term(term: Object, field: str, *, is_strict: bool) -> list[Fi
 def _validate_expression(expression: Object, field: str, *, is_strict: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     operator, values = expression["operator"], expression.get("values", ())
-    where = f"{field}.values"
+    child_field = f"{field}.values"
     if operator in ("In", "NotIn"):
         if not values:
-            errors.append(required(where, "must be specified when `operator` is 'In' or 'NotIn'"))
+            errors.append(
+                required(child_field, "must be specified when `operator` is 'In' or 'NotIn'")
+            )
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             problem = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(forbidden_field(where, problem))
+            errors.append(forbidden_field(child_field, problem))
     elif operator in ("Gt", "Lt"):
         if len(values) != 1:
             problem = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            errors.append(required(where, problem))
+            errors.append(required(child_field, problem))
     else:
         errors.append(invalid(f"{field}.operator", operator, _NO_OPERATOR))
     errors += field_errors(
@@ -102,7 +106,7 @@ def _validate_expression(expression: Object, field: str, *, is_strict: bool) -> 
     )
     if is_strict:
         for number, value in enumerate(values):
-            errors += field_errors(f"{where}[{number}]", value, names.label_value(value))
+            errors += field_errors(f"{child_field}[{number}]", value, names.label_value(value))
     return errors
 
 
@@ -129,13 +133,13 @@ def _validate_pod_terms(
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     for number, term in enumerate(terms):
-        where = f"{field}[{number}]"
+        item_field = f"{field}[{number}]"
         if is_weighted:
             if not 1 <= term["weight"] <= 100:
-                errors.append(invalid(f"{where}.weight", term["weight"], _IN_RANGE))
-            errors += _validate_pod_term(term["podAffinityTerm"], f"{where}.podAffinityTerm")
+                errors.append(invalid(f"{item_field}.weight", term["weight"], _IN_RANGE))
+            errors += _validate_pod_term(term["podAffinityTerm"], f"{item_field}.podAffinityTerm")
         else:
-            errors += _validate_pod_term(term, where)
+            errors += _validate_pod_term(term, item_field)
     return errors
 
 
@@ -189,28 +193,28 @@ def _validate_toleration(toleration: Object, field: str) -> list[FieldError]:
     key, operator = toleration.get("key", ""), toleration.get("operator", "")
     value, effect = toleration.get("value", ""), toleration.get("effect", "")
     errors = field_errors(f"{field}.key", key, names.qualified_name(key)) if key else []
-    where = f"{field}.operator"
+    child_field = f"{field}.operator"
     if not key and operator != "Exists":
         problem = (
             "operator must be Exists when `key` is empty, which means "
             '"match all values and all keys"'
         )
-        errors.append(invalid(where, operator, problem))
+        errors.append(invalid(child_field, operator, problem))
     if "tolerationSeconds" in toleration and effect != "NoExecute":
         problem = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         errors.append(invalid(f"{field}.effect", effect, problem))
     if operator in ("", "Equal"):
         if problems := names.label_value(value):
-            errors.append(invalid(where, value, ";".join(problems)))
+            errors.append(invalid(child_field, value, ";".join(problems)))
     elif operator == "Exists":
         if value:
             problem = "value must be empty when `operator` is 'Exists'"
-            errors.append(invalid(where, value, problem))
+            errors.append(invalid(child_field, value, problem))
     elif operator in ("Lt", "Gt"):
         # TaintTolerationComparisonOperators is off by default.
-        errors.append(not_supported(where, operator, ["Equal", "Exists", "Lt", "Gt"]))
+        errors.append(not_supported(child_field, operator, ["Equal", "Exists", "Lt", "Gt"]))
     else:
-        errors.append(not_supported(where, operator, ["Equal", "Exists"]))
+        errors.append(not_supported(child_field, operator, ["Equal", "Exists"]))
     if effect and effect not in EFFECTS:
         errors.append(not_supported(f"{field}.effect", effect, EFFECTS))
     return errors
@@ -221,22 +225,22 @@ def validate_taints(taints: Iterable[Object], field: str) -> list[FieldError]:
     errors: list[FieldError] = []
     key_effects: set[tuple[str, str]] = set()
     for number, taint in enumerate(taints):
-        where = f"{field}[{number}]"
+        item_field = f"{field}[{number}]"
         key, value, effect = taint["key"], taint.get("value", ""), taint["effect"]
-        errors += field_errors(f"{where}.key", key, names.qualified_name(key))
+        errors += field_errors(f"{item_field}.key", key, names.qualified_name(key))
         if problems := names.label_value(value):
-            errors.append(invalid(f"{where}.value", value, ";".join(problems)))
+            errors.append(invalid(f"{item_field}.value", value, ";".join(problems)))
         if not effect:
-            errors.append(required(f"{where}.effect"))
+            errors.append(required(f"{item_field}.effect"))
         elif effect not in EFFECTS:
-            errors.append(not_supported(f"{where}.effect", effect, EFFECTS))
+            errors.append(not_supported(f"{item_field}.effect", effect, EFFECTS))
         if (key, effect) in key_effects:
             # Upstream prints its internal type, whose fields have other names.
             internal = {"Key": key, "Value": value, "Effect": effect}
             internal["TimeAdded"] = taint.get("timeAdded")
-            error = duplicate(where, internal)
+            error = duplicate(item_field, internal)
             detail = "taints must be unique by key and effect pair"
-            errors.append(FieldError(error.type_name, where, f"{error.body}: {detail}"))
+            errors.append(FieldError(error.type_name, item_field, f"{error.body}: {detail}"))
         key_effects.add((key, effect))
     return errors
 
@@ -245,13 +249,13 @@ def validate_spread(constraints: list[Object], field: str) -> list[FieldError]:
     """Validates topology spread constraints."""
     errors: list[FieldError] = []
     for number, constraint in enumerate(constraints):
-        where = f"{field}[{number}]"
-        errors += _validate_constraint(constraint, where)
+        item_field = f"{field}[{number}]"
+        errors += _validate_constraint(constraint, item_field)
         pair = (constraint["topologyKey"], constraint["whenUnsatisfiable"])
         others = constraints[number + 1 :]
         if any((other["topologyKey"], other["whenUnsatisfiable"]) == pair for other in others):
             pair_text = f"{{{pair[0]}, {pair[1]}}}"
-            errors.append(duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", pair_text))
+            errors.append(duplicate(f"{item_field}.{{topologyKey, whenUnsatisfiable}}", pair_text))
     return errors
 
 
@@ -268,12 +272,12 @@ def _validate_constraint(constraint: Object, field: str) -> list[FieldError]:
         errors.append(not_supported(f"{field}.whenUnsatisfiable", action, supported))
     domains = constraint.get("minDomains")
     if domains is not None:
-        where = f"{field}.minDomains"
+        child_field = f"{field}.minDomains"
         if domains <= 0:
-            errors.append(invalid(where, domains, positive))
+            errors.append(invalid(child_field, domains, positive))
         if action != "DoNotSchedule":
             problem = "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not"
-            errors.append(invalid(where, domains, f"{problem} {action}"))
+            errors.append(invalid(child_field, domains, f"{problem} {action}"))
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         policy = constraint.get(name)
         if policy is not None and policy not in ("Honor", "Ignore"):
@@ -289,9 +293,9 @@ def validate_gates(gates: Iterable[Object], field: str) -> list[FieldError]:
     errors: list[FieldError] = []
     gate_names: set[str] = set()
     for number, gate in enumerate(gates):
-        where, name = f"{field}[{number}]", gate["name"]
-        errors += field_errors(where, name, names.qualified_name(name))
+        item_field, name = f"{field}[{number}]", gate["name"]
+        errors += field_errors(item_field, name, names.qualified_name(name))
         if name in gate_names:
-            errors.append(duplicate(where, name))
+            errors.append(duplicate(item_field, name))
         gate_names.add(name)
     return errors

@@ -61,21 +61,21 @@ def validate_containers(
     names: set[str] = set()
     grace_s = spec.get("terminationGracePeriodSeconds")
     for number, container in enumerate(containers):
-        where = f"{field}.containers[{number}]"
-        errors += _validate_container(container, where, volumes, claims)
-        errors += _validate_new_name(container["name"], names, where)
-        errors += validate_hooks_and_probes(container, where, grace_s)
+        item_field = f"{field}.containers[{number}]"
+        errors += _validate_container(container, item_field, volumes, claims)
+        errors += _validate_new_name(container["name"], names, item_field)
+        errors += validate_hooks_and_probes(container, item_field, grace_s)
         if (policy := container.get("restartPolicy")) is not None:
-            errors += _validate_restart_policy(policy, where)
+            errors += _validate_restart_policy(policy, item_field)
     errors += validate_host_ports(containers, f"{field}.containers")
     for number, container in enumerate(spec.get("initContainers", ())):
-        where = f"{field}.initContainers[{number}]"
-        errors += _validate_container(container, where, volumes, claims)
+        item_field = f"{field}.initContainers[{number}]"
+        errors += _validate_container(container, item_field, volumes, claims)
         policy = container.get("restartPolicy")
-        errors += _validate_restart_policy(policy, where) if policy is not None else []
-        errors += _validate_new_name(container["name"], names, where)
+        errors += _validate_restart_policy(policy, item_field) if policy is not None else []
+        errors += _validate_new_name(container["name"], names, item_field)
         errors += validate_host_ports([container], f"{field}.initContainers")
-        errors += _validate_init(container, where, grace_s)
+        errors += _validate_init(container, item_field, grace_s)
     return errors + _validate_ephemeral(spec, f"{field}.ephemeralContainers", names, volumes)
 
 
@@ -86,20 +86,20 @@ def _validate_ephemeral(
     errors: list[FieldError] = []
     target_names = frozenset(names)
     for number, container in enumerate(spec.get("ephemeralContainers", ())):
-        where = f"{field}[{number}]"
+        item_field = f"{field}[{number}]"
         common = {**container, "ports": ()}
-        errors += _validate_container(common, where, volumes, frozenset())
-        errors += _validate_new_name(container["name"], names, where)
+        errors += _validate_container(common, item_field, volumes, frozenset())
+        errors += _validate_new_name(container["name"], names, item_field)
         target = container.get("targetContainerName")
         if target and target not in target_names:
-            errors.append(not_found_value(f"{where}.targetContainerName", target))
+            errors.append(not_found_value(f"{item_field}.targetContainerName", target))
         errors += [
-            forbidden_field(f"{where}.{name}", _NOT_IN_EPHEMERAL)
+            forbidden_field(f"{item_field}.{name}", _NOT_IN_EPHEMERAL)
             for name in _NOT_ALLOWED_IN_EPHEMERAL
             if container.get(name)
         ]
         errors += [
-            forbidden_field(f"{where}.volumeMounts[{position}].{name}", _NOT_IN_EPHEMERAL)
+            forbidden_field(f"{item_field}.volumeMounts[{position}].{name}", _NOT_IN_EPHEMERAL)
             for position, mount in enumerate(container.get("volumeMounts", ()))
             for name in ("subPath", "subPathExpr")
             if mount.get(name)
@@ -143,8 +143,8 @@ def _validate_container(
         errors.append(required(f"{field}.image"))
     policy = container["terminationMessagePolicy"]
     if policy not in _MESSAGE_POLICIES:
-        where = f"{field}.terminationMessagePolicy"
-        errors.append(not_supported(where, policy, _MESSAGE_POLICIES))
+        child_field = f"{field}.terminationMessagePolicy"
+        errors.append(not_supported(child_field, policy, _MESSAGE_POLICIES))
     if ports := container.get("ports"):
         errors += _validate_ports(ports, f"{field}.ports")
     if env := container.get("env"):
@@ -195,25 +195,27 @@ def _validate_ports(ports: Iterable[Object], field: str) -> list[FieldError]:
     errors: list[FieldError] = []
     names: set[str] = set()
     for number, port in enumerate(ports):
-        where = f"{field}[{number}]"
+        item_field = f"{field}[{number}]"
         name = port.get("name", "")
         problems = name_checks.port_name(name) if name else ()
-        errors += field_errors(f"{where}.name", name, problems)
+        errors += field_errors(f"{item_field}.name", name, problems)
         if name and not problems:
             if name in names:
-                errors.append(duplicate(f"{where}.name", name))
+                errors.append(duplicate(f"{item_field}.name", name))
             names.add(name)
         container_port, host_port = port["containerPort"], port.get("hostPort", 0)
         if not container_port:
-            errors.append(required(f"{where}.containerPort"))
+            errors.append(required(f"{item_field}.containerPort"))
         else:
             problems = name_checks.port_number(container_port)
-            errors += [invalid(f"{where}.containerPort", container_port, text) for text in problems]
+            errors += [
+                invalid(f"{item_field}.containerPort", container_port, text) for text in problems
+            ]
         if host_port:
             problems = name_checks.port_number(host_port)
-            errors += [invalid(f"{where}.hostPort", host_port, text) for text in problems]
+            errors += [invalid(f"{item_field}.hostPort", host_port, text) for text in problems]
         if port["protocol"] not in _PROTOCOLS:
-            errors.append(not_supported(f"{where}.protocol", port["protocol"], _PROTOCOLS))
+            errors.append(not_supported(f"{item_field}.protocol", port["protocol"], _PROTOCOLS))
     return errors
 
 
@@ -227,8 +229,8 @@ def validate_host_ports(containers: Iterable[Object], field: str) -> list[FieldE
                 continue
             host_port = f"{port['protocol']}/{port.get('hostIP', '')}/{port['hostPort']}"
             if host_port in used:
-                where = f"{field}[{position}].ports[{number}].hostPort"
-                errors.append(duplicate(where, host_port))
+                item_field = f"{field}[{position}].ports[{number}].hostPort"
+                errors.append(duplicate(item_field, host_port))
             used.add(host_port)
     return errors
 

@@ -58,13 +58,13 @@ def validate_env(env: Iterable[Object], field: str) -> list[FieldError]:
     """Validates the environment variables."""
     errors: list[FieldError] = []
     for number, variable in enumerate(env):
-        where, name = f"{field}[{number}]", variable["name"]
+        item_field, name = f"{field}[{number}]", variable["name"]
         if not name:
-            errors.append(required(f"{where}.name"))
+            errors.append(required(f"{item_field}.name"))
         else:
-            errors += field_errors(f"{where}.name", name, names.environment_name(name))
+            errors += field_errors(f"{item_field}.name", name, names.environment_name(name))
         if "valueFrom" in variable:
-            errors += _validate_source(variable, f"{where}.valueFrom")
+            errors += _validate_source(variable, f"{item_field}.valueFrom")
     return errors
 
 
@@ -74,8 +74,8 @@ def _validate_source(variable: Object, field: str) -> Iterator[FieldError]:
     if "fieldRef" in source:
         yield from validate_field_ref(source["fieldRef"], f"{field}.fieldRef", FIELDS_FOR_ENV)
     if "resourceFieldRef" in source:
-        where = f"{field}.resourceFieldRef"
-        yield from validate_resource_ref(source["resourceFieldRef"], where)
+        child_field = f"{field}.resourceFieldRef"
+        yield from validate_resource_ref(source["resourceFieldRef"], child_field)
     for name in ("configMapKeyRef", "secretKeyRef"):
         if name in source:
             yield from _validate_key_ref(source[name], f"{field}.{name}")
@@ -177,17 +177,17 @@ def validate_env_from(sources: Iterable[Object], field: str) -> list[FieldError]
     """Validates ConfigMaps and Secrets of ``envFrom``."""
     errors: list[FieldError] = []
     for number, source in enumerate(sources):
-        where = f"{field}[{number}]"
+        item_field = f"{field}[{number}]"
         if prefix := source.get("prefix"):
-            errors += field_errors(f"{where}.prefix", prefix, names.environment_name(prefix))
+            errors += field_errors(f"{item_field}.prefix", prefix, names.environment_name(prefix))
         specified = [name for name in ("configMapRef", "secretRef") if name in source]
         check = names.as_prefix(names.dns_subdomain)
         for name in specified:
             source_name = source[name].get("name", "")
             if not source_name:
-                errors.append(required(f"{where}.{name}.name"))
+                errors.append(required(f"{item_field}.{name}.name"))
             else:
-                errors += field_errors(f"{where}.{name}.name", source_name, check(source_name))
+                errors += field_errors(f"{item_field}.{name}.name", source_name, check(source_name))
         if len(specified) != 1:
             errors.append(invalid(field, "", _TOO_MANY if specified else _MUST_SPECIFY_ALL))
     return errors

@@ -197,23 +197,27 @@ def validate_label_selector(selector: Mapping[str, Any] | None, field: str) -> l
         return []
     errors = validate_labels(selector.get("matchLabels", {}), f"{field}.matchLabels")
     for number, condition in enumerate(selector.get("matchExpressions", ())):
-        where = f"{field}.matchExpressions[{number}]"
+        item_field = f"{field}.matchExpressions[{number}]"
         operator, values = condition["operator"], condition.get("values", ())
         if operator in _OPERATORS_WITH_VALUES:
             if not values:
                 problem = "must be specified when `operator` is 'In' or 'NotIn'"
-                errors.append(required(f"{where}.values", problem))
+                errors.append(required(f"{item_field}.values", problem))
         elif operator in _OPERATORS_WITHOUT_VALUES:
             if values:
                 problem = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(forbidden_field(f"{where}.values", problem))
+                errors.append(forbidden_field(f"{item_field}.values", problem))
         else:
-            errors.append(invalid(f"{where}.operator", operator, "not a valid selector operator"))
+            errors.append(
+                invalid(f"{item_field}.operator", operator, "not a valid selector operator")
+            )
         errors += field_errors(
-            f"{where}.key", condition["key"], names.qualified_name(condition["key"])
+            f"{item_field}.key", condition["key"], names.qualified_name(condition["key"])
         )
         for position, value in enumerate(values):
-            errors += field_errors(f"{where}.values[{position}]", value, names.label_value(value))
+            errors += field_errors(
+                f"{item_field}.values[{position}]", value, names.label_value(value)
+            )
     return errors
 
 

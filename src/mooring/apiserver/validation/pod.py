@@ -143,8 +143,8 @@ def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> lis
 def _validate_gates_and_system(spec: Object, field: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for number, gate in enumerate(spec.get("readinessGates", ())):
-        where, kind = f"{field}.readinessGates[{number}].conditionType", gate["conditionType"]
-        errors += field_errors(where, kind, names.qualified_name(kind))
+        child_field, kind = f"{field}.readinessGates[{number}].conditionType", gate["conditionType"]
+        errors += field_errors(child_field, kind, names.qualified_name(kind))
     name = spec.get("os", {}).get("name")
     if name is not None and name not in _SYSTEMS:
         errors.append(not_supported(f"{field}.os", name, _SYSTEMS))
@@ -178,13 +178,13 @@ def _validate_claims(claims: Iterable[Object], field: str) -> list[FieldError]:
     errors: list[FieldError] = []
     claim_names: set[str] = set()
     for number, claim in enumerate(claims):
-        where, name = f"{field}[{number}]", claim["name"]
+        item_field, name = f"{field}[{number}]", claim["name"]
         if not name:
-            errors.append(required(f"{where}.name"))
+            errors.append(required(f"{item_field}.name"))
         elif name in claim_names:
-            errors.append(duplicate(f"{where}.name", name))
+            errors.append(duplicate(f"{item_field}.name", name))
         else:
-            errors += field_errors(f"{where}.name", name, names.dns_label(name))
+            errors += field_errors(f"{item_field}.name", name, names.dns_label(name))
         claim_names.add(name)
         kinds = ("resourceClaimName", "resourceClaimTemplateName")
         sources = [kind for kind in kinds if kind in claim]
@@ -194,9 +194,11 @@ def _validate_claims(claims: Iterable[Object], field: str) -> list[FieldError]:
                 if sources
                 else "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             )
-            errors.append(invalid(where, _internal_claim(claim), problem))
+            errors.append(invalid(item_field, _internal_claim(claim), problem))
         for kind in sources:
-            errors += field_errors(f"{where}.{kind}", claim[kind], names.dns_subdomain(claim[kind]))
+            errors += field_errors(
+                f"{item_field}.{kind}", claim[kind], names.dns_subdomain(claim[kind])
+            )
     return errors
 
 

@@ -35,8 +35,8 @@ def validate_hooks_and_probes(
     lifecycle = container.get("lifecycle", {})
     for name in ("postStart", "preStop"):
         if name in lifecycle:
-            where = f"{field}.lifecycle.{name}"
-            yield from _validate_action(lifecycle[name], where, _HOOK_ACTIONS, grace_s)
+            child_field = f"{field}.lifecycle.{name}"
+            yield from _validate_action(lifecycle[name], child_field, _HOOK_ACTIONS, grace_s)
     for name in PROBES:
         if name in container:
             yield from _validate_probe(container[name], f"{field}.{name}", name)
@@ -48,13 +48,13 @@ def _validate_probe(probe: Object, field: str, kind: str) -> Iterator[FieldError
         if probe.get(name, 0) < 0:
             problem = "must be greater than or equal to 0"
             yield invalid(f"{field}.{name}", probe[name], problem)
-    where = f"{field}.terminationGracePeriodSeconds"
+    child_field = f"{field}.terminationGracePeriodSeconds"
     grace_s = probe.get("terminationGracePeriodSeconds")
     if grace_s is not None and grace_s <= 0:
-        yield invalid(where, grace_s, "must be greater than 0")
+        yield invalid(child_field, grace_s, "must be greater than 0")
     if kind == "readinessProbe":
         if grace_s is not None:
-            yield invalid(where, grace_s, "must not be set for readinessProbes")
+            yield invalid(child_field, grace_s, "must not be set for readinessProbes")
     elif probe["successThreshold"] != 1:
         yield invalid(f"{field}.successThreshold", probe["successThreshold"], "must be 1")
 
@@ -69,21 +69,21 @@ def _validate_action(
         yield required(field, "must specify a handler type")
         return
     kind, action = specified[0], handler[specified[0]]
-    where = f"{field}.{kind}"
+    child_field = f"{field}.{kind}"
     if kind == "exec":
         if not action.get("command"):
-            yield required(f"{where}.command")
+            yield required(f"{child_field}.command")
     elif kind == "sleep":
         if grace_s is not None and not 0 <= action["seconds"] <= grace_s:
             problem = "must be non-negative and less than terminationGracePeriodSeconds "
             problem += f"({grace_s})"
-            yield invalid(where, action["seconds"], problem)
+            yield invalid(child_field, action["seconds"], problem)
     else:
         if kind == "httpGet" and not action.get("path"):
-            yield required(f"{where}.path")
-        yield from _validate_port(action["port"], f"{where}.port")
+            yield required(f"{child_field}.path")
+        yield from _validate_port(action["port"], f"{child_field}.port")
         if kind == "httpGet":
-            yield from _validate_http(action, where)
+            yield from _validate_http(action, child_field)
 
 
 def _validate_http(action: Object, field: str) -> Iterator[FieldError]:

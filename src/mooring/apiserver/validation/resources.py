@@ -173,21 +173,21 @@ def _validate_claims(claims: list[Any], field: str, pod_claims: frozenset[str]) 
     errors: list[FieldError] = []
     claim_keys: set[str] = set()
     for number, claim in enumerate(claims):
-        where, name = f"{field}.claims[{number}]", claim["name"]
+        item_field, name = f"{field}.claims[{number}]", claim["name"]
         request = claim.get("request", "")
         key = f"{name}/{request}" if request else name
         if not name:
-            errors.append(required(where))
+            errors.append(required(item_field))
             continue
         if request:
             problems = name_checks.dns_label(request)
-            errors += [invalid(f"{where}.request", request, problem) for problem in problems]
+            errors += [invalid(f"{item_field}.request", request, problem) for problem in problems]
         overlaps = any(other == name or other.startswith(f"{name}/") for other in claim_keys)
         if key in claim_keys or name in claim_keys or (not request and overlaps):
-            errors.append(duplicate(where, key))
+            errors.append(duplicate(item_field, key))
         claim_keys.add(key)
         if name not in pod_claims:
             names_text = f": {', '.join(sorted(pod_claims))}" if pod_claims else " which is empty"
             detail = f"must be one of the names in pod.spec.resourceClaims{names_text}"
-            errors.append(not_found_value(where, name, detail))
+            errors.append(not_found_value(item_field, name, detail))
     return errors

@@ -64,14 +64,14 @@ def validate_volumes(
     errors: list[FieldError] = []
     valid: dict[str, Object] = {}
     for number, volume in enumerate(volumes):
-        where, name = f"{field}[{number}]", volume["name"]
-        volume_errors = list(_validate_source(volume, where))
+        item_field, name = f"{field}[{number}]", volume["name"]
+        volume_errors = list(_validate_source(volume, item_field))
         if not name:
-            volume_errors.append(required(f"{where}.name"))
+            volume_errors.append(required(f"{item_field}.name"))
         else:
-            volume_errors += field_errors(f"{where}.name", name, name_checks.dns_label(name))
+            volume_errors += field_errors(f"{item_field}.name", name, name_checks.dns_label(name))
         if name in valid:
-            volume_errors.append(duplicate(f"{where}.name", name))
+            volume_errors.append(duplicate(f"{item_field}.name", name))
         if volume_errors:
             errors += volume_errors
         else:
@@ -171,8 +171,8 @@ def _downward_file(file: Object, field: str) -> Iterator[FieldError]:
             problem = "fieldRef and resourceFieldRef can not be specified simultaneously"
             yield invalid(field, "resource", problem)
     elif "resourceFieldRef" in file:
-        where = f"{field}.resourceFieldRef"
-        yield from validate_resource_ref(file["resourceFieldRef"], where, is_file=True)
+        child_field = f"{field}.resourceFieldRef"
+        yield from validate_resource_ref(file["resourceFieldRef"], child_field, is_file=True)
     else:
         yield required(field, "one of fieldRef and resourceFieldRef is required")
     yield from _mode(file, "mode", field)
@@ -205,11 +205,11 @@ def _projected(source: Object, field: str) -> Iterator[FieldError]:
     yield from _mode(source, "defaultMode", field)
     paths: set[str] = set()
     for number, projection in enumerate(source.get("sources") or ()):
-        where = f"{field}.sources[{number}]"
-        yield from _projection(projection, where, field, paths)
+        item_field = f"{field}.sources[{number}]"
+        yield from _projection(projection, item_field, field, paths)
         if len(projection) > 1:
             problem = "may not specify more than 1 volume type per source"
-            yield forbidden_field(where, problem)
+            yield forbidden_field(item_field, problem)
 
 
 def _projection(
@@ -218,12 +218,12 @@ def _projection(
     for kind in ("secret", "configMap"):
         if kind not in projection:
             continue
-        source, where = projection[kind], f"{field}.{kind}"
+        source, child_field = projection[kind], f"{field}.{kind}"
         name = source.get("name", "")
         if not name:
-            yield required(f"{where}.name")
+            yield required(f"{child_field}.name")
         for number, item in enumerate(source.get("items", ())):
-            yield from _key_to_path(item, f"{where}.items[{number}]")
+            yield from _key_to_path(item, f"{child_field}.items[{number}]")
             yield from _new_path(item["path"], name, volume_field, paths)
     for file in projection.get("downwardAPI", {}).get("items", ()):
         yield from _downward_file(file, f"{field}.downwardAPI")
@@ -239,11 +239,14 @@ def _new_path(path: str, value: str, volume_field: str, paths: set[str]) -> Iter
 
 
 def _token(token: Object, field: str, volume_field: str) -> Iterator[FieldError]:
-    where, seconds = f"{field}.serviceAccountToken.expirationSeconds", token["expirationSeconds"]
+    child_field, seconds = (
+        f"{field}.serviceAccountToken.expirationSeconds",
+        token["expirationSeconds"],
+    )
     if seconds < _TOKEN_S_MIN:
-        yield invalid(where, seconds, "may not specify a duration less than 10 minutes")
+        yield invalid(child_field, seconds, "may not specify a duration less than 10 minutes")
     if seconds > _TOKEN_S_MAX:
-        yield invalid(where, seconds, "may not specify a duration larger than 2^32 seconds")
+        yield invalid(child_field, seconds, "may not specify a duration larger than 2^32 seconds")
     path = token["path"]
     if not path:
         yield required(f"{volume_field}.path")
@@ -282,23 +285,23 @@ def validate_mounts(
     paths: set[str] = set()
     devices = {device["name"]: device["devicePath"] for device in _devices_of(container)}
     for number, mount in enumerate(container.get("volumeMounts", ())):
-        where, name, path = f"{field}[{number}]", mount["name"], mount["mountPath"]
+        item_field, name, path = f"{field}[{number}]", mount["name"], mount["mountPath"]
         if not name:
-            errors.append(required(f"{where}.name"))
+            errors.append(required(f"{item_field}.name"))
         if name not in volumes:
-            errors.append(not_found_value(f"{where}.name", name))
+            errors.append(not_found_value(f"{item_field}.name", name))
         if not path:
-            errors.append(required(f"{where}.mountPath"))
+            errors.append(required(f"{item_field}.mountPath"))
         if path in paths:
-            errors.append(invalid(f"{where}.mountPath", path, "must be unique"))
+            errors.append(invalid(f"{item_field}.mountPath", path, "must be unique"))
         paths.add(path)
         if name in devices:
             problem = "must not already exist in volumeDevices"
-            errors.append(invalid(f"{where}.name", name, problem))
+            errors.append(invalid(f"{item_field}.name", name, problem))
         if path in devices.values():
             problem = "must not already exist as a path in volumeDevices"
-            errors.append(invalid(f"{where}.mountPath", path, problem))
-        errors += _validate_mount_options(mount, where, field, container)
+            errors.append(invalid(f"{item_field}.mountPath", path, problem))
+        errors += _validate_mount_options(mount, item_field, field, container)
     return errors
 
 
@@ -308,7 +311,7 @@ def _devices_of(container: Object) -> Iterable[Object]:
 
 
 def _validate_mount_options(
-    mount: Object, where: str, field: str, container: Object
+    mount: Object, item_field: str, field: str, container: Object
 ) -> Iterator[FieldError]:
     """Validates the options of a mount; some field paths are those of the list, as upstream."""
     path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
@@ -317,7 +320,7 @@ def _validate_mount_options(
     if expression:
         if path:
             problem = "subPathExpr and subPath are mutually exclusive"
-            yield invalid(f"{where}.subPathExpr", expression, problem)
+            yield invalid(f"{item_field}.subPathExpr", expression, problem)
         yield from _descending(expression, f"{field}.subPathExpr")
     propagation = mount.get("mountPropagation")
     if propagation is None:
@@ -340,22 +343,22 @@ def validate_devices(
     names: set[str] = set()
     paths: set[str] = set()
     for number, device in enumerate(_devices_of(container)):
-        where, name, path = f"{field}[{number}]", device["name"], device["devicePath"]
+        item_field, name, path = f"{field}[{number}]", device["name"], device["devicePath"]
         if not name:
-            errors.append(required(f"{where}.name"))
+            errors.append(required(f"{item_field}.name"))
         if name in names:
-            errors.append(invalid(f"{where}.name", name, "must be unique"))
+            errors.append(invalid(f"{item_field}.name", name, "must be unique"))
         if name not in volumes:
-            errors.append(not_found_value(f"{where}.name", name))
+            errors.append(not_found_value(f"{item_field}.name", name))
         elif not {"persistentVolumeClaim", "ephemeral"} & volumes[name].keys():
-            errors.append(invalid(f"{where}.name", name, _BLOCK_MODE))
-        errors += _validate_device_path(path, f"{where}.devicePath", paths)
+            errors.append(invalid(f"{item_field}.name", name, _BLOCK_MODE))
+        errors += _validate_device_path(path, f"{item_field}.devicePath", paths)
         if name in mounts:
             problem = "must not already exist in volumeMounts"
-            errors.append(invalid(f"{where}.name", name, problem))
+            errors.append(invalid(f"{item_field}.name", name, problem))
         if path in mounts.values():
             problem = "must not already exist as a path in volumeMounts"
-            errors.append(invalid(f"{where}.devicePath", path, problem))
+            errors.append(invalid(f"{item_field}.devicePath", path, problem))
         if name:
             names.add(name)
     return errors

@@ -153,15 +153,17 @@ def _validate_strategy(strategy: Object) -> Iterator[FieldError]:
         yield not_supported(field, internal, ["Recreate", "RollingUpdate"])
         return
     assert rolling is not None
-    where = f"{field}.rollingUpdate"
+    child_field = f"{field}.rollingUpdate"
     unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
-    yield from validate_int_or_percent(unavailable, f"{where}.maxUnavailable", is_capped=False)
-    yield from validate_int_or_percent(surge, f"{where}.maxSurge", is_capped=False)
+    yield from validate_int_or_percent(
+        unavailable, f"{child_field}.maxUnavailable", is_capped=False
+    )
+    yield from validate_int_or_percent(surge, f"{child_field}.maxSurge", is_capped=False)
     if unavailable in (0, "0%") and surge in (0, "0%"):
         problem = "may not be 0 when `maxSurge` is 0"
-        yield invalid(f"{where}.maxUnavailable", unavailable, problem)
+        yield invalid(f"{child_field}.maxUnavailable", unavailable, problem)
     if isinstance(unavailable, str) and unavailable[:-1].isdecimal():
-        yield from validate_int_or_percent(unavailable, f"{where}.maxUnavailable")
+        yield from validate_int_or_percent(unavailable, f"{child_field}.maxUnavailable")
 
 
 def _validate_daemon_strategy(strategy: Object) -> list[FieldError]:
