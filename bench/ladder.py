@@ -79,7 +79,7 @@ class Workload(NamedTuple):
 
     node: Callable[[int], Node]
     pod: Callable[[int], Pod]
-    share_answers: bool = True
+    cache_results: bool = True
     objects: tuple[Any, ...] = ()
     bar_us: float | None = None
     #: What terms running pods have, if there are running pods.
@@ -213,7 +213,7 @@ WORKLOADS: dict[str, Workload] = {
     ),
     "preemption with spread": _full(preemption.spread_pod, bar_us=PREEMPTION_BAR_US),
     "infeasible": Workload(plain_node, huge_pod),
-    "scratch": Workload(plain_node, basic_pod, share_answers=False),
+    "scratch": Workload(plain_node, basic_pod, cache_results=False),
 }
 
 
@@ -258,7 +258,7 @@ def measure(
         scene.objects,
         rng=seeded_random(0),
         clock=clock,
-        share_answers=workload.share_answers,
+        cache_results=workload.cache_results,
     )
     for pod in scene.running:
         driver.cache.put_pod(pod)

@@ -9,7 +9,10 @@ Importing the package costs next to nothing: a public name is loaded when it is 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
+
+from mooring import deprecated
 
 if TYPE_CHECKING:  # what type checkers and editors see; ``_PUBLIC`` is what runs
     from mooring.errors import ConfigError, PluginError, SchedulerError
@@ -17,14 +20,14 @@ if TYPE_CHECKING:  # what type checkers and editors see; ``_PUBLIC`` is what run
         SKIP,
         Cycle,
         Diagnosis,
-        Narrow,
+        FilterStatuses,
         NodeInfo,
         NodeView,
         Pending,
         PostFilterResult,
+        PreFilterResult,
         Reject,
         Status,
-        Verdicts,
         Wait,
         default_normalize,
         per_node,
@@ -36,6 +39,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; ``_PUBLIC`` is what run
 
 __version__ = "0.1.0"
 
+deprecated.install()
+
 #: Public name -> the module that defines it.
 _PUBLIC = {
     "SKIP": "mooring.framework",
@@ -43,7 +48,7 @@ _PUBLIC = {
     "ConfigError": "mooring.errors",
     "Cycle": "mooring.framework",
     "Diagnosis": "mooring.framework",
-    "Narrow": "mooring.framework",
+    "PreFilterResult": "mooring.framework",
     "NodeInfo": "mooring.framework",
     "NodeView": "mooring.framework",
     "Pending": "mooring.framework",
@@ -53,7 +58,7 @@ _PUBLIC = {
     "Reject": "mooring.framework",
     "SchedulerError": "mooring.errors",
     "Status": "mooring.framework",
-    "Verdicts": "mooring.framework",
+    "FilterStatuses": "mooring.framework",
     "Wait": "mooring.framework",
     "default_normalize": "mooring.framework",
     "per_node": "mooring.framework",
@@ -67,17 +72,17 @@ __all__ = [
     "ConfigError",
     "Cycle",
     "Diagnosis",
-    "Narrow",
+    "FilterStatuses",
     "NodeInfo",
     "NodeView",
     "Pending",
     "PluginError",
     "PodInfo",
     "PostFilterResult",
+    "PreFilterResult",
     "Reject",
     "SchedulerError",
     "Status",
-    "Verdicts",
     "Wait",
     "__version__",
     "default_normalize",
@@ -91,7 +96,7 @@ def __getattr__(name: str) -> Any:
     """Loads a public name at its first use (PEP 562)."""
     module = _PUBLIC.get(name)
     if module is None:
-        raise AttributeError(f"module 'mooring' has no attribute {name!r}")
+        return deprecated.renamed(sys.modules[__name__], name)
     value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value

@@ -288,7 +288,7 @@ def never_stop_pausing(patch: Patch) -> None:
 
 def evict_more_than_needed(patch: Patch) -> None:
     """All pods of a lower priority leave, also those that could stay."""
-    patch.setattr(dry_run, "_put_back", lambda *_: None)
+    patch.setattr(dry_run, "_reprieve", lambda *_: None)
 
 
 def evict_the_protected(patch: Patch) -> None:
@@ -298,7 +298,7 @@ def evict_the_protected(patch: Patch) -> None:
 
 def evict_equals(patch: Patch) -> None:
     """Pods of the same priority make room for each other."""
-    line_up = dry_run._line_up
+    line_up = dry_run._sort_victims
 
     def with_equals(cycle: Any, rows: Any, counts: Any) -> Any:
         pod = cycle.pod.pod
@@ -306,7 +306,7 @@ def evict_equals(patch: Patch) -> None:
         twin = Cycle(PodInfo(higher), cycle.snapshot, cycle.profile, cycle.framework)
         return line_up(twin, rows, counts)
 
-    patch.setattr(dry_run, "_line_up", with_equals)
+    patch.setattr(dry_run, "_sort_victims", with_equals)
 
 
 def leave_the_evicted(patch: Patch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mooring.framework import Cycle, NodeView, Reject, Verdicts
+from mooring.framework import Cycle, FilterStatuses, NodeView, Reject
 from mooring.testing import check_conformance
 
 FULL = Reject("Too many pods")
@@ -28,8 +28,8 @@ class Base:
 
     name = "Base"
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        return Verdicts.refuse(nodes.pod_count >= nodes.allowed_pods, FULL)
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        return FilterStatuses.refuse(nodes.pod_count >= nodes.allowed_pods, FULL)
 
 
 class Scores:

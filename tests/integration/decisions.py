@@ -216,7 +216,9 @@ def _urgent() -> Iterator[Pod]:
     for number in range(9):
         yield _pod(f"urgent-{number}", requests={"cpu": "2"}, spec={"priorityClassName": "urgent"})
     yield _pod("polite", requests={"cpu": "2"}, spec={"priorityClassName": "polite"})
-    yield _pod("hopeless", requests={"cpu": "20"}, spec={"priorityClassName": "urgent"})
+    yield _pod(
+        "failed_and_unresolvable", requests={"cpu": "20"}, spec={"priorityClassName": "urgent"}
+    )
 
 
 # ---------------------------------------------------------------- what became of them

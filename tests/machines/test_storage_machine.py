@@ -110,7 +110,7 @@ class StorageMachine(RuleBasedStateMachine):
 
     @rule(driver=st.sampled_from(DRIVERS))
     def ask(self, driver: str) -> None:
-        self.cache.storage.use.attached.left_by_row(driver)
+        self.cache.storage.use.attached_volumes.left_by_row(driver)
 
     @invariant()
     def all_indexes_are_those_of_a_walk(self) -> None:
@@ -138,7 +138,7 @@ class StorageMachine(RuleBasedStateMachine):
         assert [storage.capacities(name) for name in clusters.CLASSES] == [None] * 6
         assert use.indexes() == ({}, {}, {})
         assert (use.uses(), use.attachments(), use.problems) == ([], [], {})
-        assert (len(use.attached), len(use.disks)) == (0, 0)
+        assert (len(use.attached_volumes), len(use.disks)) == (0, 0)
         assert audit(self.cache) == []
 
     # -- helpers ----------------------------------------------------------------------------------

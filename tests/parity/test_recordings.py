@@ -41,7 +41,7 @@ def recordings(*families: str) -> list[Path]:
     return sorted(path for family in families for path in DATA.glob(f"{family}-[0-9]*.json.gz"))
 
 
-def replayed(path: Path, *, share_answers: bool) -> tuple[list[str], int]:
+def replayed(path: Path, *, cache_results: bool) -> tuple[list[str], int]:
     """Every difference in words, and the number of steps compared."""
     recording = read_recording(path)
     config = from_document(recording.config) if recording.config else None
@@ -51,7 +51,7 @@ def replayed(path: Path, *, share_answers: bool) -> tuple[list[str], int]:
         rng=seeded_random(0),
         clock=SystemClock(),
         node_order=recording.node_order,
-        share_answers=share_answers,
+        cache_results=cache_results,
         preempt_everywhere=True,
     )
     found: list[str] = []
@@ -72,7 +72,7 @@ def replayed(path: Path, *, share_answers: bool) -> tuple[list[str], int]:
 
 @pytest.mark.parametrize("path", recordings(*FAMILIES), ids=lambda path: path.name)
 def test_a_recording_replays_without_a_difference_and_a_clean_audit(path: Path) -> None:
-    found, steps = replayed(path, share_answers=True)
+    found, steps = replayed(path, cache_results=True)
 
     assert found == []
     assert steps == len(read_recording(path).steps) > 0
@@ -82,7 +82,7 @@ def test_a_recording_replays_without_a_difference_and_a_clean_audit(path: Path) 
     "path", recordings("podaffinity", "resources", "spread", "taints"), ids=lambda path: path.name
 )
 def test_the_full_pass_replays_as_the_shared_answers_do(path: Path) -> None:
-    found, _ = replayed(path, share_answers=False)
+    found, _ = replayed(path, cache_results=False)
 
     assert found == []
 

@@ -33,7 +33,7 @@ class Case(NamedTuple):
 
     def ours(self) -> Harness:
         """The plugin over the cluster."""
-        harness = Harness(self.objects, [InterPodAffinity(self.args)], share_answers=False)
+        harness = Harness(self.objects, [InterPodAffinity(self.args)], cache_results=False)
         return with_namespaces(harness, self.namespaces)
 
     def theirs(self) -> Harness:
@@ -43,7 +43,7 @@ class Case(NamedTuple):
             hard_weight=self.args.hard_pod_affinity_weight,
             ignores_others=self.args.ignore_preferred_terms_of_existing_pods,
         )
-        return Harness(self.objects, [twin], share_answers=False)
+        return Harness(self.objects, [twin], cache_results=False)
 
 
 def with_namespaces(harness: Harness, namespaces: Mapping[str, Mapping[str, str]]) -> Harness:
@@ -140,8 +140,8 @@ def selector(rng: Rng, key: str, values: tuple[str, ...], other: str) -> dict[st
         written["matchLabels"] = {key: rng.choice(values)}
     if rng.random() < 0.35:
         operator = rng.choice(OPERATORS)
-        chosen = rng.sample(("1", "2", "a", "b"), k=2) if operator in ("In", "NotIn") else []
-        written["matchExpressions"] = [{"key": other, "operator": operator, "values": chosen}]
+        plan_for = rng.sample(("1", "2", "a", "b"), k=2) if operator in ("In", "NotIn") else []
+        written["matchExpressions"] = [{"key": other, "operator": operator, "values": plan_for}]
     return written
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mooring.framework import SKIP, Cycle, NodeInfo, NodeView, Reject, Verdicts
+from mooring.framework import SKIP, Cycle, FilterStatuses, NodeInfo, NodeView, Reject
 from mooring.framework.interface import Scores
 from mooring.framework.status import Skip
 from mooring.objects.pod import Affinity, PodAffinityTerm
@@ -95,8 +95,8 @@ class AffinityTwin:
         self.count(state, cycle.pod, pod, node, -1)
         return state
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        return Verdicts.of(self.status(cycle, node) for node in nodes)
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        return FilterStatuses.of(self.status(cycle, node) for node in nodes)
 
     def status(self, cycle: Cycle, node: NodeInfo) -> Reject | None:
         state = cycle[self]

@@ -32,7 +32,7 @@ APPS = ("web", "db", "")
 PRIORITIES = (None, 0, 1, 1, 2, 7, -5)
 
 #: Preemption looks at every node.
-EVERYWHERE = DefaultPreemptionArgs(min_candidate_nodes_percentage=100)
+ALL_NODES = DefaultPreemptionArgs(min_candidate_nodes_percentage=100)
 
 
 def filters() -> list[Any]:
@@ -78,7 +78,7 @@ class Bench:
         objects: list[Any],
         *,
         plugins: list[Any] | None = None,
-        args: DefaultPreemptionArgs = EVERYWHERE,
+        args: DefaultPreemptionArgs = ALL_NODES,
         seed: int = 0,
     ) -> None:
         budgets = [each for each in objects if isinstance(each, PodDisruptionBudget)]

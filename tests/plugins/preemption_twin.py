@@ -24,7 +24,7 @@ NO_HELP = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
-class Found(NamedTuple):
+class VolumeMatches(NamedTuple):
     victims: list[str]
     violations: int
 
@@ -33,7 +33,7 @@ class Found(NamedTuple):
 class Answer:
     """What the dry run of all nodes comes to."""
 
-    candidates: dict[str, Found] = field(default_factory=dict)
+    candidates: dict[str, VolumeMatches] = field(default_factory=dict)
     acceptable: list[str] = field(default_factory=list)
     message: str = ""
 
@@ -65,7 +65,7 @@ class PreemptionTwin:
             reasons.update(result)
         for name, (victims, violations) in found.items():
             keys = sorted(f"{each.metadata.namespace}/{each.metadata.name}" for each in victims)
-            answer.candidates[name] = Found(keys, violations)
+            answer.candidates[name] = VolumeMatches(keys, violations)
         answer.acceptable = sorted(best(found))
         if tried < len(self.nodes):
             reasons[NO_HELP] += len(self.nodes) - tried
@@ -99,22 +99,22 @@ class PreemptionTwin:
     def refusal(self, pod: Pod, name: str, gone: set[str]) -> Sequence[str]:
         """Why the pod cannot come without those that are gone; empty = it can."""
         here = [each for each in self.pods if each.metadata.uid not in gone]
-        rivals = [
+        nominated_pods = [
             PodInfo(each).on_node(name).pod
             for each in self.pods
             if each.status.nominated_node_name == name
             and priority(each) >= priority(pod)
             and each.metadata.uid != pod.metadata.uid
         ]
-        if rivals:
-            refusal = self.asked(pod, name, [*here, *rivals])
+        if nominated_pods:
+            refusal = self.asked(pod, name, [*here, *nominated_pods])
             if refusal:
                 return refusal
         return self.asked(pod, name, here)
 
     def asked(self, pod: Pod, name: str, pods: list[Pod]) -> Sequence[str]:
         placed = [each for each in pods if each.spec.node_name]
-        harness = Harness([*self.nodes, *placed], self.plugins(), share_answers=False)
+        harness = Harness([*self.nodes, *placed], self.plugins(), cache_results=False)
         opened = harness.begin(pod)
         assert opened.refusal is None
         for plugin in harness.framework.filters:

@@ -40,8 +40,8 @@ def assert_same(plugin: Any, twin: Any, objects: Iterable[Node | Pod], pod: Pod)
     So are the answers of the plugin's one-node forms, if it has them.
     """
     objects = list(objects)
-    ours = Harness(objects, [plugin], share_answers=False)
-    theirs = Harness(objects, [twin], share_answers=False)
+    ours = Harness(objects, [plugin], cache_results=False)
+    theirs = Harness(objects, [twin], cache_results=False)
     if hasattr(plugin, "filter"):
         statuses = ours.statuses(pod)
         assert statuses == theirs.statuses(pod)

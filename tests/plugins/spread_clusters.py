@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
     def harness(self, plugin: Any) -> Harness:
         """A plugin over the cluster."""
-        harness = Harness(self.objects, [plugin], share_answers=False)
+        harness = Harness(self.objects, [plugin], cache_results=False)
         for each in self.workloads:
             harness.cache.workloads.put(each)
         return harness

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from mooring.config.types import DefaultPreemptionArgs
-from mooring.framework import Cycle, NodeView, Verdicts
+from mooring.framework import Cycle, FilterStatuses, NodeView
 from mooring.objects.pod import Pod
 from tests.plugins.preemption_builders import full, node, placed, preemptor
-from tests.plugins.preemption_clusters import EVERYWHERE, Bench, budget
+from tests.plugins.preemption_clusters import ALL_NODES, Bench, budget
 
 
 def start(hour: int) -> str:
@@ -24,7 +24,7 @@ def start(hour: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("on_a", "on_b", "chosen"),
+    ("on_a", "on_b", "plan_for"),
     [
         # Fewer violations count more than anything else.
         (full("a", 0, 0, labels={"app": "db"}), full("b", 9, 9), "b"),
@@ -47,24 +47,24 @@ def start(hour: int) -> str:
         ),
     ],
 )
-def test_the_best_node_is_chosen(on_a: list[Pod], on_b: list[Pod], chosen: str) -> None:
+def test_the_best_node_is_chosen(on_a: list[Pod], on_b: list[Pod], plan_for: str) -> None:
     for order in ((*on_a, *on_b), (*on_b, *on_a)):
         bench = Bench([node("a"), node("b"), *order, budget("b", 0, app="db")])
-        assert bench.preempt(preemptor(cpu="2", priority=50)).node_name == chosen
+        assert bench.preempt(preemptor(cpu="2", priority=50)).node_name == plan_for
 
 
 def test_equally_good_nodes_are_all_acceptable_and_the_first_one_found_is_taken() -> None:
     nodes = [node(f"n{number}") for number in range(8)]
     pods = [pod for each in nodes for pod in full(each.metadata.name, 0, 0)]
 
-    chosen = set()
+    plan_for = set()
     for seed in range(12):
         result = Bench([*nodes, *pods], seed=seed).preempt(preemptor())
         assert result.record is not None
         assert result.record().acceptable == tuple(f"n{number}" for number in range(8))
-        chosen.add(result.node_name)
+        plan_for.add(result.node_name)
 
-    assert len(chosen) > 3  # the search begins anywhere
+    assert len(plan_for) > 3  # the search begins anywhere
 
 
 # ---------------------------------------------------------------- how many are looked at
@@ -112,9 +112,9 @@ def test_no_more_nodes_are_filtered_than_it_takes() -> None:
         name = "Counts"
         seen = 0
 
-        def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
             Counts.seen = max(Counts.seen, len(nodes) if nodes.has_deltas else 0)
-            return Verdicts.feasible(len(nodes))
+            return FilterStatuses.feasible(len(nodes))
 
     args = DefaultPreemptionArgs(min_candidate_nodes_percentage=10, min_candidate_nodes_absolute=0)
     bench = Bench(many(100), plugins=[*Bench([]).harness.plugins, Counts()], args=args)
@@ -131,7 +131,7 @@ def test_its_arguments_are_kube_schedulers_unless_told_otherwise() -> None:
 
     assert result.record is not None
     assert len(result.record().candidates) == 100
-    assert EVERYWHERE.min_candidate_nodes_absolute == 100
+    assert ALL_NODES.min_candidate_nodes_absolute == 100
 
 
 def test_no_part_of_numpy_is_loaded_in_the_middle_of_a_preemption() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from mooring.config.types import InterPodAffinityArgs
 from mooring.framework import Code
-from mooring.framework.runtime.nominated import filter_worlds
+from mooring.framework.runtime.nominated import filter_hypothetical
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins.inter_pod_affinity.plugin import InterPodAffinity
@@ -266,7 +266,7 @@ def test_where_the_last_wanted_pod_goes_the_new_one_may_be_the_first() -> None:
     victim = next(iter(there.cache.pods)).info
     in_world = view.without([(victim,) if name == "a" else () for name in view.names])
 
-    ((_, verdicts),) = filter_worlds(there.framework, cycle, in_world)
+    ((_, verdicts),) = filter_hypothetical(there.framework, cycle, in_world)
 
     assert dict(zip(view.names, verdicts.codes.tolist(), strict=True)) == {"a": 0, "b": 1}
 
@@ -276,7 +276,7 @@ def test_a_nominated_pod_keeps_others_from_its_node_by_its_own_terms() -> None:
     cycle, view = there.open(web("new", avoids(near(**DB))))
     shy = PodInfo(web("shy", avoids(near(HOSTNAME)), labels={}))
 
-    ((_, verdicts),) = filter_worlds(there.framework, cycle, view.plus([(shy,), ()]))
+    ((_, verdicts),) = filter_hypothetical(there.framework, cycle, view.plus([(shy,), ()]))
 
     assert verdicts.codes.astype(bool).tolist() == [True, False]
     assert verdicts.table[int(verdicts.codes[0]) - 1].message == UNWANTED

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
-from mooring.framework.runtime.nominated import filter_worlds
+from mooring.framework.runtime.nominated import filter_hypothetical
 from mooring.objects.pod import Pod
 from mooring.plugins.inter_pod_affinity import domains
 from mooring.plugins.inter_pod_affinity.plugin import InterPodAffinity
@@ -98,7 +98,7 @@ def test_worlds_with_pods_more_and_fewer_are_those_of_the_twin(seed: int) -> Non
         for row in view.rows.tolist():
             there = [placed.info for placed in harness.cache.pods.on_row(row)]
             fewer.append(tuple(rng.sample(there, k=rng.randint(0, len(there)))))
-        results = filter_worlds(harness.framework, cycle, view.without(fewer).plus(more))
+        results = filter_hypothetical(harness.framework, cycle, view.without(fewer).plus(more))
         return [
             [verdicts.table[code - 1] if code else None for code in verdicts.codes.tolist()]
             for _, verdicts in results

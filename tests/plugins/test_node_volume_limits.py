@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.cluster_event import ActionType, QueueingHint
-from mooring.framework.runtime.nominated import filter_worlds
+from mooring.framework.runtime.nominated import filter_hypothetical
 from mooring.framework.status import Code
 from mooring.objects.pod import Pod
 from mooring.plugins import NodeVolumeLimits
@@ -176,7 +176,7 @@ def test_worlds_have_the_volumes_of_the_pods_that_are_there() -> None:
 
     def fits(*gone: str, more: tuple[PodInfo, ...] = ()) -> bool:
         world = view.without([tuple(infos[name] for name in gone)]).plus([more])
-        ((_, verdicts),) = filter_worlds(found.framework, cycle, world)
+        ((_, verdicts),) = filter_hypothetical(found.framework, cycle, world)
         return not verdicts.codes[0]
 
     assert not fits()
@@ -195,7 +195,7 @@ def test_in_a_world_without_the_pod_that_cannot_be_counted_there_is_no_error() -
 
     def answer(*gone: Pod, more: tuple[PodInfo, ...] = ()) -> Any:
         world = view.without([tuple(map(PodInfo, gone))]).plus([more])
-        ((_, verdicts),) = filter_worlds(found.framework, cycle, world)
+        ((_, verdicts),) = filter_hypothetical(found.framework, cycle, world)
         return verdicts.table[verdicts.codes[0] - 1].code if verdicts.codes[0] else None
 
     assert answer() is Code.ERROR

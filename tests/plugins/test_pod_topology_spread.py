@@ -194,7 +194,7 @@ def test_a_victim_makes_its_domain_emptier_and_a_rival_fuller() -> None:
         shifted = view
         for method, pods in worlds.items():
             shifted = getattr(shifted, method)(pods)
-        state = plugin.shift(cycle, cycle[plugin], shifted)
+        state = plugin.apply_deltas(cycle, cycle[plugin], shifted)
         found = plugin.filter(cycle.with_state(plugin.name, state), shifted)
         return [int(code) for code in found.codes]
 

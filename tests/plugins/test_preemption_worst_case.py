@@ -29,7 +29,7 @@ class Twin(PreemptionTwin):
 
     def asked(self, pod: Pod, name: str, pods: list[Pod]) -> Sequence[str]:
         placed = [each for each in pods if each.spec.node_name]
-        harness = Harness([*self.nodes, *placed], self.plugins(), share_answers=False)
+        harness = Harness([*self.nodes, *placed], self.plugins(), cache_results=False)
         put(harness.cache, *self.storage)
         opened = harness.begin(pod)
         assert opened.refusal is None

@@ -108,7 +108,7 @@ def templates() -> list[Pod]:
         make_pod("narrowed", affinity={"nodeAffinity": required}),
         make_pod("nominated", nominated_node="node-1", requests={"cpu": "1"}),
         make_pod("tolerant", tolerations=[{"operator": "Exists"}], priority=5),
-        make_pod("hopeless", requests={"cpu": "1000"}),
+        make_pod("failed_and_unresolvable", requests={"cpu": "1000"}),
         # The same in all, but not to those who take each container to need 100m at least.
         make_pod("even", spec={"containers": [_container("100m"), _container("100m")]}),
         make_pod("uneven", spec={"containers": [_container("200m"), _container(None)]}),
@@ -129,7 +129,7 @@ class SideBySide:
 
     def __init__(self, plugins: Callable[[], list[Any]], *, log_capacity: int) -> None:
         self.harnesses = [
-            Harness([], plugins(), weights=WEIGHTS, share_answers=share) for share in (True, False)
+            Harness([], plugins(), weights=WEIGHTS, cache_results=share) for share in (True, False)
         ]
         for harness in self.harnesses:
             harness.cache.nodes.log = ChangeLog(log_capacity)
@@ -297,15 +297,15 @@ def test_a_spread_of_replicas_follows_what_was_placed() -> None:
     """Not only the same as without sharing: three nodes for two pods each, then none is left."""
     objects = [make_node(name, allocatable={"cpu": "2"}) for name in "abc"]
     harness = Harness(objects, default_plugins(), weights=WEIGHTS)
-    chosen = []
+    plan_for = []
     for number in range(7):
         pod = make_pod(f"web-{number}", requests={"cpu": "1"})
         found = harness.decide(pod)
-        chosen.append(found.node)
+        plan_for.append(found.node)
         if found.node is not None:
             harness.cache.put_pod(make_pod(f"web-{number}", requests={"cpu": "1"}, node=found.node))
-    assert sorted(chosen[:3], key=str) == sorted(chosen[3:6], key=str) == ["a", "b", "c"]
-    assert chosen[6] is None
+    assert sorted(plan_for[:3], key=str) == sorted(plan_for[3:6], key=str) == ["a", "b", "c"]
+    assert plan_for[6] is None
     assert found.message == "0/3 nodes are available: 3 Insufficient cpu."
 
 

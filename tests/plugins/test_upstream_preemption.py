@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from mooring import plugins
-from mooring.framework import Cycle, Diagnosis, NodeView, Reject, Status, Verdicts
+from mooring.framework import Cycle, Diagnosis, FilterStatuses, NodeView, Reject, Status
 from mooring.framework.runtime.filter import pre_filter
 from mooring.objects.pod import Pod
-from mooring.plugins.default_preemption.dry_run import Tried, search
+from mooring.plugins.default_preemption.dry_run import DryRunResult, search
 from mooring.plugins.default_preemption.plugin import TERMINATING
 from mooring.state import PodInfo
 from tests.plugins.preemption_clusters import Bench
@@ -25,8 +25,8 @@ class Always:
         self.name = name
         self._status = status
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        return Verdicts.of([self._status] * len(nodes))
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        return FilterStatuses.of([self._status] * len(nodes))
 
 
 class NodeOfItsName:
@@ -34,9 +34,11 @@ class NodeOfItsName:
 
     name = "MatchFilter"
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         own = cycle.pod.metadata.name
-        return Verdicts.of([None if name == own else Reject("another") for name in nodes.names])
+        return FilterStatuses.of(
+            [None if name == own else Reject("another") for name in nodes.names]
+        )
 
 
 def plugin(name: str, fake: str | None) -> Any:
@@ -67,7 +69,7 @@ def opened(ours: Bench, pod: Pod) -> Cycle:
     return cycle
 
 
-def dry_run(ours: Bench, row: Row) -> Tried:
+def dry_run(ours: Bench, row: Row) -> DryRunResult:
     """The nodes by name, from the row's offset on."""
     cycle, nodes = opened(ours, read(row["pod"], "Pod")), ours.cache.nodes
     names = sorted(each["metadata"]["name"] for each in row["nodes"])

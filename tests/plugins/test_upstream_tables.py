@@ -29,7 +29,7 @@ UNREADABLE = "{{.bad-value.}}"
 
 
 def harness(row: Row, plugin: Any) -> Harness:
-    found = Harness(cluster(row), [plugin], share_answers=False)
+    found = Harness(cluster(row), [plugin], cache_results=False)
     for kind, objects in row["others"].items():
         for each in read_all(objects, kind):
             found.cache.put_object(kind, each)
@@ -106,7 +106,7 @@ def test_nodes_score_as_they_do_upstream(row: Row) -> None:
 
 @pytest.mark.parametrize("row", rows("spread"))
 def test_spread_constraints_refuse_the_nodes_that_they_refuse_upstream(row: Row) -> None:
-    ours = Harness(cluster(row), [PodTopologySpread()], share_answers=False)
+    ours = Harness(cluster(row), [PodTopologySpread()], cache_results=False)
 
     statuses = ours.statuses(read(with_uid(row["pod"]), "Pod"))
 

@@ -10,31 +10,33 @@ from hypothesis import strategies as st
 
 from mooring.plugins.volume_binding import find_volumes as nodes
 from mooring.plugins.volume_binding.claims import PodClaims
-from mooring.plugins.volume_binding.matches import Found
-from mooring.plugins.volume_binding.provisioning import Rooms
+from mooring.plugins.volume_binding.matches import VolumeMatches
+from mooring.plugins.volume_binding.provisioning import ProvisioningChecks
 from mooring.state import Cache
 from mooring.state.volumes.free_index.first_match import NONE
-from mooring.state.volumes.free_index.groups import Places
+from mooring.state.volumes.free_index.groups import Positions
 from mooring.testing import Harness, make_node
 from tests.helpers.volume_objects import HOSTNAME, ZONE, claim, put, storage_class, volume
 from tests.plugins import volume_clusters as clusters
 
 
-def found(cache: Cache, claims: list[Any], *, many: int) -> Found:
+def found(cache: Cache, claims: list[Any], *, many: int) -> VolumeMatches:
     """What is found if so many claims are many."""
     before = nodes._MANY_CLAIMS
     nodes._MANY_CLAIMS = many  # type: ignore[misc]
     try:
         rows = np.sort(cache.nodes.order.array())
-        return nodes.find(PodClaims((), tuple(claims), ()), cache.snapshot(), rows, Rooms())
+        return nodes.find(
+            PodClaims((), tuple(claims), ()), cache.snapshot(), rows, ProvisioningChecks()
+        )
     finally:
         nodes._MANY_CLAIMS = before  # type: ignore[misc]
 
 
-def told(result: Found) -> Any:
+def told(result: VolumeMatches) -> Any:
     """All that a caller can see of it, row by row."""
 
-    def by_row(places: Places | None) -> list[int]:
+    def by_row(places: Positions | None) -> list[int]:
         if places is None:
             return [NONE] * len(result.rows)
         found: list[int] = (places if result.group_of is None else places[result.group_of]).tolist()

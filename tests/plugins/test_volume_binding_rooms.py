@@ -9,7 +9,7 @@ import pytest
 
 from mooring.plugins.volume_binding import provisioning as module
 from mooring.plugins.volume_binding.matches import NO_ROOM, NOTHING_TO_BIND
-from mooring.plugins.volume_binding.provisioning import Rooms
+from mooring.plugins.volume_binding.provisioning import ProvisioningChecks
 from mooring.state import Cache
 from mooring.testing import cluster, make_node
 from tests.helpers.volume_objects import (
@@ -37,23 +37,23 @@ def some() -> Cache:
     return put(cache, made(), csi_driver(), room)
 
 
-def told(rooms: Rooms, cache: Cache, size: str = "1Gi") -> dict[str, int] | None:
+def told(candidates: ProvisioningChecks, cache: Cache, size: str = "1Gi") -> dict[str, int] | None:
     """Node -> bits."""
     wanted = claim(size=size, storage_class="made", is_bound=False)
-    bits = rooms.against(cache.snapshot(), wanted)
+    bits = candidates.against(cache.snapshot(), wanted)
     nodes = cache.nodes
     return None if bits is None else {nodes.names[r]: int(bits[r]) for r in nodes.order.rows()}
 
 
 def test_a_claim_like_one_before_is_answered_from_memory() -> None:
-    cache, rooms = some(), Rooms()
+    cache, candidates = some(), ProvisioningChecks()
     wanted = claim(size="1Gi", storage_class="made", is_bound=False)
-    first = rooms.against(cache.snapshot(), wanted)
+    first = candidates.against(cache.snapshot(), wanted)
     put(cache, claim("other"))  # a claim more says nothing of room
 
-    assert rooms.against(cache.snapshot(), wanted) is first
-    assert told(rooms, cache) == {"a": 0, "b": NO_ROOM}
-    assert told(rooms, cache, "9Gi") == {"a": NO_ROOM, "b": NO_ROOM}
+    assert candidates.against(cache.snapshot(), wanted) is first
+    assert told(candidates, cache) == {"a": 0, "b": NO_ROOM}
+    assert told(candidates, cache, "9Gi") == {"a": NO_ROOM, "b": NO_ROOM}
 
 
 @pytest.mark.parametrize(
@@ -79,31 +79,31 @@ def test_a_claim_like_one_before_is_answered_from_memory() -> None:
 def test_it_is_forgotten_when_something_else_is_true(
     happens: Callable[[Cache], Any], after: dict[str, int]
 ) -> None:
-    cache, rooms = some(), Rooms()
-    before = told(rooms, cache)
+    cache, candidates = some(), ProvisioningChecks()
+    before = told(candidates, cache)
     assert before == {"a": 0, "b": NO_ROOM}
 
     happens(cache)
 
-    assert told(rooms, cache) == before | after == told(Rooms(), cache)
+    assert told(candidates, cache) == before | after == told(ProvisioningChecks(), cache)
 
 
 def test_without_the_class_there_is_no_answer() -> None:
-    cache, rooms = some(), Rooms()
-    told(rooms, cache)
+    cache, candidates = some(), ProvisioningChecks()
+    told(candidates, cache)
 
     cache.remove_object("StorageClass", "made")
 
-    assert told(rooms, cache) is None
+    assert told(candidates, cache) is None
 
 
 def test_so_many_kinds_of_claims_are_remembered_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "KINDS_KEPT", 2)
-    cache, rooms = some(), Rooms()
+    cache, candidates = some(), ProvisioningChecks()
 
     for number in range(5):
-        told(rooms, cache, f"{number + 1}Gi")
+        told(candidates, cache, f"{number + 1}Gi")
 
-    assert len(rooms._kept) == 2
+    assert len(candidates._kept) == 2

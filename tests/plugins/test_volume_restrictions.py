@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.cluster_event import ActionType, QueueingHint
-from mooring.framework.runtime.nominated import filter_worlds
+from mooring.framework.runtime.nominated import filter_hypothetical
 from mooring.framework.status import Code
 from mooring.objects.pod import Pod
 from mooring.plugins import VolumeRestrictions
@@ -39,7 +39,7 @@ def worlds(found: Harness, pod: Pod, **change: list[tuple[PodInfo, ...]]) -> lis
     cycle, view, _ = found.begin(pod)
     for name, pods in change.items():
         view = getattr(view, name)(pods)
-    ((_, verdicts),) = filter_worlds(found.framework, cycle, view)
+    ((_, verdicts),) = filter_hypothetical(found.framework, cycle, view)
     return [verdicts.table[code - 1].reasons if code else () for code in verdicts.codes.tolist()]
 
 

@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
     def harness(self, plugin: Any) -> Harness:
         """A plugin over the cluster; storage objects come after nodes and pods, or before."""
-        harness = Harness(self.objects, [plugin], share_answers=False)
+        harness = Harness(self.objects, [plugin], cache_results=False)
         for obj in self.storage:
             harness.cache.put_object(type(obj).__name__, obj)
         return harness

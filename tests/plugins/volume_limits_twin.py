@@ -74,7 +74,7 @@ class LimitsTwin(Twin):
             except Broken as error:
                 return NodeError(str(error))
         counts: dict[str, int] = {}
-        for driver in [*held.values(), *self.attached(node.name, held).values()]:
+        for driver in [*held.values(), *self.attached_volumes(node.name, held).values()]:
             counts[driver] = counts.get(driver, 0) + 1
         wanted: dict[str, int] = {}
         for volume, driver in new.items():
@@ -85,7 +85,7 @@ class LimitsTwin(Twin):
                 return Reject("node(s) exceed max volume count")
         return None
 
-    def attached(self, node_name: str, held: Mapping[str, str]) -> dict[str, str]:
+    def attached_volumes(self, node_name: str, held: Mapping[str, str]) -> dict[str, str]:
         found = {}
         for attachment in self.facts.all("VolumeAttachment"):
             name = attachment.spec.source.persistent_volume_name

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.framework import SKIP, Cycle, NodeInfo, NodeView, Reject, Status, Verdicts
+from mooring.framework import SKIP, Cycle, FilterStatuses, NodeInfo, NodeView, Reject, Status
 from mooring.framework.status import Skip
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod, Volume
@@ -58,8 +58,8 @@ class Twin:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        return Verdicts.of(self.status(cycle, node) for node in nodes)
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        return FilterStatuses.of(self.status(cycle, node) for node in nodes)
 
     def status(self, cycle: Cycle, node: NodeInfo) -> Status | None:
         raise NotImplementedError

@@ -21,7 +21,11 @@ from mooring.errors import ConfigError, PluginError, SchedulerError
 from mooring.extender_server import wire
 from mooring.framework import Cycle, Framework, Profile
 from mooring.framework.interface import EXTENSION_POINTS
-from mooring.framework.runtime.evaluate import judge, judge_without, rate
+from mooring.framework.runtime.evaluate import (
+    filter_nodes,
+    filter_nodes_without_victims,
+    score_nodes,
+)
 from mooring.framework.runtime.plugin_checks import check_plugin
 from mooring.framework.status import Code
 from mooring.objects.meta import ObjectMeta
@@ -95,24 +99,26 @@ class Extender:
         try:
             asked = wire.read_filtering(body)
             cycle, known = self._open(asked)
-            statuses = judge(self._framework, cycle, known)
+            statuses = filter_nodes(self._framework, cycle, known)
         except (ConfigError, PluginError) as error:
             return wire.filter_error(str(error))
         unknown = dict.fromkeys(set(asked.names) - set(known), "node is not known to the extender")
         failed = dict(sorted(unknown.items()))
-        hopeless: dict[str, str] = {}
+        failed_and_unresolvable: dict[str, str] = {}
         for name, status in statuses.items():
             if status is not None:
                 is_hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-                (hopeless if is_hopeless else failed)[name] = ",".join(status.reasons)
+                (failed_and_unresolvable if is_hopeless else failed)[name] = ",".join(
+                    status.reasons
+                )
         kept = [name for name in asked.names if statuses.get(name, True) is None]
-        return wire.filter_result(asked, kept, failed, hopeless)
+        return wire.filter_result(asked, kept, failed, failed_and_unresolvable)
 
     def prioritize(self, body: bytes) -> bytes:
         """How good each node is, 0 to 10; nodes that are not known get 0."""
         asked = wire.read_filtering(body)
         cycle, known = self._open(asked)
-        scores = rate(self._framework, cycle, known)
+        scores = score_nodes(self._framework, cycle, known)
         return wire.priorities({name: scores.get(name, 0.0) for name in asked.names})
 
     def preempt(self, body: bytes) -> bytes:
@@ -129,7 +135,7 @@ class Extender:
             here = [each.info for each in placed if each is not None and each.row == row]
             if row >= 0:
                 leaving[name] = here
-        left = judge_without(self._framework, cycle, leaving)
+        left = filter_nodes_without_victims(self._framework, cycle, leaving)
         return wire.preempt_result({n: each for n, each in asked.victims.items() if n in left})
 
     async def bind(self, body: bytes) -> bytes:
@@ -156,5 +162,5 @@ class Extender:
 
     def _cycle(self, pod: Pod, cluster: Cache) -> Cycle:
         if self._cluster is None:
-            self._framework.forget_answers()  # they are of another request's nodes
+            self._framework.clear_cached_results()  # they are of another request's nodes
         return self._framework.open(PodInfo(pod), cluster.snapshot())

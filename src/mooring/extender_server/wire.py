@@ -117,7 +117,10 @@ def read_binding(body: bytes) -> Binding:
 
 
 def filter_result(
-    asked: Filtering, kept: Sequence[str], failed: Mapping[str, str], hopeless: Mapping[str, str]
+    asked: Filtering,
+    kept: Sequence[str],
+    failed: Mapping[str, str],
+    failed_and_unresolvable: Mapping[str, str],
 ) -> bytes:
     """Which nodes are left, in the form in which they were sent, and why the others are not."""
     nodes: Document | None = None
@@ -128,7 +131,7 @@ def filter_result(
         "Nodes": nodes,
         "NodeNames": names,
         "FailedNodes": failed,
-        "FailedAndUnresolvableNodes": hopeless,
+        "FailedAndUnresolvableNodes": failed_and_unresolvable,
         "Error": "",
     }
     return msgspec.json.encode(answer)

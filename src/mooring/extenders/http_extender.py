@@ -17,8 +17,8 @@ from mooring.extenders.full_objects import WholeObjects
 from mooring.extenders.http import TIMEOUT_S, NoAnswer, Post
 from mooring.extenders.metrics import ExtenderMetrics
 from mooring.extenders.tls import without_password
-from mooring.framework.extender import Kept, Scored, Victims
-from mooring.framework.status import Room
+from mooring.framework.extender import FilterResult, PrioritizeResult, Victims
+from mooring.framework.status import Candidate
 from mooring.state import PodInfo
 
 #: The longest answers: of names, or of whole objects.
@@ -119,37 +119,37 @@ class AskedExtender:
             for container in (*spec.containers, *spec.init_containers)
         )
 
-    async def filter(self, pod: PodInfo, names: Sequence[str]) -> Kept:
+    async def filter(self, pod: PodInfo, names: Sequence[str]) -> FilterResult:
         """Which of these nodes can take the pod."""
         body = await self._nodes_args(pod, names)
         with self._calls("filter"):
             answer = await self._asked(self._config.filter_verb, body, self._bytes_max)
             return wire.read_filter(answer, self._named(names) if self._is_capable else None)
 
-    async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> Scored:
+    async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> PrioritizeResult:
         """Nodes and their scores."""
         body = await self._nodes_args(pod, names)
         with self._calls("prioritize"):
             answer = await self._asked(self._config.prioritize_verb, body, NAMES_BYTES_MAX)
             return wire.read_priorities(answer)
 
-    async def preempt(self, pod: PodInfo, rooms: Sequence[Room]) -> Mapping[str, Victims]:
+    async def preempt(self, pod: PodInfo, candidates: Sequence[Candidate]) -> Mapping[str, Victims]:
         """Node -> who has to leave it."""
         itself = await self._whole.pod(pod)
         if self._is_capable:
             victims = {
                 room.node_name: Victims(tuple(each.uid for each in room.victims), room.violations)
-                for room in rooms
+                for room in candidates
             }
             body = wire.meta_victims_args(itself, victims)
         else:
-            known = await self._whole.pods([each for room in rooms for each in room.victims])
+            known = await self._whole.pods([each for room in candidates for each in room.victims])
             objects = {
                 room.node_name: (
                     [known[each.uid] for each in room.victims if each.uid in known],
                     room.violations,
                 )
-                for room in rooms
+                for room in candidates
             }
             body = wire.victims_args(itself, objects)
         with self._calls("preempt"):

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from mooring.errors import ExtenderError
-from mooring.framework.extender import Kept, Scored, Victims
+from mooring.framework.extender import FilterResult, PrioritizeResult, Victims
 from mooring.objects.meta import ObjectMeta
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ class _Node(msgspec.Struct, frozen=True):
 _PRIORITIES: Final = msgspec.json.Decoder(list[_Priority])
 
 
-def read_filter(body: bytes, asked: Names | None) -> Kept:
+def read_filter(body: bytes, asked: Names | None) -> FilterResult:
     """Which nodes are left.
 
     Args:
@@ -117,15 +117,15 @@ def read_filter(body: bytes, asked: Names | None) -> Kept:
     fields = _fields(body)
     _raise_error(fields)
     failed = _messages(fields, "failednodes")
-    hopeless = _messages(fields, "failedandunresolvablenodes")
+    failed_and_unresolvable = _messages(fields, "failedandunresolvablenodes")
     if asked is not None and "nodenames" in fields:
         told = fields["nodenames"]
         if memoryview(told) == asked.json:  # all of them, as they were sent: nothing to decode
-            return Kept(asked.names, failed, hopeless)
-        return Kept(_decode(told, list[str]), failed, hopeless)
+            return FilterResult(asked.names, failed, failed_and_unresolvable)
+        return FilterResult(_decode(told, list[str]), failed, failed_and_unresolvable)
     listed = _fields(fields["nodes"]) if "nodes" in fields else {}
     nodes = _part(listed, "items", list[_Node]) or ()
-    return Kept([node.metadata.name for node in nodes], failed, hopeless)
+    return FilterResult([node.metadata.name for node in nodes], failed, failed_and_unresolvable)
 
 
 def _messages(fields: Mapping[str, msgspec.Raw], name: str) -> dict[str, str]:
@@ -133,7 +133,7 @@ def _messages(fields: Mapping[str, msgspec.Raw], name: str) -> dict[str, str]:
     return {node: message or "" for node, message in found.items()}
 
 
-def read_priorities(body: bytes) -> Scored:
+def read_priorities(body: bytes) -> PrioritizeResult:
     """Nodes and their scores, in the order of the answer.
 
     Raises:
@@ -144,7 +144,7 @@ def read_priorities(body: bytes) -> Scored:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         entries = _decode(body, list[dict[str, Any]] | None) or []
     else:
-        return Scored([each.Host for each in listed], [each.Score for each in listed])
+        return PrioritizeResult([each.Host for each in listed], [each.Score for each in listed])
     hosts, scores = [], []
     for number, entry in enumerate(entries):
         fields = {name.lower(): value for name, value in entry.items()}
@@ -155,7 +155,7 @@ def read_priorities(body: bytes) -> Scored:
             raise ExtenderError(f"[{number}].Score: must be a whole number")
         hosts.append(host)
         scores.append(score)
-    return Scored(hosts, scores)
+    return PrioritizeResult(hosts, scores)
 
 
 def read_preempt(body: bytes) -> dict[str, Victims]:

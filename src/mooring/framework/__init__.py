@@ -1,5 +1,9 @@
 """The plugin contract and what runs it. No I/O."""
 
+import sys
+from typing import Any
+
+from mooring.deprecated import renamed
 from mooring.framework.cycle_state import Cycle
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.functions import predicate, priority
@@ -14,13 +18,13 @@ from mooring.framework.runtime.score import default_normalize
 from mooring.framework.status import (
     SKIP,
     Code,
-    Narrow,
+    FilterStatuses,
     NodeError,
     Pending,
     PostFilterResult,
+    PreFilterResult,
     Reject,
     Status,
-    Verdicts,
     Wait,
 )
 
@@ -30,18 +34,18 @@ __all__ = [
     "Code",
     "Cycle",
     "Diagnosis",
+    "FilterStatuses",
     "Framework",
-    "Narrow",
     "NodeError",
     "NodeInfo",
     "NodeView",
     "Pending",
     "Placement",
     "PostFilterResult",
+    "PreFilterResult",
     "Profile",
     "Reject",
     "Status",
-    "Verdicts",
     "Wait",
     "check_plugin",
     "default_normalize",
@@ -50,3 +54,8 @@ __all__ = [
     "priority",
     "schedule_pod",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Returns what an old name stands for (``mooring.deprecated``)."""
+    return renamed(sys.modules[__name__], name)

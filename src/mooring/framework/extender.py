@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from mooring.framework.status import Room
+from mooring.framework.status import Candidate
 from mooring.state.tables.pods import PodInfo
 
 #: The name under which extenders refuse pods.
@@ -25,24 +25,24 @@ SCALE: Final = 10
 T = TypeVar("T")
 
 #: A question: whoever gets it awaits its answer.
-Ask: TypeAlias = Callable[[], Awaitable[Any]]
+ExtenderCallback: TypeAlias = Callable[[], Awaitable[Any]]
 
 #: Yields questions that may be asked at the same time; is sent their answers, in their order, an
 #: ExtenderError for one that failed.
-Questions: TypeAlias = Generator[list[Ask], list[Any], T]
+ExtenderCalls: TypeAlias = Generator[list[ExtenderCallback], list[Any], T]
 
 
-class Kept(NamedTuple):
+class FilterResult(NamedTuple):
     """The answer to ``filter``: the nodes that are left, in the extender's order, and why not."""
 
     names: Sequence[str]
-    #: Node -> message. Others may have to leave ``failed`` nodes; for ``hopeless`` ones that
-    #: would not help, and those count if a node is in both.
+    #: Node -> message. Evicting pods may help on ``failed`` nodes, but not on
+    #: ``failed_and_unresolvable`` ones; a node in both counts as unresolvable.
     failed: Mapping[str, str]
-    hopeless: Mapping[str, str]
+    failed_and_unresolvable: Mapping[str, str]
 
 
-class Scored(NamedTuple):
+class PrioritizeResult(NamedTuple):
     """The answer to ``prioritize``: a score, 0 to 10, for the name at the same place.
 
     Of any nodes, some perhaps several times, and not of all that were asked about.
@@ -94,15 +94,15 @@ class Extender(Protocol):
         """Returns whether it is asked about this pod at all."""
         ...
 
-    async def filter(self, pod: PodInfo, names: Sequence[str]) -> Kept:
+    async def filter(self, pod: PodInfo, names: Sequence[str]) -> FilterResult:
         """Which of these nodes can take the pod."""
         ...
 
-    async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> Scored:
+    async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> PrioritizeResult:
         """How good these nodes are."""
         ...
 
-    async def preempt(self, pod: PodInfo, rooms: Sequence[Room]) -> Mapping[str, Victims]:
+    async def preempt(self, pod: PodInfo, candidates: Sequence[Candidate]) -> Mapping[str, Victims]:
         """Node -> who has to leave it."""
         ...
 

@@ -27,9 +27,9 @@ cannot be shared), and ``reads``, the columns of a node that its answer for that
 Name, UID, versions and times are nothing to sign: pods that differ in them alone are signed once.
 Then ``pre_filter``, ``filter``, ``pre_score`` and ``score`` must follow from ``sign(pod)`` and from
 those columns of that one node, and the framework asks again only about nodes that changed.
-``reads_everywhere`` names columns of *other* nodes that matter too (how far an image has spread).
+``reads_other_nodes`` names columns of *other* nodes that matter too (how far an image has spread).
 A plugin whose ``normalize`` makes the same of nothing but zeros for any pod and nodes says what, in
-``zeros_become``, and is not asked to then.
+``normalized_zero``, and is not asked to then.
 A plugin without ``sign`` and ``reads`` is asked for every pod about every node still feasible.
 With ``sign`` alone it is too, but its queueing hints, if they are ``pure``, are asked once for all
 waiting pods that it treats alike.
@@ -38,9 +38,10 @@ Mostly that is one node, the one that got the last pod, and columns of length 1 
 plugin may answer about one node in plain ints as well: ``filter_node(cycle, node)`` and
 ``score_node(cycle, node)``, which must say the same as ``filter`` and ``score``.
 
-**Worlds.** Filters also see nodes with pods added or removed (``NodeView.plus``, ``without``).
-What pre_filter noted of pods beyond the node itself has to follow: ``shift(state, nodes)`` returns
-the state for such a view, or ``add_pod``/``remove_pod`` change a state for one world.
+**Hypothetical nodes.** Filters also see nodes with pods added or removed (``NodeView.plus``,
+``without``). State of pre_filter about pods on other nodes has to follow: ``apply_deltas(cycle,
+state, nodes)`` returns the state for such a view, or ``add_pod``/``remove_pod`` change it for one
+hypothetical node.
 
 **Beside the decisions.** ``async def background(self)`` runs as long as the scheduler does and may
 wait for anything: that is where numbers are fetched that ``score`` goes by. What it raises is
@@ -65,7 +66,14 @@ from mooring.framework.cycle_state import Cycle
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.node_view import NodeView
-from mooring.framework.status import Narrow, PostFilterResult, Skip, Status, Verdicts, Wait
+from mooring.framework.status import (
+    FilterStatuses,
+    PostFilterResult,
+    PreFilterResult,
+    Skip,
+    Status,
+    Wait,
+)
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.state.columns.change_log import Change
 from mooring.state.tables.pods import PodInfo
@@ -117,15 +125,15 @@ class QueueSort(Plugin, Protocol):
 class PreFilter(Plugin, Protocol):
     """Once a pod, before any node is looked at."""
 
-    def pre_filter(self, cycle: Cycle) -> Status | Narrow | Skip | None:
-        """``SKIP`` = do not filter; ``Narrow`` = only these nodes; ``Reject`` = nowhere."""
+    def pre_filter(self, cycle: Cycle) -> Status | PreFilterResult | Skip | None:
+        """``SKIP`` = do not filter; ``PreFilterResult`` = only these nodes; ``Reject`` = none."""
         ...
 
 
 class Filter(Plugin, Protocol):
     """Which nodes cannot take the pod."""
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """A verdict for each of the m nodes, which no plugin before this one has refused."""
         ...
 
@@ -238,7 +246,7 @@ class Shift(Plugin, Protocol):
     It follows added and removed pods, for all worlds of a view at once.
     """
 
-    def shift(self, cycle: Cycle, state: Any, nodes: NodeView) -> Any:
+    def apply_deltas(self, cycle: Cycle, state: Any, nodes: NodeView) -> Any:
         """The state for this view; ``nodes.added`` and ``nodes.removed`` say what differs."""
         ...
 
@@ -370,7 +378,7 @@ COMPANIONS: dict[str, tuple[str, ...]] = {
     "scheduled_note": ("pod", "node_name"),
     "filter_node": ("cycle", "node"),
     "score_node": ("cycle", "node"),
-    "shift": ("cycle", "state", "nodes"),
+    "apply_deltas": ("cycle", "state", "nodes"),
     "add_pod": ("cycle", "state", "pod", "node"),
     "remove_pod": ("cycle", "state", "pod", "node"),
 }

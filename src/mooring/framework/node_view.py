@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.framework.node_info import NodeInfo
-from mooring.framework.pod_deltas import COUNT, USAGE, Amount, Leaving, PodsPerWorld, pick, sums
+from mooring.framework.pod_deltas import COUNT, USAGE, Amount, PodsPerWorld, RemovedPods, pick, sums
 from mooring.objects.node import Taint
 from mooring.state.columns.labels import LabelColumn
 from mooring.state.columns.ports import HostPort, conflicts
@@ -36,7 +36,7 @@ class NodeView:
     Example::
 
         free = nodes.allocatable("cpu") - nodes.requested("cpu")
-        return Verdicts.refuse(free < cycle.pod.requests["cpu"], Reject("Insufficient cpu"))
+        return FilterStatuses.refuse(free < cycle.pod.requests["cpu"], Reject("Insufficient cpu"))
     """
 
     __slots__ = ("_added", "_length", "_removed", "_rows", "snapshot")
@@ -173,7 +173,7 @@ class NodeView:
         def held_by(pod: PodInfo) -> int:
             return sum(any(conflicts(want, has) for want in wanted) for has in pod.host_ports)
 
-        if isinstance(self._removed, Leaving):
+        if isinstance(self._removed, RemovedPods):
             by_new: Bools = sums(self._added, held_by, None, self._length) > 0
             return by_new | self._removed.has_port_conflict(wanted, self.rows)
         holders = np.zeros(self._nodes.capacity, dtype=np.int64)

@@ -17,7 +17,7 @@ import numpy as np
 from mooring.errors import PluginError
 from mooring.framework.cycle_state import Cycle
 from mooring.framework.node_view import NodeView
-from mooring.framework.status import Status, Verdicts
+from mooring.framework.status import FilterStatuses, Status
 
 #: Set on lifted methods, so that tools can reach the one-node form.
 ONE_NODE_FORM = "one_node_form"
@@ -50,7 +50,7 @@ def per_node(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _lift_filter(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def lifted(self: Any, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def lifted(self: Any, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         statuses = []
         for node in nodes:
             status = method(self, cycle.pod, node)
@@ -59,7 +59,7 @@ def _lift_filter(method: Callable[..., Any]) -> Callable[..., Any]:
                     self.name, "Filter", f"returned {status!r} for {node.name}, not None or Reject"
                 )
             statuses.append(status)
-        return Verdicts.of(statuses)
+        return FilterStatuses.of(statuses)
 
     return lifted
 

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.objects.quantity import wrap_int64
-from mooring.state.columns.kind_columns import KindColumns
+from mooring.state.columns.kind_columns import LabelClassColumns
 from mooring.state.columns.ports import HostPort
 from mooring.state.snapshot import Snapshot
-from mooring.state.tables.counters import CounterKey, CounterKeys, PodKind
+from mooring.state.tables.counters import CounterKey, CounterKeys, PodLabelClass
 from mooring.state.tables.pods import FIXED_RESOURCES, PodInfo
 
 Ints = npt.NDArray[np.int64]
@@ -35,7 +35,7 @@ Amount = Callable[[PodInfo], int]
 USAGE, COUNT = "usage", "count"
 
 
-class Lineup:
+class VictimMatrix:
     """The pods that may leave each of m worlds, in an order of the caller's; at first all have.
 
     ``slots``, intp shape (m, k), are places in the pod table, -1 where a world has fewer pods;
@@ -55,15 +55,15 @@ class Lineup:
         self._ports: dict[tuple[HostPort, ...], _PortsHeld] = {}
         self._kind_counts = kind_counts if kind_counts is not None else KindCounts(snapshot)
 
-    def put_back(self, worlds: Rows, rank: int) -> None:
+    def reprieve(self, worlds: Rows, rank: int) -> None:
         """The pods at place ``rank`` of these worlds have come back."""
         self._move(worlds, rank, gone=False)
 
-    def take_away(self, worlds: Rows, rank: int) -> None:
+    def remove_victim(self, worlds: Rows, rank: int) -> None:
         """The pods at place ``rank`` of these worlds have left again."""
         self._move(worlds, rank, gone=True)
 
-    def pods_gone(self, world: int) -> tuple[PodInfo, ...]:
+    def removed_pods(self, world: int) -> tuple[PodInfo, ...]:
         """Who has left a world, in order."""
         return tuple(self._pods.at(slot) for slot in self.slots[world, self.gone[world]].tolist())
 
@@ -163,10 +163,10 @@ class KindCounts:
 _UNKNOWN: Final = -1
 
 
-def _counts(kinds: Sequence[PodKind], keys: Iterable[CounterKey]) -> Ints:
+def _counts(kinds: Sequence[PodLabelClass], keys: Iterable[CounterKey]) -> Ints:
     """How often pods of these kinds are counted, in columns: keys may be very many."""
     times = Counter(keys)
-    columns = KindColumns([kind.labels for kind in kinds], (key.selector for key in times))
+    columns = LabelClassColumns([kind.labels for kind in kinds], (key.selector for key in times))
     is_leaving = np.array([kind.is_terminating for kind in kinds])
     is_in: dict[frozenset[str] | None, Bools] = {None: np.ones(len(kinds), dtype=np.bool_)}
     found = np.zeros(len(kinds), dtype=np.int64)
@@ -185,7 +185,7 @@ class _PortsHeld:
     A set per world, as upstream's: the last one to come or go decides whether a port is held.
     """
 
-    def __init__(self, lineup: Lineup, wanted: tuple[HostPort, ...]) -> None:
+    def __init__(self, lineup: VictimMatrix, wanted: tuple[HostPort, ...]) -> None:
         snapshot = lineup.snapshot
         self.is_held: Bools = np.zeros(len(lineup.slots), dtype=np.bool_)
         self._lineup = lineup
@@ -233,12 +233,12 @@ class _PortsHeld:
         return held - freed | back
 
 
-class Leaving(Sequence[tuple[PodInfo, ...]]):
+class RemovedPods(Sequence[tuple[PodInfo, ...]]):
     """Those of a line-up that have left some of its worlds, as a view's ``removed``."""
 
     __slots__ = ("_lineup", "_worlds")
 
-    def __init__(self, lineup: Lineup, worlds: Rows) -> None:
+    def __init__(self, lineup: VictimMatrix, worlds: Rows) -> None:
         self._lineup = lineup
         self._worlds = worlds
 
@@ -252,26 +252,26 @@ class Leaving(Sequence[tuple[PodInfo, ...]]):
     def __getitem__(self, index: int | slice) -> tuple[PodInfo, ...] | list[tuple[PodInfo, ...]]:
         """Returns the pods that have left one world."""
         if isinstance(index, slice):
-            return [self._lineup.pods_gone(world) for world in self._worlds[index].tolist()]
-        return self._lineup.pods_gone(int(self._worlds[index]))
+            return [self._lineup.removed_pods(world) for world in self._worlds[index].tolist()]
+        return self._lineup.removed_pods(int(self._worlds[index]))
 
     def __iter__(self) -> Iterator[tuple[PodInfo, ...]]:
-        return (self._lineup.pods_gone(world) for world in self._worlds.tolist())
+        return (self._lineup.removed_pods(world) for world in self._worlds.tolist())
 
-    def pick(self, positions: Rows) -> Leaving:
+    def pick(self, positions: Rows) -> RemovedPods:
         """Only some of the worlds."""
-        return Leaving(self._lineup, self._worlds[positions])
+        return RemovedPods(self._lineup, self._worlds[positions])
 
     def has_port_conflict(self, wanted: tuple[HostPort, ...], rows: Rows) -> Bools:
-        """See ``Lineup.has_port_conflict``; shape (m,)."""
+        """See ``VictimMatrix.has_port_conflict``; shape (m,)."""
         return self._lineup.has_port_conflict(wanted, self._worlds, rows)
 
     def sums(self, amount: Amount, key: Hashable) -> Ints:
-        """See ``Lineup.sums``; shape (m,)."""
+        """See ``VictimMatrix.sums``; shape (m,)."""
         return self._lineup.sums(amount, key)[self._worlds]
 
     def sums_of_column(self, column: npt.NDArray[Any], key: Hashable) -> Ints:
-        """See ``Lineup.sums_of_column``; shape (m,)."""
+        """See ``VictimMatrix.sums_of_column``; shape (m,)."""
         return self._lineup.sums_of_column(column, key)[self._worlds]
 
 
@@ -279,7 +279,7 @@ def pick(pods: PodsPerWorld | None, positions: Rows) -> PodsPerWorld | None:
     """Returns those of the chosen worlds; None stays None."""
     if pods is None:
         return None
-    if isinstance(pods, Leaving):
+    if isinstance(pods, RemovedPods):
         return pods.pick(positions)
     return [pods[at] for at in positions.tolist()]
 
@@ -288,7 +288,7 @@ def sums(pods: PodsPerWorld | None, amount: Amount, key: Hashable, length: int) 
     """The sum of ``amount`` over the pods of each of ``length`` worlds; it wraps as Go's int64."""
     if pods is None:
         return np.zeros(length, dtype=np.int64)
-    if isinstance(pods, Leaving):
+    if isinstance(pods, RemovedPods):
         return pods.sums(amount, key)
     totals = [wrap_int64(sum(map(amount, of_world))) for of_world in pods]
     return np.array(totals, dtype=np.int64)

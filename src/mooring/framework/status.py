@@ -133,20 +133,20 @@ class Wait(NamedTuple):
     reason: str = ""
 
 
-class Narrow(NamedTuple):
+class PreFilterResult(NamedTuple):
     """PreFilter: only these nodes can do; names of nodes that do not exist are fine."""
 
     node_names: frozenset[str]
 
 
-class Verdicts:
+class FilterStatuses:
     """What a filter says of m nodes: ``codes`` uint16 shape (m,) and ``table`` of statuses.
 
     0 = feasible, k = refused with ``table[k - 1]``.
 
     Example:
         >>> import numpy as np
-        >>> verdicts = Verdicts.refuse(np.array([False, True]), Reject("too hot"))
+        >>> verdicts = FilterStatuses.refuse(np.array([False, True]), Reject("too hot"))
         >>> verdicts.codes.tolist(), verdicts.table[0].reasons
         ([0, 1], ('too hot',))
     """
@@ -158,17 +158,17 @@ class Verdicts:
         self.table = table
 
     @classmethod
-    def feasible(cls, length: int) -> Verdicts:
+    def feasible(cls, length: int) -> FilterStatuses:
         """Nothing against any of ``length`` nodes."""
         return cls(np.zeros(length, dtype=np.uint16), [])
 
     @classmethod
-    def refuse(cls, refused: npt.NDArray[np.bool_], status: Status) -> Verdicts:
+    def refuse(cls, refused: npt.NDArray[np.bool_], status: Status) -> FilterStatuses:
         """``status`` for the nodes where ``refused``, bool shape (m,), is true."""
         return cls(refused.astype(np.uint16), [status])
 
     @classmethod
-    def of(cls, statuses: Iterable[Status | None]) -> Verdicts:
+    def of(cls, statuses: Iterable[Status | None]) -> FilterStatuses:
         """Returns one answer per node: None = feasible."""
         known: dict[Status, int] = {}
         codes = [
@@ -176,7 +176,7 @@ class Verdicts:
         ]
         return cls(np.array(codes, dtype=np.uint16), list(known))
 
-    def checked(self, plugin: str, length: int) -> Verdicts:
+    def checked(self, plugin: str, length: int) -> FilterStatuses:
         """Itself, if it is an answer for ``length`` nodes.
 
         Raises:
@@ -194,7 +194,7 @@ class Verdicts:
         return self
 
 
-class Room(NamedTuple):
+class Candidate(NamedTuple):
     """A node that a pod fits on once its ``victims`` are gone, the most important one first.
 
     ``violations`` is how many of them a budget protects.
@@ -237,5 +237,5 @@ class PostFilterResult(NamedTuple):
     node_name: str | None = None
     victims: tuple[PodInfo, ...] = ()
     record: Callable[[], Preemption] | None = None
-    rooms: Callable[[], list[Room]] | None = None
+    candidates: Callable[[], list[Candidate]] | None = None
     plugin: str = ""

@@ -18,7 +18,16 @@ from mooring.cluster_event import (
     EventResource,
     QueueingHint,
 )
-from mooring.framework import SKIP, Cycle, Diagnosis, NodeError, NodeView, Reject, Status, Verdicts
+from mooring.framework import (
+    SKIP,
+    Cycle,
+    Diagnosis,
+    FilterStatuses,
+    NodeError,
+    NodeView,
+    Reject,
+    Status,
+)
 from mooring.framework.interface import Scores
 from mooring.framework.status import PostFilterResult, Skip
 from mooring.objects.requests import is_extended_resource_name
@@ -72,10 +81,10 @@ class DynamicResources:
             return Reject(REASON_RESOURCE.format(*found), resolvable=False)
         return SKIP
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Nothing against any node."""
         assert cycle[self] is Claims.NONE
-        return Verdicts.feasible(len(nodes))
+        return FilterStatuses.feasible(len(nodes))
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:  # noqa: ARG002
         """There is no claim that could be given back."""

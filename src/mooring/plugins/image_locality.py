@@ -29,7 +29,7 @@ class ImageLocality:
 
     name = "ImageLocality"
     reads = Change.IMAGES
-    reads_everywhere = Change.IMAGES | Change.EXISTENCE
+    reads_other_nodes = Change.IMAGES | Change.EXISTENCE
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Returns the pod's images, and how many containers share the upper threshold."""

@@ -21,11 +21,11 @@ from mooring.errors import ConfigError
 from mooring.framework import (
     SKIP,
     Cycle,
-    Narrow,
+    FilterStatuses,
     NodeView,
+    PreFilterResult,
     Reject,
     Status,
-    Verdicts,
     default_normalize,
 )
 from mooring.framework.interface import Scores
@@ -71,7 +71,7 @@ class NodeAffinity:
 
     name = "NodeAffinity"
     reads = Change.LABELS
-    zeros_become = 0
+    normalized_zero = 0
 
     def __init__(self, args: NodeAffinityArgs | None = None) -> None:
         """``args.added_affinity`` is ANDed to the affinity of every pod.
@@ -102,7 +102,7 @@ class NodeAffinity:
         node_affinity = affinity.node_affinity if affinity is not None else None
         return tuple(sorted(pod.spec.node_selector.items())), node_affinity
 
-    def pre_filter(self, cycle: Cycle) -> Status | Narrow | Skip | None:
+    def pre_filter(self, cycle: Cycle) -> Status | PreFilterResult | Skip | None:
         """Skips a pod without requirements; narrow the nodes if every term names some."""
         pod = cycle.pod.pod
         required = required_node_affinity(pod)
@@ -114,22 +114,22 @@ class NodeAffinity:
         names = _named_nodes(cycle.pod)
         if names is None:
             return None
-        return Narrow(names) if names else Reject(REASON_CONFLICT, resolvable=False)
+        return PreFilterResult(names) if names else Reject(REASON_CONFLICT, resolvable=False)
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Refuses nodes outside the added affinity first, then those outside the pod's own."""
         required: RequiredNodeAffinity = cycle[self].required
         fits = matches_required(required, nodes)
         enforced = self._added_required
         if enforced is None:
-            return Verdicts.refuse(~fits, Reject(REASON, resolvable=False))
+            return FilterStatuses.refuse(~fits, Reject(REASON, resolvable=False))
         codes = np.where(fits, 0, 2)
         codes[~NodeTermEvaluator(nodes).any_term(enforced)] = 1
         table: list[Status] = [
             Reject(REASON_ENFORCED, resolvable=False),
             Reject(REASON, resolvable=False),
         ]
-        return Verdicts(codes.astype(np.uint16), table)
+        return FilterStatuses(codes.astype(np.uint16), table)
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:  # noqa: ARG002
         """Skips a pod without preferences, if the profile adds none.

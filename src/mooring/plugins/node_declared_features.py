@@ -18,7 +18,7 @@ from mooring.cluster_event import (
     EventResource,
     QueueingHint,
 )
-from mooring.framework import SKIP, Cycle, NodeInfo, NodeView, Reject, Status, Verdicts
+from mooring.framework import SKIP, Cycle, FilterStatuses, NodeInfo, NodeView, Reject, Status
 from mooring.framework.status import Skip
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod, PodSpec
@@ -67,7 +67,7 @@ class NodeDeclaredFeatures:
         cycle[self] = needed
         return None
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Refuses nodes that lack one; each set of declared features is judged once."""
         needed: frozenset[str] = cycle[self]
         objects = nodes.snapshot.nodes.objects
@@ -79,7 +79,7 @@ class NodeDeclaredFeatures:
             if declared not in judged:
                 judged[declared] = not needed <= declared_features(declared)
             lacking[position] = judged[declared]
-        return Verdicts.refuse(lacking, Reject(REASON, resolvable=False))
+        return FilterStatuses.refuse(lacking, Reject(REASON, resolvable=False))
 
     def filter_node(self, cycle: Cycle, node: NodeInfo) -> Status | None:
         """As ``filter``, of one node."""

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 import numpy as np
 
 from mooring.cluster_event import ActionType, ClusterEvent, ClusterEventWithHint, EventResource
-from mooring.framework import Cycle, NodeView, Reject, Verdicts
+from mooring.framework import Cycle, FilterStatuses, NodeView, Reject
 from mooring.state import Change, PodInfo
 
 REASON = "node(s) didn't match the requested node name"
@@ -26,13 +26,13 @@ class NodeName:
         """Returns the node that the pod names."""
         return pod.spec.node_name
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Refuses nodes with another name."""
         wanted = cycle.pod.spec.node_name
         if not wanted:
-            return Verdicts.feasible(len(nodes))
+            return FilterStatuses.feasible(len(nodes))
         others = np.array([name != wanted for name in nodes.names], dtype=np.bool_)
-        return Verdicts.refuse(others, Reject(REASON, resolvable=False))
+        return FilterStatuses.refuse(others, Reject(REASON, resolvable=False))
 
     def events(self) -> list[ClusterEventWithHint]:
         """Another node; a node cannot change its name."""

@@ -11,7 +11,7 @@ from mooring.cluster_event import (
     EventResource,
     QueueingHint,
 )
-from mooring.framework import SKIP, Cycle, NodeView, Reject, Verdicts
+from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject
 from mooring.framework.status import Skip
 from mooring.objects.pod import Pod
 from mooring.state import Change, PodInfo
@@ -37,9 +37,9 @@ class NodePorts:
         """Skips a pod that wants no host port."""
         return None if cycle.pod.host_ports else SKIP
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Refuses nodes where a wanted port is taken."""
-        return Verdicts.refuse(nodes.has_port_conflict(cycle.pod.host_ports), Reject(REASON))
+        return FilterStatuses.refuse(nodes.has_port_conflict(cycle.pod.host_ports), Reject(REASON))
 
     def events(self) -> list[ClusterEventWithHint]:
         """Returns a pod that held such a port is gone, or there is another node.

@@ -11,7 +11,7 @@ from mooring.cluster_event import (
     EventResource,
     QueueingHint,
 )
-from mooring.framework import Cycle, NodeView, Reject, Verdicts
+from mooring.framework import Cycle, FilterStatuses, NodeView, Reject
 from mooring.objects.node import Node, Taint
 from mooring.objects.pod import Pod
 from mooring.objects.tolerations import is_tolerated
@@ -36,11 +36,11 @@ class NodeUnschedulable:
         """Returns whether the pod may go to cordoned nodes."""
         return is_tolerated(CORDONED, pod.spec.tolerations)
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Refuses cordoned nodes unless the pod tolerates their taint."""
         if is_tolerated(CORDONED, cycle.pod.spec.tolerations):
-            return Verdicts.feasible(len(nodes))
-        return Verdicts.refuse(nodes.unschedulable, Reject(REASON, resolvable=False))
+            return FilterStatuses.feasible(len(nodes))
+        return FilterStatuses.refuse(nodes.unschedulable, Reject(REASON, resolvable=False))
 
     def events(self) -> list[ClusterEventWithHint]:
         """A node that takes pods, or takes them again; the pod itself learns to tolerate."""

@@ -14,7 +14,7 @@ from mooring.cluster_event import (
     EventResource,
     QueueingHint,
 )
-from mooring.framework import Cycle, NodeView, Reject, Verdicts, default_normalize
+from mooring.framework import Cycle, FilterStatuses, NodeView, Reject, default_normalize
 from mooring.framework.interface import MAX_SCORE, Scores
 from mooring.objects.node import Node, Taint
 from mooring.objects.pod import Pod
@@ -35,21 +35,21 @@ class TaintToleration:
 
     name = "TaintToleration"
     reads = Change.TAINTS
-    zeros_become = MAX_SCORE
+    normalized_zero = MAX_SCORE
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Returns the pod's tolerations."""
         return pod.spec.tolerations
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Refuses nodes with an untolerated NoSchedule or NoExecute taint."""
         tolerations = cycle.pod.spec.tolerations
 
         def refuses(taints: tuple[Taint, ...]) -> bool:
             return first_untolerated(taints, tolerations) is not None
 
-        refused = _by_taint_set(nodes, refuses) != 0
-        return Verdicts.refuse(refused, Reject(REASON, resolvable=False))
+        refused = _evaluate_per_taint_set(nodes, refuses) != 0
+        return FilterStatuses.refuse(refused, Reject(REASON, resolvable=False))
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
         """Returns the number of PreferNoSchedule taints that the pod does not tolerate."""
@@ -65,7 +65,7 @@ class TaintToleration:
                 for taint in taints
             )
 
-        return _by_taint_set(nodes, intolerable)
+        return _evaluate_per_taint_set(nodes, intolerable)
 
     def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:  # noqa: ARG002
         """The fewest taints become 100; without any, every node has 100."""
@@ -96,7 +96,7 @@ def _after_toleration(pod: PodInfo, _: Pod | None, new: Pod) -> QueueingHint:
     return QueueingHint.QUEUE if new.metadata.uid == pod.uid else QueueingHint.SKIP
 
 
-def _by_taint_set(
+def _evaluate_per_taint_set(
     nodes: NodeView, judge: Callable[[tuple[Taint, ...]], int]
 ) -> npt.NDArray[np.int64]:
     """``judge`` of each node's taints, int64 shape (m,), called once per distinct set."""

@@ -15,7 +15,7 @@ from mooring.cluster_event import (
     EventResource,
     QueueingHint,
 )
-from mooring.framework import SKIP, Cycle, NodeView, Reject, Status, Verdicts
+from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, Status
 from mooring.framework.status import Skip
 from mooring.objects.pod import Pod
 from mooring.objects.storage import PersistentVolumeClaim
@@ -90,7 +90,7 @@ class VolumeRestrictions:
         cycle[self] = RestrictionsState(disks_of(pod), claims, in_use)
         return None
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Returns a disk that is taken comes before a claim that is."""
         state: RestrictionsState = cycle[self]
         codes = np.zeros(len(nodes), dtype=np.uint16)
@@ -100,9 +100,14 @@ class VolumeRestrictions:
             codes[:] = 2
         if state.disks:
             codes[_has_conflict(state.disks, nodes)] = 1
-        return Verdicts(codes, [Reject(REASON_DISK), Reject(REASON_CLAIM)])
+        return FilterStatuses(codes, [Reject(REASON_DISK), Reject(REASON_CLAIM)])
 
-    def shift(self, cycle: Cycle, state: RestrictionsState, nodes: NodeView) -> RestrictionsState:  # noqa: ARG002
+    def apply_deltas(
+        self,
+        cycle: Cycle,  # noqa: ARG002
+        state: RestrictionsState,
+        nodes: NodeView,
+    ) -> RestrictionsState:
         """How many of the claims are in use with the pods that differ.
 
         As upstream: each volume of such a pod counts that has the name of such a claim, in

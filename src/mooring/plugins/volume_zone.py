@@ -16,7 +16,7 @@ from mooring.cluster_event import (
     EventResource,
     QueueingHint,
 )
-from mooring.framework import SKIP, Cycle, NodeView, Reject, Status, Verdicts
+from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, Status
 from mooring.framework.status import Skip
 from mooring.objects.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -82,7 +82,7 @@ class VolumeZone:
         cycle[self] = ZoneState(tuple(topologies))
         return None
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Refuses nodes that are in a zone or region, but in another one."""
         state: ZoneState = cycle[self]
         is_elsewhere = np.zeros(len(nodes), dtype=np.bool_)
@@ -90,7 +90,7 @@ class VolumeZone:
             is_elsewhere |= ~_is_in(topology, nodes)
         if is_elsewhere.any():
             is_elsewhere &= _is_anywhere(nodes)
-        return Verdicts.refuse(is_elsewhere, Reject(REASON, resolvable=False))
+        return FilterStatuses.refuse(is_elsewhere, Reject(REASON, resolvable=False))
 
     def events(self) -> list[ClusterEventWithHint]:
         """A class that waits for pods, a node or its labels, a claim of the pod, a volume."""

@@ -25,7 +25,7 @@ def load_profiles(
     clock: Clock,
     waiting: WaitingPods,
     plugins: Sequence[str | Any] = (),
-    share_answers: bool = True,
+    cache_results: bool = True,
 ) -> dict[str, Framework]:
     """Returns the frameworks of a configuration.
 
@@ -35,7 +35,7 @@ def load_profiles(
         clock: Times the plugins.
         waiting: The pods that Permit holds back, of all profiles.
         plugins: Further plugins for every profile: objects, or ``module:attribute``.
-        share_answers: See ``Framework``.
+        cache_results: See ``Framework``.
 
     Raises:
         ConfigError: a plugin is unknown, cannot be loaded, or breaks the contract.
@@ -57,7 +57,7 @@ def load_profiles(
                 clock=clock,
                 extra=extra,
                 percentage_of_nodes_to_score=percentage,
-                share_answers=share_answers,
+                cache_results=cache_results,
                 waiting=waiting,
             )
         except ConfigError as error:

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 
 from mooring.errors import ExtenderError, InvariantViolation, SchedulerError
 from mooring.framework import Attempt, Diagnosis, Framework
-from mooring.framework.extender import Ask, Questions
+from mooring.framework.extender import ExtenderCallback, ExtenderCalls
 from mooring.framework.runtime import with_extenders
 from mooring.framework.runtime.post_filter import asking
 from mooring.framework.status import PostFilterResult
@@ -121,7 +121,7 @@ class ExtenderScheduler(Scheduler):
             return True
         if news:
             later = framework.open(entry.pod, self._cache.snapshot())
-            if not with_extenders.fits_still(framework, cycle, later, found.node_name):
+            if not with_extenders.still_fits(framework, cycle, later, found.node_name):
                 return False
             cycle = later
         self._prepare_binding_cycle(framework, cycle, found, in_flight)
@@ -145,7 +145,7 @@ class ExtenderScheduler(Scheduler):
 # ---------------------------------------------------------------- questions and answers
 
 
-async def drive_extender_calls(questions: Questions[T], renew: Callable[[], None]) -> T:
+async def drive_extender_calls(questions: ExtenderCalls[T], renew: Callable[[], None]) -> T:
     """Returns the result of what asks these questions; ``renew`` is called whenever it has waited.
 
     Raises whatever it raises.
@@ -162,7 +162,7 @@ async def drive_extender_calls(questions: Questions[T], renew: Callable[[], None
         questions.close()
 
 
-async def _all(asks: list[Ask]) -> list[Any]:
+async def _all(asks: list[ExtenderCallback]) -> list[Any]:
     if len(asks) == 1:
         return [await _one(asks[0])]
     async with asyncio.TaskGroup() as group:
@@ -170,7 +170,7 @@ async def _all(asks: list[Ask]) -> list[Any]:
     return [task.result() for task in tasks]
 
 
-async def _one(ask: Ask) -> Any:
+async def _one(ask: ExtenderCallback) -> Any:
     """The answer, or the error as a value: one that failed is no reason to break off the others."""
     try:
         return await ask()

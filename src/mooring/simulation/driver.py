@@ -50,7 +50,7 @@ class Driver(Cluster):
         rng: Rng,
         clock: Clock,
         node_order: Sequence[str] | None = None,
-        share_answers: bool = True,
+        cache_results: bool = True,
         preempt_everywhere: bool = False,
     ) -> None:
         """Loads the cluster and the plugins.
@@ -81,7 +81,7 @@ class Driver(Cluster):
             clock=clock,
             waiting=self.handle.waiting,
             plugins=plugins,
-            share_answers=share_answers,
+            cache_results=cache_results,
         )
 
     # -- what is there ------------------------------------------------------------------------

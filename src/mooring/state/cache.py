@@ -30,14 +30,14 @@ from mooring.state.tables.affinity_terms import PodTermTable
 from mooring.state.tables.counters import PodCounters
 from mooring.state.tables.nodes import NodeTable
 from mooring.state.tables.pods import PodInfo, PodTable
-from mooring.state.tables.shared_parts import SharedParts
+from mooring.state.tables.shared_parts import InternPool
 from mooring.state.volumes.storage import STORAGE_KINDS, Storage
 
 #: Phases after which a pod uses nothing; upstream's informer never shows such pods.
 FINISHED_PHASES = ("Succeeded", "Failed")
 
 
-class Keeper(Protocol):
+class ObjectStore(Protocol):
     """Keeps the objects of some kinds in the form in which plugins ask for them."""
 
     def put(self, obj: Any) -> None:
@@ -103,14 +103,14 @@ class Cache:
         self.budgets = Budgets()
         self.nominator = Nominator()
         #: Kind -> who keeps its objects, of the kinds that are neither pods nor nodes.
-        self._keepers: dict[str, Keeper] = {
+        self._keepers: dict[str, ObjectStore] = {
             "DeviceClass": self.device_classes,
             "Namespace": self.namespaces,
             "PodDisruptionBudget": self.budgets,
             **dict.fromkeys(WORKLOAD_KINDS, self.workloads),
             **dict.fromkeys(STORAGE_KINDS, self.storage),
         }
-        self._parts = SharedParts()
+        self._parts = InternPool()
         self._assumed: dict[str, None] = {}
         self._uid_of: dict[str, str] = {}
 
@@ -202,7 +202,7 @@ class Cache:
             return
         if uid not in self._assumed:
             raise InvariantViolation(f"pod {uid} is confirmed, so it cannot be forgotten")
-        self._displace(uid)
+        self._remove_from_node(uid)
 
     def put_pod(self, pod: Pod) -> None:
         """The API server says that this pod is on its ``spec.nodeName``.
@@ -222,7 +222,7 @@ class Cache:
         info = self._parts.pod_info(pod)
         predecessor = self._uid_of.get(info.key)
         if predecessor is not None and predecessor != info.uid:
-            self._displace(predecessor)
+            self._remove_from_node(predecessor)
         placed = self.pods.get(info.uid)
         if placed is not None:
             at = self.nodes.names[placed.row]
@@ -230,14 +230,14 @@ class Cache:
                 raise InvariantViolation(f"pod {info.key} moved from {at} to {info.node_name}")
             if at == info.node_name and placed.info.computed() == info.computed():
                 # Most news of a pod is about its status: the columns stay as they are.
-                self.counters.renew(placed, info)
-                self.terms.renew(placed, info)
-                self.storage.use.renew(placed, info)
-                self.pods.renew(placed, info)
+                self.counters.update(placed, info)
+                self.terms.update(placed, info)
+                self.storage.use.update(placed, info)
+                self.pods.update(placed, info)
                 self._assumed.pop(info.uid, None)
                 self.nominator.remove(info.uid)
                 return
-            self._displace(info.uid)
+            self._remove_from_node(info.uid)
         self._place(info, info.node_name)
         self.nominator.remove(info.uid)
 
@@ -249,7 +249,7 @@ class Cache:
         """The pod is deleted or finished. Unknown pods are fine: deletions may be told twice."""
         self.nominator.remove(uid)
         if self.pods.get(uid) is not None:
-            self._displace(uid)
+            self._remove_from_node(uid)
 
     def remove_pod_by_key(self, key: str) -> None:
         """As ``remove_pod``, of the pod called ``namespace/name``."""
@@ -277,7 +277,7 @@ class Cache:
         self.storage.use.add(placed)
         self._uid_of[info.key] = info.uid
 
-    def _displace(self, uid: str) -> None:
+    def _remove_from_node(self, uid: str) -> None:
         placed = self.pods.get(uid)
         assert placed is not None
         self.counters.remove(placed)

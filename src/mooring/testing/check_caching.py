@@ -87,7 +87,7 @@ def _check_each_node_alone(case: Case) -> None:
     plugin = case.plugin
     if not hasattr(plugin, "score"):
         return
-    harness = Harness(case.objects, [plugin], share_answers=False)
+    harness = Harness(case.objects, [plugin], cache_results=False)
     opened = harness.begin(case.pod)
     if not len(opened.view):
         return
@@ -106,7 +106,7 @@ def _check_each_node_alone(case: Case) -> None:
 
 def _check_sign_is_fine_enough(case: Case, fragment: Hashable, rng: Rng) -> None:
     """Pods with equal fragments get equal answers."""
-    harness = Harness(case.objects, [case.plugin], share_answers=False)
+    harness = Harness(case.objects, [case.plugin], cache_results=False)
     expected = _answers(case, harness, case.pod)
     for what, pod in _variants(case.pod, rng):
         if _sign(case, pod) != fragment:
@@ -137,10 +137,10 @@ def _variants(pod: Pod, rng: Rng) -> Iterator[tuple[str, Pod]]:
 
 
 def _check_reads(case: Case, rng: Rng) -> None:
-    """An answer changes only with a change that ``reads`` or ``reads_everywhere`` names."""
+    """An answer changes only with a change that ``reads`` or ``reads_other_nodes`` names."""
     plugin = case.plugin
-    harness = Harness(case.objects, [plugin], share_answers=False)
-    everywhere = getattr(plugin, "reads_everywhere", Change(0))
+    harness = Harness(case.objects, [plugin], cache_results=False)
+    everywhere = getattr(plugin, "reads_other_nodes", Change(0))
     nodes, log = harness.cache.nodes, harness.cache.nodes.log
     before = _answers(case, harness, case.pod)
     for what, change in _changes(harness, rng):
@@ -159,7 +159,7 @@ def _check_reads(case: Case, rng: Rng) -> None:
             case.expect(
                 known,
                 f"(status, score) of {name} {before[name]} becomes {after[name]} when {what}, but "
-                f"{'reads' if is_own else 'reads_everywhere'} has no {kind!r}",
+                f"{'reads' if is_own else 'reads_other_nodes'} has no {kind!r}",
             )
         before = after
 
@@ -202,7 +202,7 @@ def _versions(node: Node, rng: Rng) -> Iterator[tuple[str, Node]]:
 def _check_together(case: Case, renamed: Pod, rng: Rng) -> None:
     """With shared answers the framework decides, change after change, as it does without."""
     shared = Harness(case.objects, [case.plugin])
-    anew = Harness((), [case.plugin], share_answers=False)
+    anew = Harness((), [case.plugin], cache_results=False)
     anew.cache = shared.cache
     for what, change in [("nothing changes", _nothing), *_changes(shared, rng)]:
         change()

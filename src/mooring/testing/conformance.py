@@ -20,8 +20,8 @@ import numpy as np
 from mooring.clock import Rng, seeded_random
 from mooring.framework import Cycle, NodeView, check_plugin
 from mooring.framework.runtime.filter import pre_filter
-from mooring.framework.runtime.nominated import filter_one, filter_worlds
-from mooring.framework.status import Status, Verdicts
+from mooring.framework.runtime.nominated import filter_hypothetical, filter_one
+from mooring.framework.status import FilterStatuses, Status
 from mooring.objects.codec.decode import encode
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
@@ -78,7 +78,7 @@ def _check_case(case: Case, twin: Any | None, rng: Rng) -> None:
     plugin = case.plugin
     seen = [case.pod, *case.objects]
     before = [encode(found) for found in seen]
-    harness = Harness(case.objects, [plugin], share_answers=False)
+    harness = Harness(case.objects, [plugin], cache_results=False)
     with case.blaming():
         opened = harness.begin(case.pod)
     cycle, view = opened.cycle, opened.view
@@ -149,7 +149,7 @@ def _ask_filter(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> l
     return _statuses(verdicts)
 
 
-def _statuses(verdicts: Verdicts) -> list[Status | None]:
+def _statuses(verdicts: FilterStatuses) -> list[Status | None]:
     return [verdicts.table[code - 1] if code else None for code in verdicts.codes.tolist()]
 
 
@@ -254,7 +254,7 @@ def _in_worlds(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> li
     if case.plugin.name in cycle.skipped:
         return [None] * len(view)
     with case.blaming():
-        results = filter_worlds(harness.framework, cycle, view)
+        results = filter_hypothetical(harness.framework, cycle, view)
     return [status for _, verdicts in results for status in _statuses(verdicts)]
 
 
@@ -268,7 +268,7 @@ def _check_score(case: Case, harness: Harness) -> None:
 
 def _check_zeros(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> None:
     """What the plugin says of nothing but zeros is what normalize makes of them."""
-    told = getattr(case.plugin, "zeros_become", None)
+    told = getattr(case.plugin, "normalized_zero", None)
     if told is None:
         return
     zeros = np.zeros(len(view), dtype=np.int64)
@@ -277,14 +277,14 @@ def _check_zeros(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> 
         scores = call(case.plugin, "NormalizeScore", case.plugin.normalize, cycle, zeros, view)
     case.expect(
         scores.tolist() == [told] * len(view),
-        f"zeros_become is {told!r}, but normalize makes {scores.tolist()} of zeros",
+        f"normalized_zero is {told!r}, but normalize makes {scores.tolist()} of zeros",
     )
 
 
 def _check_twin(case: Case, twin: Any) -> None:
     """The plugin and its ``@per_node`` form agree on every node."""
-    ours = Harness(case.objects, [case.plugin], share_answers=False)
-    theirs = Harness(case.objects, [twin], share_answers=False)
+    ours = Harness(case.objects, [case.plugin], cache_results=False)
+    theirs = Harness(case.objects, [twin], cache_results=False)
     if hasattr(case.plugin, "filter"):
         with case.blaming():
             left, right = ours.statuses(case.pod), theirs.statuses(case.pod)

@@ -87,7 +87,7 @@ class Harness:
         *,
         weights: Mapping[str, int] | None = None,
         percentage_of_nodes_to_score: int | None = None,
-        share_answers: bool = True,
+        cache_results: bool = True,
         clock: Clock | None = None,
     ) -> None:
         """Every plugin runs at every extension point that it has, in the order given."""
@@ -101,7 +101,7 @@ class Harness:
             "default-scheduler", points, dict(weights or {}), percentage_of_nodes_to_score
         )
         self.framework = Framework(
-            profile, clock=clock or VirtualClock(), share_answers=share_answers
+            profile, clock=clock or VirtualClock(), cache_results=cache_results
         )
 
     def decide(self, pod: Pod, *, start_index: int = 0) -> Decided:

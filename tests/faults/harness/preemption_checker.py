@@ -55,25 +55,25 @@ def unjust(pod: PodInfo, room: PostFilterResult, cache: Cache) -> Iterator[str]:
             yield f"{victim.key} is to leave {name}, and is not there"
         if victim.priority >= pod.priority:
             yield f"{victim.key} ({victim.priority}) leaves for {pod.key} ({pod.priority})"
-    rivals = [
+    nominated_pods = [
         other.pod
         for other in cache.nominator.pods_on(name)
         if other.priority >= pod.priority and other.uid != pod.uid
     ]
     gone = {victim.uid for victim in room.victims}
     stay = [other.pod for uid, other in here.items() if uid not in gone]
-    why = misfit(pod.pod, node, [*stay, *rivals])
+    why = misfit(pod.pod, node, [*stay, *nominated_pods])
     if why:
         yield f"{pod.key} does not fit {name} without its victims: {why}"
     for victim in room.victims:
-        if not misfit(pod.pod, node, [*stay, *rivals, victim.pod]):
+        if not misfit(pod.pod, node, [*stay, *nominated_pods, victim.pod]):
             yield f"{victim.key} could stay on {name} beside {pod.key}"
     if any(_is_protected(victim.pod, cache) for victim in room.victims):
-        yield from _in_need(pod, node, list(here.values()), rivals, cache)
+        yield from _in_need(pod, node, list(here.values()), nominated_pods, cache)
 
 
 def _in_need(
-    pod: PodInfo, node: Node, here: list[PodInfo], rivals: list[Pod], cache: Cache
+    pod: PodInfo, node: Node, here: list[PodInfo], nominated_pods: list[Pod], cache: Cache
 ) -> Iterator[str]:
     """Protected pods leave only if all others together would not be enough."""
     left = [
@@ -81,7 +81,7 @@ def _in_need(
         for other in here
         if other.priority >= pod.priority or _is_protected(other.pod, cache)
     ]
-    if not misfit(pod.pod, node, [*left, *rivals]):
+    if not misfit(pod.pod, node, [*left, *nominated_pods]):
         yield f"{node.metadata.name} has room for {pod.key} without any protected pod's leaving"
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mooring.errors import ExtenderError
 from mooring.extender_server import wire as other_side
 from mooring.extenders import wire
-from mooring.framework.extender import Kept, Scored, Victims
+from mooring.framework.extender import FilterResult, PrioritizeResult, Victims
 from mooring.objects.meta import ObjectMeta
 
 ASKED = wire.names_of(["a", "b"])
@@ -69,25 +69,31 @@ def test_an_order_to_bind() -> None:
 @pytest.mark.parametrize(
     ("answer", "by_name", "expected"),
     [
-        ({"NodeNames": ["a"]}, True, Kept(["a"], {}, {})),
-        ({"nodenames": ["a"], "FAILEDNODES": {"b": "no"}}, True, Kept(["a"], {"b": "no"}, {})),
+        ({"NodeNames": ["a"]}, True, FilterResult(["a"], {}, {})),
+        ({"nodenames": ["a"], "FAILEDNODES": {"b": "no"}}, True,
+         FilterResult(["a"], {"b": "no"}, {})),
         ({"nodeNames": None, "Nodes": {"items": [{"metadata": {"name": "a"}}]}}, True,
-         Kept(["a"], {}, {})),
+         FilterResult(["a"], {}, {})),
         ({"nodes": {"Items": [{"metadata": {"name": "a"}, "spec": {}}]}, "NodeNames": ["b"]}, False,
-         Kept(["a"], {}, {})),
-        ({"failedAndUnresolvableNodes": {"b": ""}, "Error": ""}, True, Kept((), {}, {"b": ""})),
-        ({"NodeNames": []}, True, Kept([], {}, {})),
-        (None, True, Kept((), {}, {})),
-        ({"NodeNames": ["a"], "FailedNodes": {"b": None}}, True, Kept(["a"], {"b": ""}, {})),
+         FilterResult(["a"], {}, {})),
+        ({"failedAndUnresolvableNodes": {"b": ""}, "Error": ""}, True,
+         FilterResult((), {}, {"b": ""})),
+        ({"NodeNames": []}, True, FilterResult([], {}, {})),
+        (None, True, FilterResult((), {}, {})),
+        ({"NodeNames": ["a"], "FailedNodes": {"b": None}}, True,
+         FilterResult(["a"], {"b": ""}, {})),
         ({"NodeNames": [], "FailedAndUnresolvableNodes": {"c": None}}, True,
-         Kept([], {}, {"c": ""})),
-        ({"NodeNames": ["a", "b"], "FailedNodes": {}}, True, Kept(["a", "b"], {}, {})),
-        ({"Nodes": {"items": None}, "more": {"deep": [{}]}}, False, Kept([], {}, {})),
+         FilterResult([], {}, {"c": ""})),
+        ({"NodeNames": ["a", "b"], "FailedNodes": {}}, True, FilterResult(["a", "b"], {}, {})),
+        ({"Nodes": {"items": None}, "more": {"deep": [{}]}}, False, FilterResult([], {}, {})),
     ],
 )  # fmt: skip
-def test_answers_to_filter(answer: Any, by_name: bool, expected: Kept) -> None:
+def test_answers_to_filter(answer: Any, by_name: bool, expected: FilterResult) -> None:
     found = wire.read_filter(body(answer), ASKED if by_name else None)
-    assert (list(found.names), found.failed, found.hopeless) == (list(expected[0]), *expected[1:])
+    assert (list(found.names), found.failed, found.failed_and_unresolvable) == (
+        list(expected[0]),
+        *expected[1:],
+    )
 
 
 def test_names_win_over_objects_for_those_that_were_asked_by_name() -> None:
@@ -106,10 +112,12 @@ def test_an_error_is_raised_as_it_was_said() -> None:
 
 def test_priorities_are_read_in_order_and_in_any_case() -> None:
     answer = [{"Host": "a", "Score": 3}, {"host": "b", "SCORE": 10}, {"Host": "c"}, {"Host": "a"}]
-    assert wire.read_priorities(body(answer)) == Scored(["a", "b", "c", "a"], [3, 10, 0, 0])
-    assert wire.read_priorities(b"null") == Scored([], [])
+    assert wire.read_priorities(body(answer)) == PrioritizeResult(
+        ["a", "b", "c", "a"], [3, 10, 0, 0]
+    )
+    assert wire.read_priorities(b"null") == PrioritizeResult([], [])
     said = other_side.priorities({"a": 100.0, "b": 45.0})
-    assert wire.read_priorities(said) == Scored(["a", "b"], [10, 5])
+    assert wire.read_priorities(said) == PrioritizeResult(["a", "b"], [10, 5])
 
 
 @pytest.mark.parametrize(

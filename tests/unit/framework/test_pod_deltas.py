@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mooring.clock import Rng, seeded_random
 from mooring.framework import NodeView
 from mooring.framework import pod_deltas as module
-from mooring.framework.pod_deltas import Leaving, Lineup
+from mooring.framework.pod_deltas import RemovedPods, VictimMatrix
 from mooring.objects.selectors import selector_of_labels
 from mooring.state import Cache, PodInfo
 from mooring.state.tables.counters import CounterKey, CounterKeys
@@ -44,7 +44,7 @@ def full_cluster(rng: Rng) -> Cache:
     return cluster(*objects)
 
 
-def lineup_of(cache: Cache, rng: Rng) -> Lineup:
+def lineup_of(cache: Cache, rng: Rng) -> VictimMatrix:
     """Some of the pods of each node, in any order."""
     rows = [[placed.slot for placed in cache.pods.on_row(row)] for row in range(4)]
     chosen = [rng.sample(slots, k=rng.randint(0, len(slots))) for slots in rows]
@@ -52,7 +52,7 @@ def lineup_of(cache: Cache, rng: Rng) -> Lineup:
     matrix = np.full((4, width), -1, dtype=np.intp)
     for row, slots in enumerate(chosen):
         matrix[row, : len(slots)] = slots
-    return Lineup(cache.snapshot(), matrix)
+    return VictimMatrix(cache.snapshot(), matrix)
 
 
 def told(view: NodeView) -> dict[str, Any]:
@@ -76,8 +76,8 @@ def test_a_view_over_a_line_up_says_what_one_without_those_pods_says(seed: int) 
 
     for _ in range(6):
         worlds = np.array(rng.sample(range(4), k=rng.randint(1, 4)), dtype=np.intp)
-        view = NodeView(snapshot, worlds, removed=Leaving(lineup, worlds))
-        gone = [lineup.pods_gone(world) for world in worlds.tolist()]
+        view = NodeView(snapshot, worlds, removed=RemovedPods(lineup, worlds))
+        gone = [lineup.removed_pods(world) for world in worlds.tolist()]
         plain = NodeView(snapshot, worlds).without(gone)
 
         assert told(view) == told(plain)
@@ -88,21 +88,21 @@ def test_a_view_over_a_line_up_says_what_one_without_those_pods_says(seed: int) 
         move(lineup, worlds, rng)
 
 
-def move(lineup: Lineup, worlds: Any, rng: Rng) -> None:
+def move(lineup: VictimMatrix, worlds: Any, rng: Rng) -> None:
     """Somebody comes back to these worlds, or leaves them again."""
     if not lineup.slots.shape[1]:
         return
     rank = rng.randrange(lineup.slots.shape[1])
     here = worlds[lineup.is_pod[worlds, rank]]
     is_gone = lineup.gone[here, rank]
-    lineup.put_back(here[is_gone], rank)
-    lineup.take_away(here[~is_gone], rank)
+    lineup.reprieve(here[is_gone], rank)
+    lineup.remove_victim(here[~is_gone], rank)
 
 
 def test_what_left_reads_like_a_sequence() -> None:
     cache = cluster(make_node("a"), make_pod("p", node="a"), make_pod("q", node="a"))
     slots = np.array([[placed.slot for placed in cache.pods.on_row(0)]], dtype=np.intp)
-    leaving = Leaving(Lineup(cache.snapshot(), slots), np.array([0, 0], dtype=np.intp))
+    leaving = RemovedPods(VictimMatrix(cache.snapshot(), slots), np.array([0, 0], dtype=np.intp))
 
     names = [[pod.metadata.name for pod in pods] for pods in leaving]
     assert names == [["p", "q"], ["p", "q"]]
@@ -113,7 +113,7 @@ def test_a_pod_is_asked_about_once() -> None:
     pods = [make_pod(f"p{n}", node="a", labels={"app": "db"}) for n in range(5)]
     cache = cluster(make_node("a"), *pods)
     slots = np.array([[placed.slot for placed in cache.pods.on_row(0)]], dtype=np.intp)
-    lineup, asked = Lineup(cache.snapshot(), slots), list[str]()
+    lineup, asked = VictimMatrix(cache.snapshot(), slots), list[str]()
 
     def amount(pod: PodInfo) -> int:
         asked.append(pod.metadata.name)
@@ -128,10 +128,10 @@ def test_amounts_of_a_column_are_summed_by_slot_and_there_are_none_beyond_its_en
     pods = [make_pod(f"p{n}", node="a") for n in range(5)]
     cache = cluster(make_node("a"), *pods)
     slots = np.array([[placed.slot for placed in cache.pods.on_row(0)] + [-1]], dtype=np.intp)
-    lineup = Lineup(cache.snapshot(), slots)
+    lineup = VictimMatrix(cache.snapshot(), slots)
 
     assert lineup.sums_of_column(np.array([1, 1, 0, 1]), "some").tolist() == [3]
-    lineup.put_back(np.array([0], dtype=np.intp), 0)
+    lineup.reprieve(np.array([0], dtype=np.intp), 0)
     assert lineup.sums_of_column(np.array([]), "some").tolist() == [2]  # the first ones are kept
 
 
@@ -160,7 +160,7 @@ def test_kinds_are_judged_once_for_all_line_ups_of_a_search(
     assert sorted(judged) == ["db", "db", "new", "new", "web", "web"]
 
 
-def held(lineup: Lineup) -> bool:
+def held(lineup: VictimMatrix) -> bool:
     world = np.array([0], dtype=np.intp)
     wanted = (("0.0.0.0", "TCP", 443),)
     return bool(lineup.has_port_conflict(wanted, world, world)[0])
@@ -171,11 +171,11 @@ def test_of_two_that_hold_a_port_the_first_to_leave_frees_it_and_either_takes_it
     cache = cluster(make_node("a"), *pods)
     by_name = {placed.info.metadata.name: placed.slot for placed in cache.pods}
     slots = np.array([[by_name["one"], by_name["two"]]], dtype=np.intp)
-    lineup, world = Lineup(cache.snapshot(), slots), np.array([0], dtype=np.intp)
+    lineup, world = VictimMatrix(cache.snapshot(), slots), np.array([0], dtype=np.intp)
 
     assert not held(lineup)
-    lineup.put_back(world, 0)
+    lineup.reprieve(world, 0)
     assert held(lineup)
-    lineup.put_back(world, 1)
-    lineup.take_away(world, 1)
+    lineup.reprieve(world, 1)
+    lineup.remove_victim(world, 1)
     assert not held(lineup)

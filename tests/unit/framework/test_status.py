@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mooring.errors import PluginError
-from mooring.framework import SKIP, Code, Pending, Reject, Status, Verdicts
+from mooring.framework import SKIP, Code, FilterStatuses, Pending, Reject, Status
 from mooring.framework.status import NodeError
 
 
@@ -42,14 +42,14 @@ def test_skip_is_one_object_that_prints_its_name() -> None:
 
 
 def test_verdicts_of_shares_equal_statuses() -> None:
-    verdicts = Verdicts.of([None, Reject("a"), Reject("b"), Reject("a")])
+    verdicts = FilterStatuses.of([None, Reject("a"), Reject("b"), Reject("a")])
 
     assert verdicts.codes.tolist() == [0, 1, 2, 1]
     assert verdicts.table == [Reject("a"), Reject("b")]
 
 
 def test_refuse_marks_where_the_mask_is_true() -> None:
-    verdicts = Verdicts.refuse(np.array([True, False, True]), Reject("a"))
+    verdicts = FilterStatuses.refuse(np.array([True, False, True]), Reject("a"))
 
     assert verdicts.codes.tolist() == [1, 0, 1]
 
@@ -64,5 +64,5 @@ def test_refuse_marks_where_the_mask_is_true() -> None:
 )
 def test_verdicts_that_do_not_fit_are_the_plugins_fault(codes: np.ndarray, problem: str) -> None:
     with pytest.raises(PluginError, match=problem) as caught:
-        Verdicts(codes, [Reject("a")]).checked("Mine", 3)
+        FilterStatuses(codes, [Reject("a")]).checked("Mine", 3)
     assert caught.value.plugin == "Mine"

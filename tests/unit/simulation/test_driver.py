@@ -172,7 +172,7 @@ def test_a_decision_is_asked_for_before_the_cluster_changes() -> None:
 # ---------------------------------------------------------------- making room
 
 
-def hopeless() -> Pod:
+def failed_and_unresolvable() -> Pod:
     return make_pod("p", requests={"cpu": "9"})
 
 
@@ -197,7 +197,7 @@ def test_post_filter_nominates_and_adds_to_the_message(
 ) -> None:
     plugin = MakesRoom(answer)
 
-    outcome = driver(TWO, plugin, config=NO_POST_FILTER).attempt(hopeless())
+    outcome = driver(TWO, plugin, config=NO_POST_FILTER).attempt(failed_and_unresolvable())
 
     assert (outcome.result, outcome.nominated) == ("unschedulable", nominated)
     assert outcome.message == message
@@ -205,7 +205,7 @@ def test_post_filter_nominates_and_adds_to_the_message(
 
 
 def test_without_post_filter_an_earlier_nomination_ends() -> None:
-    assert driver(TWO, config=NO_POST_FILTER).attempt(hopeless()).nominated == ""
+    assert driver(TWO, config=NO_POST_FILTER).attempt(failed_and_unresolvable()).nominated == ""
 
 
 def test_no_room_is_made_for_a_pod_that_has_a_node_or_where_no_node_is() -> None:

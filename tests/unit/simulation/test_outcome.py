@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from mooring.errors import InvariantViolation
-from mooring.framework import Cycle, Diagnosis, Narrow, NodeInfo, Pending, Reject, Status, per_node
+from mooring.framework import (
+    Cycle,
+    Diagnosis,
+    NodeInfo,
+    Pending,
+    PreFilterResult,
+    Reject,
+    Status,
+    per_node,
+)
 from mooring.simulation.outcome import Outcome
 from mooring.state import PodInfo
 from mooring.testing import make_node, make_pod
@@ -61,7 +70,7 @@ def test_a_pod_refused_as_a_whole_is_refused_by_every_node() -> None:
 
 
 def test_nodes_that_pre_filter_left_out_count_beside_those_that_were_asked() -> None:
-    narrows = Narrows(Narrow(frozenset({"a"})))
+    narrows = Narrows(PreFilterResult(frozenset({"a"})))
     nodes = [make_node(name) for name in "abc"]
 
     outcome = driver(nodes, narrows, Refuses()).attempt(make_pod())

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from mooring.errors import ConfigError
-from mooring.framework import SKIP, Cycle, NodeInfo, NodeView, Reject, Status, Verdicts, per_node
+from mooring.framework import (
+    SKIP,
+    Cycle,
+    FilterStatuses,
+    NodeInfo,
+    NodeView,
+    Reject,
+    Status,
+    per_node,
+)
 from mooring.plugins import NodeName
 from mooring.testing import check_conformance, make_node, make_pod
 from tests.helpers.broken_plugins import FULL, Base, Scores, fault_of
@@ -48,8 +57,8 @@ class RefusesInPreFilter(Base):
         cycle[self] = priority
         return None
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        return Verdicts.refuse(nodes.pod_count >= cycle[self], FULL)
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        return FilterStatuses.refuse(nodes.pod_count >= cycle[self], FULL)
 
 
 @pytest.mark.parametrize("plugin", [Base(), Scores(), PerNode(), Both(), RefusesInPreFilter()])
@@ -129,9 +138,9 @@ class Moody(Base):
     def __init__(self) -> None:
         self.asked = 0
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         self.asked += 1
-        return Verdicts.refuse(np.full(len(nodes), self.asked % 2 == 0), Reject("not today"))
+        return FilterStatuses.refuse(np.full(len(nodes), self.asked % 2 == 0), Reject("not today"))
 
 
 def test_a_filter_that_remembers_is_impure() -> None:
@@ -160,8 +169,8 @@ def test_a_score_that_remembers_is_impure() -> None:
 class FirstOfThem(Base):
     name = "FirstOfThem"
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        return Verdicts.refuse(np.arange(len(nodes)) > 0, Reject("is not the first"))
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        return FilterStatuses.refuse(np.arange(len(nodes)) > 0, Reject("is not the first"))
 
 
 def test_a_filter_that_looks_at_the_other_nodes_is_caught() -> None:
@@ -176,9 +185,9 @@ class Sorted(Base):
 
     name = "Sorted"
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         is_full = nodes.pod_count >= nodes.allowed_pods
-        return Verdicts.refuse(is_full[np.argsort(nodes.rows)], FULL)
+        return FilterStatuses.refuse(is_full[np.argsort(nodes.rows)], FULL)
 
 
 def test_a_filter_that_sorts_its_answers_is_caught() -> None:
@@ -193,9 +202,9 @@ def test_a_filter_that_sorts_its_answers_is_caught() -> None:
 class EmptyHanded(Base):
     name = "EmptyHanded"
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         most = nodes.pod_count.max()
-        return Verdicts.refuse(nodes.pod_count > most, FULL)
+        return FilterStatuses.refuse(nodes.pod_count > most, FULL)
 
 
 def test_a_filter_has_to_bear_a_view_of_no_nodes() -> None:
@@ -205,7 +214,7 @@ def test_a_filter_has_to_bear_a_view_of_no_nodes() -> None:
 class WritesPod(Base):
     name = "WritesPod"
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         cycle.pod.metadata.labels["seen"] = "yes"
         return super().filter(cycle, nodes)
 
@@ -213,7 +222,7 @@ class WritesPod(Base):
 class WritesNode(Base):
     name = "WritesNode"
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         for node in nodes:
             node.node.metadata.annotations["seen"] = "yes"
         return super().filter(cycle, nodes)
@@ -222,7 +231,7 @@ class WritesNode(Base):
 class WritesColumn(Base):
     name = "WritesColumn"
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         nodes.requested("cpu")[:] += 1
         return super().filter(cycle, nodes)
 
@@ -230,7 +239,7 @@ class WritesColumn(Base):
 class WritesCluster(Base):
     name = "WritesCluster"
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         cycle.snapshot.nodes._requested[0] += 1
         return super().filter(cycle, nodes)
 
@@ -278,11 +287,11 @@ class Answers:
 @pytest.mark.parametrize(
     ("point", "answer", "fault"),
     [
-        ("filter", None, "returned None, not Verdicts"),
-        ("filter", lambda nodes: Verdicts.feasible(99), "should be uint16 of shape ("),
+        ("filter", None, "returned None, not FilterStatuses"),
+        ("filter", lambda nodes: FilterStatuses.feasible(99), "should be uint16 of shape ("),
         (
             "filter",
-            lambda nodes: Verdicts(np.ones(len(nodes), dtype=np.uint16), []),
+            lambda nodes: FilterStatuses(np.ones(len(nodes), dtype=np.uint16), []),
             "a code points past the end of the table",
         ),
         ("score", lambda nodes: [1] * len(nodes), "scores are list of shape None, not int64"),

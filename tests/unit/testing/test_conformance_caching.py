@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mooring.framework import Cycle, NodeView, Reject, Verdicts, default_normalize
+from mooring.framework import Cycle, FilterStatuses, NodeView, Reject, default_normalize
 from mooring.state import PodInfo
 from mooring.state.columns.change_log import Change
 from mooring.testing import check_conformance
@@ -24,9 +24,9 @@ class Shares:
     def sign(self, pod: PodInfo) -> Hashable | None:
         return pod.priority > 0
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         codes, _ = nodes.label("disk" if cycle.pod.priority > 0 else "rack")
-        return Verdicts.refuse(codes < 0, Reject("has no such label"))
+        return FilterStatuses.refuse(codes < 0, Reject("has no such label"))
 
 
 class SharesNothing(Shares):
@@ -75,16 +75,16 @@ class ReadsOthers(Shares):
     name = "ReadsOthers"
     reads = Change.ALLOCATABLE
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         table = cycle.snapshot.nodes
         rows = table.order.rows()
         least = min((int(table.allowed_pods[row]) for row in rows), default=0)
-        return Verdicts.refuse(nodes.allowed_pods > least, Reject("others are smaller"))
+        return FilterStatuses.refuse(nodes.allowed_pods > least, Reject("others are smaller"))
 
 
 class ReadsOthersAndSaysSo(ReadsOthers):
     name = "ReadsOthersAndSaysSo"
-    reads_everywhere = Change.ALLOCATABLE | Change.EXISTENCE
+    reads_other_nodes = Change.ALLOCATABLE | Change.EXISTENCE
 
 
 class ScoresByRank(Shares):
@@ -99,20 +99,20 @@ class StaleNotes(Shares):
 
     name = "StaleNotes"
     reads = Change.LABELS
-    reads_everywhere = Change.EXISTENCE
+    reads_other_nodes = Change.EXISTENCE
 
     def pre_filter(self, cycle: Cycle) -> None:
         cycle[self] = len(cycle.snapshot.nodes)
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        return Verdicts.refuse(np.full(len(nodes), cycle[self] % 2 == 0), Reject("is even"))
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        return FilterStatuses.refuse(np.full(len(nodes), cycle[self] % 2 == 0), Reject("is even"))
 
 
 class Reversed(Shares):
     """Normalizes, and says what zeros become."""
 
     name = "Reversed"
-    zeros_become = 100
+    normalized_zero = 100
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Any:
         return np.zeros(len(nodes), dtype=np.int64)
@@ -123,7 +123,7 @@ class Reversed(Shares):
 
 class ReversedAndWrong(Reversed):
     name = "ReversedAndWrong"
-    zeros_become = 0
+    normalized_zero = 0
 
 
 @pytest.mark.parametrize("plugin", [Shares(), SharesNothing(), Reversed()])
@@ -140,7 +140,7 @@ def test_sharing_that_keeps_its_promises_passes(plugin: Any) -> None:
         (Coarse(), "sign is the same for a pod with another spec.priority, but (status, score)"),
         (ReadsTooLittle(), "but reads has no <Change.LABELS: 2>"),
         (ScoresByRank(), "alone, {'node-"),
-        (ReversedAndWrong(), "zeros_become is 0, but normalize makes [100"),
+        (ReversedAndWrong(), "normalized_zero is 0, but normalize makes [100"),
         (StaleNotes(), "pre_filter and pre_score may depend on sign(pod) only"),
     ],
 )
@@ -151,7 +151,7 @@ def test_sharing_that_breaks_a_promise_is_caught(plugin: Any, fault: str) -> Non
 def test_a_look_at_other_nodes_has_to_be_declared() -> None:
     told = fault_of(ReadsOthers())
 
-    assert "but reads_everywhere has no <Change." in told
+    assert "but reads_other_nodes has no <Change." in told
     assert "others are smaller" in told
     assert " when " in told
     check_conformance(ReadsOthersAndSaysSo())

@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from mooring.framework import SKIP, Cycle, NodeInfo, NodeView, Reject, Status, Verdicts, per_node
+from mooring.framework import (
+    SKIP,
+    Cycle,
+    FilterStatuses,
+    NodeInfo,
+    NodeView,
+    Reject,
+    Status,
+    per_node,
+)
 from mooring.state import PodInfo
 from mooring.testing import check_conformance
 from tests.helpers.broken_plugins import FULL, Base, Scores, fault_of
@@ -27,16 +36,16 @@ class OneOfAKind:
         np.add.at(counts, like, 1)
         cycle[self] = (counts, np.zeros(0, dtype=np.int64))
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         counts, delta = cycle[self]
         here = counts[nodes.rows] + (delta if len(delta) else 0)
-        return Verdicts.refuse(here > 0, Reject("has one like it"))
+        return FilterStatuses.refuse(here > 0, Reject("has one like it"))
 
 
 class Shifts(OneOfAKind):
     name = "Shifts"
 
-    def shift(self, cycle: Cycle, state: Any, nodes: NodeView) -> Any:
+    def apply_deltas(self, cycle: Cycle, state: Any, nodes: NodeView) -> Any:
         like = cycle.pod.priority
         delta = [
             sum(pod.priority == like for pod in added)
@@ -97,7 +106,7 @@ def test_what_is_added_and_removed_again_leaves_nothing(plugin: Any) -> None:
 class BreaksInShift(Shifts):
     name = "BreaksInShift"
 
-    def shift(self, cycle: Cycle, state: Any, nodes: NodeView) -> Any:
+    def apply_deltas(self, cycle: Cycle, state: Any, nodes: NodeView) -> Any:
         raise ZeroDivisionError("no worlds")
 
 
@@ -111,9 +120,9 @@ class PeeksAtTheCluster(Base):
 
     name = "PeeksAtTheCluster"
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         count = cycle.snapshot.nodes.pod_count[nodes.rows]
-        return Verdicts.refuse(count >= 2, FULL)
+        return FilterStatuses.refuse(count >= 2, FULL)
 
 
 def test_a_filter_that_looks_past_its_view_is_caught() -> None:
@@ -347,7 +356,7 @@ def test_a_state_that_cannot_be_pickled_is_caught() -> None:
 class StoresInFilter(Base):
     name = "StoresInFilter"
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         cycle[self] = 1
         return super().filter(cycle, nodes)
 

@@ -12,10 +12,10 @@ from mooring.framework import (
     SKIP,
     Cycle,
     Diagnosis,
-    Narrow,
     NodeInfo,
     NodeView,
     Placement,
+    PreFilterResult,
     Reject,
     Status,
     default_normalize,
@@ -129,7 +129,7 @@ def test_a_pod_that_pre_filter_refuses_is_refused_by_every_node() -> None:
 
 
 def test_narrowing_leaves_the_filters_answer_as_it_is() -> None:
-    harness = Harness(NODES, [Noted(Narrow(frozenset({"a"})))])
+    harness = Harness(NODES, [Noted(PreFilterResult(frozenset({"a"})))])
     assert harness.reasons(make_pod()) == {"a": ("is a",), "b": (), "c": ()}
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mooring.decision import Decision, ExtenderCall, Preemption, Rejection
 from mooring.errors import InvariantViolation
 from mooring.framework.diagnosis import Diagnosis
-from mooring.framework.runtime.filter_results import NOT_VISITED, Refusals
+from mooring.framework.runtime.filter_results import NOT_VISITED, FilterResults
 from mooring.framework.status import Status
 from mooring.state.snapshot import Snapshot
 
@@ -45,7 +45,7 @@ class Attempt:
 
     snapshot: Snapshot
     start_index: int = 0
-    refusals: Refusals | None = None
+    results: FilterResults | None = None
     #: Row -> status of nodes that were refused outside the walk (the nominated node, tried first).
     extra: dict[int, Status] = field(default_factory=dict)
     #: Row -> status of nodes that every filter let pass and an extender did not.
@@ -76,10 +76,10 @@ class Attempt:
 
     def refused_count(self) -> int:
         """How many nodes have a status of their own: not those that PreFilter left out."""
-        if self.refusals is None:
+        if self.results is None:
             return len(self.extra)
-        outside = sum(self.refusals.refused_by[row] in (0, NOT_VISITED) for row in self.extra)
-        return self.refusals.refused_count() + outside
+        outside = sum(self.results.refused_by[row] in (0, NOT_VISITED) for row in self.extra)
+        return self.results.refused_count() + outside
 
     def next_start_index(self, otherwise: int) -> int:
         """Where the next walk begins: past the nodes that this one looked at.
@@ -88,11 +88,11 @@ class Attempt:
         first for ever.
         """
         node_count = len(self.snapshot.nodes)
-        if self.refusals is None or not node_count:
+        if self.results is None or not node_count:
             return otherwise
         if self.saw_all and not self.extra:
             return self.start_index % node_count
-        return (self.start_index + self.refusals.count + self.refused_count()) % node_count
+        return (self.start_index + self.results.count + self.refused_count()) % node_count
 
     def rejected(self) -> dict[str, Rejection]:
         """Node name -> why it was ruled out, for every node that was."""
@@ -100,9 +100,9 @@ class Attempt:
         found: dict[str, Status] = {}
         for row, status in (self.extra | self.by_extenders).items():
             found[names[row]] = status
-        if self.refusals is not None:
-            for row in self.refusals.refused_rows().tolist():
-                first = self.refusals.status(row)
+        if self.results is not None:
+            for row in self.results.refused_rows().tolist():
+                first = self.results.status(row)
                 assert first is not None
                 found[names[row]] = first
         rejected = {name: rejection(status) for name, status in found.items()}

@@ -14,9 +14,9 @@ from mooring.errors import PluginError
 from mooring.framework.cycle_state import Cycle
 from mooring.framework.node_view import NodeView, Rows
 from mooring.framework.runtime.attempt import Attempt
-from mooring.framework.runtime.filter import pre_filter, refuse
+from mooring.framework.runtime.filter import pre_filter, run_filters
 from mooring.framework.runtime.framework import Framework
-from mooring.framework.runtime.nominated import filter_worlds
+from mooring.framework.runtime.nominated import filter_hypothetical
 from mooring.framework.runtime.score import total_scores
 from mooring.framework.status import Code, Reject, Status
 from mooring.state.tables.pods import PodInfo
@@ -25,7 +25,9 @@ from mooring.state.tables.pods import PodInfo
 LEFT_OUT = "node(s) didn't satisfy plugin(s) [{}]"
 
 
-def judge(framework: Framework, cycle: Cycle, names: Sequence[str]) -> dict[str, Status | None]:
+def filter_nodes(
+    framework: Framework, cycle: Cycle, names: Sequence[str]
+) -> dict[str, Status | None]:
     """Node -> why it cannot take the cycle's pod; None = it can. All names must be known.
 
     Raises:
@@ -35,8 +37,8 @@ def judge(framework: Framework, cycle: Cycle, names: Sequence[str]) -> dict[str,
     if before.status is not None:
         return dict.fromkeys(names, before.status)
     rows = _rows(cycle, names)
-    sheet = refuse(framework, cycle, rows)
-    statuses = {name: sheet.status(row) for name, row in zip(names, rows.tolist(), strict=True)}
+    results = run_filters(framework, cycle, rows)
+    statuses = {name: results.status(row) for name, row in zip(names, rows.tolist(), strict=True)}
     if before.node_names is not None:
         text = LEFT_OUT.format(" ".join(before.narrowed_by))
         left_out = Reject(text, resolvable=False)
@@ -47,7 +49,7 @@ def judge(framework: Framework, cycle: Cycle, names: Sequence[str]) -> dict[str,
     return statuses
 
 
-def judge_without(
+def filter_nodes_without_victims(
     framework: Framework, cycle: Cycle, victims: Mapping[str, Sequence[PodInfo]]
 ) -> set[str]:
     """Returns the nodes that can take the pod once their ``victims`` are gone.
@@ -62,12 +64,12 @@ def judge_without(
     rows = _rows(cycle, names)
     view = NodeView(cycle.snapshot, rows).without([tuple(victims[name]) for name in names])
     left = np.arange(len(names))
-    for _, verdicts in filter_worlds(framework, cycle, view):
+    for _, verdicts in filter_hypothetical(framework, cycle, view):
         left = left[verdicts.codes == 0]
     return {names[position] for position in left.tolist()}
 
 
-def rate(framework: Framework, cycle: Cycle, names: Sequence[str]) -> dict[str, float]:
+def score_nodes(framework: Framework, cycle: Cycle, names: Sequence[str]) -> dict[str, float]:
     """Node -> its score, 0 to 100: the mean over the plugins that score, by their weights.
 
     Raises:

@@ -18,11 +18,16 @@ from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.node_view import NodeView
 from mooring.framework.runtime.attempt import Attempt
-from mooring.framework.runtime.filter_results import NOT_VISITED, Refusals
+from mooring.framework.runtime.filter_results import NOT_VISITED, FilterResults
 from mooring.framework.runtime.framework import Framework
 from mooring.framework.runtime.host_selection import feasible_nodes_to_find, visiting_order
-from mooring.framework.runtime.nominated import Rivals, filter_one, filter_worlds, rivals_of
-from mooring.framework.status import Code, Narrow, Reject, Skip, Status, Verdicts
+from mooring.framework.runtime.nominated import (
+    NominatedPods,
+    filter_hypothetical,
+    filter_one,
+    nominated_pods_by_row,
+)
+from mooring.framework.status import Code, FilterStatuses, PreFilterResult, Reject, Skip, Status
 from mooring.state.tables.pods import PodInfo
 
 Rows = npt.NDArray[np.intp]
@@ -42,7 +47,7 @@ class Feasible:
 
 
 @dataclass(slots=True)
-class PreFiltered:
+class PreFilterOutcome:
     """What PreFilter left: node names (None = all), or a refusal; and who narrowed."""
 
     node_names: frozenset[str] | None
@@ -50,7 +55,7 @@ class PreFiltered:
     narrowed_by: list[str]
 
     @property
-    def is_open(self) -> bool:
+    def is_unrestricted(self) -> bool:
         """Whether every node is still to be looked at."""
         return self.node_names is None and self.status is None
 
@@ -60,58 +65,60 @@ def run(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasible | Diag
     before = pre_filter(framework, cycle)
     diagnosis: Diagnosis | None = None
     order = cycle.snapshot.nodes.order.array()
-    if not before.is_open or cycle.pod.status.nominated_node_name:
-        diagnosis = begin(cycle, attempt, before)
+    if not before.is_unrestricted or cycle.pod.status.nominated_node_name:
+        diagnosis = new_diagnosis(cycle, attempt, before)
         if before.status is not None:
             return diagnosis
         nominated = try_nominated(framework, cycle, attempt, diagnosis)
-        order = narrow(cycle, attempt, diagnosis, before)
+        order = nodes_after_pre_filter(cycle, attempt, diagnosis, before)
         if nominated is not None:
             attempt.choice = "nominated" if len(order) > 1 else None
             return nominated
-    feasible = walk(framework, cycle, attempt, before, order)
+    feasible = filter_nodes(framework, cycle, attempt, before, order)
     if feasible.count:
         return feasible
-    return explain(cycle, attempt, diagnosis or begin(cycle, attempt, before))
+    return fill_diagnosis(cycle, attempt, diagnosis or new_diagnosis(cycle, attempt, before))
 
 
-def begin(cycle: Cycle, attempt: Attempt, before: PreFiltered) -> Diagnosis:
+def new_diagnosis(cycle: Cycle, attempt: Attempt, before: PreFilterOutcome) -> Diagnosis:
     """The diagnosis as PreFilter leaves it: to be filled in, or all if it refused the pod."""
     node_count = len(cycle.snapshot.nodes)
     if before.status is not None:
         attempt.pre_filter = before.status
-        return _refused_before(before, node_count)
+        return _pre_filter_diagnosis(before, node_count)
     return Diagnosis(node_count, unschedulable_plugins=set(before.narrowed_by))
 
 
-def narrow(cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis, before: PreFiltered) -> Rows:
+def nodes_after_pre_filter(
+    cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis, before: PreFilterOutcome
+) -> Rows:
     """The rows that PreFilter left, in the table's visit order; notes those that it did not."""
     nodes = cycle.snapshot.nodes
     order = nodes.order.array()
     if before.node_names is None:
         return order
-    _leave_out(cycle, attempt, diagnosis, before.node_names)
+    _record_pre_filtered(cycle, attempt, diagnosis, before.node_names)
     return np.array([r for r in order if nodes.names[r] in before.node_names], dtype=np.intp)
 
 
-def walk(
-    framework: Framework, cycle: Cycle, attempt: Attempt, before: PreFiltered, order: Rows
+def filter_nodes(
+    framework: Framework, cycle: Cycle, attempt: Attempt, before: PreFilterOutcome, order: Rows
 ) -> Feasible:
     """Filters the rows in ``order``; perhaps none is feasible."""
     if before.node_names is not None and len(order) > 1:
         attempt.choice = "unordered"  # upstream walks what PreFilter left in random order
-    refusals = refuse(framework, cycle, order if before.node_names is not None else None)
-    attempt.refusals = refusals
-    return _visit(framework, attempt, refusals, order)
+    results = run_filters(framework, cycle, order if before.node_names is not None else None)
+    attempt.results = results
+    return _select_feasible(framework, attempt, results, order)
 
 
-def explain(cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis) -> Diagnosis:
+def fill_diagnosis(cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis) -> Diagnosis:
     """Counts what was said against each node into ``diagnosis``, and returns it."""
-    refusals = attempt.refusals
-    assert refusals is not None
-    refusals.describe(diagnosis)
+    results = attempt.results
+    assert results is not None
+    results.describe(diagnosis)
     for row, status in attempt.extra.items():
-        if refusals.refused_by[row] == NOT_VISITED:
+        if results.refused_by[row] == NOT_VISITED:
             diagnosis.reasons.update(status.reasons)
             diagnosis.absent_count -= 1
     diagnosis.statuses = statuses = _Statuses(cycle, attempt)
@@ -119,9 +126,9 @@ def explain(cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis) -> Diagnosis:
     return diagnosis
 
 
-def pre_filter(framework: Framework, cycle: Cycle) -> PreFiltered:
+def pre_filter(framework: Framework, cycle: Cycle) -> PreFilterOutcome:
     """Runs the PreFilter plugins, or puts back what they noted for an equal pod."""
-    answers, sharing = framework.answers(cycle)
+    answers, cached_plugins = framework.answers(cycle)
     known = answers.pre_filtered if answers is not None else {}
     names: frozenset[str] | None = None
     narrowed_by: list[str] = []
@@ -134,25 +141,25 @@ def pre_filter(framework: Framework, cycle: Cycle) -> PreFiltered:
             cycle.open_for(plugin.name)
             result = framework.call(plugin, "PreFilter", plugin.pre_filter, cycle)
             cycle.open_for(None)
-            if plugin.name in sharing:
+            if plugin.name in cached_plugins:
                 known[plugin.name] = (result, cycle.state_of(plugin.name))
         if result is None:
             continue
         if result is Skip.SKIP:
             cycle.skipped.add(plugin.name)
-        elif isinstance(result, Narrow):
+        elif isinstance(result, PreFilterResult):
             narrowed_by.append(plugin.name)
             names = result.node_names if names is None else names & result.node_names
             if not names:
-                return PreFiltered(names, _nobody_left(narrowed_by), narrowed_by)
+                return PreFilterOutcome(names, _no_node_left(narrowed_by), narrowed_by)
         else:
             refusal = framework.status_of(plugin, "PreFilter", result)
             if refusal.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return PreFiltered(None, refusal, [])
-    return PreFiltered(names, refusal, narrowed_by)
+                return PreFilterOutcome(None, refusal, [])
+    return PreFilterOutcome(names, refusal, narrowed_by)
 
 
-def _nobody_left(narrowed_by: list[str]) -> Status:
+def _no_node_left(narrowed_by: list[str]) -> Status:
     """The refusal of a pod for which PreFilter plugins left no node. No plugin's name is on it."""
     names = " ".join(sorted(narrowed_by))
     if len(narrowed_by) == 1:
@@ -160,7 +167,7 @@ def _nobody_left(narrowed_by: list[str]) -> Status:
     return Reject(f"node(s) didn't satisfy plugin(s) [{names}] simultaneously", resolvable=False)
 
 
-def _refused_before(before: PreFiltered, node_count: int) -> Diagnosis:
+def _pre_filter_diagnosis(before: PreFilterOutcome, node_count: int) -> Diagnosis:
     diagnosis = Diagnosis(node_count, pre_filter=before.status)
     diagnosis.unschedulable_plugins.update(before.narrowed_by)
     assert before.status is not None
@@ -168,7 +175,7 @@ def _refused_before(before: PreFiltered, node_count: int) -> Diagnosis:
     return diagnosis
 
 
-def _leave_out(
+def _record_pre_filtered(
     cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis, node_names: frozenset[str]
 ) -> None:
     """Notes the nodes that PreFilter left out.
@@ -201,8 +208,8 @@ def try_nominated(
         return None
     rows = np.array([row], dtype=np.intp)
     try:
-        refusals = refuse(framework, cycle, rows)
-        status = refusals.status(row)
+        results = run_filters(framework, cycle, rows)
+        status = results.status(row)
         if status is not None and status.code is Code.ERROR:
             raise PluginError(status.plugin, "Filter", status.message)
     except PluginError as error:
@@ -212,41 +219,41 @@ def try_nominated(
         attempt.extra[row] = status
         diagnosis.note_plugin(status)
         return None
-    return Feasible(refusals.feasible, 1, rows, 1)
+    return Feasible(results.feasible, 1, rows, 1)
 
 
-def refuse(framework: Framework, cycle: Cycle, rows: Rows | None) -> Refusals:
+def run_filters(framework: Framework, cycle: Cycle, rows: Rows | None) -> FilterResults:
     """Runs the filters on ``rows`` (None = every node). The result may be shared: do not write."""
-    sheet, live = _shared_refusals(framework, cycle, rows)
+    results, uncached = _cached_filter_results(framework, cycle, rows)
     nominated = _nominated_rows(cycle, rows)
-    if not live and not nominated and rows is None:
-        return sheet
-    sheet = sheet.copy()
+    if not uncached and not nominated and rows is None:
+        return results
+    results = results.copy()
     if rows is not None:
-        outside = np.ones(len(sheet.refused_by), dtype=np.bool_)
+        outside = np.ones(len(results.refused_by), dtype=np.bool_)
         outside[rows] = False
-        sheet.set_many(np.flatnonzero(outside), NOT_VISITED)
-    for number in live:
-        _run_live(framework, cycle, sheet, number)
+        results.set_many(np.flatnonzero(outside), NOT_VISITED)
+    for number in uncached:
+        _run_uncached(framework, cycle, results, number)
     if nominated:
-        _with_nominated(framework, cycle, sheet, nominated)
-    return sheet
+        _with_nominated(framework, cycle, results, nominated)
+    return results
 
 
-def _shared_refusals(
+def _cached_filter_results(
     framework: Framework, cycle: Cycle, rows: Rows | None
-) -> tuple[Refusals, list[int]]:
+) -> tuple[FilterResults, list[int]]:
     """The sheet with the shareable filters' answers, and the numbers of the other filters."""
-    answers, sharing = framework.answers(cycle)
+    answers, cached_plugins = framework.answers(cycle)
     snapshot = cycle.snapshot
-    plan = framework.filter_plans.of(sharing, frozenset(cycle.skipped))
+    plan = framework.filter_plans.of(cached_plugins, frozenset(cycle.skipped))
     if answers is None or not plan.readers:
         names = tuple(plugin.name for plugin in framework.filters)
-        sheet = Refusals(names, snapshot.nodes.capacity)
-        sheet.set_many(snapshot.nodes.order.array() if rows is None else rows, 0)
-        return sheet, plan.live
+        results = FilterResults(names, snapshot.nodes.capacity)
+        results.set_many(snapshot.nodes.order.array() if rows is None else rows, 0)
+        return results, plan.uncached
     answers.refresh_filters(snapshot, plan.readers, _Ask(framework, cycle))
-    return answers.refusals, plan.live
+    return answers.results, plan.uncached
 
 
 class _Ask:
@@ -258,7 +265,7 @@ class _Ask:
         self._framework = framework
         self._cycle = cycle
 
-    def many(self, number: int, view: NodeView) -> Verdicts:
+    def many(self, number: int, view: NodeView) -> FilterStatuses:
         """Verdicts for a view."""
         plugin = self._framework.filters[number]
         return filter_one(self._framework, self._cycle, plugin, view)
@@ -273,13 +280,13 @@ class _Ask:
         return statuses
 
 
-def _run_live(framework: Framework, cycle: Cycle, sheet: Refusals, number: int) -> None:
+def _run_uncached(framework: Framework, cycle: Cycle, results: FilterResults, number: int) -> None:
     """One filter whose answers are not shared, on the rows that no earlier filter refused."""
     nodes = cycle.snapshot.nodes
-    if sheet.count == nodes.size:  # nobody is refused yet, so no column needs to be picked from
+    if results.count == nodes.size:  # nobody is refused yet, so no column needs to be picked from
         view = NodeView(cycle.snapshot)
     else:
-        first = sheet.refused_by
+        first = results.refused_by
         rows = ((first == 0) | ((first > number + 1) & (first != NOT_VISITED))).nonzero()[0]
         view = NodeView(cycle.snapshot, rows)
     if not len(view):
@@ -289,56 +296,62 @@ def _run_live(framework: Framework, cycle: Cycle, sheet: Refusals, number: int) 
     if not len(at):
         return  # nothing of this plugin is on the sheet yet
     refused = at if len(view) == nodes.size else view.rows[at]
-    sheet.write(number, refused, Verdicts(verdicts.codes[at], verdicts.table))
-    sheet.set_many(refused, number + 1)
+    results.set_codes(number, refused, FilterStatuses(verdicts.codes[at], verdicts.table))
+    results.set_many(refused, number + 1)
 
 
 def _nominated_rows(cycle: Cycle, rows: Rows | None) -> dict[int, tuple[PodInfo, ...]]:
     """Row -> the pods nominated there that ours must not get in the way of."""
-    found = rivals_of(cycle)
+    found = nominated_pods_by_row(cycle)
     if rows is None or not found:
         return found
     wanted = set(rows.tolist())
-    return {row: rivals for row, rivals in found.items() if row in wanted}
+    return {row: nominated_pods for row, nominated_pods in found.items() if row in wanted}
 
 
-def _with_nominated(framework: Framework, cycle: Cycle, sheet: Refusals, rivals: Rivals) -> None:
+def _with_nominated(
+    framework: Framework, cycle: Cycle, results: FilterResults, nominated_pods: NominatedPods
+) -> None:
     """Filters the rows with nominated pods again, as if those pods were there.
 
     A refusal in that world is the node's verdict; otherwise the one without them, which the sheet
     already has, stands.
     """
-    rows = np.array(list(rivals), dtype=np.intp)
-    view = NodeView(cycle.snapshot, rows).plus([rivals[row] for row in rows.tolist()])
-    for number, verdicts in filter_worlds(framework, cycle, view):
+    rows = np.array(list(nominated_pods), dtype=np.intp)
+    view = NodeView(cycle.snapshot, rows).plus([nominated_pods[row] for row in rows.tolist()])
+    for number, verdicts in filter_hypothetical(framework, cycle, view):
         refused = verdicts.codes != 0
-        sheet.write(number, rows[refused], Verdicts(verdicts.codes[refused], verdicts.table))
-        sheet.set_many(rows[refused], number + 1)
+        results.set_codes(
+            number, rows[refused], FilterStatuses(verdicts.codes[refused], verdicts.table)
+        )
+        results.set_many(rows[refused], number + 1)
         rows = rows[~refused]
 
 
-def _visit(framework: Framework, attempt: Attempt, refusals: Refusals, order: Rows) -> Feasible:
+def _select_feasible(
+    framework: Framework, attempt: Attempt, results: FilterResults, order: Rows
+) -> Feasible:
     """Walks the nodes as upstream does, as far as it would: errors and sampling end the walk."""
     percentage = framework.profile.percentage_of_nodes_to_score
     enough = feasible_nodes_to_find(percentage, len(order))
     if not framework.compares:  # nothing to compare: the first node that will do is taken
         enough = 1
         attempt.choice = attempt.choice or "first"
-    has_errors = refusals.has_errors()
-    if refusals.count <= enough and not has_errors:
+    has_errors = results.has_errors()
+    if results.count <= enough and not has_errors:
         attempt.saw_all = len(order) == len(attempt.snapshot.nodes)
         is_listed = attempt.saw_all and not attempt.start_index
-        return Feasible(refusals.feasible, refusals.count, None if is_listed else order, len(order))
-    walk = visiting_order(order, attempt.start_index)
-    passed = refusals.feasible[walk]
+        return Feasible(results.feasible, results.count, None if is_listed else order, len(order))
+    filter_nodes = visiting_order(order, attempt.start_index)
+    passed = results.feasible[filter_nodes]
     stop = _stop_index(passed, enough)
     if has_errors:
-        _raise_first_error(attempt, refusals, walk, stop)
-    sheet = refusals.copy()
-    sheet.set_many(walk[stop:], NOT_VISITED)
-    attempt.refusals = sheet
-    attempt.sampled = stop if stop < len(walk) else None
-    return Feasible(sheet.feasible, sheet.count, order, stop)
+        _raise_first_error(attempt, results, filter_nodes, stop)
+    results = results.copy()
+    results.set_many(filter_nodes[stop:], NOT_VISITED)
+    attempt.results = results
+    attempt.sampled = stop if stop < len(filter_nodes) else None
+    return Feasible(results.feasible, results.count, order, stop)
 
 
 def _stop_index(passed: npt.NDArray[np.bool_], enough: int) -> int:
@@ -348,18 +361,20 @@ def _stop_index(passed: npt.NDArray[np.bool_], enough: int) -> int:
     return int(beyond[0]) if len(beyond) else len(passed)
 
 
-def _raise_first_error(attempt: Attempt, refusals: Refusals, walk: Rows, stop: int) -> None:
+def _raise_first_error(
+    attempt: Attempt, results: FilterResults, filter_nodes: Rows, stop: int
+) -> None:
     """Raises for the first of the ``stop`` nodes in the walk whose filter failed.
 
     Nodes after it were not seen, and neither were those from ``stop`` on.
     """
-    for place, row in enumerate(walk[:stop].tolist()):
-        status = refusals.status(row)
+    for place, row in enumerate(filter_nodes[:stop].tolist()):
+        status = results.status(row)
         if status is None or status.code is not Code.ERROR:
             continue
-        sheet = refusals.copy()
-        sheet.set_many(walk[place:], NOT_VISITED)
-        attempt.refusals = sheet
+        results = results.copy()
+        results.set_many(filter_nodes[place:], NOT_VISITED)
+        attempt.results = results
         raise PluginError(status.plugin, "Filter", status.message)
 
 
@@ -376,12 +391,12 @@ class _Statuses(dict[str, Status]):
 
     def rows_of(self, code: Code) -> Rows:
         """The rows of the nodes that were refused with this code, in visiting order from 0."""
-        refusals, nodes = self._attempt.refusals, self._nodes
+        results, nodes = self._attempt.results, self._nodes
         is_wanted = np.zeros(nodes.capacity, dtype=np.bool_)
         for row, status in self._attempt.extra.items():
             is_wanted[row] = status.code is code
-        if refusals is not None:
-            refusals.mark(code, is_wanted)
+        if results is not None:
+            results.mask_of_code(code, is_wanted)
         for row, status in self._attempt.by_extenders.items():
             is_wanted[row] = status.code is code
         order = nodes.order.array()
@@ -393,5 +408,5 @@ class _Statuses(dict[str, Status]):
         if row < 0:
             return default
         attempt = self._attempt
-        found = attempt.refusals.status(row) if attempt.refusals is not None else None
+        found = attempt.results.status(row) if attempt.results is not None else None
         return found or attempt.by_extenders.get(row) or attempt.extra.get(row) or default

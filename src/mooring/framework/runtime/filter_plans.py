@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from mooring.framework.runtime.result_cache import Reader
+from mooring.framework.runtime.result_cache import CacheablePlugin
 
 #: So many plans are kept: plugins beside ours may share and skip as they like.
 PLANS_MAX: Final = 256
@@ -14,27 +14,29 @@ PLANS_MAX: Final = 256
 class FilterPlan(NamedTuple):
     """The filters of an attempt: those that share their answers, and the numbers of all others."""
 
-    readers: list[Reader]
-    live: list[int]
+    readers: list[CacheablePlugin]
+    uncached: list[int]
 
 
 class FilterPlans:
     """The plans of a profile. ``names`` are all its filters, ``readers`` those that may share."""
 
-    def __init__(self, names: Sequence[str], readers: Sequence[tuple[str, Reader]]) -> None:
+    def __init__(
+        self, names: Sequence[str], readers: Sequence[tuple[str, CacheablePlugin]]
+    ) -> None:
         self._names = names
-        self._readers = readers
+        self._cacheable_plugins = readers
         self._plans: dict[tuple[frozenset[str], frozenset[str]], FilterPlan] = {}
 
-    def of(self, sharing: frozenset[str], skipped: frozenset[str]) -> FilterPlan:
-        """The plan without the filters ``skipped``; of the others, ``sharing`` share answers."""
-        plan = self._plans.get((sharing, skipped))
+    def of(self, cached_plugins: frozenset[str], skipped: frozenset[str]) -> FilterPlan:
+        """Returns the plan without ``skipped``; the results of ``cached_plugins`` are cached."""
+        plan = self._plans.get((cached_plugins, skipped))
         if plan is None:
             if len(self._plans) >= PLANS_MAX:
                 self._plans.clear()
-            shared, asked = sharing - skipped, sharing | skipped
-            plan = self._plans[sharing, skipped] = FilterPlan(
-                [reader for name, reader in self._readers if name in shared],
+            shared, asked = cached_plugins - skipped, cached_plugins | skipped
+            plan = self._plans[cached_plugins, skipped] = FilterPlan(
+                [reader for name, reader in self._cacheable_plugins if name in shared],
                 [number for number, name in enumerate(self._names) if name not in asked],
             )
         return plan

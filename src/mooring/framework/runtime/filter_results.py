@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.framework.diagnosis import Diagnosis
-from mooring.framework.status import Code, Status, Verdicts
+from mooring.framework.status import Code, FilterStatuses, Status
 
 #: ``refused_by`` of a row that is not looked at: no node, or left out by PreFilter or sampling.
 NOT_VISITED = 255
@@ -23,7 +23,7 @@ MAX_FILTERS = 254
 Rows = npt.NDArray[np.intp]
 
 
-class Refusals:
+class FilterResults:
     """One line per row of the node table.
 
     ``refused_by`` uint8 shape (capacity,): 0 = feasible, p + 1 = refused by filter plugin p,
@@ -56,12 +56,12 @@ class Refusals:
         #: The plugins whose codes are those of the sheet that this is a copy of.
         self._borrowed: set[int] = set()
 
-    def copy(self) -> Refusals:
+    def copy(self) -> FilterResults:
         """Returns a copy that can be written to as long as this sheet stays as it is.
 
         The tables, which only grow, are shared; codes are copied where they are written.
         """
-        twin = Refusals((), 0)
+        twin = FilterResults((), 0)
         twin.plugins = self.plugins
         twin.refused_by = self.refused_by.copy()
         twin.feasible = self.feasible.copy()
@@ -86,18 +86,18 @@ class Refusals:
 
     # -- writing ----------------------------------------------------------------------------------
 
-    def write(self, plugin: int, rows: slice | Rows, verdicts: Verdicts) -> None:
+    def set_codes(self, plugin: int, rows: slice | Rows, verdicts: FilterStatuses) -> None:
         """Notes what plugin number ``plugin`` says of ``rows``.
 
-        Call ``combine`` when all plugins have written.
+        Call ``recompute_first`` when all plugins have written.
         """
         self._own(plugin)[rows] = self._translate(plugin, verdicts)
 
     def write_one(self, plugin: int, row: int, status: Status | None) -> None:
-        """As ``write``, of one row."""
+        """As ``set_codes``, of one row."""
         self._own(plugin)[row] = 0 if status is None else self._number(plugin, status)
 
-    def combine(self, rows: Rows | None, size: int) -> None:
+    def recompute_first(self, rows: Rows | None, size: int) -> None:
         """Finds the first refusal of each of ``rows`` (None = rows 0 to ``size``) anew."""
         if rows is None:
             first = np.zeros(size, dtype=np.uint8)
@@ -139,7 +139,7 @@ class Refusals:
             self.codes[plugin] = self.codes[plugin].copy()
         return self.codes[plugin]
 
-    def _translate(self, plugin: int, verdicts: Verdicts) -> npt.NDArray[np.uint16]:
+    def _translate(self, plugin: int, verdicts: FilterStatuses) -> npt.NDArray[np.uint16]:
         """Returns the verdicts' codes in terms of this sheet's table."""
         table = verdicts.table
         numbers = [0, *(self._number(plugin, status) for status in table)]
@@ -171,7 +171,7 @@ class Refusals:
             return None
         return self.tables[first - 1][int(self.codes[first - 1][row]) - 1]
 
-    def mark(self, code: Code, marks: npt.NDArray[np.bool_]) -> None:
+    def mask_of_code(self, code: Code, marks: npt.NDArray[np.bool_]) -> None:
         """Says in ``marks``, shape (capacity,), of every refused row whether it is by this code."""
         for plugin, table in enumerate(self.tables):
             rows = np.flatnonzero(self.refused_by == plugin + 1)
@@ -188,7 +188,7 @@ class Refusals:
         visited = len(self.refused_by) - int(np.count_nonzero(self.refused_by == NOT_VISITED))
         return visited - self.count
 
-    def counted(self) -> Iterator[tuple[Status, int]]:
+    def status_counts(self) -> Iterator[tuple[Status, int]]:
         """Each status and the number of rows whose first refusal it is, in plugin order."""
         per_plugin = np.bincount(self.refused_by, minlength=256).tolist()
         for plugin, codes in enumerate(self.codes):
@@ -202,7 +202,7 @@ class Refusals:
     def describe(self, diagnosis: Diagnosis) -> None:
         """Counts the refusals into ``diagnosis``."""
         reasons: Counter[str] = diagnosis.reasons
-        for status, count in self.counted():
+        for status, count in self.status_counts():
             for reason in status.reasons:
                 reasons[reason] += count
             diagnosis.note_plugin(status)

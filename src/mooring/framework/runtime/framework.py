@@ -26,7 +26,7 @@ from mooring.framework.node_info import NodeInfo
 from mooring.framework.runtime.filter_plans import FilterPlans
 from mooring.framework.runtime.filter_results import MAX_FILTERS
 from mooring.framework.runtime.plugin_errors import PluginErrors
-from mooring.framework.runtime.result_cache import AnswerCache, Answers, Reader
+from mooring.framework.runtime.result_cache import CacheablePlugin, CachedResults, ResultCache
 from mooring.framework.runtime.signatures import Signatures
 from mooring.framework.runtime.timings import Timings
 from mooring.framework.status import Status
@@ -63,13 +63,13 @@ class Framework:
         profile: Profile,
         *,
         clock: Clock,
-        share_answers: bool = True,
+        cache_results: bool = True,
         waiting: WaitingPods | None = None,
         tie_break: Callable[[Sequence[str]], str] | None = None,
     ) -> None:
         """Takes the plugins of ``profile``; ``waiting`` is shared by the profiles of a scheduler.
 
-        ``share_answers`` False asks every plugin about every node for every pod: the slow twin
+        ``cache_results`` False asks every plugin about every node for every pod: the slow twin
         that the tests hold the fast path against. ``tie_break`` chooses among the names of the
         nodes with the highest score, sorted; None = the node that kube-scheduler would take.
         """
@@ -88,10 +88,12 @@ class Framework:
         self.compares = bool(self.scorers)
         self._random: Callable[[], float] | None = None
         self._clock = clock
-        self._sharers = tuple(
-            plugin for plugin in _distinct(profile.plugins) if share_answers and _shares(plugin)
+        self._cacheable = tuple(
+            plugin
+            for plugin in _distinct(profile.plugins)
+            if cache_results and _is_cacheable(plugin)
         )
-        self._signatures = Signatures(self._sharers)
+        self._signatures = Signatures(self._cacheable)
         #: Those that say what they read of a pod, and share no answers: their hints may be pure.
         self._signers = {
             plugin.name: plugin
@@ -101,13 +103,17 @@ class Framework:
         names = tuple(plugin.name for plugin in self.filters)
         if len(names) > MAX_FILTERS:
             raise ConfigError(f"a profile runs at most {MAX_FILTERS} filters", value=len(names))
-        self._answers = AnswerCache(names, len(self.scorers))
+        self._answers = ResultCache(names, len(self.scorers))
         #: The device classes that the answers rest on.
         self._classes_version = 0
-        sharers = {plugin.name for plugin in self._sharers}
+        cacheable = {plugin.name for plugin in self._cacheable}
         #: How the filters are asked, by who shares answers and who is skipped.
-        self.filter_plans = FilterPlans(names, _readers(self.filters, sharers, "filter_node", {}))
-        self._score_readers = _readers(self.scorers, sharers, "score_node", profile.weights)
+        self.filter_plans = FilterPlans(
+            names, _cacheable_plugins(self.filters, cacheable, "filter_node", {})
+        )
+        self._cacheable_scorers = _cacheable_plugins(
+            self.scorers, cacheable, "score_node", profile.weights
+        )
 
     def plugins(self, point: str) -> Sequence[Any]:
         """Returns the plugins of an extension point, in order."""
@@ -136,7 +142,7 @@ class Framework:
         has_more = any(each.has_filter or each.has_prioritize for each in extenders)
         self.compares = bool(self.scorers) or has_more
         self._random = random
-        self._answers.lends = not extenders  # an attempt stays open while they are asked
+        self._answers.reuses_buffers = not extenders  # an attempt stays open while they are asked
 
     def asks(self, pod: PodInfo) -> bool:
         """Whether an extender is to be asked about this pod, so that its attempt has to wait."""
@@ -214,27 +220,27 @@ class Framework:
 
     # -- cached results ---------------------------------------------------------------------------
 
-    def answers(self, cycle: Cycle) -> tuple[Answers | None, frozenset[str]]:
+    def answers(self, cycle: Cycle) -> tuple[CachedResults | None, frozenset[str]]:
         """The shared answers for the cycle's pod, and the names of the plugins they speak for."""
         if cycle.shared is None:
             version = cycle.snapshot.device_classes.version
             if version != self._classes_version:
                 self._classes_version = version
-                self.forget_answers()
+                self.clear_cached_results()
             signature = self._signatures.of(cycle.pod, self.call)
             answers = None
-            if signature.sharing:
+            if signature.cached_plugins:
                 answers = self._answers.of(signature, cycle.snapshot.nodes.capacity)
-            cycle.shared = (answers, signature.sharing)
+            cycle.shared = (answers, signature.cached_plugins)
         return cycle.shared
 
-    def forget_answers(self) -> None:
+    def clear_cached_results(self) -> None:
         """Drops the shared answers: something they rest on beside pods and nodes has changed."""
         self._answers.clear()
 
-    def score_readers(self, sharing: frozenset[str]) -> list[Reader]:
+    def cacheable_scorers(self, cached_plugins: frozenset[str]) -> list[CacheablePlugin]:
         """Number and columns read, for those score plugins that share their answers."""
-        return [reader for name, reader in self._score_readers if name in sharing]
+        return [reader for name, reader in self._cacheable_scorers if name in cached_plugins]
 
     # -- calling a plugin -------------------------------------------------------------------------
 
@@ -305,9 +311,9 @@ def _distinct(plugins: Mapping[str, Sequence[Any]]) -> list[Any]:
     return list(found.values())
 
 
-def _readers(
-    plugins: Sequence[Any], sharers: set[str], one_node_method: str, weights: Mapping[str, int]
-) -> list[tuple[str, Reader]]:
+def _cacheable_plugins(
+    plugins: Sequence[Any], cacheable: set[str], one_node_method: str, weights: Mapping[str, int]
+) -> list[tuple[str, CacheablePlugin]]:
     """Name, number and columns read of the plugins that may share.
 
     The columns are plain ints: flags of ``Change`` are ten times slower to combine.
@@ -315,18 +321,18 @@ def _readers(
     return [
         (
             plugin.name,
-            Reader(
+            CacheablePlugin(
                 number,
                 int(plugin.reads),
-                int(getattr(plugin, "reads_everywhere", 0)),
+                int(getattr(plugin, "reads_other_nodes", 0)),
                 hasattr(plugin, one_node_method),
                 is_final=not hasattr(plugin, "normalize"),
-                zeros_become=getattr(plugin, "zeros_become", None),
+                normalized_zero=getattr(plugin, "normalized_zero", None),
                 weight=weights.get(plugin.name, 1),
             ),
         )
         for number, plugin in enumerate(plugins)
-        if plugin.name in sharers
+        if plugin.name in cacheable
     ]
 
 
@@ -335,7 +341,7 @@ def _needed(plugin: Any) -> Sequence[str]:
     return kinds
 
 
-def _shares(plugin: Any) -> bool:
+def _is_cacheable(plugin: Any) -> bool:
     return callable(getattr(plugin, "sign", None)) and hasattr(plugin, "reads")
 
 

@@ -11,47 +11,49 @@ import numpy.typing as npt
 from mooring.errors import PluginError
 from mooring.framework.cycle_state import Cycle, FilterRunner
 from mooring.framework.node_view import NodeView
-from mooring.framework.status import Status, Verdicts
+from mooring.framework.status import FilterStatuses, Status
 from mooring.state.columns.change_log import Change
 from mooring.state.tables.pods import PodInfo
 
 
-def filter_one(framework: FilterRunner, cycle: Cycle, plugin: Any, view: NodeView) -> Verdicts:
+def filter_one(
+    framework: FilterRunner, cycle: Cycle, plugin: Any, view: NodeView
+) -> FilterStatuses:
     """Returns one filter on one view, with the state it noted in pre_filter.
 
     Raises:
         PluginError: if it raises, or answers something that is no verdict on these nodes.
     """
     verdicts = framework.call(plugin, "Filter", plugin.filter, cycle, view)
-    if not isinstance(verdicts, Verdicts):
-        raise PluginError(plugin.name, "Filter", f"returned {verdicts!r}, not Verdicts")
+    if not isinstance(verdicts, FilterStatuses):
+        raise PluginError(plugin.name, "Filter", f"returned {verdicts!r}, not FilterStatuses")
     return verdicts.checked(plugin.name, len(view))
 
 
 #: Row -> the pods nominated there that the pod must not get in the way of.
-Rivals = Mapping[int, tuple[PodInfo, ...]]
+NominatedPods = Mapping[int, tuple[PodInfo, ...]]
 
 #: What of a node changes with the pods on it.
 _OF_PODS = Change.USAGE | Change.PORTS
 
 
-def rivals_of(cycle: Cycle) -> dict[int, tuple[PodInfo, ...]]:
+def nominated_pods_by_row(cycle: Cycle) -> dict[int, tuple[PodInfo, ...]]:
     """Returns the other nominated pods of at least the same priority, by row."""
     nominator, pod = cycle.snapshot.nominator, cycle.pod
     found: dict[int, tuple[PodInfo, ...]] = {}
     for name in nominator.node_names():
         row = cycle.snapshot.nodes.live_row(name)
-        rivals = tuple(
+        nominated_pods = tuple(
             rival
             for rival in nominator.pods_on(name)
             if rival.priority >= pod.priority and rival.uid != pod.uid
         )
-        if row >= 0 and rivals:
-            found[row] = rivals
+        if row >= 0 and nominated_pods:
+            found[row] = nominated_pods
     return found
 
 
-def filters_that_see_pods(framework: FilterRunner, cycle: Cycle) -> frozenset[str]:
+def filters_reading_pods(framework: FilterRunner, cycle: Cycle) -> frozenset[str]:
     """The names of the filters whose answer for a world may depend on which pods are there."""
     return frozenset(
         plugin.name
@@ -61,9 +63,9 @@ def filters_that_see_pods(framework: FilterRunner, cycle: Cycle) -> frozenset[st
     )
 
 
-def filter_worlds(
+def filter_hypothetical(
     framework: FilterRunner, cycle: Cycle, view: NodeView, *, only: Collection[str] | None = None
-) -> list[tuple[int, Verdicts]]:
+) -> list[tuple[int, FilterStatuses]]:
     """Runs all filters on ``view``, in plugin order, each with a state that follows its pods.
 
     Each filter sees only the worlds that every filter before it let pass; the verdicts returned
@@ -75,7 +77,7 @@ def filter_worlds(
             break
         if plugin.name in cycle.skipped or (only is not None and plugin.name not in only):
             continue
-        verdicts = _filter_followed(framework, cycle, plugin, view)
+        verdicts = _filter_with_shifted_state(framework, cycle, plugin, view)
         results.append((number, verdicts))
         passed = verdicts.codes == 0
         if not passed.all():
@@ -83,14 +85,14 @@ def filter_worlds(
     return results
 
 
-def filter_with_rivals(
+def filter_with_nominated_pods(
     framework: FilterRunner,
     cycle: Cycle,
     view: NodeView,
-    rivals: Rivals,
+    nominated_pods: NominatedPods,
     *,
     only: Collection[str] | None = None,
-) -> Verdicts:
+) -> FilterStatuses:
     """The first refusal in each world, also if it only comes about when its rivals come, too.
 
     Where there are rivals, filters run with them, and where all let the pod pass, once more without
@@ -98,15 +100,15 @@ def filter_with_rivals(
 
     Source: framework/runtime/framework.go (RunFilterPluginsWithNominatedPods).
     """
-    if not rivals:
+    if not nominated_pods:
         return _first_refusals(framework, cycle, view, only)
     is_contested = np.zeros(cycle.snapshot.nodes.capacity, dtype=np.bool_)
-    is_contested[list(rivals)] = True
+    is_contested[list(nominated_pods)] = True
     there = view.take(is_contested).nonzero()[0]
     if not len(there):
         return _first_refusals(framework, cycle, view, only)
     part = view.where(there)
-    more = part.plus([rivals[row] for row in part.rows.tolist()])
+    more = part.plus([nominated_pods[row] for row in part.rows.tolist()])
     first = _first_refusals(framework, cycle, more, only)
     codes = np.zeros(len(view), dtype=np.uint16)
     codes[there] = first.codes
@@ -114,17 +116,17 @@ def filter_with_rivals(
     second = _first_refusals(framework, cycle, view.where(left), only)
     refused = second.codes != 0
     codes[left[refused]] = second.codes[refused] + len(first.table)
-    return Verdicts(codes, [*first.table, *second.table])
+    return FilterStatuses(codes, [*first.table, *second.table])
 
 
 def _first_refusals(
     framework: FilterRunner, cycle: Cycle, view: NodeView, only: Collection[str] | None
-) -> Verdicts:
+) -> FilterStatuses:
     """What the first filter that refuses says of each world, signed with its name."""
     codes = np.zeros(len(view), dtype=np.uint16)
     table: list[Status] = []
     left: npt.NDArray[np.intp] | None = None
-    for number, verdicts in filter_worlds(framework, cycle, view, only=only):
+    for number, verdicts in filter_hypothetical(framework, cycle, view, only=only):
         refused = verdicts.codes != 0
         if not refused.any():
             continue
@@ -133,22 +135,22 @@ def _first_refusals(
         name = framework.filters[number].name
         table += [status.named(name) for status in verdicts.table]
         left = here[~refused]
-    return Verdicts(codes, table)
+    return FilterStatuses(codes, table)
 
 
-def _filter_followed(
+def _filter_with_shifted_state(
     framework: FilterRunner, cycle: Cycle, plugin: Any, view: NodeView
-) -> Verdicts:
+) -> FilterStatuses:
     """One filter, after its state was told which pods the worlds have more or fewer."""
     if plugin not in cycle or not view.has_deltas:
         return filter_one(framework, cycle, plugin, view)
-    if hasattr(plugin, "shift"):
+    if hasattr(plugin, "apply_deltas"):
         state = framework.call(
-            plugin, "PreFilterExtension", plugin.shift, cycle, cycle[plugin], view
+            plugin, "PreFilterExtension", plugin.apply_deltas, cycle, cycle[plugin], view
         )
         return filter_one(framework, cycle.with_state(plugin.name, state), plugin, view)
     if hasattr(plugin, "add_pod") or hasattr(plugin, "remove_pod"):
-        return Verdicts.of(
+        return FilterStatuses.of(
             _filter_one_world(framework, cycle, plugin, view, position)
             for position in range(len(view))
         )
@@ -158,7 +160,7 @@ def _filter_followed(
 def _filter_one_world(
     framework: FilterRunner, cycle: Cycle, plugin: Any, view: NodeView, position: int
 ) -> Status | None:
-    """Returns the scalar twin of ``shift``: pods taken away first, then added, one by one."""
+    """Filters one hypothetical node: removes its pods from the state, then adds, one by one."""
     state = cycle[plugin]
     node = view.info(position)
     for pod in view.removed[position]:

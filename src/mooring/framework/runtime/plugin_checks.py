@@ -6,6 +6,7 @@ import difflib
 import inspect
 from typing import Any
 
+from mooring.deprecated import rename_attributes
 from mooring.errors import ConfigError
 from mooring.framework.interface import (
     ASYNC_POINTS,
@@ -31,6 +32,7 @@ def check_plugin(plugin: Any, *, path: str | None = None) -> Any:
     if not isinstance(name, str) or not name:
         raise ConfigError("a plugin needs a name (a non-empty str)", path=path, value=name)
     where = f"{path}: plugin {name}" if path else f"plugin {name}"
+    rename_attributes(plugin)
     known = {**EXTENSION_POINTS, **COMPANIONS}
     for attribute in _public_methods(plugin):
         if attribute not in known:
@@ -108,7 +110,7 @@ def _check_partners(where: str, plugin: Any) -> None:
         ("unreserve", "reserve"),
         ("reserve", "unreserve"),
         ("pre_bind_pre_flight", "pre_bind"),
-        ("shift", "pre_filter"),
+        ("apply_deltas", "pre_filter"),
         ("add_pod", "pre_filter"),
         ("filter_node", "filter"),
         ("score_node", "score"),
@@ -119,14 +121,14 @@ def _check_partners(where: str, plugin: Any) -> None:
             raise ConfigError(f"needs {partner} beside {method}", path=where)
     if hasattr(plugin, "reads") and not hasattr(plugin, "sign"):
         raise ConfigError("needs sign(pod) beside reads", path=where)
-    zeros_become = getattr(plugin, "zeros_become", None)
-    if zeros_become is None:
+    normalized_zero = getattr(plugin, "normalized_zero", None)
+    if normalized_zero is None:
         return
     if not hasattr(plugin, "normalize"):
-        raise ConfigError("needs normalize beside zeros_become", path=where)
-    if type(zeros_become) is not int or not MIN_SCORE <= zeros_become <= MAX_SCORE:
+        raise ConfigError("needs normalize beside normalized_zero", path=where)
+    if type(normalized_zero) is not int or not MIN_SCORE <= normalized_zero <= MAX_SCORE:
         raise ConfigError(
-            f"zeros_become must be a score, {MIN_SCORE} to {MAX_SCORE}",
+            f"normalized_zero must be a score, {MIN_SCORE} to {MAX_SCORE}",
             path=where,
-            value=zeros_become,
+            value=normalized_zero,
         )

@@ -16,9 +16,16 @@ from mooring.decision import Preemption, PreemptionCandidate
 from mooring.errors import ExtenderError, InvariantViolation, PluginError
 from mooring.framework.cycle_state import Cycle
 from mooring.framework.diagnosis import Diagnosis
-from mooring.framework.extender import Extender, Questions, Victims
+from mooring.framework.extender import Extender, ExtenderCalls, Victims
 from mooring.framework.runtime.framework import Framework
-from mooring.framework.status import Code, NodeError, PostFilterResult, Reject, Room, Status
+from mooring.framework.status import (
+    Candidate,
+    Code,
+    NodeError,
+    PostFilterResult,
+    Reject,
+    Status,
+)
 from mooring.state.tables.pods import PodInfo
 
 #: Said if extenders leave no node to make room on.
@@ -44,7 +51,9 @@ def post_filter(framework: Framework, cycle: Cycle, diagnosis: Diagnosis) -> Pos
     raise InvariantViolation("a question was asked although there is no extender")
 
 
-def asking(framework: Framework, cycle: Cycle, diagnosis: Diagnosis) -> Questions[PostFilterResult]:
+def asking(
+    framework: Framework, cycle: Cycle, diagnosis: Diagnosis
+) -> ExtenderCalls[PostFilterResult]:
     """As ``post_filter``; extenders may change who has to leave, and where."""
     preempting = tuple(
         each for each in framework.extenders if each.has_preempt and each.is_interested(cycle.pod)
@@ -54,7 +63,7 @@ def asking(framework: Framework, cycle: Cycle, diagnosis: Diagnosis) -> Question
 
 def _run(
     framework: Framework, cycle: Cycle, diagnosis: Diagnosis, extenders: tuple[Extender, ...]
-) -> Questions[PostFilterResult]:
+) -> ExtenderCalls[PostFilterResult]:
     if not diagnosis.node_count or not framework.plugins("post_filter"):
         return PostFilterResult(None, "")
     try:
@@ -66,7 +75,7 @@ def _run(
 
 def _ask(
     framework: Framework, cycle: Cycle, diagnosis: Diagnosis, extenders: tuple[Extender, ...]
-) -> Questions[PostFilterResult]:
+) -> ExtenderCalls[PostFilterResult]:
     reasons: list[str] = []
     found = PostFilterResult(None)
     refused_by = ""
@@ -74,8 +83,8 @@ def _ask(
         answer = framework.call(plugin, "PostFilter", plugin.post_filter, cycle, diagnosis)
         if not isinstance(answer, PostFilterResult):
             raise PluginError(plugin.name, "PostFilter", f"returned {answer!r}")
-        if extenders and answer.status is None and answer.rooms is not None:
-            answer = yield from _agree(cycle, extenders, answer.rooms())
+        if extenders and answer.status is None and answer.candidates is not None:
+            answer = yield from _agree(cycle, extenders, answer.candidates())
         if answer.status is None:
             diagnosis.post_filter_message = ""
             return answer._replace(plugin=plugin.name)
@@ -103,29 +112,31 @@ def _told(diagnosis: Diagnosis, result: PostFilterResult) -> PostFilterResult:
 
 
 def _agree(
-    cycle: Cycle, extenders: tuple[Extender, ...], rooms: list[Room]
-) -> Questions[PostFilterResult]:
+    cycle: Cycle, extenders: tuple[Extender, ...], candidates: list[Candidate]
+) -> ExtenderCalls[PostFilterResult]:
     """The best node of those that every extender agrees to, with the victims that they name."""
     for extender in extenders:
-        [answer] = yield [partial(extender.preempt, cycle.pod, rooms)]
+        [answer] = yield [partial(extender.preempt, cycle.pod, candidates)]
         try:
-            rooms = _checked(cycle, extender, rooms, answer)
+            candidates = _checked(cycle, extender, candidates, answer)
         except ExtenderError as error:
             if not extender.is_ignorable:
                 return PostFilterResult(NodeError(f"preemption: {error}"))
             told = {"extender": extender.name, "error": str(error)}
             _log.warning("an extender is ignored", extra=told)
             continue
-        if not rooms:
+        if not candidates:
             nothing = partial(Preemption, None, (), {}, ())
             return PostFilterResult(Reject(NO_CANDIDATE), record=nothing)
-    best = min(rooms, key=lambda room: room.rank)
+    best = min(candidates, key=lambda candidate: candidate.rank)
     return PostFilterResult(
-        None, best.node_name, best.victims, record=partial(_record, rooms, best)
+        None, best.node_name, best.victims, record=partial(_record, candidates, best)
     )
 
 
-def _checked(cycle: Cycle, extender: Extender, rooms: list[Room], answer: Any) -> list[Room]:
+def _checked(
+    cycle: Cycle, extender: Extender, candidates: list[Candidate], answer: Any
+) -> list[Candidate]:
     """What is left of the nodes that were sent, in their order.
 
     Raises:
@@ -134,22 +145,22 @@ def _checked(cycle: Cycle, extender: Extender, rooms: list[Room], answer: Any) -
     if isinstance(answer, ExtenderError):
         raise answer
     victims_of: Mapping[str, Victims] = answer
-    sent = {room.node_name for room in rooms}
+    sent = {candidate.node_name for candidate in candidates}
     for name in victims_of:
         if name not in sent:
             quoted = json.dumps(extender.name), json.dumps(name)
             told = "extender {} claims to preempt on node {}, which was not sent to it"
             raise ExtenderError(told.format(*quoted))
     found = []
-    for room in rooms:
-        victims = victims_of.get(room.node_name)
+    for candidate in candidates:
+        victims = victims_of.get(candidate.node_name)
         if victims is None:
             continue
-        pods = tuple(_victim(cycle, extender, room.node_name, uid) for uid in victims.uids)
+        pods = tuple(_victim(cycle, extender, candidate.node_name, uid) for uid in victims.uids)
         if pods:
-            found.append(Room(room.node_name, pods, victims.violations))
+            found.append(Candidate(candidate.node_name, pods, victims.violations))
         elif not extender.is_ignorable:
-            told = f"expected at least one victim pod on node {json.dumps(room.node_name)}"
+            told = f"expected at least one victim pod on node {json.dumps(candidate.node_name)}"
             raise ExtenderError(told)
     return found
 
@@ -170,18 +181,21 @@ def _victim(cycle: Cycle, extender: Extender, node_name: str, uid: str) -> PodIn
     return placed.info
 
 
-def _record(rooms: list[Room], best: Room) -> Preemption:
+def _record(candidates: list[Candidate], best: Candidate) -> Preemption:
     """Returns all that was found, as a Decision has it."""
-    in_order = sorted(rooms, key=lambda room: room.node_name)
+    in_order = sorted(candidates, key=lambda candidate: candidate.node_name)
     return Preemption(
         nominated=best.node_name,
         victims=_keys(best),
         candidates={
-            room.node_name: PreemptionCandidate(_keys(room), room.violations) for room in in_order
+            candidate.node_name: PreemptionCandidate(_keys(candidate), candidate.violations)
+            for candidate in in_order
         },
-        acceptable=tuple(room.node_name for room in in_order if room.rank == best.rank),
+        acceptable=tuple(
+            candidate.node_name for candidate in in_order if candidate.rank == best.rank
+        ),
     )
 
 
-def _keys(room: Room) -> tuple[str, ...]:
-    return tuple(sorted(pod.key for pod in room.victims))
+def _keys(candidate: Candidate) -> tuple[str, ...]:
+    return tuple(sorted(pod.key for pod in candidate.victims))

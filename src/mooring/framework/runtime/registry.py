@@ -167,7 +167,7 @@ def build(
     clock: Clock,
     extra: Iterable[Any] = (),
     percentage_of_nodes_to_score: int | None = None,
-    share_answers: bool = True,
+    cache_results: bool = True,
     waiting: WaitingPods | None = None,
 ) -> Framework:
     """Returns the framework of one profile.
@@ -197,7 +197,7 @@ def build(
             by_method[method] = [plugin for plugin in running if hasattr(plugin, method)]
     _check_counts(by_method)
     spec = Profile(profile.scheduler_name or "", by_method, weights, percentage_of_nodes_to_score)
-    return Framework(spec, clock=clock, share_answers=share_answers, waiting=waiting)
+    return Framework(spec, clock=clock, cache_results=cache_results, waiting=waiting)
 
 
 def _with_names_of_their_own(extra: Iterable[Any], registry: Registry) -> dict[str, Any]:

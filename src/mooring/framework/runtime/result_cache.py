@@ -18,8 +18,8 @@ import numpy.typing as npt
 from mooring.framework.interface import MAX_SCORE, MIN_SCORE
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.node_view import NodeView
-from mooring.framework.runtime.filter_results import FEW_ROWS, NOT_VISITED, Refusals
-from mooring.framework.status import Status, Verdicts
+from mooring.framework.runtime.filter_results import FEW_ROWS, NOT_VISITED, FilterResults
+from mooring.framework.status import FilterStatuses, Status
 from mooring.state.columns.change_log import Change
 from mooring.state.snapshot import Snapshot
 
@@ -29,28 +29,28 @@ MEMORY_LIMIT_BYTES = 64 << 20
 Rows = npt.NDArray[np.intp]
 
 
-class Reader(NamedTuple):
+class CacheablePlugin(NamedTuple):
     """A shareable plugin, and what its answer for a node depends on.
 
-    ``reads`` are columns of that node, ``reads_everywhere`` of others, both ``Change`` as ints.
+    ``reads`` are columns of that node, ``reads_other_nodes`` of others, both ``Change`` as ints.
     """
 
     number: int
     reads: int
-    reads_everywhere: int
+    reads_other_nodes: int
     has_one_node_form: bool
     #: A score plugin whose raw scores are final: nothing normalizes them.
     is_final: bool = False
     #: What its ``normalize`` makes of nothing but zeros; None = it has to be called.
-    zeros_become: int | None = None
+    normalized_zero: int | None = None
     #: What its scores count in the total.
     weight: int = 1
 
 
-class AskFilter(Protocol):
+class FilterCaller(Protocol):
     """Calls filter plugin ``number``: about a view, or about some nodes one by one."""
 
-    def many(self, number: int, view: NodeView) -> Verdicts:
+    def many(self, number: int, view: NodeView) -> FilterStatuses:
         """Verdicts for a view."""
         ...
 
@@ -75,7 +75,7 @@ _EXISTENCE = int(Change.EXISTENCE)
 _ALL = int(Change.ALL)
 
 
-class Answers:
+class CachedResults:
     """The answers to one signature. ``raw[s]`` int64 shape (capacity,): raw scores of plugin s."""
 
     __slots__ = (
@@ -91,12 +91,12 @@ class Answers:
         "pre_filtered",
         "pre_scored",
         "raw",
-        "refusals",
+        "results",
     )
 
     def __init__(self, filters: tuple[str, ...], n_scores: int, capacity: int) -> None:
         self.capacity = capacity
-        self.refusals = Refusals(filters, capacity)
+        self.results = FilterResults(filters, capacity)
         self.raw = [np.zeros(capacity, dtype=np.int64) for _ in range(n_scores)]
         #: Plugin name -> (result of pre_filter or pre_score, the state it stored).
         self.pre_filtered: dict[str, tuple[Any, Any]] = {}
@@ -122,7 +122,7 @@ class Answers:
         Raw scores stay as they are: they are written over where there is a node, and mean nothing
         elsewhere.
         """
-        self.refusals.clear()
+        self.results.clear()
         self.pre_filtered, self.pre_scored = {}, {}
         self.in_range = [False] * len(self.raw)
         self.is_zero = [False] * len(self.raw)
@@ -133,8 +133,8 @@ class Answers:
     def refresh_filters(
         self,
         snapshot: Snapshot,
-        readers: list[Reader],
-        ask: AskFilter,
+        readers: list[CacheablePlugin],
+        ask: FilterCaller,
     ) -> None:
         """Brings the refusals up to the snapshot."""
         if self._filter_generation == snapshot.generation:
@@ -144,24 +144,24 @@ class Answers:
         combine_all = rows is None
         for reader in readers:
             number = reader.number
-            if rows is None or kinds & reader.reads_everywhere:
+            if rows is None or kinds & reader.reads_other_nodes:
                 view = NodeView.everything(snapshot)
-                self.refusals.write(number, _place(view, snapshot), ask.many(number, view))
+                self.results.set_codes(number, _place(view, snapshot), ask.many(number, view))
                 combine_all = True
             elif not len(rows) or not kinds & (reader.reads | _EXISTENCE):
                 continue
             elif reader.has_one_node_form and few is not None:
                 for row, status in zip(rows.tolist(), ask.each(number, few), strict=True):
-                    self.refusals.write_one(number, row, status)
+                    self.results.write_one(number, row, status)
             else:
-                self.refusals.write(number, rows, ask.many(number, NodeView(snapshot, rows)))
+                self.results.set_codes(number, rows, ask.many(number, NodeView(snapshot, rows)))
         self._combine(snapshot, None if combine_all else rows, kinds)
         self._filter_generation = snapshot.generation
 
     def refresh_scores(
         self,
         snapshot: Snapshot,
-        readers: list[Reader],
+        readers: list[CacheablePlugin],
         ask: AskScore,
     ) -> None:
         """Brings the raw scores up to the snapshot."""
@@ -172,7 +172,7 @@ class Answers:
         is_everywhere = rows is None
         for reader in readers:
             number, raw = reader.number, self.raw[reader.number]
-            if rows is None or kinds & reader.reads_everywhere:
+            if rows is None or kinds & reader.reads_other_nodes:
                 view = NodeView.everything(snapshot)
                 scores = ask.many(number, view)
                 raw[_place(view, snapshot)] = scores
@@ -187,18 +187,18 @@ class Answers:
             else:
                 raw[rows] = scores = ask.many(number, NodeView(snapshot, rows))
                 self.in_range[number] &= _are_scores(scores)
-            if reader.zeros_become is not None:
+            if reader.normalized_zero is not None:
                 self.is_zero[number] = not np.count_nonzero(raw[: snapshot.nodes.size])
         self._add_up(None if is_everywhere else rows, readers)
         self._score_generation = snapshot.generation
 
-    def _add_up(self, rows: Rows | None, readers: list[Reader]) -> None:
+    def _add_up(self, rows: Rows | None, readers: list[CacheablePlugin]) -> None:
         """The sum of the final scores, anew on ``rows``; None = on all of them."""
         finals = [each for each in readers if self.in_range[each.number]]
         constants = {
-            each.number: each.zeros_become
+            each.number: each.normalized_zero
             for each in readers
-            if each.zeros_become is not None and self.is_zero[each.number]
+            if each.normalized_zero is not None and self.is_zero[each.number]
         }
         constant = sum(each.weight * constants.get(each.number, 0) for each in readers)
         numbers = (*[each.number for each in finals], *constants)
@@ -218,11 +218,11 @@ class Answers:
 
     def _combine(self, snapshot: Snapshot, rows: Rows | None, kinds: int) -> None:
         nodes = snapshot.nodes
-        self.refusals.combine(rows, nodes.size)
+        self.results.recompute_first(rows, nodes.size)
         if rows is None or kinds & _EXISTENCE:
             dead = np.flatnonzero(~nodes.alive[: nodes.size])
             if len(dead):
-                self.refusals.set_many(dead, NOT_VISITED)
+                self.results.set_many(dead, NOT_VISITED)
 
     def _changed(self, snapshot: Snapshot, generation: int) -> tuple[Rows | None, int]:
         """The live rows that changed since ``generation`` (None = ask about all) and the kinds."""
@@ -240,8 +240,8 @@ class Answers:
         rows, kinds = changes
         if len(rows) == 1:
             row = int(rows[0])
-            live = rows.astype(np.intp) if nodes.alive[row] else np.zeros(0, dtype=np.intp)
-            return live, int(kinds[0])
+            uncached = rows.astype(np.intp) if nodes.alive[row] else np.zeros(0, dtype=np.intp)
+            return uncached, int(kinds[0])
         if len(rows) > nodes.size // 2:
             return None, _ALL
         return _distinct(rows, nodes.alive), int(np.bitwise_or.reduce(kinds))
@@ -271,29 +271,29 @@ def _distinct(rows: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_]) -> Rows
         found = np.zeros(len(alive), dtype=np.bool_)
         found[rows] = True
         return np.flatnonzero(found & alive)
-    live = [row for row in sorted(set(rows.tolist())) if alive.item(row)]
-    return np.array(live, dtype=np.intp)
+    uncached = [row for row in sorted(set(rows.tolist())) if alive.item(row)]
+    return np.array(uncached, dtype=np.intp)
 
 
-class AnswerCache:
+class ResultCache:
     """Signature -> Answers, bounded by memory, the least recently used dropped first."""
 
-    __slots__ = ("_answers", "_filters", "_n_scores", "hits", "lends", "misses")
+    __slots__ = ("_answers", "_filters", "_n_scores", "hits", "misses", "reuses_buffers")
 
     def __init__(self, filters: tuple[str, ...], n_scores: int) -> None:
-        self._answers: OrderedDict[Hashable, Answers] = OrderedDict()
+        self._answers: OrderedDict[Hashable, CachedResults] = OrderedDict()
         self._filters = filters
         self._n_scores = n_scores
         #: Whether answers that go lend their memory to new ones: not where an attempt stays open
         #: while others are decided about.
-        self.lends = True
+        self.reuses_buffers = True
         self.hits = 0
         self.misses = 0
 
     def __len__(self) -> int:
         return len(self._answers)
 
-    def of(self, signature: Hashable, capacity: int) -> Answers:
+    def of(self, signature: Hashable, capacity: int) -> CachedResults:
         """Returns the answers for ``signature``; empty ones if there are none yet."""
         answers = self._answers.get(signature)
         if answers is not None and answers.capacity == capacity:
@@ -305,10 +305,10 @@ class AnswerCache:
         answers = None
         while len(self._answers) >= self._limit(capacity):
             _, answers = self._answers.popitem(last=False)
-        if self.lends and answers is not None and answers.capacity == capacity:
+        if self.reuses_buffers and answers is not None and answers.capacity == capacity:
             answers.forget()  # memory that is there already is far cheaper than new memory
         else:
-            answers = Answers(self._filters, self._n_scores, capacity)
+            answers = CachedResults(self._filters, self._n_scores, capacity)
         self._answers[signature] = answers
         return answers
 

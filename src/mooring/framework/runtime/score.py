@@ -25,7 +25,7 @@ from mooring.framework.runtime.host_selection import (
     ranks_of,
     visiting_order,
 )
-from mooring.framework.runtime.result_cache import Answers
+from mooring.framework.runtime.result_cache import CachedResults
 from mooring.framework.status import Skip
 from mooring.state.tables.nodes import read_only
 
@@ -79,10 +79,10 @@ def total_scores(
     """
     if not framework.scorers:
         return np.ones(len(view), dtype=np.int64)
-    answers, sharing = framework.answers(cycle)
-    skipped = pre_score(framework, cycle, view, answers, sharing)
+    answers, cached_plugins = framework.answers(cycle)
+    skipped = pre_score(framework, cycle, view, answers, cached_plugins)
     if answers is not None:
-        readers = framework.score_readers(sharing - skipped)
+        readers = framework.cacheable_scorers(cached_plugins - skipped)
         answers.refresh_scores(cycle.snapshot, readers, _Ask(framework, cycle))
     finals: tuple[int, ...] = ()
     if answers is not None and answers.finals:
@@ -99,7 +99,7 @@ def total_scores(
             if number in answers.constants:
                 attempt.constant[plugin.name] = answers.constants[number]
             continue
-        if answers is not None and plugin.name in sharing:
+        if answers is not None and plugin.name in cached_plugins:
             column = answers.raw[number]
             raw = column[: len(view)] if rows is None else column[rows]
         else:
@@ -116,8 +116,8 @@ def pre_score(
     framework: Framework,
     cycle: Cycle,
     view: NodeView,
-    answers: Answers | None,
-    sharing: frozenset[str],
+    answers: CachedResults | None,
+    cached_plugins: frozenset[str],
 ) -> frozenset[str]:
     """Runs the PreScore plugins; the names of those that skip this pod."""
     known = answers.pre_scored if answers is not None else {}
@@ -132,7 +132,7 @@ def pre_score(
             cycle.open_for(None)
             if result is not None and result is not Skip.SKIP:
                 raise PluginError(plugin.name, "PreScore", f"returned {result!r}, not None or SKIP")
-            if plugin.name in sharing:
+            if plugin.name in cached_plugins:
                 known[plugin.name] = (result, cycle.state_of(plugin.name))
         if result is Skip.SKIP:
             skipped.append(plugin.name)

@@ -21,19 +21,19 @@ KIND_BYTES_MAX: Final = 8 << 10
 class Signature:
     """The fragments of the plugins that share; equal ones are one object, and so quick to find."""
 
-    __slots__ = ("fragments", "sharing")
+    __slots__ = ("cached_plugins", "fragments")
 
     def __init__(self, fragments: Mapping[str, Hashable]) -> None:
         self.fragments = fragments
         #: The names of the plugins that share their answers for such pods.
-        self.sharing = frozenset(fragments)
+        self.cached_plugins = frozenset(fragments)
 
 
 class Signatures:
-    """The signatures that the plugins ``sharers`` of a profile have given."""
+    """The signatures that the plugins ``cacheable`` of a profile have given."""
 
-    def __init__(self, sharers: Sequence[Any]) -> None:
-        self._sharers = sharers
+    def __init__(self, cacheable: Sequence[Any]) -> None:
+        self._cacheable = cacheable
         self._of_kind: dict[bytes, Signature] = {}
         self._by_fragments: dict[Hashable, Signature] = {}
         self._encode = msgspec.msgpack.Encoder().encode
@@ -43,7 +43,7 @@ class Signatures:
         if pod.signature is not None and pod.signature[0] is self:
             noted: Signature = pod.signature[1]
             return noted
-        kind = self._encode(_kind_of(pod)) if self._sharers else b""
+        kind = self._encode(_kind_of(pod)) if self._cacheable else b""
         found = self._of_kind.get(kind)
         if found is None:
             if len(self._of_kind) >= KINDS_MAX or len(self._by_fragments) >= KINDS_MAX:
@@ -57,7 +57,7 @@ class Signatures:
 
     def _signed(self, pod: PodInfo, call: Callable[..., Any]) -> Signature:
         fragments = {}
-        for plugin in self._sharers:
+        for plugin in self._cacheable:
             fragment = call(plugin, "Sign", plugin.sign, pod)
             if fragment is not None:
                 fragments[plugin.name] = fragment

@@ -37,9 +37,9 @@ from mooring.framework.extender import (
     SCALE,
     SCORE_MAX,
     Extender,
-    Kept,
-    Questions,
-    Scored,
+    ExtenderCalls,
+    FilterResult,
+    PrioritizeResult,
 )
 from mooring.framework.node_view import NodeView
 from mooring.framework.runtime import filter as filtering
@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 def decide(
     framework: Framework, cycle: Cycle, attempt: Attempt
-) -> Questions[Placement | Diagnosis]:
+) -> ExtenderCalls[Placement | Diagnosis]:
     """As ``Framework.decide``, with what extenders say.
 
     Raises:
@@ -75,21 +75,23 @@ def decide(
 # ---------------------------------------------------------------- filter
 
 
-def _filter(framework: Framework, cycle: Cycle, attempt: Attempt) -> Questions[_Left | Diagnosis]:
+def _filter(
+    framework: Framework, cycle: Cycle, attempt: Attempt
+) -> ExtenderCalls[_FeasibleNodes | Diagnosis]:
     before = filtering.pre_filter(framework, cycle)
-    diagnosis = filtering.begin(cycle, attempt, before)
+    diagnosis = filtering.new_diagnosis(cycle, attempt, before)
     if before.status is not None:
         return diagnosis
     nominated = filtering.try_nominated(framework, cycle, attempt, diagnosis)
     is_nominated = nominated is not None and (
-        yield from _stays_nominated(framework, cycle, attempt)
+        yield from _confirm_nominated(framework, cycle, attempt)
     )
-    order = filtering.narrow(cycle, attempt, diagnosis, before)
+    order = filtering.nodes_after_pre_filter(cycle, attempt, diagnosis, before)
     if is_nominated:
         attempt.choice = "nominated" if len(order) > 1 else None
         name = cycle.pod.status.nominated_node_name
-        return _Left([name], np.array([cycle.snapshot.nodes.row(name)]), 1)
-    feasible = filtering.walk(framework, cycle, attempt, before, order)
+        return _FeasibleNodes([name], np.array([cycle.snapshot.nodes.row(name)]), 1)
+    feasible = filtering.filter_nodes(framework, cycle, attempt, before, order)
     rows = _visited(attempt, feasible, order)
     nodes = cycle.snapshot.nodes
     names = list(map(nodes.names.__getitem__, rows.tolist()))
@@ -103,8 +105,8 @@ def _filter(framework: Framework, cycle: Cycle, attempt: Attempt) -> Questions[_
     if left:
         if left is not names:
             rows = np.array([nodes.row(name) for name in left], dtype=np.intp)
-        return _Left(left, rows, feasible.evaluated_count)
-    filtering.explain(cycle, attempt, diagnosis)
+        return _FeasibleNodes(left, rows, feasible.evaluated_count)
+    filtering.fill_diagnosis(cycle, attempt, diagnosis)
     for status in statuses.values():
         diagnosis.reasons.update(status.reasons)
     if names:
@@ -113,7 +115,7 @@ def _filter(framework: Framework, cycle: Cycle, attempt: Attempt) -> Questions[_
 
 
 @dataclass(slots=True)
-class _Left:
+class _FeasibleNodes:
     """Names and rows of the feasible nodes, in order, and how many nodes were looked at."""
 
     names: list[str]
@@ -126,7 +128,7 @@ class _Left:
         return Placement(self.names[place], row, len(self.names), self.evaluated_count)
 
 
-def _stays_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Questions[bool]:
+def _confirm_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> ExtenderCalls[bool]:
     """Returns whether extenders let the pod have its nominated node; if not, all are looked at."""
     name = cycle.pod.status.nominated_node_name
     statuses: dict[str, Reject] = {}
@@ -144,8 +146,8 @@ def _stays_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Qu
 
 def _visited(attempt: Attempt, feasible: Feasible, order: Rows) -> Rows:
     """Returns the feasible rows in the order in which they were visited."""
-    walk = visiting_order(order, attempt.start_index)
-    return walk[feasible.mask[walk]]
+    filter_nodes = visiting_order(order, attempt.start_index)
+    return filter_nodes[feasible.mask[filter_nodes]]
 
 
 def _ask_filters(
@@ -154,7 +156,7 @@ def _ask_filters(
     attempt: Attempt,
     names: list[str],
     statuses: dict[str, Reject],
-) -> Questions[list[str]]:
+) -> ExtenderCalls[list[str]]:
     """Returns the nodes that every extender keeps; ``statuses`` gets what is said of the others."""
     for extender in framework.extenders:
         if not names:
@@ -170,7 +172,7 @@ def _ask_filters(
                 raise
             _ignored(extender, error)
             continue
-        if kept.names == names and not kept.failed and not kept.hopeless:
+        if kept.names == names and not kept.failed and not kept.failed_and_unresolvable:
             _note(attempt, extender)
             continue
         refused = _refusals(kept, names)
@@ -183,7 +185,7 @@ def _ask_filters(
     return names
 
 
-def _checked(extender: Extender, answer: Any, names: Sequence[str]) -> Kept:
+def _checked(extender: Extender, answer: Any, names: Sequence[str]) -> FilterResult:
     """Returns the answer, if every node in it was sent.
 
     Raises:
@@ -191,7 +193,7 @@ def _checked(extender: Extender, answer: Any, names: Sequence[str]) -> Kept:
     """
     if isinstance(answer, ExtenderError):
         raise answer
-    kept: Kept = answer
+    kept: FilterResult = answer
     if kept.names is names or kept.names == names:
         return kept
     sent = set(names)
@@ -204,11 +206,11 @@ def _checked(extender: Extender, answer: Any, names: Sequence[str]) -> Kept:
     return kept
 
 
-def _refusals(kept: Kept, names: Sequence[str]) -> dict[str, Reject]:
+def _refusals(kept: FilterResult, names: Sequence[str]) -> dict[str, Reject]:
     """What is said of nodes that were sent; what is said of others counts for nothing."""
     sent = set(names)
     found = {name: Reject(said) for name, said in kept.failed.items() if name in sent}
-    for name, said in kept.hopeless.items():
+    for name, said in kept.failed_and_unresolvable.items():
         if name in sent:
             found[name] = Reject(said, resolvable=False)
     return found
@@ -218,8 +220,8 @@ def _refusals(kept: Kept, names: Sequence[str]) -> dict[str, Reject]:
 
 
 def _choose(
-    framework: Framework, cycle: Cycle, attempt: Attempt, left: _Left
-) -> Questions[Placement]:
+    framework: Framework, cycle: Cycle, attempt: Attempt, left: _FeasibleNodes
+) -> ExtenderCalls[Placement]:
     if len(left.names) == 1:
         return left.placed(0)
     order = np.argsort(left.rows)
@@ -240,7 +242,7 @@ def _choose(
 
 def _ask_scores(
     framework: Framework, cycle: Cycle, attempt: Attempt, names: list[str]
-) -> Questions[tuple[Ints, npt.NDArray[np.bool_]]]:
+) -> ExtenderCalls[tuple[Ints, npt.NDArray[np.bool_]]]:
     """What extenders add to each node's total, and the nodes among which ties are drawn.
 
     Those are the ones that some extender gave a score; one that does not prioritize is taken to
@@ -255,7 +257,7 @@ def _ask_scores(
     answers = yield [partial(extender.prioritize, cycle.pod, names) for extender in asked]
     for extender, answer in zip(asked, answers, strict=True):
         try:
-            said = _rated(extender, answer)
+            said = _validated_scores(extender, answer)
         except ExtenderError as error:
             _note(attempt, extender, error=str(error))
             _ignored(extender, error)
@@ -267,7 +269,7 @@ def _ask_scores(
     return extra, is_drawn
 
 
-def _rated(extender: Extender, answer: Any) -> Scored:
+def _validated_scores(extender: Extender, answer: Any) -> PrioritizeResult:
     """Returns the answer, if all its scores are good.
 
     Raises:
@@ -275,7 +277,7 @@ def _rated(extender: Extender, answer: Any) -> Scored:
     """
     if isinstance(answer, ExtenderError):
         raise answer
-    said: Scored = answer
+    said: PrioritizeResult = answer
     if not said.scores or (min(said.scores) >= 0 and max(said.scores) <= SCORE_MAX):
         return said
     name, score = next(
@@ -289,7 +291,7 @@ def _rated(extender: Extender, answer: Any) -> Scored:
     )
 
 
-def _by_place(said: Scored, names: Sequence[str]) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def _by_place(said: PrioritizeResult, names: Sequence[str]) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """The scores in the order of ``names``, 0 where there is none, and where there is one."""
     if said.names == names:
         return np.array(said.scores, dtype=np.int64), np.ones(len(names), dtype=np.bool_)
@@ -298,7 +300,7 @@ def _by_place(said: Scored, names: Sequence[str]) -> tuple[Ints, npt.NDArray[np.
     return np.array([score or 0 for score in found], dtype=np.int64), is_rated
 
 
-def _sums(said: Scored) -> dict[str, int]:
+def _sums(said: PrioritizeResult) -> dict[str, int]:
     """Node -> score; those of a node that is there several times are added up, as upstream does."""
     sums = dict(zip(said.names, said.scores, strict=True))
     if len(sums) == len(said.names):
@@ -327,7 +329,7 @@ def _ignored(extender: Extender, error: ExtenderError) -> None:
 # ---------------------------------------------------------------- afterwards
 
 
-def fits_still(framework: Framework, cycle: Cycle, later: Cycle, node_name: str) -> bool:
+def still_fits(framework: Framework, cycle: Cycle, later: Cycle, node_name: str) -> bool:
     """Whether the filters let ``cycle``'s pod have the node now that the cluster has changed.
 
     ``later`` is a cycle of the same pod on the cluster as it is now; it gets the notes that were
@@ -344,8 +346,8 @@ def fits_still(framework: Framework, cycle: Cycle, later: Cycle, node_name: str)
         return False
     if before.node_names is not None and node_name not in before.node_names:
         return False
-    sheet = filtering.refuse(framework, later, np.array([row], dtype=np.intp))
-    if sheet.status(row) is not None:
+    results = filtering.run_filters(framework, later, np.array([row], dtype=np.intp))
+    if results.status(row) is not None:
         return False
     for plugin in framework.plugins("pre_score"):
         if plugin not in later:

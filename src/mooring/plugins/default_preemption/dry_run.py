@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.errors import PluginError
-from mooring.framework import Code, Cycle, NodeError, NodeView, Reject, Status, Verdicts
-from mooring.framework.pod_deltas import KindCounts, Leaving, Lineup
+from mooring.framework import Code, Cycle, FilterStatuses, NodeError, NodeView, Reject, Status
+from mooring.framework.pod_deltas import KindCounts, RemovedPods, VictimMatrix
 from mooring.framework.runtime.nominated import (
-    Rivals,
-    filter_with_rivals,
-    filters_that_see_pods,
-    rivals_of,
+    NominatedPods,
+    filter_with_nominated_pods,
+    filters_reading_pods,
+    nominated_pods_by_row,
 )
 from mooring.state import PodInfo, Snapshot
 
@@ -39,7 +39,7 @@ NO_VICTIMS: Final = Reject("No preemption victims found for incoming pod", resol
 LOWEST_PRIORITY: Final = 2**31
 
 
-class Candidate(NamedTuple):
+class DryRunCandidate(NamedTuple):
     """A node that the pod fits on once its victims are gone.
 
     Attributes:
@@ -53,7 +53,7 @@ class Candidate(NamedTuple):
 
     row: int
     rank: tuple[int, int, int, int, int]
-    lineup: Lineup
+    lineup: VictimMatrix
     world: int
 
     @property
@@ -63,12 +63,12 @@ class Candidate(NamedTuple):
 
     def victims(self) -> tuple[PodInfo, ...]:
         """Returns the pods that have to leave, the most important one first."""
-        gone = self.lineup.pods_gone(self.world)
+        gone = self.lineup.removed_pods(self.world)
         return tuple(sorted(gone, key=lambda pod: (-pod.priority, pod.start_s)))
 
 
 @dataclass(slots=True)
-class Tried:
+class DryRunResult:
     """What came of trying some nodes.
 
     Attributes:
@@ -78,7 +78,7 @@ class Tried:
         errors: What went wrong, in order.
     """
 
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[DryRunCandidate] = field(default_factory=list)
     count: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
@@ -91,13 +91,13 @@ class Tried:
             self.errors += [f"{plugin}{status.message}"] * count
 
 
-def search(cycle: Cycle, rows: Rows, wanted: int) -> Tried:
+def search(cycle: Cycle, rows: Rows, wanted: int) -> DryRunResult:
     """Tries nodes in this order until ``wanted`` candidates are found, one without a violation.
 
     More nodes may be tried than that takes; what came of them is left out. Complexity: a view per
     victim of the fullest node, over ``wanted`` nodes the first time, then twice as many ...
     """
-    tried, size, sound = Tried(), wanted, None
+    tried, size, sound = DryRunResult(), wanted, None
     counts = KindCounts(cycle.snapshot)
     while tried.count < len(rows):
         seen = len(tried.candidates)
@@ -115,7 +115,7 @@ def search(cycle: Cycle, rows: Rows, wanted: int) -> Tried:
     return tried
 
 
-def _without_surplus(candidates: list[Candidate], wanted: int) -> list[Candidate]:
+def _without_surplus(candidates: list[DryRunCandidate], wanted: int) -> list[DryRunCandidate]:
     """Of those with violations only so many are kept as are wanted in all."""
     if len(candidates) <= wanted:
         return candidates
@@ -127,21 +127,21 @@ def _without_surplus(candidates: list[Candidate], wanted: int) -> list[Candidate
     return kept
 
 
-def _try(cycle: Cycle, rows: Rows, tried: Tried, counts: KindCounts) -> None:
+def _try(cycle: Cycle, rows: Rows, tried: DryRunResult, counts: KindCounts) -> None:
     """Finds the victims on each of these nodes."""
-    lineup, is_protected = _line_up(cycle, rows, counts)
+    lineup, is_protected = _sort_victims(cycle, rows, counts)
     there = np.flatnonzero(lineup.is_pod.any(axis=1))
     if len(there) < len(rows):
         tried.note(NO_VICTIMS, len(rows) - len(there))
     if not len(there):
         return
-    rivals = rivals_of(cycle)
-    verdicts = _refused(cycle, rows, lineup, there, rivals, None)
+    nominated_pods = nominated_pods_by_row(cycle)
+    verdicts = _refused(cycle, rows, lineup, there, nominated_pods, None)
     for number, count in enumerate(np.bincount(verdicts.codes).tolist()):
         if number and count:
             tried.note(verdicts.table[number - 1], count)
     worlds = there[verdicts.codes == 0]
-    _put_back(cycle, rows, lineup, worlds, rivals)
+    _reprieve(cycle, rows, lineup, worlds, nominated_pods)
     victims = lineup.gone[worlds].sum(axis=1)
     for row in rows[worlds[victims == 0]].tolist():
         name = cycle.snapshot.nodes.names[row]
@@ -149,39 +149,41 @@ def _try(cycle: Cycle, rows: Rows, tried: Tried, counts: KindCounts) -> None:
     worlds = worlds[victims > 0]
     ranks = _ranks(cycle.snapshot, lineup, is_protected, worlds)
     tried.candidates += [
-        Candidate(row, rank, lineup, world)
+        DryRunCandidate(row, rank, lineup, world)
         for row, rank, world in zip(rows[worlds].tolist(), ranks, worlds.tolist(), strict=True)
     ]
 
 
-def _put_back(cycle: Cycle, rows: Rows, lineup: Lineup, worlds: Rows, rivals: Rivals) -> None:
+def _reprieve(
+    cycle: Cycle, rows: Rows, lineup: VictimMatrix, worlds: Rows, nominated_pods: NominatedPods
+) -> None:
     """Puts back whoever can stay, in order."""
     assert cycle.framework is not None
-    only = filters_that_see_pods(cycle.framework, cycle)
+    only = filters_reading_pods(cycle.framework, cycle)
     for rank in range(lineup.slots.shape[1]):
         here = worlds[lineup.is_pod[worlds, rank]]
         if not len(here):
             return
-        lineup.put_back(here, rank)
-        verdicts = _refused(cycle, rows, lineup, here, rivals, only)
-        lineup.take_away(here[verdicts.codes != 0], rank)
+        lineup.reprieve(here, rank)
+        verdicts = _refused(cycle, rows, lineup, here, nominated_pods, only)
+        lineup.remove_victim(here[verdicts.codes != 0], rank)
 
 
 def _refused(
     cycle: Cycle,
     rows: Rows,
-    lineup: Lineup,
+    lineup: VictimMatrix,
     worlds: Rows,
-    rivals: Rivals,
+    nominated_pods: NominatedPods,
     only: Collection[str] | None,
-) -> Verdicts:
+) -> FilterStatuses:
     """Returns whether the pod fits in these worlds as they are now; a filter that fails refuses."""
     framework, snapshot = cycle.framework, cycle.snapshot
     assert framework is not None
 
-    def refused(some: Rows) -> Verdicts:
-        view = NodeView(snapshot, rows[some], removed=Leaving(lineup, some))
-        return filter_with_rivals(framework, cycle, view, rivals, only=only)
+    def refused(some: Rows) -> FilterStatuses:
+        view = NodeView(snapshot, rows[some], removed=RemovedPods(lineup, some))
+        return filter_with_nominated_pods(framework, cycle, view, nominated_pods, only=only)
 
     def refused_alone(world: int) -> Status | None:
         try:
@@ -195,13 +197,13 @@ def _refused(
         return refused(worlds)
     except PluginError:
         # One node's failure is no other node's.
-        return Verdicts.of(map(refused_alone, worlds.tolist()))
+        return FilterStatuses.of(map(refused_alone, worlds.tolist()))
 
 
 # ---------------------------------------------------------------- the order of the victims
 
 
-def _line_up(cycle: Cycle, rows: Rows, counts: KindCounts) -> tuple[Lineup, Bools]:
+def _sort_victims(cycle: Cycle, rows: Rows, counts: KindCounts) -> tuple[VictimMatrix, Bools]:
     """The pods that may leave, in the order in which they are put back; and who is protected."""
     snapshot = cycle.snapshot
     pods = snapshot.pods
@@ -220,7 +222,7 @@ def _line_up(cycle: Cycle, rows: Rows, counts: KindCounts) -> tuple[Lineup, Bool
     shape = len(rows), int(sizes.max(initial=0))
     matrix, marks = np.full(shape, -1, dtype=np.intp), np.zeros(shape, dtype=np.bool_)
     matrix[world, place], marks[world, place] = slots, protected
-    return Lineup(snapshot, matrix, counts), marks
+    return VictimMatrix(snapshot, matrix, counts), marks
 
 
 def _protected(snapshot: Snapshot, slots: Rows, world: Rows) -> Bools:
@@ -282,9 +284,9 @@ def _earlier_of_group(groups: npt.NDArray[np.intp]) -> Rows:
 
 
 def _ranks(
-    snapshot: Snapshot, lineup: Lineup, is_protected: Bools, worlds: Rows
+    snapshot: Snapshot, lineup: VictimMatrix, is_protected: Bools, worlds: Rows
 ) -> list[tuple[int, int, int, int, int]]:
-    """How bad each candidate is; see ``Candidate.rank``."""
+    """How bad each candidate is; see ``DryRunCandidate.rank``."""
     gone, slots = lineup.gone[worlds], lineup.slots[worlds]
     priority = snapshot.pods.priority[slots].astype(np.int64)
     highest = np.where(gone, priority, -LOWEST_PRIORITY).max(axis=1, initial=-LOWEST_PRIORITY)

@@ -21,9 +21,9 @@ from mooring.config.types import DefaultPreemptionArgs
 from mooring.decision import Preemption, PreemptionCandidate
 from mooring.framework import Code, Cycle, Diagnosis, NodeError, PostFilterResult, Reject
 from mooring.framework.interface import Handle
-from mooring.framework.status import Room
+from mooring.framework.status import Candidate
 from mooring.objects.pod import Pod
-from mooring.plugins.default_preemption.dry_run import Candidate, Tried, search
+from mooring.plugins.default_preemption.dry_run import DryRunCandidate, DryRunResult, search
 from mooring.state import NodeTable, PodInfo
 
 NEVER = "not eligible due to preemptionPolicy=Never."
@@ -71,24 +71,24 @@ class DefaultPreemption:
         The hint never wakes anybody: that is up to the plugins that refused the pod.
         """
         gone = ClusterEvent(EventResource.POD, ActionType.DELETE)
-        return [ClusterEventWithHint(gone, _not_by_us, pure=True)]
+        return [ClusterEventWithHint(gone, _is_other_scheduler, pure=True)]
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Finds the best node to make room on, if there is any."""
-        obstacle = _obstacle(cycle, diagnosis)
+        obstacle = _ineligible_reason(cycle, diagnosis)
         if obstacle:
             return PostFilterResult(Reject(f"preemption: {obstacle}"))
         nodes = cycle.snapshot.nodes
         rows = diagnosis.rows_of(Code.UNSCHEDULABLE, nodes)
         if not len(rows):
-            return PostFilterResult(_in_vain(nodes, Tried()), "")
+            return PostFilterResult(_no_candidates_status(nodes, DryRunResult()), "")
         offset = int(self._handle.random() * len(rows))
         tried = search(cycle, np.roll(rows, -offset), self._wanted(len(rows)))
         if not tried.candidates and tried.errors:
-            return PostFilterResult(NodeError(f"preemption: {_together(tried.errors)}"))
+            return PostFilterResult(NodeError(f"preemption: {_join_errors(tried.errors)}"))
         if not tried.candidates:
             nothing = Preemption(None, (), {}, ())
-            return PostFilterResult(_in_vain(nodes, tried), "", record=lambda: nothing)
+            return PostFilterResult(_no_candidates_status(nodes, tried), "", record=lambda: nothing)
         best = min(tried.candidates, key=lambda candidate: candidate.rank)
         victims = best.victims()
         return PostFilterResult(
@@ -96,8 +96,8 @@ class DefaultPreemption:
             nodes.names[best.row],
             victims,
             record=lambda: _record(nodes, tried.candidates, best, victims),
-            rooms=lambda: [
-                Room(nodes.names[each.row], each.victims(), each.violations)
+            candidates=lambda: [
+                Candidate(nodes.names[each.row], each.victims(), each.violations)
                 for each in tried.candidates
             ],
         )
@@ -109,7 +109,7 @@ class DefaultPreemption:
         return min(count, max(part, args.min_candidate_nodes_absolute))
 
 
-def _obstacle(cycle: Cycle, diagnosis: Diagnosis) -> str:
+def _ineligible_reason(cycle: Cycle, diagnosis: Diagnosis) -> str:
     """Why the pod must not make others leave now; "" = it may."""
     pod, nodes = cycle.pod, cycle.snapshot.nodes
     if pod.spec.preemption_policy == "Never":
@@ -138,21 +138,24 @@ def _is_leaving(pod: PodInfo) -> bool:
     return False
 
 
-def _in_vain(nodes: NodeTable, tried: Tried) -> Reject:
+def _no_candidates_status(nodes: NodeTable, tried: DryRunResult) -> Reject:
     """What is said if no node is a candidate: a histogram, as that of a failed attempt."""
     counted = Diagnosis(len(nodes), tried.reasons, absent=NO_HELP)
     counted.absent_count = len(nodes) - tried.count
     return Reject(f"preemption: {counted.message}")
 
 
-def _together(errors: list[str]) -> str:
+def _join_errors(errors: list[str]) -> str:
     """Several errors as one, each told once."""
     told = list(dict.fromkeys(errors))
     return told[0] if len(told) == 1 else f"[{', '.join(told)}]"
 
 
 def _record(
-    nodes: NodeTable, candidates: list[Candidate], best: Candidate, victims: tuple[PodInfo, ...]
+    nodes: NodeTable,
+    candidates: list[DryRunCandidate],
+    best: DryRunCandidate,
+    victims: tuple[PodInfo, ...],
 ) -> Preemption:
     """Returns all that was found, as a Decision has it."""
     in_order = sorted(candidates, key=lambda candidate: nodes.names[candidate.row])
@@ -171,5 +174,5 @@ def _keys(pods: tuple[PodInfo, ...]) -> tuple[str, ...]:
     return tuple(sorted(pod.key for pod in pods))
 
 
-def _not_by_us(_: PodInfo, _old: Pod, _new: Pod | None) -> QueueingHint:
+def _is_other_scheduler(_: PodInfo, _old: Pod, _new: Pod | None) -> QueueingHint:
     return QueueingHint.SKIP

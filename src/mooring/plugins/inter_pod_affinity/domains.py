@@ -14,10 +14,10 @@ import numpy.typing as npt
 from mooring.framework import NodeView
 from mooring.state import Change, NodeTable, Snapshot
 from mooring.state.columns.grouped import Counts, GroupedCounts, Sums
-from mooring.state.columns.kind_columns import KindColumns
+from mooring.state.columns.kind_columns import LabelClassColumns
 from mooring.state.columns.labels import MISSING
-from mooring.state.tables.affinity_terms import HeldTerm
-from mooring.state.tables.counters import CounterKey, PodKind
+from mooring.state.tables.affinity_terms import SharedTerm
+from mooring.state.tables.counters import CounterKey, PodLabelClass
 from mooring.state.tables.nodes import Scalar
 
 Bools = npt.NDArray[np.bool_]
@@ -148,7 +148,7 @@ class KeyColumns:
             return {}
         if len(wanted) > KEYS_MAX:
             return _read_labels(nodes, wanted)
-        self._catch_up(snapshot)
+        self._invalidate_if_stale(snapshot)
         new = [key for key in wanted if key not in self._kept]
         if len(new) > NEW_KEYS_MAX:
             self._kept.update(_read_labels(nodes, new))
@@ -165,7 +165,7 @@ class KeyColumns:
             self._kept.popitem(last=False)
         return found
 
-    def _catch_up(self, snapshot: Snapshot) -> None:
+    def _invalidate_if_stale(self, snapshot: Snapshot) -> None:
         """Forgets everything if nodes came, went, or changed their labels."""
         nodes = snapshot.nodes
         # Rows for pods on unknown nodes are not in the log.
@@ -231,7 +231,9 @@ class Wanted(NamedTuple):
     weight: int
 
 
-def near_of(snapshot: Snapshot, columns: KeyColumns, wanted: list[Wanted]) -> dict[str, Domains]:
+def counts_by_domain(
+    snapshot: Snapshot, columns: KeyColumns, wanted: list[Wanted]
+) -> dict[str, Domains]:
     """Per topology key the pods near each node; keys that no node has are left out.
 
     Complexity: O(values x terms), and for very many terms O(kinds of pods x terms that mean them +
@@ -259,7 +261,7 @@ def sums_of(
 
 
 def held_sums(
-    columns: dict[str, KeyColumn], held: Iterable[tuple[HeldTerm, int]]
+    columns: dict[str, KeyColumn], held: Iterable[tuple[SharedTerm, int]]
 ) -> dict[str, Sums]:
     """Per topology key with a column, the pods with these terms, times the weights, by value."""
     sums: dict[str, Sums] = {}
@@ -287,7 +289,9 @@ def _sums_over_kinds(
     So no counter is made for terms that nobody else has.
     """
     numbers, kinds = _concerned(snapshot, wanted)
-    columns = KindColumns([kind.labels for kind in kinds], (pods.selector for _, pods, _ in wanted))
+    columns = LabelClassColumns(
+        [kind.labels for kind in kinds], (pods.selector for _, pods, _ in wanted)
+    )
     is_in: dict[frozenset[str] | None, Bools] = {None: np.ones(len(kinds), dtype=np.bool_)}
     matching: dict[CounterKey, Bools] = {}
     weights: dict[str, Sums] = {}
@@ -310,7 +314,7 @@ def _sums_over_kinds(
     return sums
 
 
-def _concerned(snapshot: Snapshot, wanted: list[Wanted]) -> tuple[list[int], list[PodKind]]:
+def _concerned(snapshot: Snapshot, wanted: list[Wanted]) -> tuple[list[int], list[PodLabelClass]]:
     """Returns the kinds of pods of the namespaces that the terms name, with their ids."""
     names: set[str] = set()
     is_anywhere = False

@@ -20,7 +20,12 @@ from mooring.cluster_event import (
 from mooring.framework.interface import Handle
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.plugins.inter_pod_affinity.terms import is_meant, meant_by, meant_by_all, topology_keys
+from mooring.plugins.inter_pod_affinity.terms import (
+    matches,
+    matching_terms,
+    meant_by_all,
+    topology_keys,
+)
 from mooring.state import Cache, PodInfo, Snapshot
 from mooring.state.tables.counters import CounterKey
 from mooring.state.tables.pod_terms import PodTerms, compile_terms, terms_of
@@ -72,14 +77,14 @@ class Hints:
         """Another pod is now where it must be, or no longer where it must not be."""
         if old is not None and new is not None and new.metadata.uid == pod.uid:
             return QueueingHint.QUEUE
-        if not all(each is None or _has_place(each) for each in (old, new)):
+        if not all(each is None or _is_assigned_or_nominated(each) for each in (old, new)):
             return QueueingHint.SKIP
         snapshot = self._snapshot()
         waiting = _waiting(pod, snapshot)
         return _answer(
             bool(waiting.terms.problems)
-            or _comes_near(waiting, old, new)
-            or _gets_out_of_the_way(waiting, old, new, snapshot)
+            or _now_satisfies_affinity(waiting, old, new)
+            or _no_longer_blocks(waiting, old, new, snapshot)
         )
 
     def after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:
@@ -122,11 +127,11 @@ def _waiting(pod: PodInfo, snapshot: Snapshot) -> _Waiting:
         pod,
         terms,
         meant_by_all(terms.affinity, namespaces),
-        tuple(meant_by(term, namespaces) for term in terms.anti_affinity),
+        tuple(matching_terms(term, namespaces) for term in terms.anti_affinity),
     )
 
 
-def _comes_near(waiting: _Waiting, old: Pod | None, new: Pod | None) -> bool:
+def _now_satisfies_affinity(waiting: _Waiting, old: Pod | None, new: Pod | None) -> bool:
     """Returns all affinity terms mean the pod now, and did not before.
 
     Differs: or it was the last one that they meant, and the waiting pod may be the first now.
@@ -137,7 +142,7 @@ def _comes_near(waiting: _Waiting, old: Pod | None, new: Pod | None) -> bool:
     return is_near or waiting.is_first
 
 
-def _gets_out_of_the_way(
+def _no_longer_blocks(
     waiting: _Waiting, old: Pod | None, new: Pod | None, snapshot: Snapshot
 ) -> bool:
     """An anti-affinity term meant the pod and means it no more, or its own meant the waiting one.
@@ -158,10 +163,10 @@ def _gets_out_of_the_way(
 
 
 def _means(key: CounterKey, pod: Pod) -> bool:
-    return is_meant(key, pod.metadata.namespace, pod.metadata.labels)
+    return matches(key, pod.metadata.namespace, pod.metadata.labels)
 
 
-def _has_place(pod: Pod) -> bool:
+def _is_assigned_or_nominated(pod: Pod) -> bool:
     return bool(pod.spec.node_name or pod.status.nominated_node_name)
 
 

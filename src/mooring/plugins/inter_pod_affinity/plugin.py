@@ -19,7 +19,7 @@ import numpy as np
 
 from mooring.cluster_event import ClusterEventWithHint
 from mooring.config.types import InterPodAffinityArgs
-from mooring.framework import SKIP, Cycle, NodeView, Reject, Status, Verdicts
+from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, Status
 from mooring.framework.interface import MAX_SCORE, Handle, Scores
 from mooring.framework.status import Skip
 from mooring.plugins.inter_pod_affinity.deltas import Asked, Worlds
@@ -28,15 +28,15 @@ from mooring.plugins.inter_pod_affinity.domains import (
     Domains,
     KeyColumns,
     Wanted,
+    counts_by_domain,
     held_sums,
-    near_of,
 )
 from mooring.plugins.inter_pod_affinity.hints import Hints
-from mooring.plugins.inter_pod_affinity.scoring import raw_scores, weighed_near
+from mooring.plugins.inter_pod_affinity.scoring import raw_scores, weighted_counts
 from mooring.plugins.inter_pod_affinity.terms import (
-    is_meant,
-    meaning,
-    meant_by,
+    counter_key,
+    matches,
+    matching_terms,
     meant_by_all,
     topology_keys,
 )
@@ -134,7 +134,7 @@ class InterPodAffinity:
             cycle[self] = AffinityState(terms)
         return SKIP
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Affinity first, then the pod's own anti-affinity, then that of pods on nodes."""
         required = cycle[self].required
         codes = np.zeros(len(nodes), dtype=np.uint16)
@@ -144,9 +144,9 @@ class InterPodAffinity:
             codes[domains.are_near(nodes)] = 2
         if required.affinity:
             codes[~_is_near_all(required, nodes)] = 1
-        return Verdicts(codes, _REFUSALS)
+        return FilterStatuses(codes, _REFUSALS)
 
-    def shift(self, cycle: Cycle, state: AffinityState, nodes: NodeView) -> AffinityState:
+    def apply_deltas(self, cycle: Cycle, state: AffinityState, nodes: NodeView) -> AffinityState:
         """Returns the counts near each world's node, with the pods that differ there."""
         if state.required is None:
             return state
@@ -187,7 +187,7 @@ class InterPodAffinity:
         if self._args.ignore_preferred_terms_of_existing_pods and not has_preferences:
             return SKIP
         weight = self._args.hard_pod_affinity_weight
-        near = weighed_near(cycle.snapshot, self._columns, cycle.pod, terms, hard_weight=weight)
+        near = weighted_counts(cycle.snapshot, self._columns, cycle.pod, terms, hard_weight=weight)
         if near is None:
             return SKIP
         cycle[self] = AffinityState(terms, known.required if known is not None else None, near)
@@ -221,7 +221,7 @@ class InterPodAffinity:
 
     def _existing(self, snapshot: Snapshot, pod: PodInfo) -> dict[str, Domains]:
         """Per topology key, the pods near by whose anti-affinity means the pod."""
-        found = meaning(snapshot.terms.anti_affinity, snapshot, pod)
+        found = counter_key(snapshot.terms.anti_affinity, snapshot, pod)
         if not found:
             return {}
         columns = self._columns.of(snapshot, topology_keys(held.term for held in found))
@@ -243,13 +243,15 @@ class InterPodAffinity:
             near = {key: Domains(column, column.sums(counter)) for key, column in columns.items()}
             affinity = {key: near.get(key) for key in keys}
             total = sum(int(domains.counts.sum()) for domains in near.values())
-        wanted = [Wanted(t.topology_key, meant_by(t, namespaces), 1) for t in terms.anti_affinity]
+        wanted = [
+            Wanted(t.topology_key, matching_terms(t, namespaces), 1) for t in terms.anti_affinity
+        ]
         return Required(
             asked=Asked.by(together, wanted),
             affinity=affinity,
-            anti_affinity=near_of(snapshot, self._columns, wanted),
+            anti_affinity=counts_by_domain(snapshot, self._columns, wanted),
             existing=existing,
-            is_first=is_meant(together, metadata.namespace, metadata.labels),
+            is_first=matches(together, metadata.namespace, metadata.labels),
             total=total,
         )
 

@@ -17,14 +17,14 @@ from mooring.plugins.inter_pod_affinity.domains import (
     held_sums,
     sums_of,
 )
-from mooring.plugins.inter_pod_affinity.terms import meaning, meant_by
+from mooring.plugins.inter_pod_affinity.terms import counter_key, matching_terms
 from mooring.state import PodInfo, Snapshot
 from mooring.state.columns.grouped import Sums
-from mooring.state.tables.affinity_terms import HeldTerm
+from mooring.state.tables.affinity_terms import SharedTerm
 from mooring.state.tables.pod_terms import PodTerms
 
 
-def weighed_near(
+def weighted_counts(
     snapshot: Snapshot, columns: KeyColumns, pod: PodInfo, terms: PodTerms, *, hard_weight: int
 ) -> tuple[Domains, ...] | None:
     """What is near each node, weighed, per topology key; None if no term says anything of any.
@@ -35,7 +35,7 @@ def weighed_near(
     """
     namespaces = snapshot.namespaces
     wanted = [
-        Wanted(term.topology_key, meant_by(term, namespaces), weight)
+        Wanted(term.topology_key, matching_terms(term, namespaces), weight)
         for weight, term in (*terms.preferred, *terms.preferred_anti)
     ]
     held = _meaning(snapshot, pod, hard_weight)
@@ -66,7 +66,7 @@ def _sums(
     snapshot: Snapshot,
     columns: dict[str, KeyColumn],
     wanted: list[Wanted],
-    held: list[tuple[HeldTerm, int]],
+    held: list[tuple[SharedTerm, int]],
 ) -> dict[str, Sums]:
     """What own preferences and terms of others come to, per topology key and by its values."""
     sums = held_sums(columns, held)
@@ -75,11 +75,11 @@ def _sums(
     return sums
 
 
-def _meaning(snapshot: Snapshot, pod: PodInfo, hard_weight: int) -> list[tuple[HeldTerm, int]]:
+def _meaning(snapshot: Snapshot, pod: PodInfo, hard_weight: int) -> list[tuple[SharedTerm, int]]:
     """Returns the terms of pods on nodes that mean the pod and score, with their weights."""
     terms = snapshot.terms
-    preferred = meaning(terms.preferred, snapshot, pod)
+    preferred = counter_key(terms.preferred, snapshot, pod)
     found = [(held, held.weight) for held in preferred]
     if hard_weight > 0:
-        found += ((held, hard_weight) for held in meaning(terms.affinity, snapshot, pod))
+        found += ((held, hard_weight) for held in counter_key(terms.affinity, snapshot, pod))
     return found

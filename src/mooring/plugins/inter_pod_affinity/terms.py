@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from mooring.objects.selectors import NOTHING, selector_of
 from mooring.state import PodInfo, Snapshot
 from mooring.state.kinds.namespaces import Namespaces
-from mooring.state.tables.affinity_terms import HeldTerm, TermIndex
+from mooring.state.tables.affinity_terms import SharedTerm, TermIndex
 from mooring.state.tables.counters import CounterKey
 from mooring.state.tables.pod_terms import Term
 
 #: No key of a counter at all: a pod without terms means nobody.
-NOBODY = CounterKey(frozenset(), NOTHING, with_terminating=True)
+MATCH_NOTHING = CounterKey(frozenset(), NOTHING, with_terminating=True)
 
 
-def meant_by(term: Term, namespaces: Namespaces) -> CounterKey:
+def matching_terms(term: Term, namespaces: Namespaces) -> CounterKey:
     """Returns the pods that an own term means; those that are being deleted count too.
 
     As upstream, a namespace selector that a namespace without labels would match selects all of
@@ -39,8 +39,8 @@ def meant_by(term: Term, namespaces: Namespaces) -> CounterKey:
 def meant_by_all(terms: Sequence[Term], namespaces: Namespaces) -> CounterKey:
     """Returns the pods that every one of the terms means; nobody if there is no term."""
     if not terms:
-        return NOBODY
-    keys = [meant_by(term, namespaces) for term in terms]
+        return MATCH_NOTHING
+    keys = [matching_terms(term, namespaces) for term in terms]
     if len(keys) == 1:
         return keys[0]
     listed = [key.namespaces for key in keys if key.namespaces is not None]
@@ -51,14 +51,14 @@ def meant_by_all(terms: Sequence[Term], namespaces: Namespaces) -> CounterKey:
     return CounterKey(names, selector_of(conditions), with_terminating=True)
 
 
-def is_meant(key: CounterKey, namespace: str, labels: Mapping[str, str]) -> bool:
+def matches(key: CounterKey, namespace: str, labels: Mapping[str, str]) -> bool:
     """Returns whether a pod of this namespace with these labels is among those of the key."""
     if key.namespaces is not None and namespace not in key.namespaces:
         return False
     return key.selector.matches(labels)
 
 
-def meaning(index: TermIndex, snapshot: Snapshot, pod: PodInfo) -> list[HeldTerm]:
+def counter_key(index: TermIndex, snapshot: Snapshot, pod: PodInfo) -> list[SharedTerm]:
     """Returns the terms of pods on nodes, out of ``index``, that mean the pod."""
     if not len(index):
         return []  # nobody has such terms: most clusters

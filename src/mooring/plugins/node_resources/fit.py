@@ -18,7 +18,7 @@ from mooring.cluster_event import (
 )
 from mooring.config.types import NodeResourcesFitArgs, ScoringStrategy
 from mooring.errors import ConfigError
-from mooring.framework import Cycle, NodeInfo, NodeView, Reject, Status, Verdicts
+from mooring.framework import Cycle, FilterStatuses, NodeInfo, NodeView, Reject, Status
 from mooring.framework.interface import Scores
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
@@ -97,14 +97,14 @@ class NodeResourcesFit:
             self._scored(cycle.pod),
         )
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Refuses nodes with too many pods or too little of something, with every such reason."""
         state: FitState = cycle[self]
         is_full = nodes.pod_count >= nodes.allowed_pods
         allocatable = nodes.allocatables(state.names)
         short = nodes.requesteds(state.names) > allocatable - state.amounts
         if not np.count_nonzero(short) and not np.count_nonzero(is_full):
-            return Verdicts.feasible(len(nodes))
+            return FilterStatuses.feasible(len(nodes))
         is_hopeless = np.logical_or.reduce(short & (allocatable < state.amounts))
         return _combine(state.reasons, np.array([is_hopeless, is_full, *short]))
 
@@ -222,7 +222,7 @@ def _after_device_class_change(
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
-def _combine(reasons: tuple[str, ...], said: npt.NDArray[np.bool_]) -> Verdicts:
+def _combine(reasons: tuple[str, ...], said: npt.NDArray[np.bool_]) -> FilterStatuses:
     """Returns one status per combination of reasons that occurs.
 
     ``said`` bool of shape (1 + k, m): is the node hopeless, and does each of ``reasons`` apply.
@@ -234,7 +234,7 @@ def _combine(reasons: tuple[str, ...], said: npt.NDArray[np.bool_]) -> Verdicts:
         if any(applies):
             table.append(Reject(*compress(reasons, applies), resolvable=not is_hopeless))
             code_of[number] = len(table)
-    return Verdicts(code_of[numbers], table)
+    return FilterStatuses(code_of[numbers], table)
 
 
 def _numbered(said: npt.NDArray[np.bool_]) -> tuple[Rows, Rows]:

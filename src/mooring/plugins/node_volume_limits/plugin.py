@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.cluster_event import ClusterEventWithHint
-from mooring.framework import SKIP, Cycle, NodeView, Reject, Status, Verdicts
-from mooring.framework.pod_deltas import Leaving, PodsPerWorld
+from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, Status
+from mooring.framework.pod_deltas import PodsPerWorld, RemovedPods
 from mooring.framework.status import NodeError, Skip
 from mooring.plugins.node_volume_limits.hints import events, fragment
 from mooring.state import PodInfo, Snapshot
 from mooring.state.volumes.csi_nodes import NO_LIMIT
-from mooring.state.volumes.limits import Counted, Problem, counted_volumes, counts
+from mooring.state.volumes.limits import Counted, Problem, attach_limit_volumes, counts
 from mooring.state.volumes.storage import Storage
 from mooring.state.volumes.usage import VolumeUse
 
@@ -71,25 +71,25 @@ class NodeVolumeLimits:
         if not any(map(counts, volumes)):
             return SKIP
         storage, problem = cycle.snapshot.storage, None
-        counted = storage.use.if_placed(pod)
+        counted = storage.use.usage_if_scheduled(pod)
         if counted.problem is not None:
-            problem = counted_volumes(pod, storage.known, has_csi_node=False).problem
+            problem = attach_limit_volumes(pod, storage.known, has_csi_node=False).problem
         cycle[self] = LimitsState(counted, problem)
         return None
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Returns a claim that cannot be found out about comes before the limits."""
         state: LimitsState = cycle[self]
         counted, snapshot = state.counted, nodes.snapshot
         if counted.problem is not None:
             return _unknown(state, nodes)
         if not counted.volumes:
-            return Verdicts.feasible(len(nodes))
+            return FilterStatuses.feasible(len(nodes))
         is_over = _exceeds(counted.volumes, nodes)
         if not snapshot.storage.use.problems and not nodes.has_deltas:
             # Most of the time: nothing else can be against any node.
-            none = Verdicts.feasible(len(nodes))
-            return none if is_over is None else Verdicts.refuse(is_over, _OVER)
+            none = FilterStatuses.feasible(len(nodes))
+            return none if is_over is None else FilterStatuses.refuse(is_over, _OVER)
         codes = np.zeros(len(nodes), dtype=np.uint16)
         table: list[Status] = [_OVER]
         if is_over is not None:
@@ -97,21 +97,21 @@ class NodeVolumeLimits:
         _note_uncountable(codes, table, snapshot, nodes)
         if nodes.has_deltas:
             _judge_worlds(codes, table, counted.volumes, nodes)
-        return Verdicts(codes, table)
+        return FilterStatuses(codes, table)
 
     def events(self) -> list[ClusterEventWithHint]:
         """More room for a driver, a pod or an attachment that goes, a claim of the pod."""
         return events()
 
 
-def _unknown(state: LimitsState, nodes: NodeView) -> Verdicts:
+def _unknown(state: LimitsState, nodes: NodeView) -> FilterStatuses:
     """What is wrong with the pod's claims, where there is a CSINode and where there is none."""
     codes = np.zeros(len(nodes), dtype=np.uint16)
     table: list[Status] = []
     has_csi_node = nodes.take(nodes.snapshot.storage.csi_nodes.are_there()) > 0
     _tell(state.problem_without, ~has_csi_node, codes, table)
     _tell(state.counted.problem, has_csi_node, codes, table)
-    return Verdicts(codes, table)
+    return FilterStatuses(codes, table)
 
 
 def _tell(problem: Problem | None, where: Bools, codes: Codes, table: list[Status]) -> None:
@@ -132,7 +132,7 @@ def _exceeds(volumes: dict[str, str], nodes: NodeView) -> Bools | None:
     is_over: Bools | None = None
     for driver in dict.fromkeys(volumes.values()):
         own = [volume for volume, of in volumes.items() if of == driver]
-        left = storage.use.attached.left_by_row(driver)
+        left = storage.use.attached_volumes.left_by_row(driver)
         if int(left.min()) >= len(own):
             continue
         added = len(own) - _used_by_pods(own, nodes.snapshot)
@@ -145,7 +145,7 @@ def _used_by_pods(volumes: Sequence[str], snapshot: Snapshot) -> Ints:
     """How many of the volumes pods of each row use, int64 shape (capacity,)."""
     found = np.zeros(snapshot.nodes.capacity, dtype=np.int64)
     for volume in volumes:
-        names = snapshot.storage.use.attached.nodes_of(volume)
+        names = snapshot.storage.use.attached_volumes.nodes_of(volume)
         if names:  # mostly there is none, and a pod may have a thousand volumes
             rows = map(snapshot.nodes.row, names)
             found[[row for row in rows if row >= 0]] += 1
@@ -192,7 +192,7 @@ def _judge_worlds(
 
 def _touched(pods: PodsPerWorld, use: VolumeUse) -> Bools:
     """In which worlds one of these pods says anything of limits."""
-    if isinstance(pods, Leaving):
+    if isinstance(pods, RemovedPods):
         return pods.sums_of_column(use.counting(), "counted volumes") > 0
     found = [any(use.of_pod(pod).concerns_limits for pod in of_world) for of_world in pods]
     return np.array(found, dtype=np.bool_)
@@ -250,16 +250,18 @@ class _World:
 
     def _is_used(self, volume: str) -> bool:
         """Returns whether pods of this world use the volume."""
-        pods = self._storage.use.attached.pods_on(volume, self._name)
+        pods = self._storage.use.attached_volumes.pods_on(volume, self._name)
         return pods + self._change.get(volume, 0) > 0
 
     def _held(self, driver: str) -> int:
         """How many volumes of the driver are here."""
-        attached = self._storage.use.attached
-        count = attached.count(driver, self._name)
+        attached_volumes = self._storage.use.attached_volumes
+        count = attached_volumes.count(driver, self._name)
         for volume in self._change:
-            if self._driver_of[volume] != driver or attached.is_attached(volume, self._name):
+            if self._driver_of[volume] != driver or attached_volumes.is_attached(
+                volume, self._name
+            ):
                 continue
-            was_used = attached.pods_on(volume, self._name) > 0
+            was_used = attached_volumes.pods_on(volume, self._name) > 0
             count += int(self._is_used(volume)) - int(was_used)
         return count

@@ -95,7 +95,7 @@ class Domains:
         return _distinct(self.of_row[rows], self.missing, self.empty)
 
 
-class Layout:
+class DomainLayout:
     """The domains of all constraints of a pod.
 
     Attributes:
@@ -118,7 +118,7 @@ class Layout:
         return counter.sums_over(self.domains[number]).copy()
 
 
-class Question(NamedTuple):
+class LayoutKey(NamedTuple):
     """What a layout follows from on the pod's side; equal questions have equal layouts."""
 
     #: Topology key, honors affinity, honors taints.
@@ -128,21 +128,21 @@ class Question(NamedTuple):
     tolerations: tuple[Toleration, ...]
 
 
-class Layouts:
+class DomainLayouts:
     """The layouts that were asked for lately, as long as labels and taints stay as they are."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Question, Layout] = OrderedDict()
+        self._kept: OrderedDict[LayoutKey, DomainLayout] = OrderedDict()
         self._nodes: NodeTable | None = None
         self._capacity = 0
         self._generation = 0
 
-    def of(self, snapshot: Snapshot, question: Question) -> Layout:
+    def of(self, snapshot: Snapshot, question: LayoutKey) -> DomainLayout:
         """Returns the answer, as the snapshot's nodes are."""
-        self._catch_up(snapshot)
+        self._invalidate_if_stale(snapshot)
         layout = self._kept.get(question)
         if layout is None:
-            layout = lay_out(snapshot, question)
+            layout = build_layout(snapshot, question)
             self._kept[question] = layout
             if len(self._kept) > LAYOUTS_MAX:
                 self._kept.popitem(last=False)
@@ -150,7 +150,7 @@ class Layouts:
             self._kept.move_to_end(question)
         return layout
 
-    def _catch_up(self, snapshot: Snapshot) -> None:
+    def _invalidate_if_stale(self, snapshot: Snapshot) -> None:
         """Forgets everything if nodes came, went, or changed their labels or taints."""
         nodes = snapshot.nodes
         is_known = nodes is self._nodes and nodes.capacity == self._capacity
@@ -163,15 +163,15 @@ class Layouts:
         self._generation = snapshot.generation
 
 
-def question_of(
+def layout_key(
     constraints: tuple[Constraint, ...],
     *,
     requires_all_keys: bool,
     affinity: RequiredNodeAffinity,
     tolerations: tuple[Toleration, ...],
-) -> Question:
+) -> LayoutKey:
     """What the layout of these constraints follows from; the rest is left out."""
-    return Question(
+    return LayoutKey(
         tuple(
             (each.topology_key, each.honors_affinity, each.honors_taints) for each in constraints
         ),
@@ -181,7 +181,7 @@ def question_of(
     )
 
 
-def lay_out(snapshot: Snapshot, question: Question) -> Layout:
+def build_layout(snapshot: Snapshot, question: LayoutKey) -> DomainLayout:
     """Work a layout out from the node columns. Complexity: O(nodes x constraints)."""
     nodes = snapshot.nodes
     here = nodes.alive.copy()
@@ -211,7 +211,7 @@ def lay_out(snapshot: Snapshot, question: Question) -> Layout:
             known[same] = _domains(nodes, key, everything.rows, eligible)
         domains.append(known[same])
     is_everywhere = np.count_nonzero(has_all_keys) == len(everything)
-    return Layout(tuple(domains), has_all_keys, is_everywhere=is_everywhere)
+    return DomainLayout(tuple(domains), has_all_keys, is_everywhere=is_everywhere)
 
 
 def _domains(nodes: NodeTable, key: str, live: Ids, eligible: Bools) -> Domains:

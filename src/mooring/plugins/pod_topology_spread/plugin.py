@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from mooring.cluster_event import ClusterEventWithHint
 from mooring.config.types import PodTopologySpreadArgs
-from mooring.framework import SKIP, Cycle, NodeView, Reject, Status, Verdicts
+from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, Status
 from mooring.framework.interface import Handle, Scores
 from mooring.framework.status import Skip
 from mooring.objects.selectors import (
@@ -37,10 +37,10 @@ from mooring.plugins.pod_topology_spread.constraints import (
 from mooring.plugins.pod_topology_spread.domains import (
     NO_DOMAIN,
     Counts,
+    DomainLayout,
+    DomainLayouts,
     Domains,
-    Layout,
-    Layouts,
-    question_of,
+    layout_key,
 )
 from mooring.plugins.pod_topology_spread.hints import events
 from mooring.plugins.pod_topology_spread.scoring import normalized, points, rounded
@@ -126,7 +126,7 @@ class PodTopologySpread:
         """``handle`` tells its hints of services and owners; without one there are none."""
         self._constraints = Constraints(args)
         self._handle = handle
-        self._layouts = Layouts()
+        self._layouts = DomainLayouts()
         #: The kinds that must be known to whoever runs this plugin: they tell of default spreading.
         self.needs: tuple[str, ...] = WORKLOAD_KINDS if self._constraints.defaults else ()
 
@@ -171,7 +171,7 @@ class PodTopologySpread:
         cycle[self] = SpreadState(tuple(hard))
         return None
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Refuses nodes without a topology key, and those in domains too far ahead.
 
         The first constraint that is not met gives the reason.
@@ -187,9 +187,9 @@ class PodTopologySpread:
                 if codes.all():
                     break
         table: list[Status] = [Reject(REASON_NO_KEY, resolvable=False), Reject(REASON)]
-        return Verdicts(codes, table)
+        return FilterStatuses(codes, table)
 
-    def shift(self, cycle: Cycle, state: SpreadState, nodes: NodeView) -> SpreadState:  # noqa: ARG002
+    def apply_deltas(self, cycle: Cycle, state: SpreadState, nodes: NodeView) -> SpreadState:  # noqa: ARG002
         """Looks at the counts with the pods that differ; ``filter`` does, as far as it has to.
 
         As upstream: pods that are being deleted do not count, but in a world without such a pod
@@ -265,8 +265,8 @@ class PodTopologySpread:
         constraints: tuple[Constraint, ...],
         *,
         requires_all_keys: bool,
-    ) -> Layout:
-        question = question_of(
+    ) -> DomainLayout:
+        question = layout_key(
             constraints,
             requires_all_keys=requires_all_keys,
             affinity=required_node_affinity(pod.pod),

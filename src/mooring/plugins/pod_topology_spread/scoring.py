@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mooring.framework.interface import MAX_SCORE, Scores
 from mooring.plugins.pod_topology_spread.constraints import HOSTNAME, Constraint
-from mooring.plugins.pod_topology_spread.domains import Layout
+from mooring.plugins.pod_topology_spread.domains import DomainLayout
 from mooring.state.tables.counters import PodCounter
 
 Rows = npt.NDArray[np.intp]
@@ -23,7 +23,7 @@ INVALID_SCORE: Final = -1
 
 
 def points(
-    constraint: Constraint, layout: Layout, number: int, counter: PodCounter, rows: Rows
+    constraint: Constraint, layout: DomainLayout, number: int, counter: PodCounter, rows: Rows
 ) -> npt.NDArray[np.float64]:
     """What one constraint adds to the score of each row, float64 shape (capacity,).
 

@@ -39,7 +39,7 @@ from mooring.state.volumes.storage import Storage
 from mooring.state.volumes.topology import reach_of_affinity
 
 #: However little changes, the node and the pod are looked at so often, as upstream does.
-LOOK_S: Final = 1.0
+POLL_INTERVAL_S: Final = 1.0
 
 VOLUME: Final = "PersistentVolume"
 CLAIM: Final = "PersistentVolumeClaim"
@@ -77,7 +77,7 @@ class PodVolumes:
         self.bindings = bindings
         self.provisions = provisions
 
-    def give_up(self, storage: Storage) -> None:
+    def revert(self, storage: Storage) -> None:
         """Restores what was not written; what was is the API server's word by now."""
         for binding in self.bindings:
             if binding.is_assumed:
@@ -89,16 +89,16 @@ class PodVolumes:
                 provision.is_assumed = False
 
 
-def assume(chosen: Chosen, storage: Storage, node_name: str) -> PodVolumes:
+def assume(plan_for: Chosen, storage: Storage, node_name: str) -> PodVolumes:
     """Takes the volumes for given away, and the claims for placed, until that is written."""
     bindings = []
-    for volume, claim in chosen.bindings:
+    for volume, claim in plan_for.bindings:
         bound = bound_volume(volume, claim)
         if bound is not volume:
             storage.assume_volume(bound)
         bindings.append(_Binding(bound, claim, is_assumed=bound is not volume))
     provisions = []
-    for claim in chosen.provisions:
+    for claim in plan_for.provisions:
         placed = replace(claim, metadata=_annotated(claim.metadata, SELECTED_NODE, node_name))
         storage.assume_claim(placed)
         provisions.append(_Provision(placed))
@@ -126,14 +126,14 @@ def _annotated(metadata: ObjectMeta, name: str, value: str) -> ObjectMeta:
     return replace(metadata, annotations={**metadata.annotations, name: value})
 
 
-class _Awaited(NamedTuple):
+class PendingObject(NamedTuple):
     """What the binding waits for: the object that has to change."""
 
     kind: str
     object_key: str
 
 
-class Writes:
+class VolumeBinder:
     """Writes what was assumed, and waits for what follows from it.
 
     Args:
@@ -160,13 +160,13 @@ class Writes:
         try:
             await self._write(handle, volumes)
         except BaseException:
-            volumes.give_up(handle.snapshot.storage)
+            volumes.revert(handle.snapshot.storage)
             raise
-        look = _Look(handle, pod, node_name, volumes)
+        look = BindProgress(handle, pod, node_name, volumes)
         deadline_s = handle.monotonic_s() + self._timeout_s
         try:
             await self._wait(handle, look, deadline_s)
-        except _CameToNothing as error:
+        except BindingFailed as error:
             raise PluginError(self._plugin, "PreBind", f"binding volumes: {error}") from error
 
     async def _write(self, handle: Handle, volumes: PodVolumes) -> None:
@@ -179,17 +179,22 @@ class Writes:
             provision.claim = await handle.patch(CLAIM, key(claim), claim_patch(claim))
             provision.is_assumed = False
 
-    async def _wait(self, handle: Handle, look: _Look, deadline_s: float) -> None:
+    async def _wait(self, handle: Handle, look: BindProgress, deadline_s: float) -> None:
         while (awaited := look.first_unsettled()) is not None:
             started_s = handle.monotonic_s()
             left_s = deadline_s - started_s
             if left_s <= 0:
-                raise _CameToNothing("context deadline exceeded")
+                raise BindingFailed("context deadline exceeded")
             try:
-                await handle.until(*awaited, look.has_moved_on(awaited), min(LOOK_S, left_s))
+                await handle.until(
+                    *awaited, look.is_condition_met(awaited), min(POLL_INTERVAL_S, left_s)
+                )
             except PluginError as error:
                 # Time is over and we look again, unless it was no wait at all.
-                if error.plugin or handle.monotonic_s() - started_s < min(LOOK_S, left_s) / 2:
+                if (
+                    error.plugin
+                    or handle.monotonic_s() - started_s < min(POLL_INTERVAL_S, left_s) / 2
+                ):
                     raise
 
 
@@ -216,11 +221,11 @@ def _patched(metadata: ObjectMeta, annotation: str) -> dict[str, Any]:
     return found
 
 
-class _CameToNothing(Exception):
+class BindingFailed(Exception):
     """The volumes will not be bound like this; the text is kube-scheduler's."""
 
 
-class _Look:
+class BindProgress:
     """How far the binding of one pod's volumes has come."""
 
     def __init__(self, handle: Handle, pod: PodInfo, node_name: str, volumes: PodVolumes) -> None:
@@ -229,11 +234,11 @@ class _Look:
         self._node_name = node_name
         self._volumes = volumes
 
-    def has_moved_on(self, awaited: _Awaited) -> Callable[[Any], bool]:
+    def is_condition_met(self, awaited: PendingObject) -> Callable[[Any], bool]:
         """Tells whether the wait is over, or for something else."""
         return lambda _: self.first_unsettled() != awaited
 
-    def first_unsettled(self) -> _Awaited | None:
+    def first_unsettled(self) -> PendingObject | None:
         """What has to change first; None = all claims have their volumes.
 
         Raises:
@@ -242,10 +247,10 @@ class _Look:
         snapshot = self._handle.snapshot
         if snapshot.nodes.live_row(self._node_name) < 0:
             name = self._node_name
-            raise _CameToNothing(f'failed to get node "{name}": node "{name}" not found')
+            raise BindingFailed(f'failed to get node "{name}": node "{name}" not found')
         if snapshot.pods.get(self._pod.uid) is None:
             name = self._pod.metadata.name
-            raise _CameToNothing(f'pod does not exist any more: pod "{name}" not found')
+            raise BindingFailed(f'pod does not exist any more: pod "{name}" not found')
         for binding in self._volumes.bindings:
             awaited = self._look_at_binding(snapshot, binding)
             if awaited is not None:
@@ -256,43 +261,43 @@ class _Look:
                 return awaited
         return None
 
-    def _look_at_binding(self, snapshot: Snapshot, binding: _Binding) -> _Awaited | None:
+    def _look_at_binding(self, snapshot: Snapshot, binding: _Binding) -> PendingObject | None:
         storage = snapshot.storage
         name, claim_key = binding.volume.metadata.name, key(binding.claim)
         volume, claim = storage.volume(name), storage.claim(claim_key)
         if volume is None:
             problem = f'persistentvolumes "{name}" not found'
-            raise _CameToNothing(f"failed to check binding: {problem}")
+            raise BindingFailed(f"failed to check binding: {problem}")
         if claim is None:
             problem = f'persistentvolumeclaims "{claim_key}" not found'
-            raise _CameToNothing(f"failed to check binding: {problem}")
+            raise BindingFailed(f"failed to check binding: {problem}")
         if _is_older(volume.metadata, binding.volume.metadata):
-            return _Awaited(VOLUME, name)
+            return PendingObject(VOLUME, name)
         self._check_reach(snapshot, volume, "failed to translate pv to csi: ")
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
-            raise _CameToNothing(f'ClaimRef got reset for pv "{name}"')
-        return None if is_fully_bound(claim) else _Awaited(CLAIM, claim_key)
+            raise BindingFailed(f'ClaimRef got reset for pv "{name}"')
+        return None if is_fully_bound(claim) else PendingObject(CLAIM, claim_key)
 
-    def _look_at_provision(self, snapshot: Snapshot, provision: _Provision) -> _Awaited | None:
+    def _look_at_provision(self, snapshot: Snapshot, provision: _Provision) -> PendingObject | None:
         storage = snapshot.storage
         claim_key = key(provision.claim)
         claim = storage.claim(claim_key)
         if claim is None:
             problem = f'persistentvolumeclaims "{claim_key}" not found'
-            raise _CameToNothing(f"failed to check provisioning pvc: {problem}")
+            raise BindingFailed(f"failed to check provisioning pvc: {problem}")
         if _is_older(claim.metadata, provision.claim.metadata):
-            return _Awaited(CLAIM, claim_key)
+            return PendingObject(CLAIM, claim_key)
         name, annotations = claim.metadata.name, claim.metadata.annotations
         if not annotations:
-            raise _CameToNothing(f'selectedNode annotation reset for PVC "{name}"')
+            raise BindingFailed(f'selectedNode annotation reset for PVC "{name}"')
         if annotations.get(SELECTED_NODE, "") != self._node_name:
-            raise _CameToNothing(f'provisioning failed for PVC "{name}"')
+            raise BindingFailed(f'provisioning failed for PVC "{name}"')
         if claim.spec.volume_name:
             volume = storage.volume(claim.spec.volume_name)
             if volume is None:
-                return _Awaited(VOLUME, claim.spec.volume_name)
+                return PendingObject(VOLUME, claim.spec.volume_name)
             self._check_reach(snapshot, volume, "")
-        return None if is_fully_bound(claim) else _Awaited(CLAIM, claim_key)
+        return None if is_fully_bound(claim) else PendingObject(CLAIM, claim_key)
 
     def _check_reach(self, snapshot: Snapshot, volume: PersistentVolume, where: str) -> None:
         """See that the node can reach the volume: its labels may be others by now."""
@@ -307,11 +312,11 @@ class _Look:
             try:
                 required = translated_affinity(volume, kind)
             except TranslationError as error:
-                raise _CameToNothing(f"{where}could not translate pv: {error}") from error
+                raise BindingFailed(f"{where}could not translate pv: {error}") from error
         nodes = snapshot.nodes
         labels = nodes.node(nodes.live_row(self._node_name)).metadata.labels
         if not reach_of_affinity(required).matches(labels):
-            raise _CameToNothing(
+            raise BindingFailed(
                 f'pv "{volume.metadata.name}" node affinity doesn\'t match node '
                 f'"{self._node_name}": no matching NodeSelectorTerms'
             )

@@ -35,24 +35,26 @@ from mooring.plugins.volume_binding.matches import (
     OUT_OF_REACH,
     VOLUME_GONE,
     Bools,
-    Found,
     Match,
     Provision,
     Rows,
+    VolumeMatches,
 )
-from mooring.plugins.volume_binding.provisioning import Rooms
+from mooring.plugins.volume_binding.provisioning import ProvisioningChecks
 from mooring.state import Snapshot
-from mooring.state.volumes.free_index.first_match import NONE, Wanted
-from mooring.state.volumes.free_index.groups import Places
-from mooring.state.volumes.topology import Reach, reach_of_affinity
+from mooring.state.volumes.free_index.first_match import NONE, VolumeRequest
+from mooring.state.volumes.free_index.groups import Positions
+from mooring.state.volumes.topology import NodeTopology, reach_of_affinity
 
 #: Later than any place.
 _BEYOND: Final = 2**31
 
 
-def find(claims: PodClaims, snapshot: Snapshot, rows: Rows, rooms: Rooms) -> Found:
-    """What there is for the claims on these rows; ``rooms`` may be kept for the next pod."""
-    search = _Search(snapshot, rows, rooms)
+def find(
+    claims: PodClaims, snapshot: Snapshot, rows: Rows, candidates: ProvisioningChecks
+) -> VolumeMatches:
+    """What there is for the claims on these rows; ``candidates`` may be kept for the next pod."""
+    search = _Search(snapshot, rows, candidates)
     if claims.bound:
         search.look_at_bound(claims.bound)
     if claims.unbound:
@@ -64,7 +66,7 @@ def find(claims: PodClaims, snapshot: Snapshot, rows: Rows, rooms: Rooms) -> Fou
 class _Given:
     """The places that claims with the same wishes have got, in the order of the claims."""
 
-    places: list[Places]
+    places: list[Positions]
     has_named: bool
 
 
@@ -78,14 +80,14 @@ _WAYS_MAX: Final = 16
 class _Search:
     """One search over m rows."""
 
-    def __init__(self, snapshot: Snapshot, rows: Rows, rooms: Rooms) -> None:
+    def __init__(self, snapshot: Snapshot, rows: Rows, candidates: ProvisioningChecks) -> None:
         m = len(rows)
         self._snapshot = snapshot
         self._nodes = snapshot.nodes
         self._storage = snapshot.storage
         self._rows = rows
-        self._rooms = rooms
-        self.found = Found(
+        self._rooms = candidates
+        self.found = VolumeMatches(
             rows,
             self._storage.version,
             np.zeros(m, dtype=np.uint8),
@@ -104,7 +106,7 @@ class _Search:
         """The first volume that is gone or out of reach is told."""
         is_pending = np.ones(len(self._rows), dtype=np.bool_)
         #: Volumes that are reached alike are looked at once.
-        seen: set[Reach] = set()
+        seen: set[NodeTopology] = set()
         for claim in claims:
             volume = self._storage.current_volume(claim.spec.volume_name)
             if volume is None:
@@ -114,7 +116,7 @@ class _Search:
             if reach in seen and not is_migrated:
                 continue
             seen.add(reach)
-            is_reached = self._storage.reaches.reached(reach, self._rows)
+            is_reached = self._storage.reaches.reachable_rows(reach, self._rows)
             if is_migrated:
                 is_reached = self._reached_by_driver(volume, is_reached, is_pending)
             is_pending = self._left(is_pending)
@@ -138,7 +140,7 @@ class _Search:
         except TranslationError as error:
             self._fail(is_pending & is_migrated, f"could not translate pv: {error}")
             return is_reached
-        by_driver = self._storage.reaches.reached(translated, self._rows)
+        by_driver = self._storage.reaches.reachable_rows(translated, self._rows)
         return np.where(is_migrated, by_driver, is_reached)
 
     def _fail(self, where: Bools, text: str) -> None:
@@ -190,10 +192,10 @@ class _Search:
         group = np.zeros(len(self._rows), dtype=np.intp)
         for class_name in dict.fromkeys(map(claim_class, claims)):
             free = self._storage.free_volumes(class_name)
-            ways = [] if free is None else free.ways(self._rows)
-            if len(ways) > _WAYS_MAX:
+            topology_groups = [] if free is None else free.topology_groups(self._rows)
+            if len(topology_groups) > _WAYS_MAX:
                 return
-            for way in ways:
+            for way in topology_groups:
                 kinds, part = np.unique(way, return_inverse=True)
                 group = np.unique(group * len(kinds) + part, return_inverse=True)[1]
         if any(self._storage.volumes_naming(_called(each), claim_class(each)) for each in claims):
@@ -228,7 +230,9 @@ class _Search:
             free_at[~is_open] = NONE
         return Match(claim, wanted, named, named_at, free_at)
 
-    def _given_away(self, class_name: str, wanted: Wanted) -> tuple[Places | None, list[Places]]:
+    def _given_away(
+        self, class_name: str, wanted: VolumeRequest
+    ) -> tuple[Positions | None, list[Positions]]:
         """What earlier claims of the class have got: all up to some place, and others besides.
 
         Of claims that ask for the same but the size, each takes the next volume after the one
@@ -254,7 +258,7 @@ class _Search:
 
     def _match_named(
         self, claim: PersistentVolumeClaim, named: list[PersistentVolume]
-    ) -> tuple[Places, Bools]:
+    ) -> tuple[Positions, Bools]:
         """Which of ``named`` is taken on each row, and where the search goes on.
 
         The first one that is not taken already is the only one that counts, reached or not.
@@ -271,7 +275,7 @@ class _Search:
             is_due = is_open.copy()
             for taken in before:
                 is_due &= taken != index
-            is_reached = self._storage.reaches.reached(_reach_of(volume), self._rows)
+            is_reached = self._storage.reaches.reachable_rows(_reach_of(volume), self._rows)
             named_at[is_due & is_reached] = index
             is_open &= ~is_due
         return named_at, is_open
@@ -309,7 +313,7 @@ class _Search:
 _SELECTOR_PROBLEM: Final = "error creating internal label selector for claim"
 
 
-def _reach_of(volume: PersistentVolume) -> Reach:
+def _reach_of(volume: PersistentVolume) -> NodeTopology:
     affinity = volume.spec.node_affinity
     return reach_of_affinity(affinity.required if affinity is not None else None)
 
@@ -324,7 +328,7 @@ def _called(claim: PersistentVolumeClaim) -> str:
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
-def _wanted(claim: PersistentVolumeClaim) -> Wanted:
+def _wanted(claim: PersistentVolumeClaim) -> VolumeRequest:
     """What the claim asks of a volume.
 
     Raises:
@@ -332,7 +336,7 @@ def _wanted(claim: PersistentVolumeClaim) -> Wanted:
     """
     spec = claim.spec
     selector = compile_label_selector(spec.selector) if spec.selector is not None else None
-    return Wanted(
+    return VolumeRequest(
         amount(spec.resources.requests).nanos,
         spec.volume_mode if spec.volume_mode is not None else "Filesystem",
         spec.volume_attributes_class_name or "",
@@ -341,7 +345,7 @@ def _wanted(claim: PersistentVolumeClaim) -> Wanted:
     )
 
 
-def _will_do(volume: PersistentVolume, wanted: Wanted) -> bool:
+def _will_do(volume: PersistentVolume, wanted: VolumeRequest) -> bool:
     """Returns whether a volume that names the claim can be its volume, wherever it is."""
     spec = volume.spec
     mode = spec.volume_mode if spec.volume_mode is not None else "Filesystem"

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.objects.volume_claims import claim_class
 from mooring.state import Snapshot
-from mooring.state.volumes.free_index.first_match import NONE, Wanted
-from mooring.state.volumes.free_index.groups import Places
+from mooring.state.volumes.free_index.first_match import NONE, VolumeRequest
+from mooring.state.volumes.free_index.groups import Positions
 
 Bits = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
@@ -37,10 +37,10 @@ class Match(NamedTuple):
     """
 
     claim: PersistentVolumeClaim
-    wanted: Wanted
+    wanted: VolumeRequest
     named: list[PersistentVolume]
-    named_at: Places | None
-    free_at: Places | None
+    named_at: Positions | None
+    free_at: Positions | None
 
 
 class Provision(NamedTuple):
@@ -54,7 +54,7 @@ class Provision(NamedTuple):
 
 
 @dataclass(slots=True)
-class Found:
+class VolumeMatches:
     """What was found on m rows.
 
     Attributes:
@@ -73,15 +73,15 @@ class Found:
     bits: Bits
     error_at: npt.NDArray[np.uint16]
     errors: list[str] = field(default_factory=list)
-    group_of: Places | None = None
+    group_of: Positions | None = None
     matches: list[Match] = field(default_factory=list)
     provisions: list[Provision] = field(default_factory=list)
 
-    def is_about(self, snapshot: Snapshot, rows: Rows) -> bool:
+    def covers_rows(self, snapshot: Snapshot, rows: Rows) -> bool:
         """Returns whether it holds, and tells of just these rows."""
         return self.version == snapshot.storage.version and np.array_equal(self.rows, rows)
 
-    def is_of(self, snapshot: Snapshot, row: int) -> bool:
+    def covers_row(self, snapshot: Snapshot, row: int) -> bool:
         """Returns whether it holds, and tells of this row."""
         at = int(self.rows.searchsorted(row))
         is_there = at < len(self.rows) and self.rows[at] == row
@@ -95,7 +95,7 @@ class Chosen(NamedTuple):
     provisions: list[PersistentVolumeClaim]
 
 
-def chosen(found: Found, snapshot: Snapshot, row: int) -> Chosen:
+def plan_for(found: VolumeMatches, snapshot: Snapshot, row: int) -> Chosen:
     """What is to be done on a row that can take the pod, by what was found there just now."""
     at = int(found.rows.searchsorted(row))
     group = at if found.group_of is None else int(found.group_of[at])

@@ -18,16 +18,16 @@ import numpy as np
 from mooring.cluster_event import ClusterEventWithHint
 from mooring.config.types import VolumeBindingArgs
 from mooring.errors import PluginError
-from mooring.framework import SKIP, Cycle, NodeView, Reject, Status, Verdicts
+from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, Status
 from mooring.framework.interface import Handle, Scores
 from mooring.framework.status import NodeError, Skip
 from mooring.objects.volume_claims import claim_uses
-from mooring.plugins.volume_binding.bind_volumes import PodVolumes, Writes, assume
+from mooring.plugins.volume_binding.bind_volumes import PodVolumes, VolumeBinder, assume
 from mooring.plugins.volume_binding.claims import ModeError, PodClaims, claims_of, problem_with
 from mooring.plugins.volume_binding.find_volumes import find
 from mooring.plugins.volume_binding.hints import events, fragment
-from mooring.plugins.volume_binding.matches import REASONS, Found, chosen
-from mooring.plugins.volume_binding.provisioning import Rooms
+from mooring.plugins.volume_binding.matches import REASONS, VolumeMatches, plan_for
+from mooring.plugins.volume_binding.provisioning import ProvisioningChecks
 from mooring.state import PodInfo
 
 REASON_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
@@ -55,7 +55,7 @@ class BindingState:
 
     def __init__(self, claims: PodClaims) -> None:
         self.claims = claims
-        self.found: Found | None = None
+        self.found: VolumeMatches | None = None
         self.volumes: PodVolumes | None = None
 
 
@@ -82,8 +82,8 @@ class VolumeBinding:
     def __init__(self, args: VolumeBindingArgs | None = None, handle: Handle | None = None) -> None:
         """``handle`` is the way to the API server; without one nothing can be bound."""
         timeout_s = float(args.bind_timeout_seconds) if args is not None else BIND_TIMEOUT_S
-        self._rooms = Rooms()
-        self._writes = Writes(self.name, handle, timeout_s)
+        self._rooms = ProvisioningChecks()
+        self._writes = VolumeBinder(self.name, handle, timeout_s)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """What the hints read: the pod's namespace, its claims, and the drivers it names."""
@@ -113,19 +113,19 @@ class VolumeBinding:
         cycle[self] = BindingState(claims)
         return None
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Everything that is against a node is told at once."""
         state: BindingState = cycle[self]
         found = state.found
         # A preemption asks about the same nodes with other pods on them: that changes nothing.
-        if found is None or not found.is_about(nodes.snapshot, nodes.rows):
+        if found is None or not found.covers_rows(nodes.snapshot, nodes.rows):
             found = state.found = find(state.claims, nodes.snapshot, nodes.rows, self._rooms)
         bits = found.bits
         combined = int(np.bitwise_or.reduce(bits)) if len(bits) else 0
         if not found.errors and not combined:
-            return Verdicts.feasible(len(nodes))
+            return FilterStatuses.feasible(len(nodes))
         if not found.errors and combined in REASONS:
-            return Verdicts.refuse(bits != 0, _REFUSALS[combined - 1])
+            return FilterStatuses.refuse(bits != 0, _REFUSALS[combined - 1])
         present = np.flatnonzero(np.bincount(bits)[1:]) + 1
         number = np.zeros(16, dtype=np.uint16)
         number[present] = np.arange(1, len(present) + 1)
@@ -134,7 +134,7 @@ class VolumeBinding:
         is_error = found.error_at > 0
         codes[is_error] = found.error_at[is_error] + np.uint16(len(table))
         table += map(NodeError, found.errors)
-        return Verdicts(codes, table)
+        return FilterStatuses(codes, table)
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:  # noqa: ARG002
         """Skip: scoring by capacity is behind a gate."""
@@ -154,16 +154,16 @@ class VolumeBinding:
         found, state.found = state.found, None
         snapshot = cycle.snapshot
         row = snapshot.nodes.live_row(node_name)
-        if not found.is_of(snapshot, row):
+        if not found.covers_row(snapshot, row):
             found = find(state.claims, snapshot, np.array([row], dtype=np.intp), self._rooms)
-        state.volumes = assume(chosen(found, snapshot, row), snapshot.storage, node_name)
+        state.volumes = assume(plan_for(found, snapshot, row), snapshot.storage, node_name)
         return None
 
     def unreserve(self, cycle: Cycle, node_name: str) -> None:  # noqa: ARG002
         """Gives up what was assumed and not written; idempotent."""
         state = self._state(cycle)
         if state is not None and state.volumes is not None:
-            state.volumes.give_up(cycle.snapshot.storage)
+            state.volumes.revert(cycle.snapshot.storage)
 
     # -- binding ----------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ Size = str | int | float | None
 KINDS_KEPT: Final = 256
 
 
-class Rooms:
+class ProvisioningChecks:
     """What is against making a volume on each row. One per plugin.
 
     Complexity: O(1) for a claim like one before, O(rows) for a new one.
@@ -49,7 +49,7 @@ class Rooms:
         found = storage.storage_class(name)
         if found is None:
             return None
-        self._catch_up(storage)
+        self._invalidate_if_stale(storage)
         kind = name, claim.spec.resources.requests.get(STORAGE)
         bits = self._kept.get(kind)
         if bits is None:
@@ -59,7 +59,7 @@ class Rooms:
                 self._kept.popitem(last=False)
         return bits
 
-    def _catch_up(self, storage: Storage) -> None:
+    def _invalidate_if_stale(self, storage: Storage) -> None:
         """Forgets everything if it follows from something that is not so any more."""
         versions = storage.room_version, storage.reaches.version
         if storage is not self._storage or versions != self._versions:
@@ -76,7 +76,7 @@ def _bits(storage: Storage, found: StorageClass, size: Size, rows: Rows) -> Bits
     if has_room is not None:
         bits[~has_room] = NO_ROOM
     reach = reach_of_topologies(found.allowed_topologies)
-    bits[~storage.reaches.reached(reach, rows)] = NOTHING_TO_BIND
+    bits[~storage.reaches.reachable_rows(reach, rows)] = NOTHING_TO_BIND
     return bits
 
 

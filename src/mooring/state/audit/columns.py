@@ -92,7 +92,7 @@ def _audit_label_holders(nodes: NodeTable) -> list[str]:
     """Of each label it is known how many nodes have it."""
     labels = (node.metadata.labels for node in nodes.objects if node is not None)
     expected = Counter(key for of_node in labels for key in of_node)
-    found = nodes.labels.holders()
+    found = nodes.labels.ref_count()
     return [] if found == expected else [f"labels are on {found} nodes, should be {expected}"]
 
 

@@ -11,7 +11,7 @@ from mooring.objects.volume_claims import volume_class
 from mooring.state.tables.nodes import NodeTable
 from mooring.state.tables.pods import PodTable
 from mooring.state.volumes.disks import disks_of
-from mooring.state.volumes.limits import Counted, counted_volumes
+from mooring.state.volumes.limits import Counted, attach_limit_volumes
 from mooring.state.volumes.storage import Storage
 
 #: (Volume, node) -> pods that use it, attachments.
@@ -43,7 +43,7 @@ def _differences(what: str, found: Mapping[Any, Any], expected: Mapping[Any, Any
 
 def _counted(storage: Storage, pods: PodTable) -> Iterator[tuple[Any, Counted]]:
     for placed in pods:
-        yield placed, counted_volumes(placed.info.pod, storage.known, is_placed=True)
+        yield placed, attach_limit_volumes(placed.info.pod, storage.known, is_placed=True)
 
 
 def _audit_pods(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str]:
@@ -89,7 +89,7 @@ def _audit_users(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str
         disks.update(
             (disk.identity, placed.row, disk.is_shared) for disk in disks_of(placed.info.pod)
         )
-    attached: Counter[tuple[str, str]] = Counter()
+    attached_volumes: Counter[tuple[str, str]] = Counter()
     of_volume: dict[str, dict[str, None]] = {}
     for each in storage.use.attachments():
         name = each.spec.source.persistent_volume_name
@@ -99,14 +99,14 @@ def _audit_users(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str
         volume = storage.volume(name)
         if each.spec.attacher and volume is not None and volume.spec.csi is not None:
             called = f"{each.spec.attacher}/{volume.spec.csi.volume_handle}"
-            attached[called, each.spec.node_name] += 1
-    users: _Users = {at: (by_pods[at], attached[at]) for at in by_pods | attached}
+            attached_volumes[called, each.spec.node_name] += 1
+    users: _Users = {at: (by_pods[at], attached_volumes[at]) for at in by_pods | attached_volumes}
     expected = {
         (identity, row): (disks[identity, row, True], disks[identity, row, False])
         for identity, row, _ in disks
     }
     return [
-        *_differences("users of volume", storage.use.attached.items(), users),
+        *_differences("users of volume", storage.use.attached_volumes.items(), users),
         *_differences("users of disk", storage.use.disks.items(), expected),
         *_differences("attachments of volume", storage.use.indexes()[2], of_volume),
     ]
@@ -114,14 +114,14 @@ def _audit_users(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str
 
 def _audit_columns(storage: Storage, nodes: NodeTable) -> list[str]:
     """Returns the columns of what is left for drivers, on rows that have a node."""
-    attached, csi_nodes = storage.use.attached, storage.csi_nodes
+    attached_volumes, csi_nodes = storage.use.attached_volumes, storage.csi_nodes
     in_use: Counter[tuple[str, str]] = Counter()
-    for volume, name in attached.items():
-        in_use[attached.driver_of(volume, name), name] += 1
+    for volume, name in attached_volumes.items():
+        in_use[attached_volumes.driver_of(volume, name), name] += 1
     problems = []
     for row in nodes.order.rows():
         name = nodes.names[row]
-        for driver, column in attached.columns():
+        for driver, column in attached_volumes.columns():
             left = csi_nodes.limit(driver, name) - in_use[driver, name]
             if len(column) == nodes.capacity and column[row] != left:
                 problems.append(f"node {name}: {column[row]} volumes of {driver} are left")

@@ -43,12 +43,12 @@ class Interner(Generic[V]):
         """How many ids were ever in use at once: the length of a table indexed by id."""
         return len(self._values)
 
-    def acquire(self, value: V, holders: int = 1) -> int:
+    def acquire(self, value: V, ref_count: int = 1) -> int:
         """Returns the id of ``value``, with one more holder, or with several at once."""
         index = self._ids.get(value)
         if index is None:
             index = self._new(value)
-        self._references[index] += holders
+        self._references[index] += ref_count
         return index
 
     def release(self, index: int) -> None:
@@ -84,7 +84,7 @@ class Interner(Generic[V]):
         """Returns the values by id; ``None`` where an id is free. Shared: read, do not change."""
         return self._values
 
-    def holders(self, value: V) -> int:
+    def ref_count(self, value: V) -> int:
         """How many holders ``value`` has."""
         index = self._ids.get(value, -1)
         return 0 if index < 0 else self._references[index]

@@ -18,7 +18,7 @@ Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int32]
 
 
-class KindColumns:
+class LabelClassColumns:
     """The labels of n kinds, of those keys that selectors ask for.
 
     Complexity: O(labels of all kinds) to make, O(n) for each condition.

@@ -41,8 +41,8 @@ class LabelColumn:
     def fill(self, values: Sequence[str | None]) -> None:
         """The rows from 0 on have these values; it was empty until now."""
         codes: dict[str | None, int] = {
-            value: MISSING if value is None else self.values.acquire(value, holders)
-            for value, holders in Counter(values).items()
+            value: MISSING if value is None else self.values.acquire(value, ref_count)
+            for value, ref_count in Counter(values).items()
         }
         self.codes[: len(values)] = [codes[value] for value in values]
 
@@ -111,6 +111,6 @@ class LabelColumns:
         """Returns the columns that exist, for the audit."""
         return list(self._columns.items())
 
-    def holders(self) -> dict[str, int]:
+    def ref_count(self) -> dict[str, int]:
         """Key -> how many rows have it, for the audit."""
         return dict(self._holders)

@@ -66,8 +66,8 @@ class PortTable:
         for (protocol, port), of_port in addresses.items():
             for row, held in self._holders.get((protocol, port), {}).items():
                 found = {
-                    (address, protocol, port): holders
-                    for address, holders in held.items()
+                    (address, protocol, port): ref_count
+                    for address, ref_count in held.items()
                     if ANY_ADDRESS in of_port or address == ANY_ADDRESS or address in of_port
                 }
                 if found:
@@ -78,9 +78,9 @@ class PortTable:
         """(row, host port, holders) of everything held, for the audit."""
         for (protocol, port), by_row in self._holders.items():
             for row, held in by_row.items():
-                for address, holders in held.items():
-                    yield row, (address, protocol, port), holders
+                for address, ref_count in held.items():
+                    yield row, (address, protocol, port), ref_count
 
     def on_row(self, row: int) -> dict[HostPort, int]:
         """The host ports held on ``row`` and by how many pods. Complexity: O(distinct ports)."""
-        return {port: holders for at, port, holders in self.items() if at == row}
+        return {port: ref_count for at, port, ref_count in self.items() if at == row}

@@ -123,20 +123,20 @@ class RowCounts(GroupedCounts):
         self._few = {}
 
 
-class HeldTerm:
+class SharedTerm:
     """A term that pods on nodes have, with the number of times they have it per row.
 
     ``weight`` is 0 for required ones, and negative for preferences against nearness.
     """
 
-    __slots__ = ("holders", "places", "rows", "term", "weight")
+    __slots__ = ("places", "ref_count", "rows", "term", "weight")
 
     def __init__(self, term: Term, weight: int, capacity: int) -> None:
         self.term = term
         self.weight = weight
         self.rows = RowCounts(capacity)
         #: Sets of terms that have it.
-        self.holders = 0
+        self.ref_count = 0
         self.places: tuple[_Place, ...] = ()
 
 
@@ -152,31 +152,31 @@ class TermIndex:
     """
 
     def __init__(self) -> None:
-        self._held: dict[tuple[Term, int], HeldTerm] = {}
-        self._places: dict[str | None, dict[tuple[str, ...], dict[HeldTerm, None]]] = {}
+        self._held: dict[tuple[Term, int], SharedTerm] = {}
+        self._places: dict[str | None, dict[tuple[str, ...], dict[SharedTerm, None]]] = {}
 
     def __len__(self) -> int:
         """How many different terms there are."""
         return len(self._held)
 
-    def __iter__(self) -> Iterator[HeldTerm]:
+    def __iter__(self) -> Iterator[SharedTerm]:
         return iter(self._held.values())
 
-    def hold(self, term: Term, weight: int, capacity: int) -> HeldTerm:
+    def hold(self, term: Term, weight: int, capacity: int) -> SharedTerm:
         """Returns the held term for this term and weight, with one holder more."""
         held = self._held.get((term, weight))
         if held is None:
-            held = self._held[term, weight] = HeldTerm(term, weight, capacity)
+            held = self._held[term, weight] = SharedTerm(term, weight, capacity)
             held.places = tuple(self._places_for(term))
             for namespace, label in held.places:
                 self._places.setdefault(namespace, {}).setdefault(label, {})[held] = None
-        held.holders += 1
+        held.ref_count += 1
         return held
 
-    def release(self, held: HeldTerm) -> None:
+    def release(self, held: SharedTerm) -> None:
         """One holder less; the last one takes the term along."""
-        held.holders -= 1
-        if held.holders:
+        held.ref_count -= 1
+        if held.ref_count:
             return
         del self._held[held.term, held.weight]
         for namespace, label in held.places:
@@ -189,7 +189,7 @@ class TermIndex:
 
     def matching(
         self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
-    ) -> list[HeldTerm]:
+    ) -> list[SharedTerm]:
         """Returns the terms that mean a pod of this namespace with these labels, each once."""
         return [
             held
@@ -197,7 +197,7 @@ class TermIndex:
             if held.term.matches(namespace, namespace_labels, labels)
         ]
 
-    def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[HeldTerm]:
+    def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[SharedTerm]:
         """Returns the terms that may mean such a pod, each once; no other one can."""
         if not self._held:
             return
@@ -247,7 +247,7 @@ class TermSet:
 
     __slots__ = ("held", "pods", "terms")
 
-    def __init__(self, terms: PodTerms, held: list[tuple[TermIndex, HeldTerm, int]]) -> None:
+    def __init__(self, terms: PodTerms, held: list[tuple[TermIndex, SharedTerm, int]]) -> None:
         self.terms = terms
         self.held = held
         #: Pods on nodes with these terms.
@@ -345,7 +345,7 @@ class PodTermTable:
         if not of_set.pods:
             del self._sets[of_set.terms]
 
-    def renew(self, placed: PlacedPod, info: PodInfo) -> None:
+    def update(self, placed: PlacedPod, info: PodInfo) -> None:
         """``info`` is about to become the version of the pod that counts."""
         before, after = placed.info.spec.affinity, info.spec.affinity
         if before is after or before == after:
@@ -366,7 +366,7 @@ class PodTermTable:
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _hold(self, terms: PodTerms) -> list[tuple[TermIndex, HeldTerm, int]]:
+    def _hold(self, terms: PodTerms) -> list[tuple[TermIndex, SharedTerm, int]]:
         sorts: list[tuple[TermIndex, Counter[Any]]] = [
             (self.affinity, Counter((term, 0) for term in terms.affinity)),
             (self.anti_affinity, Counter((term, 0) for term in terms.anti_affinity)),

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from mooring.objects.selectors import IN, Selector
 from mooring.state.columns.grouped import GroupedCounts
 from mooring.state.columns.interner import Interner
-from mooring.state.columns.kind_columns import KindColumns
+from mooring.state.columns.kind_columns import LabelClassColumns
 from mooring.state.tables.nodes import read_only
 from mooring.state.tables.pods import PlacedPod, PodInfo, PodTable
 
@@ -75,7 +75,7 @@ class CounterKeys(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         return sum(key.counts(pod) for key in self.keys)
 
 
-class PodKind(NamedTuple):
+class PodLabelClass(NamedTuple):
     """What a counter reads of a pod."""
 
     namespace: str
@@ -112,7 +112,7 @@ class PodCounter(GroupedCounts):
         self._counts[row] += sign
         self._changed(row, sign)
 
-    def matches(self, kind: PodKind, labels: Mapping[str, str]) -> bool:
+    def matches(self, kind: PodLabelClass, labels: Mapping[str, str]) -> bool:
         """Returns whether pods of the kind, which have these labels, are counted."""
         key = self.key
         if kind.is_terminating and not key.with_terminating:
@@ -139,7 +139,7 @@ class PodCounters:
         """``capacity`` is the length of the columns: rows of the node table, used or not."""
         self._pods = pods
         self._capacity = capacity
-        self._kinds: Interner[PodKind] = Interner()
+        self._kinds: Interner[PodLabelClass] = Interner()
         self._kind_of_slot: npt.NDArray[np.int32] = np.full(64, -1, dtype=np.int32)
         #: By kind id: the counters that count it.
         self._counted_by: list[dict[CounterKey, PodCounter]] = []
@@ -188,11 +188,11 @@ class PodCounters:
         """
         return self._kind_of_slot[slots]
 
-    def kind(self, index: int) -> PodKind:
+    def kind(self, index: int) -> PodLabelClass:
         """Returns the kind that has this id."""
         return self._kinds.value(index)
 
-    def kinds(self) -> Iterator[tuple[int, PodKind]]:
+    def kinds(self) -> Iterator[tuple[int, PodLabelClass]]:
         """Returns every kind of pods with its id."""
         for of_namespace in self._kinds_in.values():
             yield from ((index, self._kinds.value(index)) for index in of_namespace)
@@ -209,7 +209,7 @@ class PodCounters:
         np.add.at(sums, self._pods.node_row[slots], of_kind[self._kind_of_slot[slots]])
         return sums
 
-    def kind_of(self, placed: PlacedPod) -> PodKind:
+    def kind_of(self, placed: PlacedPod) -> PodLabelClass:
         """What a pod counts as, for the audit."""
         return self._kinds.value(int(self._kind_of_slot[placed.slot]))
 
@@ -240,7 +240,7 @@ class PodCounters:
         if self._kinds.find(kind) < 0:
             self._forget_kind(index, kind)
 
-    def renew(self, placed: PlacedPod, info: PodInfo) -> None:
+    def update(self, placed: PlacedPod, info: PodInfo) -> None:
         """``info`` is about to become the version of the pod that counts."""
         before, after = placed.info.metadata, info.metadata
         is_same = before.labels == after.labels and (
@@ -266,7 +266,7 @@ class PodCounters:
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _new_kind(self, kind: PodKind, labels: Mapping[str, str]) -> int:
+    def _new_kind(self, kind: PodLabelClass, labels: Mapping[str, str]) -> int:
         index = self._kinds.acquire(kind)
         found = {
             counter.key: counter
@@ -282,13 +282,13 @@ class PodCounters:
         self._kinds_in.setdefault(kind.namespace, {})[index] = None
         return index
 
-    def _candidates(self, kind: PodKind, labels: Mapping[str, str]) -> Iterator[PodCounter]:
+    def _candidates(self, kind: PodLabelClass, labels: Mapping[str, str]) -> Iterator[PodCounter]:
         """Returns the counters that may count pods of the kind."""
         for namespace in (kind.namespace, None):
             for pair in (None, *labels.items()):
                 yield from self._places.get((namespace, pair), {}).values()
 
-    def _forget_kind(self, index: int, kind: PodKind) -> None:
+    def _forget_kind(self, index: int, kind: PodLabelClass) -> None:
         for counter in self._counted_by[index].values():
             del counter.kinds[index]
         self._counted_by[index] = {}
@@ -322,7 +322,7 @@ class PodCounters:
         if len(selector.requirements) <= FEW_CONDITIONS:
             judged = [counter.matches(kind, dict(kind.labels)) for kind in kinds]
         else:
-            columns = KindColumns([kind.labels for kind in kinds], [selector])
+            columns = LabelClassColumns([kind.labels for kind in kinds], [selector])
             counts = counter.key.with_terminating
             judged = [
                 matches and (counts or not kind.is_terminating)
@@ -350,11 +350,11 @@ class PodCounters:
         self._kind_of_slot = grown
 
 
-def kind_of_pod(info: PodInfo) -> PodKind:
+def kind_of_pod(info: PodInfo) -> PodLabelClass:
     """What counters read of the pod."""
     metadata = info.metadata
     labels = frozenset(metadata.labels.items())
-    return PodKind(metadata.namespace, labels, metadata.deletion_timestamp is not None)
+    return PodLabelClass(metadata.namespace, labels, metadata.deletion_timestamp is not None)
 
 
 def _places(key: CounterKey) -> list[_Place]:

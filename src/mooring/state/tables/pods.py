@@ -107,7 +107,7 @@ class PodInfo:
         assert self._defaulted is not None
         return self.requests, usage, self._defaulted, nonzero, ports
 
-    def take_computed(self, computed: Computed) -> None:
+    def adopt_derived(self, computed: Computed) -> None:
         """Uses what was computed of a pod that is equal to this one in all it follows from."""
         self._requests, self._usage, self._defaulted = computed[:3]
         self._nonzero_usage, self._host_ports = computed[3:]
@@ -320,7 +320,7 @@ class PodTable:
         self.node_row[placed.slot] = placed.row
         self._write(placed.slot, placed.info)
 
-    def renew(self, placed: PlacedPod, info: PodInfo) -> None:
+    def update(self, placed: PlacedPod, info: PodInfo) -> None:
         """A newer version of a pod that counts for the same on its row."""
         placed.info = info
         self._take_out(placed)

@@ -44,7 +44,7 @@ _STATUS_OF_AMOUNTS: Final = (
 Part = TypeVar("Part")
 
 
-class SharedParts:
+class InternPool:
     """A pool of parts of pods. Its owner is the Cache.
 
     Two halves: a part that is asked for moves to the young one; when that is full, the old half is
@@ -53,12 +53,12 @@ class SharedParts:
 
     def __init__(self, size: int = POOL_SIZE) -> None:
         self._size = size
-        self._young: dict[Any, Any] = {}
-        self._old: dict[Any, Any] = {}
+        self._recent: dict[Any, Any] = {}
+        self._previous: dict[Any, Any] = {}
         self._encode = msgspec.msgpack.Encoder().encode
 
     def __len__(self) -> int:
-        return len(self._young) + len(self._old)
+        return len(self._recent) + len(self._previous)
 
     def pending_info(self, pod: Pod) -> PodInfo:
         """The PodInfo of a pod that waits: of this very object, with what an equal one asks for."""
@@ -70,7 +70,7 @@ class SharedParts:
             if known is None:
                 self._keep(key, info.computed())
             else:
-                info.take_computed(known)
+                info.adopt_derived(known)
         return info
 
     def pod_info(self, pod: Pod) -> PodInfo:
@@ -97,7 +97,7 @@ class SharedParts:
         if known is None:
             self._keep(key, (spec, status, info.computed()))
         else:
-            info.take_computed(known[2])
+            info.adopt_derived(known[2])
         return info
 
     def _metadata(self, own: ObjectMeta) -> ObjectMeta:
@@ -156,17 +156,17 @@ class SharedParts:
         return found
 
     def _find(self, key: Any) -> Any:
-        found = self._young.get(key)
+        found = self._recent.get(key)
         if found is None:
-            found = self._old.get(key)
+            found = self._previous.get(key)
             if found is not None:
                 self._keep(key, found)
         return found
 
     def _keep(self, key: Any, part: Any) -> None:
-        if len(self._young) >= self._size:
-            self._old, self._young = self._young, {}
-        self._young[key] = part
+        if len(self._recent) >= self._size:
+            self._previous, self._recent = self._recent, {}
+        self._recent[key] = part
 
 
 #: Values that take no room of their own worth sharing.

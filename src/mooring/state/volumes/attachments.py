@@ -128,4 +128,4 @@ class AttachedVolumes:
             del counts[driver]
             if not counts:
                 del self._counts[node_name]
-        self._left.renew(node_name, driver)
+        self._left.update(node_name, driver)

@@ -18,7 +18,13 @@ from mooring.objects.quantity import Quantity
 from mooring.objects.storage import CSIStorageCapacity
 from mooring.state.columns.labels import LabelColumn
 from mooring.state.tables.nodes import NodeTable
-from mooring.state.volumes.topology import EVERYWHERE, Reach, Reaches, one_label, reach_of_selector
+from mooring.state.volumes.topology import (
+    ALL_NODES,
+    NodeTopology,
+    TopologyMasks,
+    one_label,
+    reach_of_selector,
+)
 
 Bools = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
@@ -84,13 +90,13 @@ class _ByValue:
 class Capacities:
     """The capacities of one class. The one owner is Storage."""
 
-    def __init__(self, nodes: NodeTable, reaches: Reaches) -> None:
+    def __init__(self, nodes: NodeTable, reaches: TopologyMasks) -> None:
         self._nodes = nodes
         self._reaches = reaches
-        self._known: dict[str, tuple[Reach, int]] = {}
+        self._known: dict[str, tuple[NodeTopology, int]] = {}
         self._by_label: dict[str, _ByValue] = {}
         #: Those that are not simply by one label.
-        self._others: dict[str, tuple[Reach, int]] = {}
+        self._others: dict[str, tuple[NodeTopology, int]] = {}
 
     def __len__(self) -> int:
         """How many have a limit and can be used at all."""
@@ -132,7 +138,7 @@ class Capacities:
         for reach, limit in self._others.values():
             if limit < size_bytes:
                 continue
-            if reach == EVERYWHERE:
+            if reach == ALL_NODES:
                 return np.ones(len(rows), dtype=np.bool_)
             found |= self._reaches.mask(reach)[rows]
         return found
@@ -141,7 +147,7 @@ class Capacities:
 class CapacitiesByClass:
     """The capacities of all classes. The one owner is Storage."""
 
-    def __init__(self, nodes: NodeTable, reaches: Reaches) -> None:
+    def __init__(self, nodes: NodeTable, reaches: TopologyMasks) -> None:
         self._nodes = nodes
         self._reaches = reaches
         self._by_class: dict[str, Capacities] = {}

@@ -81,7 +81,7 @@ class CSINodes:
     def renew_row(self, node_name: str) -> None:
         """A row has got the node of this name, or what is said of it has changed."""
         for columns in self._all:
-            columns.renew(node_name)
+            columns.update(node_name)
 
     def renew_also(self, columns: NodeColumns) -> None:
         """These columns of somebody else rest on limits: they are renewed along with ours."""

@@ -69,7 +69,7 @@ class Counted(NamedTuple):
 NOTHING_COUNTED: Final = Counted({}, None, ())
 
 
-def counted_volumes(
+def attach_limit_volumes(
     pod: Pod, known: KnownStorage, *, has_csi_node: bool = True, is_placed: bool = False
 ) -> Counted:
     """Returns the volumes of a pod that count on a node.

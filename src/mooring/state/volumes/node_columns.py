@@ -53,7 +53,7 @@ class NodeColumns:
         """Returns the columns that exist, for the audit."""
         return [(key, column) for key, column in self._columns.items()]
 
-    def renew(self, name: str, key: str | None = None) -> None:
+    def update(self, name: str, key: str | None = None) -> None:
         """What is known of a node has changed, for one key or (None) for all."""
         row = self._nodes.row(name)
         if row < 0:

@@ -36,7 +36,7 @@ from mooring.state.volumes.capacity import Capacities, CapacitiesByClass
 from mooring.state.volumes.csi_nodes import CSINodes
 from mooring.state.volumes.free_index.free_volumes import FreeVolumes
 from mooring.state.volumes.limits import CLAIM, CLASS, KnownStorage
-from mooring.state.volumes.topology import Reaches
+from mooring.state.volumes.topology import TopologyMasks
 from mooring.state.volumes.usage import VolumeUse
 
 #: The kinds that are kept here.
@@ -59,7 +59,7 @@ class Storage:
     """What volume plugins read. The Cache is the one owner; Reserve alone assumes and restores."""
 
     def __init__(self, nodes: NodeTable) -> None:
-        self.reaches = Reaches(nodes)
+        self.reaches = TopologyMasks(nodes)
         self.csi_nodes = CSINodes(nodes)
         self.known = KnownStorage()
         self.use = VolumeUse(nodes, self.known, self.csi_nodes)

@@ -1,9 +1,9 @@
 """From which nodes a volume can be reached, as a mask over the rows of the node table.
 
 A volume's node affinity, a class's allowed topologies and the topology of a storage capacity all
-say the same kind of thing: labels that a node must have. They become one form, a ``Reach``: terms
-of which one must hold. Most of them ask for one label only, the zone or the host; then what is
-known per value of that label is looked up for all rows at once, and no mask is needed.
+say the same kind of thing: labels that a node must have. They become one form, a
+``NodeTopology``: terms of which one must hold. Most of them ask for one label only, the zone or the
+host; then what is known per value of that label is looked up for all rows at once, without a mask.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _AFFINITIES_MAX: Final = 16_384
 _READS: Final = int(Change.LABELS | Change.EXISTENCE)
 
 
-class Reach(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+class NodeTopology(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """The nodes whose labels meet all requirements of one of the terms; no term = no node."""
 
     terms: tuple[tuple[Requirement, ...], ...]
@@ -58,8 +58,8 @@ class Reach(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         return any(all(each.matches(labels) for each in term) for term in self.terms)
 
 
-EVERYWHERE: Final = Reach(((),))
-NOWHERE: Final = Reach(())
+ALL_NODES: Final = NodeTopology(((),))
+NO_NODES: Final = NodeTopology(())
 
 
 class OneLabel(NamedTuple):
@@ -70,7 +70,7 @@ class OneLabel(NamedTuple):
 
 
 @lru_cache(maxsize=_AFFINITIES_MAX)
-def reach_of_affinity(required: NodeSelector | None) -> Reach:
+def reach_of_affinity(required: NodeSelector | None) -> NodeTopology:
     """Returns a volume's node affinity.
 
     A term that cannot be compiled selects no node. What a term says of the node's *name* counts
@@ -80,18 +80,18 @@ def reach_of_affinity(required: NodeSelector | None) -> Reach:
     scheduling/corev1/nodeaffinity.
     """
     if required is None:
-        return EVERYWHERE
+        return ALL_NODES
     compiled = compile_node_selector(required)
-    return Reach(tuple(term.expressions for term in compiled.terms if not term.problem))
+    return NodeTopology(tuple(term.expressions for term in compiled.terms if not term.problem))
 
 
-def reach_of_topologies(terms: tuple[TopologySelectorTerm, ...]) -> Reach:
+def reach_of_topologies(terms: tuple[TopologySelectorTerm, ...]) -> NodeTopology:
     """A class's ``allowedTopologies``: none = every node; an empty or faulty term selects none.
 
     Source: pkg/apis/core/v1/helper/helpers.go (MatchTopologySelectorTerms).
     """
     if not terms:
-        return EVERYWHERE
+        return ALL_NODES
     found = []
     for term in terms:
         try:
@@ -100,19 +100,19 @@ def reach_of_topologies(terms: tuple[TopologySelectorTerm, ...]) -> Reach:
             continue
         if wanted:
             found.append(tuple(wanted))
-    return Reach(tuple(found))
+    return NodeTopology(tuple(found))
 
 
-def reach_of_selector(selector: LabelSelector | None) -> Reach:
+def reach_of_selector(selector: LabelSelector | None) -> NodeTopology:
     """Returns the node topology of a storage capacity: None or a faulty one = no node."""
     try:
         compiled = compile_label_selector(selector)
     except SelectorError:
-        return NOWHERE
-    return NOWHERE if compiled.selects_nothing else Reach((compiled.requirements,))
+        return NO_NODES
+    return NO_NODES if compiled.selects_nothing else NodeTopology((compiled.requirements,))
 
 
-def one_label(reach: Reach) -> OneLabel | None:
+def one_label(reach: NodeTopology) -> OneLabel | None:
     """Returns the label and its values, if the reach asks for nothing else."""
     values: dict[str, None] = {}
     keys = set()
@@ -124,12 +124,12 @@ def one_label(reach: Reach) -> OneLabel | None:
     return OneLabel(keys.pop(), tuple(values)) if len(keys) == 1 else None
 
 
-class Reaches:
+class TopologyMasks:
     """The masks that were asked for lately, as long as nodes and their labels stay as they are."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._masks: OrderedDict[Reach, Bools] = OrderedDict()
+        self._masks: OrderedDict[NodeTopology, Bools] = OrderedDict()
         self._capacity = 0
         self._generation = -1
         self._version = 0
@@ -141,12 +141,12 @@ class Reaches:
     @property
     def version(self) -> int:
         """Rises when nodes come, go or change their labels: what else is kept of rows is old."""
-        self._catch_up()
+        self._invalidate_if_stale()
         return self._version
 
-    def mask(self, reach: Reach) -> Bools:
+    def mask(self, reach: NodeTopology) -> Bools:
         """Which rows are reached, bool shape (capacity,); of rows with a node. Read only."""
-        self._catch_up()
+        self._invalidate_if_stale()
         found = self._masks.get(reach)
         if found is None:
             found = self._masks[reach] = _mask(self._nodes, reach)
@@ -157,7 +157,7 @@ class Reaches:
             self._masks.move_to_end(reach)
         return found
 
-    def reached(self, reach: Reach, rows: Rows) -> Bools:
+    def reachable_rows(self, reach: NodeTopology, rows: Rows) -> Bools:
         """Which of ``rows`` are reached, bool shape (len(rows),); the caller's own array.
 
         By one label that is a look at one column: nothing is kept, so thousands of local disks
@@ -174,7 +174,7 @@ class Reaches:
                 return is_there
         return self.mask(reach)[rows]
 
-    def _catch_up(self) -> None:
+    def _invalidate_if_stale(self) -> None:
         """Forgets everything if nodes came, went, or changed their labels."""
         nodes, generation = self._nodes, self._nodes.log.generation
         if generation == self._generation and nodes.capacity == self._capacity:
@@ -187,7 +187,7 @@ class Reaches:
         self._capacity, self._generation = nodes.capacity, generation
 
 
-def _mask(nodes: NodeTable, reach: Reach) -> Bools:
+def _mask(nodes: NodeTable, reach: NodeTopology) -> Bools:
     found = np.zeros(nodes.capacity, dtype=np.bool_)
     for term in reach.terms:
         of_term = np.ones(nodes.capacity, dtype=np.bool_)

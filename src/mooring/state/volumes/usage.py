@@ -26,7 +26,13 @@ from mooring.state.tables.pods import PlacedPod, PodInfo
 from mooring.state.volumes.attachments import AttachedVolumes
 from mooring.state.volumes.csi_nodes import CSINodes
 from mooring.state.volumes.disks import Disk, Disks, describes_disk, disks_of
-from mooring.state.volumes.limits import Counted, Dependency, KnownStorage, counted_volumes, counts
+from mooring.state.volumes.limits import (
+    Counted,
+    Dependency,
+    KnownStorage,
+    attach_limit_volumes,
+    counts,
+)
 
 Key = TypeVar("Key")
 
@@ -66,7 +72,7 @@ class VolumeUse:
     def __init__(self, nodes: NodeTable, known: KnownStorage, csi_nodes: CSINodes) -> None:
         """``csi_nodes`` tell how many volumes of a driver a node can hold."""
         self.disks = Disks()
-        self.attached = AttachedVolumes(nodes, csi_nodes)
+        self.attached_volumes = AttachedVolumes(nodes, csi_nodes)
         #: Node name -> pod UID -> why the pod's volumes cannot be counted.
         self.problems: dict[str, dict[str, str]] = {}
         self._nodes = nodes
@@ -93,14 +99,14 @@ class VolumeUse:
         use = self._uses.get(info.uid)
         if use is not None:
             return use.counted
-        return counted_volumes(info.pod, self._known, is_placed=True)
+        return attach_limit_volumes(info.pod, self._known, is_placed=True)
 
-    def if_placed(self, pod: Pod) -> Counted:
+    def usage_if_scheduled(self, pod: Pod) -> Counted:
         """Returns the volumes that a pod would count for on a node with a CSINode.
 
         Remembered until it is placed, or an object changes.
         """
-        counted = counted_volumes(pod, self._known)
+        counted = attach_limit_volumes(pod, self._known)
         self._last = pod, counted
         return counted
 
@@ -134,7 +140,7 @@ class VolumeUse:
         name = self._nodes.names[row]
         counted = self._remembered(info.pod)
         if counted is None:
-            counted = counted_volumes(info.pod, self._known, is_placed=True)
+            counted = attach_limit_volumes(info.pod, self._known, is_placed=True)
         use = PodUse(placed, name, _claims_by_name(info.pod), disks_of(info.pod), counted)
         self._uses[info.uid] = use
         for claim_key in use.claims:
@@ -153,7 +159,7 @@ class VolumeUse:
         self.disks.remove(placed.row, use.disks)
         self._count(uid, use, -1)
 
-    def renew(self, placed: PlacedPod, info: PodInfo) -> None:
+    def update(self, placed: PlacedPod, info: PodInfo) -> None:
         """``info`` is about to become the version of the pod that counts.
 
         The volumes of a pod never change; if they do all the same, nothing is counted wrong.
@@ -173,7 +179,7 @@ class VolumeUse:
         self._last = None
         for uid in list(self._dependents.get((kind, object_key), ())):
             use = self._uses[uid]
-            counted = counted_volumes(use.placed.info.pod, self._known, is_placed=True)
+            counted = attach_limit_volumes(use.placed.info.pod, self._known, is_placed=True)
             if counted != use.counted:
                 self._count(uid, use, -1)
                 use = self._uses[uid] = use._replace(counted=counted)
@@ -195,7 +201,7 @@ class VolumeUse:
             of_volume = obj.spec.source.persistent_volume_name
             self._attachments_of.setdefault(of_volume, {})[name] = None
         if found.volume:
-            self.attached.attach(found.node_name, found.volume, found.driver, 1)
+            self.attached_volumes.attach(found.node_name, found.volume, found.driver, 1)
 
     def remove_attachment(self, name: str) -> None:
         """An attachment is gone. Unknown ones are fine."""
@@ -206,7 +212,7 @@ class VolumeUse:
         if obj.spec.source.persistent_volume_name is not None:
             _discard(self._attachments_of, obj.spec.source.persistent_volume_name, name)
         if found.volume:
-            self.attached.attach(found.node_name, found.volume, found.driver, -1)
+            self.attached_volumes.attach(found.node_name, found.volume, found.driver, -1)
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -241,7 +247,7 @@ class VolumeUse:
             longer[: len(self._counting)] = self._counting
             self._counting = longer
         self._counting[slot] = sign > 0 and counted.concerns_limits
-        self.attached.use(use.node_name, counted.volumes, sign)
+        self.attached_volumes.use(use.node_name, counted.volumes, sign)
         for dependency in counted.dependencies:
             if sign > 0:
                 self._dependents.setdefault(dependency, {})[uid] = None

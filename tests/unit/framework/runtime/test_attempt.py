@@ -13,10 +13,10 @@ from mooring.framework import (
     Cycle,
     Diagnosis,
     Framework,
-    Narrow,
     NodeInfo,
     Pending,
     Placement,
+    PreFilterResult,
     Reject,
     Status,
     per_node,
@@ -48,8 +48,8 @@ class Narrows:
     def __init__(self, *names: str) -> None:
         self.names = frozenset(names)
 
-    def pre_filter(self, cycle: Cycle) -> Narrow:
-        return Narrow(self.names)
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult:
+        return PreFilterResult(self.names)
 
 
 def node(name: str, **labels: str) -> Any:

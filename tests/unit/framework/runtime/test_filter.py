@@ -14,11 +14,11 @@ from mooring.framework import (
     Attempt,
     Cycle,
     Diagnosis,
-    Narrow,
+    FilterStatuses,
     NodeError,
     NodeView,
+    PreFilterResult,
     Reject,
-    Verdicts,
     schedule_pod,
 )
 from mooring.state import PodInfo
@@ -51,9 +51,9 @@ class Refuses:
         self.refused = refused
         self.asked: list[str] = []
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         self.asked += nodes.names
-        return Verdicts.of(self.refused.get(name) for name in nodes.names)
+        return FilterStatuses.of(self.refused.get(name) for name in nodes.names)
 
 
 class Flat:
@@ -63,8 +63,8 @@ class Flat:
         return np.zeros(len(nodes), dtype=np.int64)
 
 
-def narrow(*names: str) -> Narrow:
-    return Narrow(frozenset(names))
+def nodes_after_pre_filter(*names: str) -> PreFilterResult:
+    return PreFilterResult(frozenset(names))
 
 
 def decided(*plugins: Any, pod: Any = POD, start: int = 0, **options: Any) -> Decision:
@@ -92,7 +92,7 @@ def test_a_plugin_that_skips_does_not_filter_this_pod() -> None:
 def test_narrowing_leaves_the_named_nodes_and_says_so_of_the_others() -> None:
     filters = Refuses("F", {"b": Reject("no b")})
 
-    decision = decided(Before("N", narrow("b", "zzz"), []), filters, Flat())
+    decision = decided(Before("N", nodes_after_pre_filter("b", "zzz"), []), filters, Flat())
 
     assert filters.asked == ["b"]
     assert decision.message == (
@@ -104,14 +104,14 @@ def test_narrowing_leaves_the_named_nodes_and_says_so_of_the_others() -> None:
 
 
 def test_one_narrowed_node_needs_no_scores() -> None:
-    decision = decided(Before("N", narrow("c"), []), Flat())
+    decision = decided(Before("N", nodes_after_pre_filter("c"), []), Flat())
 
     assert (decision.node, decision.tied, decision.total) == ("c", ("c",), None)
     assert decision.choice is None
 
 
 def test_two_narrowed_nodes_are_walked_in_chance_order_upstream() -> None:
-    decision = decided(Before("N", narrow("c", "b"), []), Flat())
+    decision = decided(Before("N", nodes_after_pre_filter("c", "b"), []), Flat())
 
     assert decision.choice == "unordered"
     assert decision.tied == ("b", "c")
@@ -119,7 +119,10 @@ def test_two_narrowed_nodes_are_walked_in_chance_order_upstream() -> None:
 
 def test_two_plugins_that_narrow_leave_what_both_name() -> None:
     called: list[str] = []
-    plugins = [Before("N", narrow("a", "b"), called), Before("M", narrow("b", "c"), called)]
+    plugins = [
+        Before("N", nodes_after_pre_filter("a", "b"), called),
+        Before("M", nodes_after_pre_filter("b", "c"), called),
+    ]
 
     decision = decided(*plugins, Flat())
 
@@ -140,7 +143,9 @@ def test_narrowing_to_nothing_refuses_the_pod_and_stops_there(
     names: list[tuple[str, ...]], message: str
 ) -> None:
     called: list[str] = []
-    plugins = [Before(f"N{at}", narrow(*found), called) for at, found in enumerate(names)]
+    plugins = [
+        Before(f"N{at}", nodes_after_pre_filter(*found), called) for at, found in enumerate(names)
+    ]
 
     decision = decided(*plugins, Before("Late", None, called), Flat())
 
@@ -153,7 +158,7 @@ def test_narrowing_to_nothing_refuses_the_pod_and_stops_there(
 
 
 def test_narrowing_to_nodes_that_do_not_exist_leaves_all_absent() -> None:
-    decision = decided(Before("N", narrow("x", "y"), []), Refuses("F", {}), Flat())
+    decision = decided(Before("N", nodes_after_pre_filter("x", "y"), []), Refuses("F", {}), Flat())
 
     assert decision.message == ("0/4 nodes are available: 4 node(s) didn't satisfy plugin(s) [N].")
 
@@ -163,7 +168,9 @@ def test_a_refusal_that_eviction_cannot_help_ends_pre_filter() -> None:
     refusal = Reject("no claim", resolvable=False)
 
     decision = decided(
-        Before("N", narrow("a"), called), Before("R", refusal, called), Before("L", None, called)
+        Before("N", nodes_after_pre_filter("a"), called),
+        Before("R", refusal, called),
+        Before("L", None, called),
     )
 
     assert called == ["N", "R"]
@@ -179,7 +186,7 @@ def test_after_a_resolvable_refusal_the_others_still_note_what_preemption_needs(
     decision = decided(
         Before("R", Reject("one"), called),
         Before("S", Reject("two"), called),
-        Before("N", narrow("a"), called),
+        Before("N", nodes_after_pre_filter("a"), called),
         filters,
     )
 
@@ -233,11 +240,17 @@ def test_a_filter_is_not_called_when_no_node_is_left() -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (None, "returned None, not Verdicts"),
-        (Verdicts.feasible(3), "codes are uint16 of shape (3,), should be uint16 of shape (4,)"),
-        (Verdicts(np.ones(4, dtype=np.uint16), []), "a code points past the end of the table"),
+        (None, "returned None, not FilterStatuses"),
         (
-            Verdicts(np.ones(4, dtype=np.int64), [Reject("x")]),
+            FilterStatuses.feasible(3),
+            "codes are uint16 of shape (3,), should be uint16 of shape (4,)",
+        ),
+        (
+            FilterStatuses(np.ones(4, dtype=np.uint16), []),
+            "a code points past the end of the table",
+        ),
+        (
+            FilterStatuses(np.ones(4, dtype=np.int64), [Reject("x")]),
             "codes are int64 of shape (4,), should be uint16 of shape (4,)",
         ),
     ],
@@ -267,7 +280,7 @@ def test_a_cluster_without_nodes_calls_nobody() -> None:
 
 def test_a_diagnosis_knows_each_nodes_status() -> None:
     filters = Refuses("F", {"b": Reject("no b")})
-    found = Harness(NODES, [Before("N", narrow("b"), []), filters]).diagnose(POD)
+    found = Harness(NODES, [Before("N", nodes_after_pre_filter("b"), []), filters]).diagnose(POD)
 
     assert isinstance(found, Diagnosis)
     assert found.status_of("b") == Reject("no b").named("F")

@@ -9,7 +9,15 @@ import pytest
 
 from mooring.decision import Decision
 from mooring.errors import PluginError
-from mooring.framework import Cycle, Narrow, NodeError, NodeView, Reject, Verdicts, per_node
+from mooring.framework import (
+    Cycle,
+    FilterStatuses,
+    NodeError,
+    NodeView,
+    PreFilterResult,
+    Reject,
+    per_node,
+)
 from mooring.objects import Pod
 from mooring.testing import Harness, make_node, make_pod
 
@@ -30,21 +38,21 @@ class Refuses:
         self.refused = refused
         self.asked: list[list[str]] = []
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         self.asked.append(nodes.names)
-        return Verdicts.of(self.refused.get(name) for name in nodes.names)
+        return FilterStatuses.of(self.refused.get(name) for name in nodes.names)
 
 
-class Room:
+class Candidate:
     """At most this many pods a node: sees nominated pods through the view alone."""
 
-    name = "Room"
+    name = "Candidate"
 
     def __init__(self, most: int = 1) -> None:
         self.most = most
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        return Verdicts.refuse(nodes.pod_count >= self.most, Reject("full"))
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        return FilterStatuses.refuse(nodes.pod_count >= self.most, Reject("full"))
 
 
 class Narrows:
@@ -54,7 +62,7 @@ class Narrows:
         self.names = frozenset(names)
 
     def pre_filter(self, cycle: Cycle) -> Any:
-        return Narrow(self.names)
+        return PreFilterResult(self.names)
 
 
 def decided(pod: Pod, *plugins: Any, others: Any = (), start: int = 0) -> Decision:
@@ -127,10 +135,10 @@ def test_an_exception_at_the_nominated_node_alone_is_logged_and_counted(
     class OncePerPod:
         name = "Moody"
 
-        def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
             if len(nodes) == 1:
                 raise RuntimeError("not alone")
-            return Verdicts.feasible(len(nodes))
+            return FilterStatuses.feasible(len(nodes))
 
     harness = Harness(NODES, [OncePerPod(), Flat()])
 
@@ -190,7 +198,7 @@ def rival(priority: int | None, *, name: str = "rival", node: str = "a", **more:
 def test_a_pod_yields_to_nominated_ones_of_the_same_or_a_higher_priority(
     ours: int | None, theirs: int | None, *, yields: bool
 ) -> None:
-    decision = decided(make_pod("p", priority=ours), Room(), Flat(), others=[rival(theirs)])
+    decision = decided(make_pod("p", priority=ours), Candidate(), Flat(), others=[rival(theirs)])
 
     assert decision.node == ("b" if yields else "a")
     assert ("a" in decision.rejected) == yields
@@ -199,18 +207,26 @@ def test_a_pod_yields_to_nominated_ones_of_the_same_or_a_higher_priority(
 def test_a_pod_does_not_yield_to_its_own_nomination() -> None:
     pod = make_pod("p", nominated_node="a", uid="same")
 
-    assert decided(pod, Room(), Flat(), others=[pod]).node == "a"
+    assert decided(pod, Candidate(), Flat(), others=[pod]).node == "a"
 
 
 def test_all_rivals_of_a_node_are_there_at_once() -> None:
-    rivals = [rival(0, name="one"), rival(0, name="two"), rival(-5, name="lower")]
+    nominated_pods = [rival(0, name="one"), rival(0, name="two"), rival(-5, name="lower")]
 
-    assert "a" in decided(make_pod("p", priority=0), Room(2), Flat(), others=rivals).rejected
-    assert "a" not in decided(make_pod("p", priority=0), Room(3), Flat(), others=rivals).rejected
+    assert (
+        "a"
+        in decided(make_pod("p", priority=0), Candidate(2), Flat(), others=nominated_pods).rejected
+    )
+    assert (
+        "a"
+        not in decided(
+            make_pod("p", priority=0), Candidate(3), Flat(), others=nominated_pods
+        ).rejected
+    )
 
 
 def test_a_nomination_to_a_node_that_is_gone_matters_to_nobody() -> None:
-    assert decided(make_pod("p"), Room(), Flat(), others=[rival(0, node="gone")]).node == "a"
+    assert decided(make_pod("p"), Candidate(), Flat(), others=[rival(0, node="gone")]).node == "a"
 
 
 def test_a_pod_that_needs_the_rival_does_not_get_the_node_before_it_is_there() -> None:
@@ -219,8 +235,8 @@ def test_a_pod_that_needs_the_rival_does_not_get_the_node_before_it_is_there() -
     class Company:
         name = "Company"
 
-        def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-            return Verdicts.refuse(nodes.pod_count == 0, Reject("lonely"))
+        def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+            return FilterStatuses.refuse(nodes.pod_count == 0, Reject("lonely"))
 
     decision = decided(make_pod("p"), Company(), Flat(), others=[rival(0)])
 
@@ -228,19 +244,19 @@ def test_a_pod_that_needs_the_rival_does_not_get_the_node_before_it_is_there() -
 
 
 def test_the_first_refusal_in_the_world_with_rivals_is_the_verdict() -> None:
-    early, late = Room(), Refuses(a=Reject("late"))
+    early, late = Candidate(), Refuses(a=Reject("late"))
 
     decision = decided(make_pod("p"), early, late, Flat(), others=[rival(0)])
 
-    assert decision.rejected["a"].plugin == "Room"
+    assert decision.rejected["a"].plugin == "Candidate"
 
 
 def test_a_failure_in_the_world_with_rivals_fails_the_attempt() -> None:
     class Burns:
         name = "Burns"
 
-        def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-            return Verdicts.refuse(nodes.pod_count > 0, NodeError("burns"))
+        def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+            return FilterStatuses.refuse(nodes.pod_count > 0, NodeError("burns"))
 
     with pytest.raises(PluginError, match="burns"):
         decided(make_pod("p"), Burns(), Flat(), others=[rival(0)])
@@ -275,9 +291,11 @@ class AtMost:
             pod.info.metadata.labels.get("app") == "web" for on in placed for pod in on
         )
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         counts = np.broadcast_to(np.asarray(cycle[self]), (len(nodes),))
-        return Verdicts.of(Reject(f"{n} already") if n >= 2 else None for n in counts.tolist())
+        return FilterStatuses.of(
+            Reject(f"{n} already") if n >= 2 else None for n in counts.tolist()
+        )
 
 
 def is_web(pod: Any) -> bool:
@@ -285,7 +303,7 @@ def is_web(pod: Any) -> bool:
 
 
 class Shifted(AtMost):
-    def shift(self, cycle: Cycle, state: Any, nodes: NodeView) -> Any:
+    def apply_deltas(self, cycle: Cycle, state: Any, nodes: NodeView) -> Any:
         pairs = zip(nodes.added, nodes.removed, strict=True)
         return np.array([state + sum(map(is_web, a)) - sum(map(is_web, r)) for a, r in pairs])
 
@@ -322,9 +340,9 @@ def test_a_plugin_that_cannot_follow_is_asked_with_the_state_it_has() -> None:
     assert decided(make_pod("p"), AtMost(), Flat(), others=others).rejected == {}
 
 
-@pytest.mark.parametrize("method", ["shift", "add_pod"])
+@pytest.mark.parametrize("method", ["apply_deltas", "add_pod"])
 def test_a_plugin_that_fails_to_follow_is_named(method: str) -> None:
-    class Breaks(Shifted if method == "shift" else OneByOne):  # type: ignore[misc]
+    class Breaks(Shifted if method == "apply_deltas" else OneByOne):  # type: ignore[misc]
         name = "Breaks"
 
     def breaks(*_: Any) -> Any:

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.framework import Diagnosis, NodeError, Reject, Status, Verdicts
-from mooring.framework.runtime.filter_results import NOT_VISITED, Refusals
+from mooring.framework import Diagnosis, FilterStatuses, NodeError, Reject, Status
+from mooring.framework.runtime.filter_results import NOT_VISITED, FilterResults
 
 STATUSES: list[Status | None] = [
     None,
@@ -34,24 +34,24 @@ def test_the_first_refusal_in_plugin_order_counts_also_after_changes(
     answers: list[list[Status | None]], changed: list[int], newer: list[Status | None]
 ) -> None:
     names = tuple(f"p{plugin}" for plugin in range(len(answers)))
-    sheet = Refusals(names, 6)
+    results = FilterResults(names, 6)
     for plugin, of_plugin in enumerate(answers):
-        sheet.write(plugin, slice(None), Verdicts.of(of_plugin))
-    sheet.combine(None, 6)
+        results.set_codes(plugin, slice(None), FilterStatuses.of(of_plugin))
+    results.recompute_first(None, 6)
 
     rows = sorted(set(changed))
     for row in rows:
         answers[0][row] = newer[row]
     at = np.array(rows, dtype=np.intp)
-    sheet.write(0, at, Verdicts.of([newer[row] for row in rows]))
-    sheet.combine(at, 6)
+    results.set_codes(0, at, FilterStatuses.of([newer[row] for row in rows]))
+    results.recompute_first(at, 6)
 
     expected = [first_of(answers, row) for row in range(6)]
-    assert [sheet.status(row) for row in range(6)] == expected
-    assert sheet.count == expected.count(None)
-    assert sheet.feasible.tolist() == [status is None for status in expected]
+    assert [results.status(row) for row in range(6)] == expected
+    assert results.count == expected.count(None)
+    assert results.feasible.tolist() == [status is None for status in expected]
     diagnosis = Diagnosis(6)
-    sheet.describe(diagnosis)
+    results.describe(diagnosis)
     assert diagnosis.reasons == Counter(
         reason for status in expected if status for reason in status.reasons
     )
@@ -59,43 +59,43 @@ def test_the_first_refusal_in_plugin_order_counts_also_after_changes(
 
 
 def test_a_copy_does_not_change_with_the_original() -> None:
-    sheet = Refusals(("p",), 3)
-    sheet.write(0, slice(None), Verdicts.of([None, Reject("x"), None]))
-    sheet.combine(None, 3)
-    copy = sheet.copy()
+    results = FilterResults(("p",), 3)
+    results.set_codes(0, slice(None), FilterStatuses.of([None, Reject("x"), None]))
+    results.recompute_first(None, 3)
+    copy = results.copy()
 
-    sheet.set_many(np.array([0, 1, 2]), NOT_VISITED)
+    results.set_many(np.array([0, 1, 2]), NOT_VISITED)
 
     assert copy.count == 2
     assert copy.status(1) == Reject("x").named("p")
-    assert sheet.count == 0
-    assert sheet.status(1) is None
+    assert results.count == 0
+    assert results.status(1) is None
 
 
 def test_a_cleared_sheet_knows_nothing_and_its_copies_still_do() -> None:
-    sheet = Refusals(("p", "q"), 3)
-    sheet.write(0, slice(None), Verdicts.of([None, NodeError("broken"), None]))
-    sheet.combine(None, 3)
-    copy = sheet.copy()
+    results = FilterResults(("p", "q"), 3)
+    results.set_codes(0, slice(None), FilterStatuses.of([None, NodeError("broken"), None]))
+    results.recompute_first(None, 3)
+    copy = results.copy()
 
-    sheet.clear()
-    sheet.write(1, slice(2), Verdicts.of([Reject("y"), None]))
-    sheet.combine(None, 2)
+    results.clear()
+    results.set_codes(1, slice(2), FilterStatuses.of([Reject("y"), None]))
+    results.recompute_first(None, 2)
 
-    assert [sheet.status(row) for row in range(3)] == [Reject("y").named("q"), None, None]
-    assert (sheet.count, sheet.feasible.tolist()) == (1, [False, True, False])
-    assert not sheet.has_errors()
+    assert [results.status(row) for row in range(3)] == [Reject("y").named("q"), None, None]
+    assert (results.count, results.feasible.tolist()) == (1, [False, True, False])
+    assert not results.has_errors()
     assert [copy.status(row) for row in range(3)] == [None, NodeError("broken").named("p"), None]
     assert copy.has_errors()
 
 
 def test_one_row_may_be_written_alone() -> None:
-    sheet = Refusals(("p", "q"), 2)
-    sheet.set_many(np.array([0, 1]), 0)
+    results = FilterResults(("p", "q"), 2)
+    results.set_many(np.array([0, 1]), 0)
 
-    sheet.write_one(1, 0, Reject("x"))
-    sheet.combine(np.array([0], dtype=np.intp), 2)
-    assert sheet.status(0) == Reject("x").named("q")
-    sheet.write_one(1, 0, None)
-    sheet.combine(np.array([0], dtype=np.intp), 2)
-    assert sheet.status(0) is None
+    results.write_one(1, 0, Reject("x"))
+    results.recompute_first(np.array([0], dtype=np.intp), 2)
+    assert results.status(0) == Reject("x").named("q")
+    results.write_one(1, 0, None)
+    results.recompute_first(np.array([0], dtype=np.intp), 2)
+    assert results.status(0) is None

@@ -12,6 +12,7 @@ from mooring.framework import (
     Attempt,
     Code,
     Cycle,
+    FilterStatuses,
     Framework,
     NodeInfo,
     NodeView,
@@ -20,7 +21,6 @@ from mooring.framework import (
     Profile,
     Reject,
     Status,
-    Verdicts,
     per_node,
     schedule_pod,
 )
@@ -186,8 +186,8 @@ class Passes:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-        return Verdicts.feasible(len(nodes))
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        return FilterStatuses.feasible(len(nodes))
 
 
 def test_more_filters_than_fit_into_a_byte_are_refused() -> None:
@@ -245,9 +245,9 @@ class Signs:
         self.signed += 1
         return pod.spec.node_selector.get("share", "yes") == "yes" or None
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         self.filtered += 1
-        return Verdicts.feasible(len(nodes))
+        return FilterStatuses.feasible(len(nodes))
 
 
 def decided(harness: Harness, info: PodInfo) -> str:
@@ -294,7 +294,7 @@ def test_shared_answers_are_dropped_when_that_is_asked_for() -> None:
     harness = Harness([make_node("a")], [plugin])
 
     decided(harness, pod("p"))
-    harness.framework.forget_answers()
+    harness.framework.clear_cached_results()
     decided(harness, pod("q"))
 
     assert plugin.filtered == 2
@@ -302,7 +302,7 @@ def test_shared_answers_are_dropped_when_that_is_asked_for() -> None:
 
 def test_sharing_can_be_turned_off() -> None:
     plugin = Signs()
-    harness = Harness([make_node("a")], [plugin], share_answers=False)
+    harness = Harness([make_node("a")], [plugin], cache_results=False)
 
     decided(harness, pod("p"))
     decided(harness, pod("q"))

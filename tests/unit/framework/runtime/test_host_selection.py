@@ -118,9 +118,9 @@ def test_the_walk_begins_at_the_start_index_and_comes_round() -> None:
 
 
 def test_ranks_count_feasible_nodes_before_in_the_walk() -> None:
-    walk = np.array([4, 0, 3, 1], dtype=np.intp)
+    filter_nodes = np.array([4, 0, 3, 1], dtype=np.intp)
     mask = np.array([True, True, False, False, True])
 
-    ranks = ranks_of(np.array([0, 1, 4], dtype=np.intp), mask, walk)
+    ranks = ranks_of(np.array([0, 1, 4], dtype=np.intp), mask, filter_nodes)
 
     assert ranks.tolist() == [1, 2, 0]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mooring.errors import PluginError
-from mooring.framework import SKIP, Cycle, NodeInfo, NodeView, Reject, Verdicts
-from mooring.framework.runtime.nominated import filter_one, filter_worlds
+from mooring.framework import SKIP, Cycle, FilterStatuses, NodeInfo, NodeView, Reject
+from mooring.framework.runtime.nominated import filter_hypothetical, filter_one
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
 
@@ -25,9 +25,11 @@ class AtMost:
         self.limit = limit
         self.seen: list[list[str]] = []
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         self.seen.append(list(nodes.names))
-        return Verdicts.refuse(nodes.pod_count >= self.limit, Reject(f"{self.limit} are enough"))
+        return FilterStatuses.refuse(
+            nodes.pod_count >= self.limit, Reject(f"{self.limit} are enough")
+        )
 
 
 class Counts:
@@ -41,9 +43,9 @@ class Counts:
     def pre_filter(self, cycle: Cycle) -> Any:
         cycle[self] = len(cycle.snapshot.pods)
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         self.calls.append(f"filter {','.join(nodes.names)} with {cycle[self]}")
-        return Verdicts.feasible(len(nodes))
+        return FilterStatuses.feasible(len(nodes))
 
 
 class Scalar(Counts):
@@ -57,8 +59,8 @@ class Scalar(Counts):
 
 
 class Shifting(Counts):
-    def shift(self, cycle: Cycle, state: int, nodes: NodeView) -> int:
-        self.calls.append("shift")
+    def apply_deltas(self, cycle: Cycle, state: int, nodes: NodeView) -> int:
+        self.calls.append("apply_deltas")
         return state + sum(map(len, nodes.added)) - sum(map(len, nodes.removed))
 
 
@@ -71,7 +73,7 @@ def info(name: str) -> PodInfo:
     return PodInfo(make_pod(name))
 
 
-def codes(results: list[tuple[int, Verdicts]]) -> list[tuple[int, list[int]]]:
+def codes(results: list[tuple[int, FilterStatuses]]) -> list[tuple[int, list[int]]]:
     return [(number, verdicts.codes.tolist()) for number, verdicts in results]
 
 
@@ -79,7 +81,7 @@ def test_a_filter_sees_only_the_worlds_that_are_left() -> None:
     first, second = AtMost("First", 2), AtMost("Second", 1)
     harness, cycle, view = opened(first, second)
 
-    results = filter_worlds(harness.framework, cycle, view)
+    results = filter_hypothetical(harness.framework, cycle, view)
 
     assert codes(results) == [(0, [1, 0, 0]), (1, [1, 0])]
     assert second.seen == [["b", "c"]]
@@ -89,14 +91,14 @@ def test_when_no_world_is_left_nobody_else_is_asked() -> None:
     first, second = AtMost("First", 0), AtMost("Second", 9)
     harness, cycle, view = opened(first, second)
 
-    assert codes(filter_worlds(harness.framework, cycle, view)) == [(0, [1, 1, 1])]
+    assert codes(filter_hypothetical(harness.framework, cycle, view)) == [(0, [1, 1, 1])]
     assert second.seen == []
 
 
 def test_no_worlds_ask_nobody() -> None:
     harness, cycle, view = opened(AtMost("First", 0))
     nothing = view.where(np.zeros(0, dtype=np.intp))
-    assert filter_worlds(harness.framework, cycle, nothing) == []
+    assert filter_hypothetical(harness.framework, cycle, nothing) == []
 
 
 def test_a_filter_that_skips_this_pod_skips_its_worlds() -> None:
@@ -107,7 +109,7 @@ def test_a_filter_that_skips_this_pod_skips_its_worlds() -> None:
     plugin = Skips("Skips", 0)
     harness, cycle, view = opened(plugin)
 
-    assert filter_worlds(harness.framework, cycle, view) == []
+    assert filter_hypothetical(harness.framework, cycle, view) == []
     assert plugin.seen == []
 
 
@@ -118,7 +120,7 @@ def test_one_row_may_stand_for_several_worlds() -> None:
     worlds = NodeView(view.snapshot, rows).plus([(), (info("n"),), (info("n"), info("m"))])
     worlds = worlds.without([(PodInfo(HERE[2]),), (PodInfo(HERE[2]),), ()])
 
-    assert codes(filter_worlds(harness.framework, cycle, worlds)) == [(0, [0, 0, 1])]
+    assert codes(filter_hypothetical(harness.framework, cycle, worlds)) == [(0, [0, 0, 1])]
 
 
 # ---------------------------------------------------------------- states
@@ -127,7 +129,7 @@ def test_one_row_may_stand_for_several_worlds() -> None:
 def test_without_deltas_the_state_is_used_as_it_is() -> None:
     for plugin in (Scalar(), Shifting()):
         harness, cycle, view = opened(plugin)
-        filter_worlds(harness.framework, cycle, view)
+        filter_hypothetical(harness.framework, cycle, view)
         assert plugin.calls == ["filter a,b,c with 3"]
 
 
@@ -136,9 +138,9 @@ def test_shift_is_asked_once_for_all_worlds() -> None:
     harness, cycle, view = opened(plugin)
     worlds = view.plus([(info("n"),), (), (info("n"), info("m"))])
 
-    filter_worlds(harness.framework, cycle, worlds)
+    filter_hypothetical(harness.framework, cycle, worlds)
 
-    assert plugin.calls == ["shift", "filter a,b,c with 6"]
+    assert plugin.calls == ["apply_deltas", "filter a,b,c with 6"]
     assert cycle[plugin] == 3
 
 
@@ -148,7 +150,7 @@ def test_the_scalar_form_removes_first_and_adds_then_world_by_world() -> None:
     worlds = view.plus([(info("n"), info("m")), (), (info("o"),)])
     worlds = worlds.without([(PodInfo(HERE[0]),), (), ()])
 
-    filter_worlds(harness.framework, cycle, worlds)
+    filter_hypothetical(harness.framework, cycle, worlds)
 
     assert plugin.calls == [
         "remove x from a",
@@ -164,14 +166,14 @@ def test_the_scalar_form_removes_first_and_adds_then_world_by_world() -> None:
 
 def test_the_scalar_form_gives_each_world_its_own_verdict() -> None:
     class Picky(Scalar):
-        def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
             many = np.full(len(nodes), cycle[self] > 3)
-            return Verdicts.refuse(many, Reject(f"{cycle[self]} pods"))
+            return FilterStatuses.refuse(many, Reject(f"{cycle[self]} pods"))
 
     harness, cycle, view = opened(Picky())
     worlds = view.plus([(), (info("n"),), (info("n"), info("m"))])
 
-    ((_, verdicts),) = filter_worlds(harness.framework, cycle, worlds)
+    ((_, verdicts),) = filter_hypothetical(harness.framework, cycle, worlds)
 
     assert verdicts.codes.tolist() == [0, 1, 2]
     assert [status.reasons for status in verdicts.table] == [("4 pods",), ("5 pods",)]
@@ -182,14 +184,14 @@ def test_a_plugin_that_stored_nothing_is_asked_as_it_is() -> None:
         def pre_filter(self, cycle: Cycle) -> Any:
             return None
 
-        def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
             self.calls.append(f"filter {len(nodes)}")
-            return Verdicts.feasible(len(nodes))
+            return FilterStatuses.feasible(len(nodes))
 
     plugin = Forgets()
     harness, cycle, view = opened(plugin)
 
-    filter_worlds(harness.framework, cycle, view.plus([(info("n"),)] * 3))
+    filter_hypothetical(harness.framework, cycle, view.plus([(info("n"),)] * 3))
 
     assert plugin.calls == ["filter 3"]
 
@@ -197,9 +199,9 @@ def test_a_plugin_that_stored_nothing_is_asked_as_it_is() -> None:
 # ---------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize("method", ["shift", "add_pod", "remove_pod"])
+@pytest.mark.parametrize("method", ["apply_deltas", "add_pod", "remove_pod"])
 def test_a_state_that_cannot_follow_is_an_error_of_its_plugin(method: str) -> None:
-    plugin: Any = Shifting() if method == "shift" else Scalar()
+    plugin: Any = Shifting() if method == "apply_deltas" else Scalar()
 
     def breaks(*arguments: Any) -> None:
         raise KeyError("state")
@@ -209,13 +211,13 @@ def test_a_state_that_cannot_follow_is_an_error_of_its_plugin(method: str) -> No
     worlds = view.plus([(info("n"),)] * 3).without([(PodInfo(HERE[0]),), (), ()])
 
     with pytest.raises(PluginError, match='running PreFilterExtension plugin "Counts": KeyError'):
-        filter_worlds(harness.framework, cycle, worlds)
+        filter_hypothetical(harness.framework, cycle, worlds)
 
 
 def test_an_answer_for_too_many_worlds_is_an_error() -> None:
     class Talkative(AtMost):
-        def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
-            return Verdicts.feasible(len(nodes) + 1)
+        def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+            return FilterStatuses.feasible(len(nodes) + 1)
 
     plugin = Talkative("Talkative", 0)
     harness, cycle, view = opened(plugin)

@@ -36,7 +36,7 @@ PARTNERS = {
     "unreserve": "reserve",
     "reserve": "unreserve",
     "pre_bind_pre_flight": "pre_bind",
-    "shift": "pre_filter",
+    "apply_deltas": "pre_filter",
     "filter_node": "filter",
     "score_node": "score",
 }
@@ -212,13 +212,13 @@ def test_reads_alone_shares_nothing_so_sign_is_due() -> None:
 
 def test_zeros_become_a_score_by_normalizing() -> None:
     methods = complete()
-    scores = {"score": methods["score"], "zeros_become": 100}
+    scores = {"score": methods["score"], "normalized_zero": 100}
     both = {**scores, "normalize": methods["normalize"]}
 
-    assert fault(made(**scores)) == "plugin Mine: needs normalize beside zeros_become"
+    assert fault(made(**scores)) == "plugin Mine: needs normalize beside normalized_zero"
     for wrong in (101, -1, "100", True):
-        told = fault(made(**{**both, "zeros_become": wrong}))
-        assert told.startswith("plugin Mine: zeros_become must be a score, 0 to 100")
+        told = fault(made(**{**both, "normalized_zero": wrong}))
+        assert told.startswith("plugin Mine: normalized_zero must be a score, 0 to 100")
     check_plugin(made(**both))
 
 

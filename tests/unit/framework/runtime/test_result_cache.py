@@ -16,13 +16,13 @@ from mooring.framework import (
     SKIP,
     Attempt,
     Cycle,
+    FilterStatuses,
     NodeView,
     Reject,
-    Verdicts,
 )
 from mooring.framework.runtime import result_cache as answers_module
 from mooring.framework.runtime.filter_results import FEW_ROWS
-from mooring.framework.runtime.result_cache import AnswerCache
+from mooring.framework.runtime.result_cache import ResultCache
 from mooring.state.columns.change_log import Change, ChangeLog
 from mooring.testing import Harness, make_node, make_pod
 from mooring.testing.random_cluster import random_node, random_pod
@@ -48,10 +48,10 @@ class Fits:
         self.noted += 1
         cycle[self] = cycle.pod.requests.get("cpu", 0)
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         self.asked.append(nodes.names)
         free = nodes.allocatable("cpu") - nodes.requested("cpu")
-        return Verdicts.refuse(free < cycle[self], Reject(f"needs {cycle[self]}"))
+        return FilterStatuses.refuse(free < cycle[self], Reject(f"needs {cycle[self]}"))
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Any:
         self.scored.append(nodes.names)
@@ -177,7 +177,7 @@ def test_when_the_log_has_forgotten_everything_is_asked_about_again() -> None:
 def test_what_is_read_everywhere_asks_about_every_node() -> None:
     class Spread(Fits):
         reads = Change.EXISTENCE
-        reads_everywhere = Change.USAGE
+        reads_other_nodes = Change.USAGE
 
     plugin = Spread()
     harness = Harness(nodes(), [plugin])
@@ -233,7 +233,7 @@ def test_after_an_error_the_same_nodes_are_asked_about_again() -> None:
     class Moody(Fits):
         fails = False
 
-        def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
             verdicts = super().filter(cycle, nodes)
             if self.fails:
                 raise RuntimeError("mood")
@@ -275,7 +275,7 @@ def test_forgotten_answers_are_asked_for_again() -> None:
     harness = Harness(nodes(), [plugin])
     harness.decide(pod())
 
-    harness.framework.forget_answers()
+    harness.framework.clear_cached_results()
     harness.decide(pod("q"))
 
     assert len(plugin.asked) == 2
@@ -288,9 +288,9 @@ def test_a_plugin_without_sharing_beside_one_with_it() -> None:
         def __init__(self) -> None:
             self.asked: list[list[str]] = []
 
-        def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
             self.asked.append(nodes.names)
-            return Verdicts.refuse(np.array([n == "n1" for n in nodes.names]), Reject("n1"))
+            return FilterStatuses.refuse(np.array([n == "n1" for n in nodes.names]), Reject("n1"))
 
     shared, before, after = Fits(), Live(), Live()
     after.name = "After"
@@ -314,7 +314,7 @@ def test_a_plugin_without_sharing_beside_one_with_it() -> None:
 
 def test_the_least_recently_used_answers_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers_module, "MEMORY_LIMIT_BYTES", 1)  # then the floor of 8 holds
-    cache = AnswerCache(("F",), 1)
+    cache = ResultCache(("F",), 1)
     kept = [cache.of(number, 16) for number in range(8)]
     assert cache.of(0, 16) is kept[0]
 
@@ -327,7 +327,7 @@ def test_the_least_recently_used_answers_go_first(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_limit_follows_from_the_memory_that_answers_take() -> None:
-    cache = AnswerCache(("F", "G"), 3)
+    cache = ResultCache(("F", "G"), 3)
     each = 1_000_000 * (2 + 2 * 2 + 8 * 3) + 4096  # 30 MB, so two would fit: the floor counts
     assert answers_module.MEMORY_LIMIT_BYTES // each == 2
 
@@ -338,7 +338,7 @@ def test_the_limit_follows_from_the_memory_that_answers_take() -> None:
 
 
 def test_a_table_that_has_grown_begins_new_answers() -> None:
-    cache = AnswerCache(("F",), 1)
+    cache = ResultCache(("F",), 1)
     small = cache.of("s", 16)
 
     grown = cache.of("s", 32)
@@ -371,7 +371,7 @@ def test_shared_answers_never_change_a_decision(seed: int) -> None:
     rng = seeded_random(seed)
     objects = [random_node(rng, f"node-{number}") for number in range(rng.choice((1, 7, 30)))]
     fast = Harness(objects, [FitsOne()])
-    slow = Harness(objects, [Fits()], share_answers=False)
+    slow = Harness(objects, [Fits()], cache_results=False)
     for step in range(12):
         incoming = random_pod(rng, f"p{step}")
         name = f"node-{rng.randrange(len(objects) + 2)}"

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from mooring.framework.runtime import result_cache
-from mooring.framework.runtime.result_cache import AnswerCache
+from mooring.framework.runtime.result_cache import ResultCache
 
 
 def test_answers_of_an_attempt_that_stays_open_are_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(result_cache, "MEMORY_LIMIT_BYTES", 1)  # then the floor of 8 holds
-    cache = AnswerCache(("F",), 1)
+    cache = ResultCache(("F",), 1)
     kept = [cache.of(number, 16) for number in range(8)]
 
     assert cache.of("lent", 16) is kept[0]
-    cache.lends = False
+    cache.reuses_buffers = False
     assert cache.of("own", 16) is not kept[1]
     assert cache.of("own", 16) is cache.of("own", 16)
     assert cache.of(7, 16) is kept[7]

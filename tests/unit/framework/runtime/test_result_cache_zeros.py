@@ -17,7 +17,7 @@ class Debts:
 
     name = "Debts"
     reads = Change.TAINTS
-    zeros_become = 100
+    normalized_zero = 100
 
     def __init__(self) -> None:
         self.normalized: list[list[int]] = []
@@ -56,7 +56,7 @@ def test_what_zeros_become_is_known_without_normalizing() -> None:
     plugin, weights = Debts(), {"Debts": 3}
     nodes = [node(f"n{number}") for number in range(6)]
     shared = Harness(nodes, [plugin, Free()], weights=weights)
-    afresh = Harness(nodes, [Debts(), Free()], weights=weights, share_answers=False)
+    afresh = Harness(nodes, [Debts(), Free()], weights=weights, cache_results=False)
 
     def decide() -> Decision:
         mine, other = shared.decide(make_pod("q")).decision, afresh.decide(make_pod("q")).decision

@@ -13,10 +13,10 @@ from mooring.framework import (
     Attempt,
     Cycle,
     Diagnosis,
+    FilterStatuses,
     NodeView,
     Placement,
     Reject,
-    Verdicts,
     per_node,
     schedule_pod,
 )
@@ -39,7 +39,7 @@ def decided(*plugins: Any, start: int) -> Decision:
     return Harness(NODES, plugins).decide(POD, start_index=start).decision
 
 
-def walk(passing: list[bool], start: int, enough: int) -> tuple[list[int], list[int], int]:
+def filter_nodes(passing: list[bool], start: int, enough: int) -> tuple[list[int], list[int], int]:
     """Upstream's walk, one node after another: (feasible, refused, nodes looked at)."""
     feasible: list[int] = []
     refused: list[int] = []
@@ -65,15 +65,15 @@ def test_sampling_walks_as_upstream_does(
     class Odd:
         name = "Odd"
 
-        def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+        def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
             refused = [not passing[int(name)] for name in nodes.names]
-            return Verdicts.refuse(np.array(refused, dtype=np.bool_), Reject("odd"))
+            return FilterStatuses.refuse(np.array(refused, dtype=np.bool_), Reject("odd"))
 
     count = len(passing)
     # Upstream: under 100 nodes all; adaptive 50 % - nodes/125; never fewer than 100.
     share = (50 - count // 125) if percentage == 0 else percentage
     enough = count if share is None else max(100, count * share // 100)
-    feasible, refused, looked_at = walk(passing, start % count, enough)
+    feasible, refused, looked_at = filter_nodes(passing, start % count, enough)
     nodes = [make_node(str(number)) for number in range(count)]
     harness = Harness(nodes, [Odd(), Flat()], percentage_of_nodes_to_score=percentage)
     snapshot = harness.cache.snapshot()

@@ -234,8 +234,8 @@ def test_ties_follow_upstreams_heap_over_the_rotated_walk(
         def score(self, pod: Any, node: Any) -> int:
             return scores[int(node.name)]
 
-    walk = [(start + step) % count for step in range(count)]
-    passed = [at for at in walk if at not in refused]
+    filter_nodes = [(start + step) % count for step in range(count)]
+    passed = [at for at in filter_nodes if at not in refused]
     best = heap_root([scores[at] for at in passed])
     nodes = [make_node(str(number)) for number in range(count)]
 

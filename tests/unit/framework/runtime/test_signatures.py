@@ -45,7 +45,7 @@ def test_replicas_are_signed_once_and_have_one_signature() -> None:
     assert first is second
     assert plugin.signed == 1
     assert first.fragments == {"Signs": 1000}
-    assert first.sharing == {"Signs"}
+    assert first.cached_plugins == {"Signs"}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_kinds_that_are_signed_alike_share_a_signature() -> None:
 
 
 def test_a_pod_that_a_plugin_does_not_share_is_in_nobodys_name() -> None:
-    assert Signatures([Signs(lambda _: None)]).of(pod(), call).sharing == frozenset()
+    assert Signatures([Signs(lambda _: None)]).of(pod(), call).cached_plugins == frozenset()
 
 
 def test_one_pod_may_be_signed_by_two_profiles() -> None:

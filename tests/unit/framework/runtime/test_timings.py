@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mooring.errors import PluginError
-from mooring.framework import Cycle, NodeView, Verdicts
+from mooring.framework import Cycle, FilterStatuses, NodeView
 from mooring.framework.runtime.timings import Timing, Timings
 from mooring.testing import FakeClock, Harness, make_node, make_pod
 
@@ -22,11 +22,11 @@ class Slow:
         self.clock = clock
         self.fails = fails
 
-    def filter(self, cycle: Cycle, nodes: NodeView) -> Verdicts:
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         self.clock.advance(2)
         if self.fails:
             raise ValueError
-        return Verdicts.feasible(len(nodes))
+        return FilterStatuses.feasible(len(nodes))
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Any:
         self.clock.advance(0.5)

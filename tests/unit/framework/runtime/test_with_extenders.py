@@ -8,11 +8,25 @@ from typing import Any
 import pytest
 
 from mooring.errors import ExtenderError, InvariantViolation
-from mooring.framework import Attempt, Cycle, Diagnosis, Narrow, Placement, Reject, Verdicts
-from mooring.framework.extender import Extender, Kept, Questions, Scored, Victims
+from mooring.framework import (
+    Attempt,
+    Cycle,
+    Diagnosis,
+    FilterStatuses,
+    Placement,
+    PreFilterResult,
+    Reject,
+)
+from mooring.framework.extender import (
+    Extender,
+    ExtenderCalls,
+    FilterResult,
+    PrioritizeResult,
+    Victims,
+)
 from mooring.framework.runtime.post_filter import asking
-from mooring.framework.runtime.with_extenders import decide, fits_still
-from mooring.framework.status import PostFilterResult, Room
+from mooring.framework.runtime.with_extenders import decide, still_fits
+from mooring.framework.status import Candidate, PostFilterResult
 from mooring.objects import Pod
 from mooring.state import PodInfo
 from mooring.testing import make_node, make_pod
@@ -34,13 +48,13 @@ class Says:
     def is_interested(self, pod: PodInfo) -> bool:
         return True
 
-    async def filter(self, pod: PodInfo, names: Sequence[str]) -> Kept:
+    async def filter(self, pod: PodInfo, names: Sequence[str]) -> FilterResult:
         raise AssertionError("the driver answers")
 
-    async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> Scored:
+    async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> PrioritizeResult:
         raise AssertionError("the driver answers")
 
-    async def preempt(self, pod: PodInfo, rooms: Sequence[Room]) -> Mapping[str, Victims]:
+    async def preempt(self, pod: PodInfo, candidates: Sequence[Candidate]) -> Mapping[str, Victims]:
         raise AssertionError("the driver answers")
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
@@ -53,7 +67,7 @@ class NoScore:
     name = "NoScore"
 
     def filter(self, cycle: Any, nodes: Any) -> Any:
-        return Verdicts.feasible(len(nodes))
+        return FilterStatuses.feasible(len(nodes))
 
 
 def cycle_of(harness: Harness, pod: Pod) -> Cycle:
@@ -70,7 +84,7 @@ def opened(
     return framework, cycle, Attempt(cycle.snapshot)
 
 
-def driven(questions: Questions[Any], *answers: Any) -> tuple[Any, list[list[Any]]]:
+def driven(questions: ExtenderCalls[Any], *answers: Any) -> tuple[Any, list[list[Any]]]:
     """What comes of it, and the arguments of what was asked."""
     waiting = iter(answers)
     asked: list[list[Any]] = []
@@ -83,8 +97,8 @@ def driven(questions: Questions[Any], *answers: Any) -> tuple[Any, list[list[Any
         return done.value, asked
 
 
-def scored(*pairs: tuple[str, int]) -> Scored:
-    return Scored([name for name, _ in pairs], [score for _, score in pairs])
+def scored(*pairs: tuple[str, int]) -> PrioritizeResult:
+    return PrioritizeResult([name for name, _ in pairs], [score for _, score in pairs])
 
 
 def test_without_nodes_nobody_is_asked() -> None:
@@ -98,7 +112,7 @@ def test_questions_and_answers_of_a_whole_decision() -> None:
     framework, cycle, attempt = opened(extenders, "a", "b", "c")
     found, asked = driven(
         decide(framework, cycle, attempt),
-        [Kept(["c", "b"], {"a": "no"}, {})],
+        [FilterResult(["c", "b"], {"a": "no"}, {})],
         [scored(("c", 4), ("b", 1)), scored(("b", 5), ("elsewhere", 10))],
     )
     assert asked == [[["a", "b", "c"]], [["c", "b"], ["c", "b"]]]
@@ -129,7 +143,7 @@ def test_without_a_score_of_any_extender_the_first_in_the_heap_wins() -> None:
 def test_one_that_only_filters_makes_ties_a_matter_of_chance() -> None:
     # Upstream takes it to have given 0 to all nodes, and draws among nodes that have scores.
     framework, cycle, attempt = opened([Says("x", "filter")], *"abc", draw=0.99)
-    found, _ = driven(decide(framework, cycle, attempt), [Kept(["a", "b", "c"], {}, {})])
+    found, _ = driven(decide(framework, cycle, attempt), [FilterResult(["a", "b", "c"], {}, {})])
     assert found.node_name == "c"
 
 
@@ -173,14 +187,14 @@ def test_a_score_out_of_range_names_its_node(score: int) -> None:
 
 def test_a_node_may_be_kept_only_once() -> None:
     framework, cycle, attempt = opened([Says("x", "filter")], "a", "b")
-    found, asked = driven(decide(framework, cycle, attempt), [Kept(["b", "b"], {}, {})])
+    found, asked = driven(decide(framework, cycle, attempt), [FilterResult(["b", "b"], {}, {})])
     assert (found.node_name, found.feasible_count, len(asked)) == ("b", 1, 1)
 
 
 def test_an_error_names_the_node_that_was_not_sent() -> None:
     framework, cycle, attempt = opened([Says("http://x", "filter")], "a")
     with pytest.raises(ExtenderError, match=r"http://x.* claims a filtered node .moon."):
-        driven(decide(framework, cycle, attempt), [Kept(["moon"], {}, {})])
+        driven(decide(framework, cycle, attempt), [FilterResult(["moon"], {}, {})])
 
 
 def test_if_there_is_somebody_to_judge_nodes_all_are_looked_at() -> None:
@@ -217,8 +231,8 @@ def test_a_node_that_has_gone_fits_no_more() -> None:
     harness = Harness([make_node("a"), make_node("b")], plugins=[NoScore()])
     cycle = cycle_of(harness, make_pod("web"))
     harness.cache.remove_node("a")
-    assert not fits_still(harness.framework, cycle, cycle_of(harness, make_pod("web")), "a")
-    assert fits_still(harness.framework, cycle, cycle_of(harness, make_pod("web")), "b")
+    assert not still_fits(harness.framework, cycle, cycle_of(harness, make_pod("web")), "a")
+    assert still_fits(harness.framework, cycle, cycle_of(harness, make_pod("web")), "b")
 
 
 class Narrows(NoScore):
@@ -233,14 +247,14 @@ class Narrows(NoScore):
 
 def test_what_pre_filter_says_now_counts_too() -> None:
     for answer, fits in (
-        (Narrow(frozenset({"a"})), True),
-        (Narrow(frozenset({"b"})), False),
+        (PreFilterResult(frozenset({"a"})), True),
+        (PreFilterResult(frozenset({"b"})), False),
         (Reject("not now"), False),
         (None, True),
     ):
         harness = Harness([make_node("a"), make_node("b")], plugins=[Narrows(answer)])
         cycle, later = cycle_of(harness, make_pod("web")), cycle_of(harness, make_pod("web"))
-        assert fits_still(harness.framework, cycle, later, "a") is fits
+        assert still_fits(harness.framework, cycle, later, "a") is fits
 
 
 # ---- preemption ----
@@ -249,36 +263,38 @@ def test_what_pre_filter_says_now_counts_too() -> None:
 class MakesRoom:
     name = "MakesRoom"
 
-    def __init__(self, rooms: list[Room]) -> None:
-        self.rooms = rooms
+    def __init__(self, candidates: list[Candidate]) -> None:
+        self.candidates = candidates
 
     def post_filter(self, cycle: Any, diagnosis: Diagnosis) -> PostFilterResult:
-        first = self.rooms[0]
-        return PostFilterResult(None, first.node_name, first.victims, rooms=lambda: self.rooms)
+        first = self.candidates[0]
+        return PostFilterResult(
+            None, first.node_name, first.victims, candidates=lambda: self.candidates
+        )
 
 
-def preempting(extenders: Sequence[Extender], *priorities: int) -> tuple[Any, Any, list[Room]]:
+def preempting(extenders: Sequence[Extender], *priorities: int) -> tuple[Any, Any, list[Candidate]]:
     """A pod, and nodes with one victim each, which have these priorities."""
     victims = [
         make_pod(f"on-{number}", node=f"n{number}", priority=priority)
         for number, priority in enumerate(priorities)
     ]
     nodes = [make_node(f"n{number}") for number in range(len(priorities))]
-    rooms = [Room(pod.spec.node_name, (PodInfo(pod),), 0) for pod in victims]
-    harness = Harness([*nodes, *victims], plugins=[MakesRoom(rooms)])
+    candidates = [Candidate(pod.spec.node_name, (PodInfo(pod),), 0) for pod in victims]
+    harness = Harness([*nodes, *victims], plugins=[MakesRoom(candidates)])
     harness.framework.extend(extenders, lambda: 0.0)
-    return harness.framework, cycle_of(harness, make_pod("web", priority=1000)), rooms
+    return harness.framework, cycle_of(harness, make_pod("web", priority=1000)), candidates
 
 
-def uids(room: Room) -> tuple[str, ...]:
+def uids(room: Candidate) -> tuple[str, ...]:
     return tuple(pod.uid for pod in room.victims)
 
 
 def test_extenders_agree_one_after_another_and_the_best_that_is_left_is_taken() -> None:
     extenders = [Says("x", "preempt"), Says("y", "filter"), Says("z", "preempt")]
-    framework, cycle, rooms = preempting(extenders, 5, 1, 3)
-    first = {room.node_name: Victims(uids(room), 0) for room in (rooms[0], rooms[2])}
-    second = {"n0": Victims(uids(rooms[0]), 0), "n2": Victims(uids(rooms[2]), 0)}
+    framework, cycle, candidates = preempting(extenders, 5, 1, 3)
+    first = {room.node_name: Victims(uids(room), 0) for room in (candidates[0], candidates[2])}
+    second = {"n0": Victims(uids(candidates[0]), 0), "n2": Victims(uids(candidates[2]), 0)}
     found, asked = driven(asking(framework, cycle, Diagnosis(3)), [first], [second])
     assert [[room.node_name for room in of] for [of] in asked] == [["n0", "n1", "n2"], ["n0", "n2"]]
     assert (found.node_name, found.plugin) == ("n2", "MakesRoom")
@@ -288,15 +304,15 @@ def test_extenders_agree_one_after_another_and_the_best_that_is_left_is_taken() 
 
 
 def test_the_violations_are_those_that_the_extender_counts() -> None:
-    framework, cycle, rooms = preempting([Says("x", "preempt")], 5, 1)
-    answer = {"n0": Victims(uids(rooms[0]), 0), "n1": Victims(uids(rooms[1]), 1)}
+    framework, cycle, candidates = preempting([Says("x", "preempt")], 5, 1)
+    answer = {"n0": Victims(uids(candidates[0]), 0), "n1": Victims(uids(candidates[1]), 1)}
     found, _ = driven(asking(framework, cycle, Diagnosis(2)), [answer])
     assert found.node_name == "n0"
 
 
 def test_nodes_without_victims_are_passed_over_if_the_extender_may_be_ignored() -> None:
-    framework, cycle, rooms = preempting([Says("x", "preempt", ignorable=True)], 5, 1)
-    answer = {"n0": Victims(uids(rooms[0]), 0), "n1": Victims((), 0)}
+    framework, cycle, candidates = preempting([Says("x", "preempt", ignorable=True)], 5, 1)
+    answer = {"n0": Victims(uids(candidates[0]), 0), "n1": Victims((), 0)}
     found, _ = driven(asking(framework, cycle, Diagnosis(2)), [answer])
     assert found.node_name == "n0"
 
@@ -308,9 +324,9 @@ def test_without_the_verb_nobody_is_asked_about_victims() -> None:
 
 
 def test_ranks_are_compared_as_upstream_compares_them() -> None:
-    def room(*priorities: int, violations: int = 0) -> Room:
+    def room(*priorities: int, violations: int = 0) -> Candidate:
         pods = [PodInfo(make_pod(f"p{n}", priority=n)) for n in priorities]
-        return Room("a", tuple(pods), violations)
+        return Candidate("a", tuple(pods), violations)
 
     ordered = [room(-5), room(3), room(7, 1), room(7, 2), room(7, 2, 2), room(1, violations=1)]
     assert sorted(ordered, key=lambda each: each.rank) == ordered

@@ -97,7 +97,7 @@ def test_a_key_that_comes_has_a_column_and_one_that_goes_has_nobody() -> None:
     rows.put(1, {})
 
     assert rows.column("late").codes.tolist() == [0, MISSING]
-    assert rows.columns.holders() == {"late": 1}
+    assert rows.columns.ref_count() == {"late": 1}
     assert rows.column("v").codes.tolist() == [MISSING, MISSING]
 
 

@@ -67,6 +67,6 @@ def test_it_behaves_like_a_dict_of_counters(steps: list[tuple[str, bool]]) -> No
             table.release(table.find(value))
             held[value] -= 1
         assert {v: n for v, n in held.items() if n} == {
-            v: table.holders(v) for v in table.values() if v is not None
+            v: table.ref_count(v) for v in table.values() if v is not None
         }
         assert len(table) <= 4

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mooring.objects.selectors import NOTHING, Requirement, Selector, requirement, selector_of
 from mooring.state import Cache, audit
-from mooring.state.columns.kind_columns import KindColumns
+from mooring.state.columns.kind_columns import LabelClassColumns
 from mooring.state.tables import counters
 from mooring.state.tables.counters import CounterKey
 from mooring.testing import make_node, make_pod
@@ -36,7 +36,7 @@ def test_columns_match_whom_the_selector_matches(
 ) -> None:
     selector = selector_of(wanted)
 
-    columns = KindColumns([each.items() for each in labels], [selector])
+    columns = LabelClassColumns([each.items() for each in labels], [selector])
 
     assert columns.matching(selector).tolist() == [selector.matches(each) for each in labels]
     assert not columns.matching(NOTHING).any()

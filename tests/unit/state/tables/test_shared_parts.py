@@ -14,7 +14,7 @@ from mooring.clock import seeded_random
 from mooring.objects.codec.decode import convert, decode, to_builtins
 from mooring.objects.pod import Pod
 from mooring.state import Cache, PodInfo, audit
-from mooring.state.tables.shared_parts import SharedParts
+from mooring.state.tables.shared_parts import InternPool
 from mooring.testing import cluster, make_node, make_pod
 from mooring.testing.random_cluster import random_pod
 
@@ -55,7 +55,7 @@ def replica(number: int, **more: Any) -> Pod:
 
 
 def test_what_two_replicas_have_in_common_is_one_object() -> None:
-    parts = SharedParts()
+    parts = InternPool()
 
     one, two = parts.pod_info(replica(1)), parts.pod_info(replica(2))
 
@@ -70,7 +70,7 @@ def test_what_two_replicas_have_in_common_is_one_object() -> None:
 
 
 def test_replicas_on_two_nodes_keep_their_own() -> None:
-    parts = SharedParts()
+    parts = InternPool()
     pods = []
     for number, node in enumerate("ab"):
         pod = replica(number)
@@ -90,7 +90,7 @@ def test_replicas_on_two_nodes_keep_their_own() -> None:
 @given(st.integers(0, 2**32))
 def test_a_pod_made_of_shared_parts_is_the_same_pod(seed: int) -> None:
     rng = seeded_random(seed)
-    parts = SharedParts(size=4)
+    parts = InternPool(size=4)
     for number in range(12):
         pod = random_pod(rng, f"pod-{number}", node="a")
         info, plain = parts.pod_info(pod), PodInfo(pod)
@@ -103,7 +103,7 @@ def test_volumes_without_a_source_and_times_of_conditions_are_left_out() -> None
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}
     spec = {"nodeName": "a", "volumes": [{"name": "token"}, claim]}
 
-    info = SharedParts().pod_info(replica(1, spec=spec))
+    info = InternPool().pod_info(replica(1, spec=spec))
 
     assert [volume.name for volume in info.spec.volumes] == ["data"]
     assert [c.type for c in info.status.conditions] == ["Ready"]
@@ -111,7 +111,7 @@ def test_volumes_without_a_source_and_times_of_conditions_are_left_out() -> None
 
 
 def test_amounts_are_not_shared_by_pods_that_differ_in_what_they_follow_from() -> None:
-    parts = SharedParts()
+    parts = InternPool()
     pending = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
     grown = {"name": "c", "resources": {"requests": {"cpu": "300m", "memory": "64Mi"}}}
 
@@ -132,7 +132,7 @@ def test_amounts_are_not_shared_by_pods_that_differ_in_what_they_follow_from() -
 
 
 def test_the_pool_is_bounded_and_keeps_what_is_in_use() -> None:
-    parts = SharedParts(size=64)
+    parts = InternPool(size=64)
     often = parts.pod_info(make_pod("often", labels={"app": "often"}, node="a"))
     for number in range(200):
         parts.pod_info(make_pod(f"p{number}", labels={"app": str(number)}, node=f"n{number}"))
@@ -204,7 +204,7 @@ def test_news_of_an_assumed_pod_confirms_it() -> None:
 
 
 def test_a_pod_that_waits_is_kept_as_it_is_and_asks_for_what_it_would_by_itself() -> None:
-    parts = SharedParts()
+    parts = InternPool()
     rng = seeded_random(7)
     pods = [random_pod(rng, f"p{number}") for number in range(200)]
 
@@ -215,7 +215,7 @@ def test_a_pod_that_waits_is_kept_as_it_is_and_asks_for_what_it_would_by_itself(
 
 
 def test_two_pods_that_wait_and_ask_for_the_same_share_it() -> None:
-    parts = SharedParts()
+    parts = InternPool()
     asked = {"cpu": "250m"}
     one, two = make_pod("one", requests=asked), make_pod("two", requests=asked)
     other = make_pod("other", requests={"cpu": "300m"})

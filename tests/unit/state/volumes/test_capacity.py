@@ -13,7 +13,7 @@ from mooring.clock import seeded_random
 from mooring.objects.storage import CSIStorageCapacity
 from mooring.state import Cache
 from mooring.state.volumes.capacity import Capacities, volume_limit
-from mooring.state.volumes.topology import Reaches, reach_of_selector
+from mooring.state.volumes.topology import TopologyMasks, reach_of_selector
 from mooring.testing import cluster, make_node
 from tests.helpers.volume_objects import HOSTNAME, ZONE, capacity
 from tests.plugins import volume_clusters as clusters
@@ -22,7 +22,7 @@ GIGABYTE = 1 << 30
 
 
 def known(cache: Cache, *objects: CSIStorageCapacity) -> Capacities:
-    found = Capacities(cache.nodes, Reaches(cache.nodes))
+    found = Capacities(cache.nodes, TopologyMasks(cache.nodes))
     for obj in objects:
         found.put(obj.metadata.name, obj)
     return found

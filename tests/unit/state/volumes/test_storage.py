@@ -230,11 +230,11 @@ def test_the_audit_tells_what_is_wrong() -> None:
     cache = cluster(make_node("a"))
     put(cache, csi_node("a", disk_csi_test=3), volume("v", csi=csi(), storage_class="made"))
     put(cache, attachment("x", node="a", volume="v"))
-    attached = cache.storage.use.attached
-    attached.left_by_row("disk.csi.test")
+    attached_volumes = cache.storage.use.attached_volumes
+    attached_volumes.left_by_row("disk.csi.test")
     assert audit(cache) == []
 
-    attached._left._columns["disk.csi.test"][0] = 7
+    attached_volumes._left._columns["disk.csi.test"][0] = 7
     cache.storage.known.volumes["w"] = volume("w")
 
     assert audit(cache) == [

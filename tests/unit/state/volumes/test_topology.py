@@ -13,11 +13,11 @@ from mooring.clock import seeded_random
 from mooring.objects.codec.decode import convert
 from mooring.state.volumes import topology as module
 from mooring.state.volumes.topology import (
-    EVERYWHERE,
-    NOWHERE,
+    ALL_NODES,
+    NO_NODES,
+    NodeTopology,
     OneLabel,
-    Reach,
-    Reaches,
+    TopologyMasks,
     one_label,
     reach_of_affinity,
     reach_of_selector,
@@ -29,18 +29,18 @@ from tests.plugins import volume_clusters as clusters
 ZONE = "topology.kubernetes.io/zone"
 
 
-def of_affinity(*terms: Any) -> Reach:
+def of_affinity(*terms: Any) -> NodeTopology:
     document = {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": list(terms)}}}}
     volume = convert({"metadata": {"name": "v"}, **document}, "PersistentVolume")
     return reach_of_affinity(volume.spec.node_affinity.required)
 
 
-def of_topologies(*terms: Any) -> Reach:
+def of_topologies(*terms: Any) -> NodeTopology:
     document = {"metadata": {"name": "c"}, "allowedTopologies": list(terms)}
     return reach_of_topologies(convert(document, "StorageClass").allowed_topologies)
 
 
-def of_selector(selector: Any) -> Reach:
+def of_selector(selector: Any) -> NodeTopology:
     document = {"metadata": {"name": "c", "namespace": "n"}, "nodeTopology": selector}
     return reach_of_selector(convert(document, "CSIStorageCapacity").node_topology)
 
@@ -52,8 +52,8 @@ def within(key: str, *values: str, operator: str = "In") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("reach", "labels", "expected"),
     [
-        (EVERYWHERE, {}, True),
-        (NOWHERE, {ZONE: "a"}, False),
+        (ALL_NODES, {}, True),
+        (NO_NODES, {ZONE: "a"}, False),
         (reach_of_affinity(None), {}, True),
         (of_affinity(), {ZONE: "a"}, False),
         (of_affinity({}), {ZONE: "a"}, False),
@@ -74,7 +74,7 @@ def within(key: str, *values: str, operator: str = "In") -> dict[str, Any]:
         (of_selector({"matchExpressions": [{"key": ZONE, "operator": "Bad"}]}), {}, False),
     ],
 )
-def test_what_is_reached(reach: Reach, labels: dict[str, str], expected: bool) -> None:
+def test_what_is_reached(reach: NodeTopology, labels: dict[str, str], expected: bool) -> None:
     assert reach.matches(labels) is expected
 
 
@@ -94,11 +94,11 @@ def test_the_name_of_a_node_does_not_count_for_a_volume() -> None:
         (of_affinity(within(ZONE, "a"), within(ZONE, "b")), OneLabel(ZONE, ("a", "b"))),
         (of_affinity(within(ZONE, "a"), within("rack", "b")), None),
         (of_affinity(within(ZONE, "a", operator="NotIn")), None),
-        (EVERYWHERE, None),
-        (NOWHERE, None),
+        (ALL_NODES, None),
+        (NO_NODES, None),
     ],
 )
-def test_most_reaches_ask_for_one_label(reach: Reach, expected: OneLabel | None) -> None:
+def test_most_reaches_ask_for_one_label(reach: NodeTopology, expected: OneLabel | None) -> None:
     assert one_label(reach) == expected
 
 
@@ -107,7 +107,7 @@ def test_most_reaches_ask_for_one_label(reach: Reach, expected: OneLabel | None)
 def test_columns_say_what_each_node_says_after_every_change(seed: int) -> None:
     rng = seeded_random(seed)
     cache = cluster(*(clusters.node(rng, name) for name in clusters.NODES[:3]))
-    reaches = Reaches(cache.nodes)
+    reaches = TopologyMasks(cache.nodes)
     asked = [of_affinity(*clusters.terms(rng)) for _ in range(4)]
     for _ in range(4):
         rows = np.array(cache.nodes.order.rows(), dtype=np.intp)
@@ -115,7 +115,7 @@ def test_columns_say_what_each_node_says_after_every_change(seed: int) -> None:
         for reach in asked:
             expected = [reach.matches(each) for each in labels]
             assert reaches.mask(reach)[rows].tolist() == expected
-            assert reaches.reached(reach, rows).tolist() == expected
+            assert reaches.reachable_rows(reach, rows).tolist() == expected
         cache.put_node(clusters.node(rng, rng.choice(clusters.NODES)))
         if rng.random() < 0.3:
             for number in range(rng.choice((1, 80))):
@@ -125,7 +125,7 @@ def test_columns_say_what_each_node_says_after_every_change(seed: int) -> None:
 def test_masks_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MASKS_MAX", 2)
     cache = cluster(clusters.node(seeded_random(1), "a"))
-    reaches = Reaches(cache.nodes)
+    reaches = TopologyMasks(cache.nodes)
     first = of_affinity(within(ZONE, "a", operator="NotIn"))
 
     assert reaches.mask(first) is reaches.mask(first)

@@ -9,7 +9,7 @@ import pytest
 from mooring.objects.pod import Pod
 from mooring.state import Cache, PodInfo, audit
 from mooring.state.volumes.csi_nodes import NO_LIMIT
-from mooring.state.volumes.limits import KnownStorage, Problem, counted_volumes
+from mooring.state.volumes.limits import KnownStorage, Problem, attach_limit_volumes
 from mooring.testing import cluster, make_node, make_pod
 from tests.helpers.volume_objects import (
     DRIVER,
@@ -34,7 +34,7 @@ def known(*objects: Any) -> KnownStorage:
 
 def count(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
     """Volumes of the driver on the node, by the column and by the node's name alike."""
-    found = cache.storage.use.attached.count(driver, node)
+    found = cache.storage.use.attached_volumes.count(driver, node)
     assert limit(cache, node, driver) - left(cache, node, driver) == found
     assert audit(cache) == []
     return found
@@ -42,7 +42,7 @@ def count(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
 
 def left(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
     """How many more the node can hold, by the column."""
-    return int(cache.storage.use.attached.left_by_row(driver)[cache.nodes.row(node)])
+    return int(cache.storage.use.attached_volumes.left_by_row(driver)[cache.nodes.row(node)])
 
 
 def limit(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
@@ -108,7 +108,7 @@ def limit(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
 def test_the_volumes_of_a_pod_that_count(
     pod: Pod, objects: list[Any], volumes: dict[str, str]
 ) -> None:
-    found = counted_volumes(pod, known(*objects))
+    found = attach_limit_volumes(pod, known(*objects))
 
     assert found.problem is None
     assert found.volumes == {f"{driver}/{handle}": driver for handle, driver in volumes.items()}
@@ -148,14 +148,14 @@ def test_what_cannot_be_counted_is_told(
 ) -> None:
     storage = known(*objects)
 
-    assert counted_volumes(pod, storage).problem == problem
+    assert attach_limit_volumes(pod, storage).problem == problem
     expected = problem if of_placed is ... else of_placed
-    assert counted_volumes(pod, storage, is_placed=True).problem == expected
+    assert attach_limit_volumes(pod, storage, is_placed=True).problem == expected
 
 
 def test_without_a_csi_node_nothing_is_migrated() -> None:
     pod = user("p", "c", volumes=[EBS, BAD_EBS])
-    found = counted_volumes(pod, known(claim("c")), has_csi_node=False)
+    found = attach_limit_volumes(pod, known(claim("c")), has_csi_node=False)
 
     assert found.volumes == {}
     assert found.problem is None
@@ -181,13 +181,13 @@ def test_a_claim_that_gets_its_volume_counts_as_that_from_then_on() -> None:
     cache = cluster(make_node("a"))
     put(cache, claim("c", storage_class="made"), storage_class("made", provisioner=DRIVER))
     cache.put_pod(user("p", "c", node="a"))
-    attached = cache.storage.use.attached
-    assert attached.items() == {(f"{DRIVER}/\0default/c", "a"): (1, 0)}
+    attached_volumes = cache.storage.use.attached_volumes
+    assert attached_volumes.items() == {(f"{DRIVER}/\0default/c", "a"): (1, 0)}
 
     put(cache, claim("c", storage_class="made", volume_name="v"))
     put(cache, volume("v", csi=csi("h"), storage_class="made"))
 
-    assert attached.items() == {(f"{DRIVER}/h", "a"): (1, 0)}
+    assert attached_volumes.items() == {(f"{DRIVER}/h", "a"): (1, 0)}
     assert count(cache) == 1
 
 
@@ -284,9 +284,9 @@ def test_an_attachment_counts_once_with_the_pods_of_its_volume() -> None:
 
     cache.put_pod(user("p", "c", node="a"))
     assert count(cache) == 1
-    attached = cache.storage.use.attached
-    assert attached.is_attached(f"{DRIVER}/h", "a")
-    assert attached.pods_on(f"{DRIVER}/h", "a") == 1
+    attached_volumes = cache.storage.use.attached_volumes
+    assert attached_volumes.is_attached(f"{DRIVER}/h", "a")
+    assert attached_volumes.pods_on(f"{DRIVER}/h", "a") == 1
 
     cache.remove_pod("pod-default-p")
     assert count(cache) == 1
@@ -373,11 +373,11 @@ def test_csi_nodes_say_limits_and_what_they_have_taken_over() -> None:
 def test_columns_are_bounded_and_grow_with_the_nodes() -> None:
     cache = cluster(make_node("a"))
     for number in range(200):
-        cache.storage.use.attached.left_by_row(f"driver-{number}")
-    assert len(cache.storage.use.attached.columns()) <= 64
+        cache.storage.use.attached_volumes.left_by_row(f"driver-{number}")
+    assert len(cache.storage.use.attached_volumes.columns()) <= 64
 
     for number in range(100):
         cache.put_node(make_node(f"n-{number}"))
-    column = cache.storage.use.attached.left_by_row("driver-199")
+    column = cache.storage.use.attached_volumes.left_by_row("driver-199")
     assert len(column) == cache.nodes.capacity
     assert not column.flags.writeable

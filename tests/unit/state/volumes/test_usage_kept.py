@@ -24,7 +24,7 @@ from tests.helpers.volume_objects import (
 
 def left(cache: Cache, node: str = "a") -> int:
     """How many more the node can hold, by the column."""
-    return int(cache.storage.use.attached.left_by_row(DRIVER)[cache.nodes.row(node)])
+    return int(cache.storage.use.attached_volumes.left_by_row(DRIVER)[cache.nodes.row(node)])
 
 
 def test_slots_of_pods_whose_volumes_count_follow_pods_and_objects() -> None:
@@ -67,7 +67,7 @@ def test_what_is_left_follows_limits_that_change() -> None:
 
 def asked_and_placed(cache: Cache, pod: Pod, *between: Any) -> dict[str, str]:
     """What a pod counts for on its node that was asked about before, while objects changed."""
-    cache.storage.use.if_placed(pod)
+    cache.storage.use.usage_if_scheduled(pod)
     put(cache, *between)
     cache.put_pod(replace(pod, spec=replace(pod.spec, node_name="a")))
     assert audit(cache) == []

@@ -16,9 +16,17 @@ import numpy.typing as npt
 from mooring.objects.selectors import Selector
 from mooring.state.columns.labels import MISSING
 from mooring.state.tables.nodes import NodeTable
-from mooring.state.volumes.free_index.groups import Answer, Bools, Entry, Group, Kind, Left, Places
-from mooring.state.volumes.free_index.sorted_list import Shelf
-from mooring.state.volumes.topology import EVERYWHERE, Reach, Reaches
+from mooring.state.volumes.free_index.groups import (
+    Answer,
+    Bools,
+    Entry,
+    Group,
+    Kind,
+    Positions,
+    Remaining,
+)
+from mooring.state.volumes.free_index.sorted_list import FreeVolumeList
+from mooring.state.volumes.topology import ALL_NODES, NodeTopology, TopologyMasks
 
 Rows = npt.NDArray[np.intp]
 
@@ -41,7 +49,7 @@ _ANY_SIZE: Final = -(2**200)
 _CHANGES_MAX: Final = 64
 
 
-class Wanted(NamedTuple):
+class VolumeRequest(NamedTuple):
     """What a claim asks of a volume.
 
     Attributes:
@@ -59,28 +67,28 @@ class Wanted(NamedTuple):
     selector: Selector | None
 
 
-class Choices:
+class FirstMatchIndex:
     """The first volumes on a shelf that meet a claim's wishes, as places.
 
     Complexity: O(rows) in columns for wishes that another claim had lately, O(volumes) more for new
     ones.
     """
 
-    def __init__(self, nodes: NodeTable, reaches: Reaches, shelf: Shelf) -> None:
+    def __init__(self, nodes: NodeTable, reaches: TopologyMasks, shelf: FreeVolumeList) -> None:
         self._nodes = nodes
         self._reaches = reaches
         self._shelf = shelf
         self._version = shelf.version
-        self._answers: dict[Wanted, Answer] = {}
+        self._answers: dict[VolumeRequest, Answer] = {}
 
-    def first(self, wanted: Wanted, rows: Rows) -> Places:
+    def first(self, wanted: VolumeRequest, rows: Rows) -> Positions:
         """The first volume of all: kept for every row, since the next claim asks the same."""
         answer = self._answer(wanted)
         if answer.best is None:
             answer.best = self._first_on(answer, np.arange(self._nodes.capacity, dtype=np.intp))
         return answer.best.take(rows)
 
-    def _first_on(self, answer: Answer, rows: Rows) -> Places:
+    def _first_on(self, answer: Answer, rows: Rows) -> Positions:
         none, best = len(self._shelf.order), None
         for key, group in self._shelf.groups.items():
             if isinstance(key, str):
@@ -95,7 +103,7 @@ class Choices:
         best[best == none] = NONE
         return best
 
-    def _firsts(self, key: str, group: Group, answer: Answer) -> Places:
+    def _firsts(self, key: str, group: Group, answer: Answer) -> Positions:
         """Returns the first volume that will do, by the code of the label ``key``."""
         column, none = self._nodes.label(key), len(self._shelf.order)
         by_code = group.by_code(column)
@@ -109,7 +117,7 @@ class Choices:
         answer.firsts[key] = by_code, first
         return first
 
-    def next(self, wanted: Wanted, rows: Rows, after: Places) -> Places:
+    def next(self, wanted: VolumeRequest, rows: Rows, after: Positions) -> Positions:
         """Returns the first volume after a place, which differs by row.
 
         Volumes are in order of size. So "large enough" is "from this place on", and claims that
@@ -140,13 +148,13 @@ class Choices:
                 left = self._left(key, group, answer)
                 if isinstance(key, str):
                     places += left.of_code(int(self._nodes.label(key).codes[row]))
-                elif key == EVERYWHERE or self._reaches.mask(key)[row]:
+                elif key == ALL_NODES or self._reaches.mask(key)[row]:
                     places += left.places[:-1].tolist()
             places.sort()
         at = bisect_right(places, after)
         return places[at] if at < len(places) else NONE
 
-    def _left(self, key: str | Reach, group: Group, answer: Answer) -> Left:
+    def _left(self, key: str | NodeTopology, group: Group, answer: Answer) -> Remaining:
         """Returns the volumes of a group that will do."""
         by_code = group.by_code(self._nodes.label(key)) if isinstance(key, str) else None
         known = answer.left.get(key)
@@ -156,18 +164,18 @@ class Choices:
         if by_code is not None:
             left = by_code.left(answer.will_do, none)
         else:
-            left = Left(np.append(group.places[answer.will_do[group.places]], none))
+            left = Remaining(np.append(group.places[answer.will_do[group.places]], none))
         answer.left[key] = by_code, left
         return left
 
-    def _where_reached(self, reach: Reach, rows: Rows, found: Places) -> Places:
-        if reach == EVERYWHERE:
+    def _where_reached(self, reach: NodeTopology, rows: Rows, found: Positions) -> Positions:
+        if reach == ALL_NODES:
             return found
         return np.where(self._reaches.mask(reach)[rows], found, len(self._shelf.order))
 
     # -- which volumes will do --------------------------------------------------------------------
 
-    def _answer(self, wanted: Wanted) -> Answer:
+    def _answer(self, wanted: VolumeRequest) -> Answer:
         """What is kept of the answer to these wishes, as the volumes are now."""
         if self._version != self._shelf.version:
             self._answers.clear()
@@ -181,10 +189,10 @@ class Choices:
         if now - answer.seen > _CHANGES_MAX:
             answer.start_over(self._shelf.is_free, now)
         elif answer.seen < now:
-            self._catch_up(answer)
+            self._invalidate_if_stale(answer)
         return answer
 
-    def _catch_up(self, answer: Answer) -> None:
+    def _invalidate_if_stale(self, answer: Answer) -> None:
         answer.forget_left()
         if len(self._shelf.changes) - answer.seen > _ROW_CHANGES_MAX:
             answer.best = None
@@ -214,7 +222,7 @@ class Choices:
                 else:
                     answer.best[rows] = place if place < len(self._shelf.order) else NONE
 
-    def _meets(self, wanted: Wanted) -> Bools:
+    def _meets(self, wanted: VolumeRequest) -> Bools:
         """Which volumes meet a claim's wishes, free or not, wherever they are."""
         meets: Bools = _suit(self._shelf.kinds, wanted)[self._shelf.kind_of]
         meets[: self._shelf.first_place(wanted.nanos)] = False
@@ -227,7 +235,7 @@ class Choices:
         return meets
 
 
-def _suit(kinds: Iterable[Kind], wanted: Wanted) -> Bools:
+def _suit(kinds: Iterable[Kind], wanted: VolumeRequest) -> Bools:
     """Which kinds of volumes are what a claim wishes, but for their size and labels."""
     modes = set(wanted.access_modes)
     judged = [

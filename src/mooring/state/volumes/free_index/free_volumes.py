@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from mooring.objects.storage import PersistentVolume
 from mooring.state.tables.nodes import NodeTable
-from mooring.state.volumes.free_index.first_match import NONE, Choices, Rows, Wanted
-from mooring.state.volumes.free_index.groups import Entry, Places
-from mooring.state.volumes.free_index.sorted_list import Shelf
-from mooring.state.volumes.topology import Reaches
+from mooring.state.volumes.free_index.first_match import NONE, FirstMatchIndex, Rows, VolumeRequest
+from mooring.state.volumes.free_index.groups import Entry, Positions
+from mooring.state.volumes.free_index.sorted_list import FreeVolumeList
+from mooring.state.volumes.topology import TopologyMasks
 
 #: Up to so many new volumes are put in one by one; more cost as much as building all anew.
 INSERTIONS_MAX: Final = 32
@@ -34,12 +34,12 @@ class FreeVolumes:
     values of one label.
     """
 
-    def __init__(self, nodes: NodeTable, reaches: Reaches) -> None:
+    def __init__(self, nodes: NodeTable, reaches: TopologyMasks) -> None:
         self._nodes = nodes
         self._reaches = reaches
         self._volumes: dict[str, Entry] = {}
-        self._shelf = Shelf()
-        self._choices = Choices(nodes, reaches, self._shelf)
+        self._shelf = FreeVolumeList()
+        self._choices = FirstMatchIndex(nodes, reaches, self._shelf)
         self._waiting: dict[str, None] = {}
         self._is_stale = False
 
@@ -78,12 +78,12 @@ class FreeVolumes:
 
     def choose(
         self,
-        wanted: Wanted,
+        wanted: VolumeRequest,
         rows: Rows,
         *,
-        after: Places | None = None,
-        taken: Sequence[Places] = (),
-    ) -> Places:
+        after: Positions | None = None,
+        taken: Sequence[Positions] = (),
+    ) -> Positions:
         """The smallest volume that will do for each of ``rows``, as places; NONE = there is none.
 
         Places are good until a volume comes or goes.
@@ -107,7 +107,7 @@ class FreeVolumes:
             best[open_rows] = following(wanted, rows[open_rows], here)
         return best
 
-    def ways(self, rows: Rows) -> list[npt.NDArray[np.integer[Any] | np.bool_]]:
+    def topology_groups(self, rows: Rows) -> list[npt.NDArray[np.integer[Any] | np.bool_]]:
         """By each way of reaching volumes what tells rows apart: rows that are alike get alike."""
         self._settle()
         label, mask = self._nodes.label, self._reaches.mask

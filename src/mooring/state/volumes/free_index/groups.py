@@ -15,13 +15,13 @@ import numpy.typing as npt
 from mooring.objects.storage import PersistentVolume
 from mooring.objects.volume_claims import amount
 from mooring.state.columns.labels import MISSING, LabelColumn
-from mooring.state.volumes.topology import Reach, one_label, reach_of_affinity
+from mooring.state.volumes.topology import NodeTopology, one_label, reach_of_affinity
 
 Bools = npt.NDArray[np.bool_]
 #: Codes of a label's values, int.
 Codes = npt.NDArray[np.signedinteger[Any]]
 #: Places in the order of volumes, intp.
-Places = npt.NDArray[np.intp]
+Positions = npt.NDArray[np.intp]
 
 
 class Kind(NamedTuple):
@@ -36,13 +36,13 @@ class Entry(NamedTuple):
     """A volume, and all that its place rests on: read once, when the volume comes.
 
     ``key`` and ``values`` say where it can be reached: by values of the label ``key``, or by a
-    ``Reach`` that is more than that.
+    ``NodeTopology`` that is more than that.
     """
 
     volume: PersistentVolume
     rank: tuple[int, str]
     kind: Kind
-    key: str | Reach
+    key: str | NodeTopology
     values: tuple[str, ...]
 
     @classmethod
@@ -73,7 +73,7 @@ class ByCode(NamedTuple):
     """
 
     codes: npt.NDArray[np.intp]
-    places: Places
+    places: Positions
     starts: npt.NDArray[np.intp]
     counts: npt.NDArray[np.intp]
 
@@ -87,15 +87,15 @@ class ByCode(NamedTuple):
         first = good.argmax()
         return int(places[first]) if good[first] else none
 
-    def left(self, will_do: Bools, none: int) -> Left:
+    def left(self, will_do: Bools, none: int) -> Remaining:
         """Returns those that will do; ``none`` stands for no place, and comes after all."""
         good = will_do[self.places]
         places = np.append(self.places[good], none)
         codes = np.append(np.repeat(self.codes, self.counts)[good], MISSING)
-        return Left(places, codes, codes[:-1] * (none + 1) + places[:-1])
+        return Remaining(places, codes, codes[:-1] * (none + 1) + places[:-1])
 
 
-class Left(NamedTuple):
+class Remaining(NamedTuple):
     """The places of a group that will do, and one that stands for none at the end.
 
     Attributes:
@@ -104,11 +104,11 @@ class Left(NamedTuple):
         numbers: Rises as the places do: the code, then the place; None likewise.
     """
 
-    places: Places
+    places: Positions
     codes: npt.NDArray[np.intp] | None = None
     numbers: npt.NDArray[np.intp] | None = None
 
-    def next(self, after: Places) -> Places:
+    def next(self, after: Positions) -> Positions:
         """The first place after each of these, however it is reached."""
         return self.places[self.places[:-1].searchsorted(after, side="right")]
 
@@ -119,7 +119,7 @@ class Left(NamedTuple):
         found: list[int] = self.places[self.codes == code].tolist()
         return found
 
-    def next_of(self, codes: Codes, after: Places) -> Places:
+    def next_of(self, codes: Codes, after: Positions) -> Positions:
         """Returns the first place after each of these that is reached by the code beside it."""
         assert self.codes is not None
         assert self.numbers is not None
@@ -127,7 +127,7 @@ class Left(NamedTuple):
         wanted = codes.astype(np.int64) * (none + 1) + after
         at = self.numbers.searchsorted(wanted, side="right")
         is_there = (self.codes[at] == codes) & (codes != MISSING)
-        found: Places = np.where(is_there, self.places[at], none)
+        found: Positions = np.where(is_there, self.places[at], none)
         return found
 
 
@@ -140,7 +140,7 @@ class Group:
     __slots__ = ("_by_code", "_column", "_version", "places", "values")
 
     def __init__(self) -> None:
-        self.places: Places = np.zeros(0, dtype=np.intp)
+        self.places: Positions = np.zeros(0, dtype=np.intp)
         self.values: list[str] = []
         self._column: LabelColumn | None = None
         self._version = -1
@@ -186,7 +186,7 @@ class Answer:
             if it is a label.
         of_row: Row -> the places there that will do, for rows that were looked at alone.
         best: The first place by row, shape (capacity,); None = not known.
-        layout: The version of ``Reaches`` for which what is said of rows is right.
+        layout: The version of ``TopologyMasks`` for which what is said of rows is right.
         seen: How many changes of free places are in it.
     """
 
@@ -194,10 +194,10 @@ class Answer:
 
     def __init__(self, meets: Bools, is_free: Bools, seen: int) -> None:
         self.meets = meets
-        self.firsts: dict[str, tuple[ByCode, Places]] = {}
-        self.left: dict[str | Reach, tuple[ByCode | None, Left]] = {}
+        self.firsts: dict[str, tuple[ByCode, Positions]] = {}
+        self.left: dict[str | NodeTopology, tuple[ByCode | None, Remaining]] = {}
         self.of_row: dict[int, list[int]] = {}
-        self.best: Places | None = None
+        self.best: Positions | None = None
         self.layout = -1
         self.start_over(is_free, seen)
 

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.state.volumes.free_index.groups import Bools, Entry, Group, Kind
-from mooring.state.volumes.topology import Reach
+from mooring.state.volumes.topology import NodeTopology
 
 #: Changes that are remembered, for answers to follow.
 CHANGES_KEPT: Final = 1_024
 
 
-class Shelf:
+class FreeVolumeList:
     """Volumes in their places, free or taken. The one owner is FreeVolumes; others read.
 
     Attributes:
@@ -44,13 +44,13 @@ class Shelf:
         self.version += 1
         self.changes: list[int] = []
         self.kinds: dict[Kind, int] = {}
-        self.groups: dict[str | Reach, Group] = {}
+        self.groups: dict[str | NodeTopology, Group] = {}
         self.placed = {entry.rank[1]: entry for entry in entries}
         self.order = [entry.rank for entry in entries]
         self.is_free: Bools = np.ones(len(entries), dtype=np.bool_)
         kind_of = [self._kind(entry) for entry in entries]
         self.kind_of: npt.NDArray[np.int32] = np.array(kind_of, dtype=np.int32)
-        places: dict[str | Reach, list[int]] = {}
+        places: dict[str | NodeTopology, list[int]] = {}
         for place, entry in enumerate(entries):
             group = self.groups.get(entry.key)
             if group is None:

@@ -15,10 +15,10 @@ from mooring.objects.storage import PersistentVolume
 from mooring.objects.volume_claims import amount
 from mooring.state import Cache
 from mooring.state.volumes.free_index import first_match as module
-from mooring.state.volumes.free_index.first_match import NONE, Wanted
+from mooring.state.volumes.free_index.first_match import NONE, VolumeRequest
 from mooring.state.volumes.free_index.free_volumes import INSERTIONS_MAX, FreeVolumes
-from mooring.state.volumes.free_index.groups import Places
-from mooring.state.volumes.topology import Reaches, reach_of_affinity
+from mooring.state.volumes.free_index.groups import Positions
+from mooring.state.volumes.topology import TopologyMasks, reach_of_affinity
 from mooring.testing import cluster, make_node
 from tests.helpers.volume_objects import HOSTNAME, ZONE, volume
 from tests.plugins import volume_clusters as clusters
@@ -36,13 +36,13 @@ def few_rows(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def free(cache: Cache, *volumes: PersistentVolume) -> FreeVolumes:
-    found = FreeVolumes(cache.nodes, Reaches(cache.nodes))
+    found = FreeVolumes(cache.nodes, TopologyMasks(cache.nodes))
     for each in volumes:
         found.put(each)
     return found
 
 
-def wanted(gigabytes: float = 1, **more: object) -> Wanted:
+def wanted(gigabytes: float = 1, **more: object) -> VolumeRequest:
     fields = {
         "volume_mode": "Filesystem",
         "attributes_class": "",
@@ -50,13 +50,15 @@ def wanted(gigabytes: float = 1, **more: object) -> Wanted:
         "selector": None,
         **more,
     }
-    return Wanted(int(gigabytes * GIGABYTE * 10**9), **fields)  # type: ignore[arg-type]
+    return VolumeRequest(int(gigabytes * GIGABYTE * 10**9), **fields)  # type: ignore[arg-type]
 
 
-def chosen(cache: Cache, volumes: FreeVolumes, claim: Wanted, taken: int = 0) -> list[list[str]]:
+def chosen(
+    cache: Cache, volumes: FreeVolumes, claim: VolumeRequest, taken: int = 0
+) -> list[list[str]]:
     """For each node in order the volumes that ``taken + 1`` equal claims get, one after another."""
     rows = np.array(cache.nodes.order.rows(), dtype=np.intp)
-    places: list[Places] = []
+    places: list[Positions] = []
     for _ in range(taken + 1):
         places.append(volumes.choose(claim, rows, taken=places))
     return [
@@ -66,7 +68,7 @@ def chosen(cache: Cache, volumes: FreeVolumes, claim: Wanted, taken: int = 0) ->
 
 
 def walked(
-    cache: Cache, there: list[PersistentVolume], claim: Wanted, taken: int
+    cache: Cache, there: list[PersistentVolume], claim: VolumeRequest, taken: int
 ) -> list[list[str]]:
     """The same, volume by volume."""
     ordered = sorted(there, key=lambda v: (amount(v.spec.capacity), v.metadata.name))
@@ -78,7 +80,7 @@ def walked(
     return found
 
 
-def will_do(found: PersistentVolume, claim: Wanted, labels: dict[str, str]) -> bool:
+def will_do(found: PersistentVolume, claim: VolumeRequest, labels: dict[str, str]) -> bool:
     affinity = found.spec.node_affinity
     return (
         amount(found.spec.capacity).nanos >= claim.nanos
@@ -90,7 +92,7 @@ def will_do(found: PersistentVolume, claim: Wanted, labels: dict[str, str]) -> b
     )
 
 
-def some_claim(rng: Rng) -> Wanted:
+def some_claim(rng: Rng) -> VolumeRequest:
     return wanted(
         rng.choice((0, 1, 2, 5, 9)),
         volume_mode=rng.choice(("Filesystem", "Filesystem", "Block")),
@@ -199,8 +201,8 @@ def test_the_next_volume_after_a_place_is_the_one_that_equal_claims_get(seed: in
     volumes = free(cache, *(clusters.volume(rng, f"v-{number}") for number in range(15)))
     claim = some_claim(rng)
     rows = np.array(cache.nodes.order.rows(), dtype=np.intp)
-    taken: list[Places] = []
-    after: Places | None = None
+    taken: list[Positions] = []
+    after: Positions | None = None
     for _ in range(4):
         found = volumes.choose(claim, rows, taken=taken)
         following = volumes.choose(claim, rows, after=after)
