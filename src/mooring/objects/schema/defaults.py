@@ -1,8 +1,8 @@
-"""The values that the API server fills in where a client left something out.
+"""Defaults that the API server sets for absent fields.
 
-One function per type of ``schema``; decoding calls it on every object of that type that it reads,
-wherever it stands: the containers of a pod and those of a Deployment's template alike. Functions
-change the object that they are given.
+One function per type of ``types``; ``decoding`` calls it for every object of that type, at any
+depth: for the containers of a pod and those of a Deployment's template alike. Functions change
+their argument.
 
 Source: pkg/apis/{core,apps,batch,storage,scheduling,resource,discovery}/v1/defaults.go and the
 ``+default`` markers of k8s.io/api.
@@ -32,24 +32,24 @@ _REFERENCE = re.compile(
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 #: File modes of volumes: rw-r--r--.
 _VOLUME_MODE = 0o644
-#: The fields of a core.Volume that say what it is.
+#: The fields of a core.Volume that are not its source.
 _VOLUME_NAME = frozenset(("name",))
-#: What a pod as a whole can ask for, besides huge pages.
+#: Pod-level resources besides huge pages.
 _COMPUTE_RESOURCES = ("cpu", "memory")
 _HUGE_PAGES_PREFIX = "hugepages-"
 
 
 def pull_policy_of(image: str) -> str:
-    """Whether an image is pulled each time: those tagged "latest", also by saying nothing."""
-    found = _REFERENCE.fullmatch(image)
-    if found is None:
+    """Returns the pull policy: "Always" for images with the tag "latest" or without a tag."""
+    reference = _REFERENCE.fullmatch(image)
+    if reference is None:
         return "IfNotPresent"
-    is_latest = found["tag"] == "latest" or not (found["tag"] or found["digest"])
+    is_latest = reference["tag"] == "latest" or not (reference["tag"] or reference["digest"])
     return "Always" if is_latest else "IfNotPresent"
 
 
 def _constant(**values: Any) -> Default:
-    """Fills in fixed scalars."""
+    """Returns a function that sets constants."""
     pairs = tuple(values.items())
 
     def fill(obj: Object) -> None:
@@ -99,8 +99,8 @@ def _pod_level_resources(obj: Object) -> None:
     Source: pkg/apis/core/v1/defaults.go, with PodLevelResources on, as by default.
     """
     spec = obj["spec"]
-    own = spec["resources"]
-    limits, requests = dict(own.get("limits") or {}), dict(own.get("requests") or {})
+    resources = spec["resources"]
+    limits, requests = dict(resources.get("limits") or {}), dict(resources.get("requests") or {})
     if limits or requests:
         for name, amount in _total(spec, "limits").items():
             if name.startswith(_HUGE_PAGES_PREFIX) and name not in requests:
@@ -114,24 +114,24 @@ def _pod_level_resources(obj: Object) -> None:
                 requests.setdefault(name, amount)
     for part, amounts in (("limits", limits), ("requests", requests)):
         if amounts:
-            own[part] = amounts
+            resources[part] = amounts
 
 
 def _total(spec: Object, part: str) -> dict[str, str]:
-    """Returns the containers' limits or requests together, summed as requests are.
+    """Returns the sum of the containers' limits or requests, by the rules for requests.
 
-    Only what they follow from is read: what is wrong with the rest of the pod is said later.
+    Only the fields for it are read; validation reports errors in the others later.
     """
-    counted: Object = {}
+    reduced_spec: Object = {}
     for name in ("containers", "initContainers"):
-        counted[name] = [
+        reduced_spec[name] = [
             {
                 "resources": {"requests": container["resources"].get(part) or {}},
                 "restartPolicy": container.get("restartPolicy"),
             }
             for container in spec.get(name) or ()
         ]
-    totals = pod_requests(convert({"spec": counted}, Pod))
+    totals = pod_requests(convert({"spec": reduced_spec}, Pod))
     return {name: str(amount) for name, amount in totals.items()}
 
 
@@ -189,7 +189,7 @@ def _deployment(obj: Object) -> None:
 
 def _daemon_set(obj: Object) -> None:
     spec = obj["spec"]
-    # A field of old versions, which upstream keeps as an annotation of this one.
+    # A field of earlier API versions, which upstream stores as an annotation.
     obj["metadata"].setdefault("annotations", {}).setdefault(TEMPLATE_GENERATION, "0")
     strategy = spec["updateStrategy"]
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
@@ -261,8 +261,8 @@ def _device_request(obj: Object) -> None:
         obj.setdefault("count", 1)
 
 
-def _stage(name: str, value: str) -> Default:
-    """Fills in one field of the status."""
+def _status_constant(name: str, value: str) -> Default:
+    """Returns a function that sets one field of the status."""
 
     def fill(obj: Object) -> None:
         obj["status"].setdefault(name, value)
@@ -277,7 +277,7 @@ def _persistent_volume(obj: Object) -> None:
 
 
 def _pod_spec(obj: Object) -> None:
-    # One field with two names; the old one is kept up for old clients.
+    # One field with two names; the deprecated one is still set.
     account = obj.get("serviceAccountName") or obj.get("serviceAccount")
     if account:
         obj["serviceAccountName"] = obj["serviceAccount"] = account
@@ -310,7 +310,7 @@ def _secret(obj: Object) -> None:
 _file_mode = _constant(defaultMode=_VOLUME_MODE)
 _tcp = _constant(protocol="TCP")
 
-#: Type -> what is filled in.
+#: Type -> the function that sets its defaults.
 DEFAULTS: Mapping[str, Default] = MappingProxyType(
     {
         "apps.DaemonSet": _daemon_set,
@@ -335,7 +335,7 @@ DEFAULTS: Mapping[str, Default] = MappingProxyType(
         "core.NodeStatus": _node_status,
         "core.ObjectFieldSelector": _constant(apiVersion="v1"),
         "core.PersistentVolume": _persistent_volume,
-        "core.PersistentVolumeClaim": _stage("phase", "Pending"),
+        "core.PersistentVolumeClaim": _status_constant("phase", "Pending"),
         "core.PersistentVolumeClaimSpec": _constant(volumeMode="Filesystem"),
         "core.Pod": _pod,
         "core.PodSpec": _pod_spec,
