@@ -240,9 +240,9 @@ def skip_unreserve(patch: Patch) -> None:
 
 def come_too_early(patch: Patch) -> None:
     """What Retry-After asks for is not done."""
-    from mooring.client.rest import client as rest
+    from mooring.client.rest import responses
 
-    patch.setattr(rest, "retry_after_s", lambda answer: 0.5)
+    patch.setattr(responses, "retry_after_s", lambda answer: 0.5)
 
 
 def ignore_nodes_that_go(patch: Patch) -> None:
@@ -283,7 +283,7 @@ def _versions(objects: Mapping[str, Any]) -> list[str]:
 def never_stop_pausing(patch: Patch) -> None:
     """After a server was away, decisions pause for ever."""
     patch.setattr(BindingTasks, "record_success", lambda self: None)
-    patch.setattr(BindingTasks, "unreachable", lambda self: setattr(self, "_pause_s", 600.0))
+    patch.setattr(BindingTasks, "record_unreachable", lambda self: setattr(self, "_pause_s", 600.0))
 
 
 def evict_more_than_needed(patch: Patch) -> None:

@@ -149,7 +149,7 @@ class Service:
         )
         self.handle.on_activate = self.queue.activate
         self.bindings = BindingTasks(rng, limit=options.bindings_max)
-        self.writer = StatusWriter(client, clock=clock, sleep=sleep)
+        self.writer = StatusWriter(client, clock=clock, rng=rng, sleep=sleep)
         self.recorders = {
             name: self._recorder(client, name, f"{name}-{options.instance}", rng)
             for name in self.profiles
