@@ -146,9 +146,9 @@ async def kube_scheduler(program: Path, kubeconfig: Path, log: Path) -> AsyncIte
             await process.wait()
 
 
-async def create(api: ApiServer, path: str, found: dict[str, Any]) -> None:
+async def create(api: ApiServer, path: str, obj: dict[str, Any]) -> None:
     headers = {"content-type": "application/json"}
-    answer = await api.handle("POST", path, [], headers, json.dumps(found).encode())
+    answer = await api.handle("POST", path, [], headers, json.dumps(obj).encode())
     assert answer[0] == 201, answer[2]
 
 
@@ -204,5 +204,5 @@ async def read(api: ApiServer, path: str) -> Any:
 
 async def scheduled_events(api: ApiServer) -> list[Any]:
     """What the scheduler says of its work, sent as protobuf."""
-    found = await read(api, "/apis/events.k8s.io/v1/namespaces/default/events")
-    return [one for one in found["items"] if one["reason"] == "Scheduled"]
+    response = await read(api, "/apis/events.k8s.io/v1/namespaces/default/events")
+    return [one for one in response["items"] if one["reason"] == "Scheduled"]

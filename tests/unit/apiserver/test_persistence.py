@@ -91,7 +91,7 @@ def test_a_save_that_is_cancelled_leaves_the_old_file(tmp_path: Path) -> None:
     assert not snapshot_file.is_saved
 
 
-def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     snapshot_file = SnapshotFile(api_with(1).server, tmp_path / "none" / "data.json")
     with pytest.raises(ConfigError, match="No such file"):
         snapshot_file.save()
