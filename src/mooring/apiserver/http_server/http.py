@@ -216,9 +216,8 @@ class HttpServer:
         identity = self._identify(request)
         authorization.check(identity, authorization.attributes_of(request.method, path, query))
         body = await _read(request, self._limits)
-        return await self._api_handle(
-            request.method, path, query, _forwarded_headers(request, identity), body
-        )
+        headers = _forwarded_headers(request, identity)
+        return await self._api_handle(request.method, path, query, headers, body)
 
     def _identify(self, request: web.BaseRequest) -> Identity:
         """Returns the client's identity by certificate or token, or the one it impersonates.
@@ -250,9 +249,8 @@ class HttpServer:
         if self._is_stopping or len(self._streams) >= self._limits.streams:
             await _close(chunks)
             message = "too many watches, please retry later"
-            return _error_response(
-                ApiStatusError(429, "TooManyRequests", message, {"retryAfterSeconds": 1})
-            )
+            error = ApiStatusError(429, "TooManyRequests", message, {"retryAfterSeconds": 1})
+            return _error_response(error)
         response = web.StreamResponse(status=status, headers=headers)
         response.enable_chunked_encoding()
         await response.prepare(request)
@@ -361,9 +359,8 @@ async def _read(request: web.BaseRequest, limits: Limits) -> bytes:
         async with asyncio.timeout(limits.body_s):
             return await _read_all(request, limits.body_bytes)
     except TimeoutError:
-        raise ApiStatusError(
-            408, "Timeout", "the body of the request was not received in time"
-        ) from None
+        message = "the body of the request was not received in time"
+        raise ApiStatusError(408, "Timeout", message) from None
 
 
 async def _read_all(request: web.BaseRequest, bytes_max: int) -> bytes:

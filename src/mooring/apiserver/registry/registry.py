@@ -142,9 +142,8 @@ class Registry:
         name = metadata.get("name", "")
         self.admission.check_namespace(resource, target.namespace, name)
         if metadata.get("resourceVersion", "0") not in ("", "0"):
-            raise ApiStatusError(
-                500, "", "resourceVersion should not be set on objects to be created"
-            )
+            message = "resourceVersion should not be set on objects to be created"
+            raise ApiStatusError(500, "", message)
         self.admission.admit_create(resource, obj)
         metadata["creationTimestamp"] = now
         metadata["uid"] = self.new_uid()
@@ -374,13 +373,8 @@ def storage_conflict(target: Target, precondition: str, name: str, obj: Object) 
     """Returns error 409 with the message of upstream's storage."""
     metadata = obj["metadata"]
     actual = metadata["uid"] if name == "UID" else metadata["resourceVersion"]
-    resource_name = (
-        target.resource.name
-        if not target.resource.group
-        else (f"{target.resource.name}.{target.resource.group}")
-    )
     text = (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{resource_name}/{target.key}, "
+        f"StorageError: invalid object, Code: 4, Key: /registry/{target.resource.qualified}/{target.key}, "
         f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {precondition}, "
         f"{name} in object meta: {actual}"
     )
