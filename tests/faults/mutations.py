@@ -31,10 +31,10 @@ from mooring.plugins.default_preemption import dry_run
 from mooring.queue import InFlightAttempt, SchedulingQueue
 from mooring.queue.in_flight import InFlight
 from mooring.scheduler import plugin_handle as handle_module
+from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.evictor import Evictor
-from mooring.scheduler.schedule_one import Scheduler
 from mooring.state import Cache, PodInfo
 from tests.faults.harness.scenario import Scenario, run_scenario
 from tests.faults.harness.trace import InvariantBroken
@@ -182,12 +182,12 @@ def keep_what_failed(patch: Patch) -> None:
 def lose_what_failed(patch: Patch) -> None:
     """A pod whose binding failed is not queued again (#139186)."""
 
-    def give_back(self: Scheduler, held: Any, refusal: Any) -> None:
+    def give_back(self: BindingCycle, held: Any, refusal: Any) -> None:
         give_back_all(self, held, refusal)
         self._queue.delete(held.cycle.pod.uid)
 
-    give_back_all = Scheduler._handle_binding_failure
-    patch.setattr(Scheduler, "_handle_binding_failure", give_back)
+    give_back_all = BindingCycle._handle_binding_failure
+    patch.setattr(BindingCycle, "_handle_binding_failure", give_back)
 
 
 def miss_events_in_flight(patch: Patch) -> None:
