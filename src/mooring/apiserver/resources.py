@@ -77,8 +77,8 @@ class Resource:
     _subresources_by_name: Mapping[str, Subresource] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        parts = MappingProxyType({part.name: part for part in self.subresources})
-        object.__setattr__(self, "_subresources_by_name", parts)
+        by_name = MappingProxyType({sub.name: sub for sub in self.subresources})
+        object.__setattr__(self, "_subresources_by_name", by_name)
         api_version = f"{self.group}/{self.version}" if self.group else self.version
         object.__setattr__(self, "api_version", api_version)
 

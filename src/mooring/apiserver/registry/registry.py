@@ -374,7 +374,8 @@ def storage_conflict(target: Target, precondition: str, name: str, obj: Object) 
     metadata = obj["metadata"]
     actual = metadata["uid"] if name == "UID" else metadata["resourceVersion"]
     text = (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{target.resource.qualified}/{target.key}, "
+        "StorageError: invalid object, Code: 4, Key: "
+        f"/registry/{target.resource.qualified}/{target.key}, "
         f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {precondition}, "
         f"{name} in object meta: {actual}"
     )
