@@ -15,7 +15,7 @@ from mooring.errors import ConfigError
 
 if TYPE_CHECKING:
     from mooring.apiserver import ApiServer
-    from mooring.apiserver.persistence import Keeper
+    from mooring.apiserver.persistence import SnapshotFile
 
 #: Where kube-apiserver listens.
 PORT = 6443
@@ -50,22 +50,24 @@ def command(port: int, kubeconfig: Path | None, data: Path | None, instant_delet
     kubectl, kube-scheduler and other clients use it like a real one. Nothing runs the pods.
     """
     from mooring.apiserver import ApiServer
-    from mooring.apiserver.persistence import Keeper
+    from mooring.apiserver.persistence import SnapshotFile
     from mooring.event_loop import fresh_seed, loop_factory
 
     rng = seeded_random(fresh_seed())
     api = ApiServer(SystemClock(), rng, instant_deletion=instant_deletion)
-    keeper = Keeper(api, data) if data is not None else None
-    if keeper is not None:
-        keeper.load()
+    snapshot_file = SnapshotFile(api, data) if data is not None else None
+    if snapshot_file is not None:
+        snapshot_file.load()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(api, keeper, port, kubeconfig))
-    if keeper is not None:
-        keeper.save()
+        runner.run(_serve(api, snapshot_file, port, kubeconfig))
+    if snapshot_file is not None:
+        snapshot_file.save()
         click.echo(f"mooring apiserver: saved to {data}", err=True)
 
 
-async def _serve(api: ApiServer, keeper: Keeper | None, port: int, kubeconfig: Path | None) -> None:
+async def _serve(
+    api: ApiServer, snapshot_file: SnapshotFile | None, port: int, kubeconfig: Path | None
+) -> None:
     from mooring.apiserver import serve
 
     stopped = asyncio.Event()
@@ -76,18 +78,18 @@ async def _serve(api: ApiServer, keeper: Keeper | None, port: int, kubeconfig: P
             export = write_kubeconfig(kubeconfig, KUBECONFIG, door.kubeconfig())
             print(f"mooring apiserver: listening on {door.url}")
             print(export, flush=True)
-            await _wait_until_stopped(stopped, keeper)
+            await _wait_until_stopped(stopped, snapshot_file)
     except OSError as why:
         place = str(why.filename or f"port {port}")
         raise ConfigError(why.strerror or str(why), path=place) from why
 
 
-async def _wait_until_stopped(stopped: asyncio.Event, keeper: Keeper | None) -> None:
+async def _wait_until_stopped(stopped: asyncio.Event, snapshot_file: SnapshotFile | None) -> None:
     """Until then, save from time to time."""
     while not stopped.is_set():
         try:
             async with asyncio.timeout(SAVE_EVERY_S):
                 await stopped.wait()
         except TimeoutError:
-            if keeper is not None:
-                await keeper.save_slowly()
+            if snapshot_file is not None:
+                await snapshot_file.save_async()
