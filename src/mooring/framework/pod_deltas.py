@@ -143,7 +143,7 @@ class KindCounts:
 
     def of(self, slots: Rows, key: CounterKey | CounterKeys) -> Ints:
         """How often the pods in these slots of the pod table are counted, int64 shape (n,)."""
-        kinds = self._counters.kinds_at(slots)
+        kinds = self._counters.label_class_ids(slots)
         length = int(kinds.max(initial=-1)) + 1
         known = self._known.get(key)
         if known is None or len(known) < length:
@@ -155,7 +155,9 @@ class KindCounts:
         new = np.flatnonzero(is_new)
         if len(new):
             keys = key.keys if isinstance(key, CounterKeys) else (key,)
-            known[new] = _counts([self._counters.kind(index) for index in new.tolist()], keys)
+            known[new] = _counts(
+                [self._counters.label_class(index) for index in new.tolist()], keys
+            )
         return known[kinds]
 
 
@@ -190,7 +192,7 @@ class _PortsHeld:
         self.is_held: Bools = np.zeros(len(lineup.slots), dtype=np.bool_)
         self._lineup = lineup
         self._wanted = wanted
-        self._on_row = snapshot.nodes.ports.held_in_conflict(wanted)
+        self._on_row = snapshot.nodes.ports.ports_in_conflict(wanted)
         self._is_known = np.zeros(len(lineup.slots), dtype=np.bool_)
         #: World -> the ports held there; those without any conflict at all are left out.
         self._held: dict[int, set[HostPort]] = {}

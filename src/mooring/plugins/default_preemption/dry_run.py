@@ -230,8 +230,8 @@ def _protected(snapshot: Snapshot, slots: Rows, world: Rows) -> Bools:
     protected = np.zeros(len(slots), dtype=np.bool_)
     if not len(snapshot.budgets) or not len(slots):
         return protected
-    kinds, kind_of = _numbered(snapshot.counters.kinds_at(slots))
-    found = [snapshot.counters.kind(index) for index in kinds.tolist()]
+    kinds, kind_of = _numbered(snapshot.counters.label_class_ids(slots))
+    found = [snapshot.counters.label_class(index) for index in kinds.tolist()]
     budgets = [snapshot.budgets.of(kind.namespace, kind.labels) for kind in found]
     known = {budget.name: budget for of_kind in budgets for budget in of_kind}
     if not known:

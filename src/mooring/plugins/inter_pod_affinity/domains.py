@@ -98,7 +98,7 @@ class KeyColumn:
             return nodes.take(by_value)
         return by_value.take(nodes.take(self.of_row))
 
-    def are_there(self, nodes: NodeView) -> Bools:
+    def has_csi_node_by_row(self, nodes: NodeView) -> Bools:
         """Which nodes have the key, bool shape (m,)."""
         if self.has_key is None:
             return np.ones(len(nodes), dtype=np.bool_)
@@ -123,7 +123,9 @@ class Domains:
         """Near which nodes there is a pod, bool shape (m,)."""
         if self.change is None:
             return self.column.at(self.counts > 0, nodes)
-        near = (self.column.at(self.counts, nodes) + self.change) * self.column.are_there(nodes)
+        near = (self.column.at(self.counts, nodes) + self.change) * self.column.has_csi_node_by_row(
+            nodes
+        )
         found: Bools = near > 0
         return found
 
@@ -309,7 +311,7 @@ def _sums_over_kinds(
     for key, of_kind in weights.items():
         same = of_kind.tobytes()
         if same not in known:
-            known[same] = snapshot.counters.weighed(dict(zip(numbers, of_kind, strict=True)))
+            known[same] = snapshot.counters.weighted_sums(dict(zip(numbers, of_kind, strict=True)))
         sums[key] = found[key].add_up(known[same])
     return sums
 
@@ -323,7 +325,7 @@ def _concerned(snapshot: Snapshot, wanted: list[Wanted]) -> tuple[list[int], lis
         names |= pods.namespaces or frozenset()
     found = [
         (number, kind)
-        for number, kind in snapshot.counters.kinds()
+        for number, kind in snapshot.counters.label_classes()
         if is_anywhere or kind.namespace in names
     ]
     return [number for number, _ in found], [kind for _, kind in found]

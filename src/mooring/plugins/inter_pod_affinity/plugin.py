@@ -157,7 +157,7 @@ class InterPodAffinity:
         for key, domains in required.affinity.items():
             if domains is not None:
                 affinity[key] = replace(domains, change=change)
-                total_change += change * domains.column.are_there(nodes)
+                total_change += change * domains.column.has_csi_node_by_row(nodes)
         anti_affinity = {
             key: replace(domains, change=worlds.anti_affinity(key))
             for key, domains in required.anti_affinity.items()
@@ -270,12 +270,12 @@ def _is_near_all(required: Required, nodes: NodeView) -> Bools:
         return np.zeros(len(nodes), dtype=np.bool_)
     if required.total_change is None:
         if required.is_first and not required.total:
-            return _all(domains.column.are_there(nodes) for domains in found)
+            return _all(domains.column.has_csi_node_by_row(nodes) for domains in found)
         return _all(domains.are_near(nodes) for domains in found)
     are_near = _all(domains.are_near(nodes) for domains in found)
     if not required.is_first:
         return are_near
-    has_keys = _all(domains.column.are_there(nodes) for domains in found)
+    has_keys = _all(domains.column.has_csi_node_by_row(nodes) for domains in found)
     has_nobody: Bools = required.total + required.total_change == 0
     return are_near | (has_keys & has_nobody)
 

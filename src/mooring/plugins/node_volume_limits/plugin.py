@@ -108,7 +108,7 @@ def _unknown(state: LimitsState, nodes: NodeView) -> FilterStatuses:
     """What is wrong with the pod's claims, where there is a CSINode and where there is none."""
     codes = np.zeros(len(nodes), dtype=np.uint16)
     table: list[Status] = []
-    has_csi_node = nodes.take(nodes.snapshot.storage.csi_nodes.are_there()) > 0
+    has_csi_node = nodes.take(nodes.snapshot.storage.csi_nodes.has_csi_node_by_row()) > 0
     _tell(state.problem_without, ~has_csi_node, codes, table)
     _tell(state.counted.problem, has_csi_node, codes, table)
     return FilterStatuses(codes, table)
@@ -132,7 +132,7 @@ def _exceeds(volumes: dict[str, str], nodes: NodeView) -> Bools | None:
     is_over: Bools | None = None
     for driver in dict.fromkeys(volumes.values()):
         own = [volume for volume, of in volumes.items() if of == driver]
-        left = storage.use.attached_volumes.left_by_row(driver)
+        left = storage.use.attached_volumes.remaining_by_row(driver)
         if int(left.min()) >= len(own):
             continue
         added = len(own) - _used_by_pods(own, nodes.snapshot)

@@ -19,7 +19,7 @@ from mooring.objects.volume_claims import NO_PROVISIONER, STORAGE, claim_class
 from mooring.plugins.volume_binding.matches import NO_ROOM, NOTHING_TO_BIND, Bits, Bools, Rows
 from mooring.state import Snapshot
 from mooring.state.volumes.storage import Storage
-from mooring.state.volumes.topology import reach_of_topologies
+from mooring.state.volumes.topology import topology_of_class
 
 #: A claim's size as it is written; None = it says nothing of it.
 Size = str | int | float | None
@@ -75,7 +75,7 @@ def _bits(storage: Storage, found: StorageClass, size: Size, rows: Rows) -> Bits
     has_room = _has_room(storage, found, size, rows)
     if has_room is not None:
         bits[~has_room] = NO_ROOM
-    reach = reach_of_topologies(found.allowed_topologies)
+    reach = topology_of_class(found.allowed_topologies)
     bits[~storage.reaches.reachable_rows(reach, rows)] = NOTHING_TO_BIND
     return bits
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mooring.objects.storage import PersistentVolume
 from mooring.objects.volume_claims import amount
 from mooring.state.columns.labels import MISSING, LabelColumn
-from mooring.state.volumes.topology import NodeTopology, one_label, reach_of_affinity
+from mooring.state.volumes.topology import NodeTopology, one_label, topology_of_affinity
 
 Bools = npt.NDArray[np.bool_]
 #: Codes of a label's values, int.
@@ -55,7 +55,7 @@ class Entry(NamedTuple):
             spec.access_modes,
         )
         affinity = spec.node_affinity
-        reach = reach_of_affinity(affinity.required if affinity is not None else None)
+        reach = topology_of_affinity(affinity.required if affinity is not None else None)
         key, values = one_label(reach) or (reach, ())
         rank = amount(spec.capacity).nanos, volume.metadata.name
         return cls(volume, rank, kind, key, values)
