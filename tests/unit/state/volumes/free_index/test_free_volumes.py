@@ -235,7 +235,7 @@ def test_places_of_volumes_that_are_gone_are_given_up() -> None:
         volumes.remove(f"v-{number}")
 
     assert len(volumes) == 0
-    assert len(volumes._shelf.placed) <= 3 * INSERTIONS_MAX
+    assert len(volumes._list.placed) <= 3 * INSERTIONS_MAX
 
 
 def test_a_new_value_of_a_label_is_seen() -> None:
