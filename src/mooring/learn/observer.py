@@ -107,9 +107,9 @@ class TellingObserver(Observer):
         """See ``moves``."""
         self._on_move(entry, queue_name, why)
 
-    def attempted(self, entry: QueuedPod, attempt: Attempt, found: Placement | Diagnosis) -> None:
+    def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
         """See ``tell_decision``."""
-        tell_decision(self._tell, entry.pod, attempt, found)
+        tell_decision(self._tell, entry.pod, attempt, result)
 
     def waits(self, entry: QueuedPod, node_name: str, waiting: WaitingPod) -> None:
         """Permits holds the pod back."""
