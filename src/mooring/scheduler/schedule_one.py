@@ -101,7 +101,7 @@ class Scheduler:
             if self._should_skip(pod):
                 return
             snapshot = self._cache.snapshot()
-            cycle = framework.open(pod, snapshot)
+            cycle = framework.new_cycle(pod, snapshot)
             attempt = Attempt(snapshot, self._next_start_index)
             try:
                 found = schedule_pod(framework, cycle, attempt)
@@ -170,7 +170,9 @@ class Scheduler:
             raise
         except SchedulerError as error:
             return error
-        return None if answer is None else binding.refusal(binding_ctx.node_name, answer)
+        return (
+            None if answer is None else binding.rejection_diagnosis(binding_ctx.node_name, answer)
+        )
 
     async def bind(self, binding_ctx: BindingContext) -> None:
         """Makes the API server agree with an assumption, or gives everything back.
@@ -218,7 +220,7 @@ class Scheduler:
                 with self._bindings.waiting_in_permit():
                     verdict = await wait_on_permit(binding_ctx.waiting, self._clock)
                 if verdict is not None:
-                    return binding.refusal(node_name, verdict)
+                    return binding.rejection_diagnosis(node_name, verdict)
                 self._observer.allowed(binding_ctx.entry, node_name)
         finally:
             framework.waiting.remove(cycle.pod.uid)

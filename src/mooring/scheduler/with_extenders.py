@@ -23,7 +23,7 @@ from mooring.errors import ExtenderError, InvariantViolation, SchedulerError
 from mooring.framework import Attempt, Diagnosis, Framework
 from mooring.framework.extender import ExtenderCallback, ExtenderCalls
 from mooring.framework.runtime import with_extenders
-from mooring.framework.runtime.post_filter import asking
+from mooring.framework.runtime.post_filter import post_filter_with_extenders
 from mooring.framework.status import PostFilterResult
 from mooring.queue import InFlightAttempt, QueuedPod, profile_of
 from mooring.scheduler.schedule_one import Scheduler
@@ -58,7 +58,7 @@ class ExtenderScheduler(Scheduler):
         entry = self._queue.pop()
         if entry is None:
             return False
-        if self._profiles[profile_of(entry.pod)].asks(entry.pod):
+        if self._profiles[profile_of(entry.pod)].needs_extenders(entry.pod):
             await self.schedule_one_with_extenders(entry)
         else:
             self.schedule_one(entry)
@@ -91,7 +91,7 @@ class ExtenderScheduler(Scheduler):
         Raises:
             SchedulerError: a plugin or an extender failed.
         """
-        cycle = framework.open(entry.pod, self._cache.snapshot())
+        cycle = framework.new_cycle(entry.pod, self._cache.snapshot())
         attempt = Attempt(cycle.snapshot, self._next_start_index)
         post_filter_result = PostFilterResult(None, "")
 
@@ -101,13 +101,13 @@ class ExtenderScheduler(Scheduler):
         with self._buffered_events() as news:
             try:
                 found = await drive_extender_calls(
-                    with_extenders.decide(framework, cycle, attempt), renew
+                    with_extenders.schedule_pod(framework, cycle, attempt), renew
                 )
             finally:
                 self._next_start_index = attempt.next_start_index(self._next_start_index)
             if isinstance(found, Diagnosis):
                 post_filter_result = await drive_extender_calls(
-                    asking(framework, cycle, found), renew
+                    post_filter_with_extenders(framework, cycle, found), renew
                 )
                 attempt.preemption = post_filter_result.record
             self._observer.attempted(entry, attempt, found)
@@ -120,7 +120,7 @@ class ExtenderScheduler(Scheduler):
             self._handle_no_fit(entry, found, post_filter_result)
             return True
         if news:
-            later = framework.open(entry.pod, self._cache.snapshot())
+            later = framework.new_cycle(entry.pod, self._cache.snapshot())
             if not with_extenders.still_fits(framework, cycle, later, found.node_name):
                 return False
             cycle = later
