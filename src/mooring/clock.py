@@ -8,10 +8,21 @@ from __future__ import annotations
 
 import random
 import time
+from datetime import UTC, datetime
+from functools import lru_cache
+from math import modf
 from random import Random as Rng
 from typing import Protocol
 
-__all__ = ["Clock", "Rng", "SystemClock", "VirtualClock", "seeded_random"]
+__all__ = [
+    "Clock",
+    "Rng",
+    "SystemClock",
+    "VirtualClock",
+    "rfc3339",
+    "rfc3339_micro",
+    "seeded_random",
+]
 
 
 class Clock(Protocol):
@@ -45,6 +56,33 @@ class SystemClock:
 def seeded_random(seed: int) -> Rng:
     """Returns the generator that a run passes around; equal seeds give equal runs."""
     return random.Random(seed)  # noqa: S311 - chance for simulations and tie-breaks, not for secrets
+
+
+def rfc3339(wall_s: float) -> str:
+    """Returns a moment (seconds since 1970-01-01 UTC) as the API writes it, in whole seconds.
+
+    Example:
+        >>> rfc3339(1_767_225_600.9)
+        '2026-01-01T00:00:00Z'
+    """
+    return f"{_second(int(wall_s // 1))}Z"
+
+
+def rfc3339_micro(wall_s: float) -> str:
+    """Returns a moment as the API writes it, in microseconds.
+
+    Example:
+        >>> rfc3339_micro(1_767_225_600.9)
+        '2026-01-01T00:00:00.900000Z'
+    """
+    fraction, second = modf(wall_s)
+    carry, micros = divmod(round(fraction * 1e6), 1_000_000)
+    return f"{_second(int(second) + carry)}.{micros:06d}Z"
+
+
+@lru_cache(maxsize=1024)
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 class VirtualClock:

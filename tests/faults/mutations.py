@@ -31,10 +31,10 @@ from mooring.plugins.default_preemption import dry_run
 from mooring.queue import InFlightAttempt, SchedulingQueue
 from mooring.queue.in_flight import InFlight
 from mooring.scheduler import plugin_handle as handle_module
+from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.evictor import Evictor
-from mooring.scheduler.schedule_one import Scheduler
 from mooring.state import Cache, PodInfo
 from tests.faults.harness.scenario import Scenario, run_scenario
 from tests.faults.harness.trace import InvariantBroken
@@ -182,12 +182,12 @@ def keep_what_failed(patch: Patch) -> None:
 def lose_what_failed(patch: Patch) -> None:
     """A pod whose binding failed is not queued again (#139186)."""
 
-    def give_back(self: Scheduler, held: Any, refusal: Any) -> None:
+    def give_back(self: BindingCycle, held: Any, refusal: Any) -> None:
         give_back_all(self, held, refusal)
         self._queue.delete(held.cycle.pod.uid)
 
-    give_back_all = Scheduler._handle_binding_failure
-    patch.setattr(Scheduler, "_handle_binding_failure", give_back)
+    give_back_all = BindingCycle._handle_binding_failure
+    patch.setattr(BindingCycle, "_handle_binding_failure", give_back)
 
 
 def miss_events_in_flight(patch: Patch) -> None:
@@ -240,9 +240,9 @@ def skip_unreserve(patch: Patch) -> None:
 
 def come_too_early(patch: Patch) -> None:
     """What Retry-After asks for is not done."""
-    from mooring.client.rest import client as rest
+    from mooring.client.rest import responses
 
-    patch.setattr(rest, "retry_after_s", lambda answer: 0.5)
+    patch.setattr(responses, "retry_after_s", lambda answer: 0.5)
 
 
 def ignore_nodes_that_go(patch: Patch) -> None:
@@ -283,7 +283,7 @@ def _versions(objects: Mapping[str, Any]) -> list[str]:
 def never_stop_pausing(patch: Patch) -> None:
     """After a server was away, decisions pause for ever."""
     patch.setattr(BindingTasks, "record_success", lambda self: None)
-    patch.setattr(BindingTasks, "unreachable", lambda self: setattr(self, "_pause_s", 600.0))
+    patch.setattr(BindingTasks, "record_unreachable", lambda self: setattr(self, "_pause_s", 600.0))
 
 
 def evict_more_than_needed(patch: Patch) -> None:

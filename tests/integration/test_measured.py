@@ -122,7 +122,7 @@ def test_pods_follow_the_load_and_an_outage_stops_nobody(
         async def placed(name: str) -> str:
             """Where the next pod goes."""
             await client.create(make_pod(name, requests={"cpu": "100m"}))
-            pods = service.handle.stores["Pod"]
+            pods = service.informers["Pod"].objects
             key = f"default/{name}"
             await until(lambda: key in pods and pods[key].spec.node_name)
             return str(pods[key].spec.node_name)

@@ -51,7 +51,7 @@ def test_each_scheduler_takes_its_own_pods(programs: Path) -> None:
                 ]
                 plain = [make_pod(f"plain-{number}") for number in range(DEFAULT)]
                 await create_all(client, [*lucky, *plain])
-                pods = service.handle.stores["Pod"]
+                pods = service.informers["Pod"].objects
                 await until(
                     lambda: (
                         len(pods) == RANDOM + DEFAULT

@@ -17,27 +17,23 @@ import asyncio
 import logging
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
-from math import modf
 from typing import Any, Final
 
 import msgspec
 
 from mooring.client.rest.client import Client, Patch
 from mooring.client.rest.paths import path_of
-from mooring.clock import Clock, Rng
+from mooring.client.retry import TRANSIENT, RetryPolicy, Sleep, retry
+from mooring.clock import Clock, Rng, rfc3339_micro
 from mooring.errors import (
     AlreadyExists,
     ApiError,
     LeaseLost,
     NotFound,
-    OutcomeUnknown,
+    SchedulerError,
     ServerError,
     TooManyRequests,
-    Unreachable,
 )
 from mooring.objects.codec.decode import encode
 from mooring.objects.kinds import KINDS_BY_STRUCT, kind_named
@@ -48,8 +44,7 @@ QUEUE_MAX: Final = 10_000
 WRITERS: Final = 8
 SERIES_MAX: Final = 10_000
 TRIES_MAX: Final = 12
-RETRY_S: Final = 10.0
-RETRY_JITTER: Final = 0.25
+RETRY_POLICY: Final = RetryPolicy(TRIES_MAX, initial_s=10.0, factor=1.0, jitter=0.25)
 FINISH_S: Final = 360.0
 LOOK_S: Final = 60.0
 REFRESH_S: Final = 1800.0
@@ -97,7 +92,7 @@ class Recorder:
         instance: str,
         clock: Clock,
         rng: Rng,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._client = client
         self._controller = controller
@@ -151,7 +146,7 @@ class Recorder:
             metadata=ObjectMeta(
                 name=self._name(about.name), namespace=about.namespace or "default"
             ),
-            event_time=self._now(),
+            event_time=rfc3339_micro(self._clock.wall_s()),
             reporting_controller=self._controller,
             reporting_instance=self._instance,
             action=action,
@@ -247,30 +242,34 @@ class Recorder:
             known.is_busy = False
 
     async def _write_one(self, event: Event) -> None:
-        """Writes an event, again and again if that may help; gives it up at last."""
-        for tries_left in reversed(range(TRIES_MAX)):
-            try:
-                if await self._try(event):
-                    self._statistics.written += 1
-                else:
-                    self._statistics.failed += 1
-                return
-            except LeaseLost as error:
-                # Whoever leads now tells of what happens; that we stop is not for us to say.
-                _log.info("an event is not written any more", extra={"error": str(error)})
-                break
-            except (Unreachable, OutcomeUnknown, ServerError, TooManyRequests, _Again) as error:
-                _log.info("an event is not written yet", extra={"error": str(error)})
-            if tries_left:
-                await self._sleep(RETRY_S * (1 + RETRY_JITTER * self._rng.random()))
+        """Writes an event, with retries; drops it after the last one."""
+        try:
+            is_written = await retry(
+                lambda: self._try(event),
+                RETRY_POLICY,
+                sleep=self._sleep,
+                rng=self._rng,
+                should_retry=_should_retry,
+            )
+        except LeaseLost as error:
+            # The new leader reports what happens from now on; stopping is not the recorder's task.
+            _log.info("event not written: lease lost", extra={"error": str(error)})
+        except (*TRANSIENT, _AlreadyCreated):
+            pass
+        else:
+            if is_written:
+                self._statistics.written += 1
+            else:
+                self._statistics.failed += 1
+            return
         self._statistics.failed += 1
-        _log.warning("an event was given up", extra={"reason": event.reason})
+        _log.warning("event dropped", extra={"reason": event.reason})
 
     async def _try(self, event: Event) -> bool:
         """Writes it once; False if the server will never have it.
 
         Raises:
-            _Again: it was created by an earlier try meanwhile; patch it.
+            _AlreadyCreated: it was created by an earlier try meanwhile; patch it.
         """
         metadata = event.metadata
         if event.series is not None:
@@ -297,7 +296,7 @@ class Recorder:
             await self._client.write("POST", path, encode(event))
         except AlreadyExists as error:
             if event.series is not None:
-                raise _Again(str(error)) from error
+                raise _AlreadyCreated(str(error)) from error
             # A try whose answer was lost had done it.
             return True
         except (ServerError, TooManyRequests):
@@ -314,19 +313,14 @@ class Recorder:
             return f"event.{self._rng.getrandbits(128):032x}"
         return name
 
-    def _now(self) -> str:
-        fraction, second = modf(self._clock.wall_s())
-        carry, micros = divmod(round(fraction * 1e6), 1_000_000)
-        return f"{_second(int(second) + carry)}.{micros:06d}Z"
+
+class _AlreadyCreated(SchedulerError):
+    """An earlier try has created the event: retry, which patches it."""
 
 
-@lru_cache(maxsize=64)
-def _second(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-
-
-class _Again(Exception):
-    """The write must be done once more."""
+def _should_retry(error: SchedulerError) -> bool:
+    _log.info("event not written yet", extra={"error": str(error)})
+    return isinstance(error, (*TRANSIENT, _AlreadyCreated))
 
 
 @dataclass

@@ -25,7 +25,6 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -33,7 +32,7 @@ import msgspec
 from mooring.client.rest.paths import path_of
 from mooring.client.rest.responses import check
 from mooring.client.transport.transport import JSON, Pool, Request, Transport
-from mooring.clock import Clock, Rng
+from mooring.clock import Clock, Rng, rfc3339_micro
 from mooring.errors import (
     ApiError,
     ConfigError,
@@ -251,7 +250,7 @@ class Elector:
 
     def _wanted(self, seen: Lease | None) -> Lease:
         """Returns the lease, held by us from now on."""
-        now = self._now()
+        now = rfc3339_micro(self._clock.wall_s())
         before = seen.spec if seen is not None else LeaseSpec()
         is_ours = before.holder_identity == self.identity
         transitions = before.lease_transitions or 0
@@ -270,7 +269,7 @@ class Elector:
     def _freed(self) -> Lease:
         """Returns the lease, held by nobody."""
         assert self._seen is not None
-        now = self._now()
+        now = rfc3339_micro(self._clock.wall_s())
         spec = LeaseSpec(
             holder_identity="",
             lease_duration_seconds=1,
@@ -311,7 +310,3 @@ class Elector:
         )
         response = await self._transport.request(request)
         return check(response, f"{method} {path}")
-
-    def _now(self) -> str:
-        moment = datetime.fromtimestamp(self._clock.wall_s(), UTC)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

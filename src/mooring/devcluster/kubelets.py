@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from mooring.client import Change, Client, Informer
-from mooring.clock import Clock, Rng
+from mooring.clock import Clock, Rng, rfc3339
 from mooring.errors import SchedulerError
 from mooring.objects.pod import Pod
 
@@ -80,7 +79,7 @@ class Kubelets:
 
     def _running(self, pod: Pod) -> dict[str, Any]:
         """Returns the status of a pod all of whose containers run."""
-        now = datetime.fromtimestamp(self._clock.wall_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = rfc3339(self._clock.wall_s())
         self._addresses += 1
         address = f"10.{self._addresses >> 16 & 255}.{self._addresses >> 8 & 255}"
         address += f".{self._addresses & 255}"

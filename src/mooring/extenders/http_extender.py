@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from mooring.client import Client
+from mooring.client.bound_node import read_bound_node
 from mooring.clock import Clock
 from mooring.config.types import Extender
 from mooring.errors import ExtenderError, NotFound, SchedulerError
@@ -212,18 +213,15 @@ class AskedExtender:
 
     async def _is_bound(self, pod: PodInfo, node_name: str) -> bool:
         """Returns whether the API server has the pod on the node; False if nobody says so."""
-        metadata = pod.metadata
         try:
-            live = await self._client.get("Pod", metadata.name, metadata.namespace)
+            bound_node = await read_bound_node(self._client, pod.pod)
         except NotFound as error:
-            raise ExtenderError(f"pod {pod.key} is gone") from error
+            raise ExtenderError(f"pod {pod.key} was deleted") from error
         except SchedulerError:
             return False
-        if live.metadata.uid != pod.uid:
-            raise ExtenderError(f"pod {pod.key} was made anew under its name")
-        if live.spec.node_name and live.spec.node_name != node_name:
-            raise ExtenderError(f"pod {pod.key} is on node {live.spec.node_name} already")
-        return bool(live.spec.node_name)
+        if bound_node and bound_node != node_name:
+            raise ExtenderError(f"pod {pod.key} is bound to node {bound_node} already")
+        return bool(bound_node)
 
     async def _nodes_args(self, pod: PodInfo, names: Sequence[str]) -> bytes:
         itself = await self._whole.pod(pod)

@@ -1,18 +1,20 @@
-"""Telling the API server where a pod goes, until the answer is certain.
+"""Binds a pod through the API server until the outcome is certain.
 
-A binding that was sent and not answered may have happened. It must not be given up then: the room
-would be given to another pod as well. So the API server is asked, and told again, until it says
-where the pod is; to bind a pod twice to the same node does no harm, since the second time is
-refused.
+A bind request without an answer may have succeeded. Giving up then would give the pod's resources
+to another pod as well. So the API server is asked where the pod is, and the request is repeated,
+until the answer is certain. Binding a pod twice to the same node does no harm: the second request
+is refused.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+import math
 from typing import Final
 
 from mooring.client import Client
+from mooring.client.bound_node import read_bound_node
+from mooring.client.retry import RetryPolicy, Sleep, retry
 from mooring.clock import Rng
 from mooring.errors import (
     ApiError,
@@ -20,79 +22,79 @@ from mooring.errors import (
     Conflict,
     NotFound,
     OutcomeUnknown,
+    SchedulerError,
     TooManyRequests,
     Unreachable,
 )
 from mooring.objects.pod import Pod
 
-#: Waits between two questions while nobody answers: doubled each time, with jitter.
-ASK_AGAIN_S: Final = 0.1
-ASK_AGAIN_S_MAX: Final = 5.0
-
-Sleep = Callable[[float], Awaitable[None]]
+#: Retries while the outcome is unknown: without an end, doubled waits.
+RETRY_POLICY: Final = RetryPolicy(tries_max=math.inf, initial_s=0.1, max_s=5.0)
 
 _log = logging.getLogger(__name__)
 
 
 async def bind_pod(client: Client, pod: Pod, node_name: str, *, rng: Rng, sleep: Sleep) -> None:
-    """Binds exactly this pod (by UID) to a node; returns when it is surely bound there.
+    """Binds exactly this pod (by UID) to a node; returns when it is certainly bound there.
 
-    While the outcome is unknown this goes on, however long the API server is away.
+    While the outcome is unknown it retries, however long the API server is away.
 
     Raises:
-        Conflict: it is on another node, is another pod by now, or cannot be bound at all.
-        NotFound: it is gone.
-        ApiError: the API server refuses it for another reason.
-        Unreachable: nothing was sent.
-        LeaseLost: the fence does not let it pass.
+        Conflict: the pod is bound to another node, or cannot be bound.
+        NotFound: the pod was deleted, even if another one has its name now.
+        ApiError: the API server refuses the binding for another reason.
+        Unreachable: no request was sent.
+        LeaseLost: the lease does not allow writes any more.
     """
-    is_unknown, wait_s = False, ASK_AGAIN_S
+    is_unknown, tries = False, 0
     while True:
         refusal: ApiError | None = None
+        cause: SchedulerError
         try:
             await client.bind(pod, node_name)
             return
         except OutcomeUnknown as error:
-            is_unknown = True
-            _log.info("a binding was not answered", extra={"error": str(error)})
-        except (Unreachable, TooManyRequests):
+            is_unknown, cause = True, error
+            _log.info("binding not answered", extra={"error": str(error)})
+        except (Unreachable, TooManyRequests) as error:
             if not is_unknown:
                 raise
+            cause = error
         except ApiError as error:
-            # Refused, perhaps for the very reason that an earlier try was done after all.
+            # The refusal may be caused by an earlier try that has succeeded.
             if not is_unknown and not isinstance(error, Conflict):
                 raise
-            refusal = error
-        if await _is_there(client, pod, node_name, rng, sleep):
+            refusal = cause = error
+        if await _is_bound(client, pod, node_name, rng, sleep):
             return
         if refusal is not None:
             raise refusal
-        await sleep(wait_s * (1 + rng.random()))
-        wait_s = min(2 * wait_s, ASK_AGAIN_S_MAX)
+        tries += 1
+        await sleep(RETRY_POLICY.wait_s(tries, cause, rng))
 
 
-async def _is_there(client: Client, pod: Pod, node_name: str, rng: Rng, sleep: Sleep) -> bool:
-    """Returns whether the pod is on the node; False if it is on none.
+async def _is_bound(client: Client, pod: Pod, node_name: str, rng: Rng, sleep: Sleep) -> bool:
+    """Returns whether the pod is bound to the node; retries until the API server answers.
 
     Raises:
-        Conflict: it is on another one, or there is another pod of this name.
-        NotFound: it is gone.
+        Conflict: it is bound to another node.
+        NotFound: it was deleted.
     """
-    metadata, wait_s = pod.metadata, ASK_AGAIN_S
-    while True:
-        try:
-            live = await client.get("Pod", metadata.name, metadata.namespace)
-            break
-        except NotFound:
-            raise
-        except (Unreachable, ApiError, ConfigError) as error:
-            _log.warning("nobody says where a pod is", extra={"error": str(error)})
-            asked_s = (isinstance(error, ApiError) and error.retry_after_s) or 0.0
-        await sleep(max(asked_s, wait_s * (1 + rng.random())))
-        wait_s = min(2 * wait_s, ASK_AGAIN_S_MAX)
-    if live.metadata.uid != metadata.uid:
-        raise Conflict("it was made anew under its name", status=409, reason="Conflict")
-    if live.spec.node_name not in ("", node_name):
-        told = f"it is assigned to node {live.spec.node_name} already"
-        raise Conflict(told, status=409, reason="Conflict")
-    return bool(live.spec.node_name)
+    bound_node = await retry(
+        lambda: read_bound_node(client, pod),
+        RETRY_POLICY,
+        sleep=sleep,
+        rng=rng,
+        should_retry=_should_read_again,
+    )
+    if bound_node not in ("", node_name):
+        message = f"pod {pod.metadata.name} is bound to node {bound_node} already"
+        raise Conflict(message, status=409, reason="Conflict")
+    return bool(bound_node)
+
+
+def _should_read_again(error: SchedulerError) -> bool:
+    if isinstance(error, NotFound) or not isinstance(error, Unreachable | ApiError | ConfigError):
+        return False
+    _log.warning("cannot read pod from API server", extra={"error": str(error)})
+    return True

@@ -1,29 +1,30 @@
-"""Bindings that were acknowledged, and that no watch has told of yet.
+"""Verifies that acknowledged bindings are observed by the watch.
 
 ::
 
-    bound ──> expected ──the watch tells of it──> confirmed (the cache knows)
+    bound ──> tracked ──observed by the watch──> confirmed (the cache knows)
                  │ 30 s
                  v
-             ask the API server: on its node? it is expected for another 30 s
-                                 pending, or gone? what it holds is given back, and it is queued
+             read the pod: bound to its node? tracked for another 30 s
+                           pending, or deleted? assumption forgotten, pod requeued
 
-An API server that is set back to a backup has forgotten bindings which it acknowledged. The watch
-goes on from the backup and never tells of them, so without asking their pods would be counted on
-nodes for ever and never be placed.
+An API server that is restored from a backup has lost bindings that it had acknowledged. The watch
+continues from the backup and never reports them. Without this check such a pod would count on its
+node for ever and never be scheduled.
 
-Differs: kube-scheduler does not ask (its cache once gave assumed pods up after a while, and then
-counted too little).
+Differs: kube-scheduler does not check.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from mooring.client import Client
+from mooring.client.bound_node import read_bound_node
+from mooring.client.retry import Sleep
 from mooring.clock import Clock
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.pod import Pod
@@ -31,32 +32,30 @@ from mooring.queue import SchedulingQueue
 from mooring.scheduler.event_handlers import POD_GONE
 from mooring.state import Cache, PodInfo
 
-#: A watch is not so far behind, as a rule; and a pod that is lost does not mind.
-CONFIRM_S: Final = 30.0
+#: A watch is rarely further behind than this.
+CONFIRM_TIMEOUT_S: Final = 30.0
 
-#: How often bindings are looked at.
+#: How often overdue bindings are looked for.
 CHECK_INTERVAL_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
 
 class UnconfirmedBinding(NamedTuple):
-    """A binding: which pod, where, and when to ask."""
+    """A binding that the watch has not reported yet, and when to check it."""
 
-    uid: str
-    namespace: str
-    name: str
+    pod: PodInfo
     node_name: str
-    ask_at_s: float
+    check_at_s: float
 
 
 class BindVerifier:
-    """Asks about bindings that nobody tells of.
+    """Reads pods whose binding is overdue.
 
     Args:
         client: The API server.
-        cache: Knows what is assumed.
-        queue: Takes pods that lost their node.
+        cache: Knows which pods are assumed.
+        queue: Takes the pods that lost their binding.
         pods: "namespace/name" -> the newest version of each pod.
         clock: Monotonic seconds.
         sleep: Waits.
@@ -70,7 +69,7 @@ class BindVerifier:
         pods: Mapping[str, Pod],
         *,
         clock: Clock,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._client = client
         self._cache = cache
@@ -78,62 +77,62 @@ class BindVerifier:
         self._pods = pods
         self._clock = clock
         self._sleep = sleep
-        self._expected: dict[str, UnconfirmedBinding] = {}
+        self._unconfirmed: dict[str, UnconfirmedBinding] = {}
 
     def __len__(self) -> int:
-        """How many are expected, or were a moment ago."""
-        return len(self._expected)
+        """Returns the number of tracked bindings; some may be confirmed already."""
+        return len(self._unconfirmed)
 
     def track(self, pod: PodInfo, node_name: str) -> None:
-        """A pod was bound: the watch will tell of it."""
-        metadata = pod.metadata
-        ask_at_s = self._clock.monotonic_s() + CONFIRM_S
-        self._expected[pod.uid] = UnconfirmedBinding(
-            pod.uid, metadata.namespace, metadata.name, node_name, ask_at_s
-        )
+        """Tracks a pod that was just bound."""
+        check_at_s = self._clock.monotonic_s() + CONFIRM_TIMEOUT_S
+        self._unconfirmed[pod.uid] = UnconfirmedBinding(pod, node_name, check_at_s)
 
     async def run(self) -> None:
-        """Looks now and then, until cancelled."""
+        """Checks periodically, until cancelled."""
         while True:
             await self._sleep(CHECK_INTERVAL_S)
             await self.check_overdue()
 
     async def check_overdue(self) -> None:
-        """Asks about those that are overdue; forgets those that are confirmed."""
+        """Reads the pods that are overdue; drops those that are confirmed."""
         now_s = self._clock.monotonic_s()
-        for one in list(self._expected.values()):
-            if not self._cache.is_assumed(one.uid):
-                self._expected.pop(one.uid, None)
-            elif one.ask_at_s <= now_s:
-                await self._ask(one)
+        for binding in list(self._unconfirmed.values()):
+            uid = binding.pod.uid
+            if not self._cache.is_assumed(uid):
+                self._unconfirmed.pop(uid, None)
+            elif binding.check_at_s <= now_s:
+                await self._check(binding)
 
-    async def _ask(self, one: UnconfirmedBinding) -> None:
+    async def _check(self, binding: UnconfirmedBinding) -> None:
+        uid = binding.pod.uid
         try:
-            live: Pod | None = await self._client.get("Pod", one.name, one.namespace)
+            is_bound = bool(await read_bound_node(self._client, binding.pod.pod))
         except NotFound:
-            live = None
+            is_bound = False
         except SchedulerError as error:
-            _log.warning("nobody says where a pod is", extra={"error": str(error)})
+            _log.warning("cannot read pod from API server", extra={"error": str(error)})
             return
-        if self._expected.get(one.uid) is not one or not self._cache.is_assumed(one.uid):
-            return  # there was news meanwhile
-        is_there = live is not None and live.metadata.uid == one.uid and live.spec.node_name
-        if is_there:
-            self._expected[one.uid] = one._replace(ask_at_s=one.ask_at_s + CONFIRM_S)
+        if self._unconfirmed.get(uid) is not binding or not self._cache.is_assumed(uid):
+            return  # an event arrived meanwhile
+        if is_bound:
+            check_at_s = binding.check_at_s + CONFIRM_TIMEOUT_S
+            self._unconfirmed[uid] = binding._replace(check_at_s=check_at_s)
             return
-        del self._expected[one.uid]
-        self._handle_binding_failure(one)
+        del self._unconfirmed[uid]
+        self._requeue(binding)
 
-    def _handle_binding_failure(self, one: UnconfirmedBinding) -> None:
-        """The API server does not know of the binding any more: the pod is to be placed again."""
-        key = f"{one.namespace}/{one.name}"
-        _log.warning("a binding was lost again", extra={"pod": key, "node": one.node_name})
-        placed = self._cache.pods.get(one.uid)
+    def _requeue(self, binding: UnconfirmedBinding) -> None:
+        """Forgets the assumption of a lost binding, and schedules the pod again."""
+        pod = binding.pod
+        fields = {"pod": pod.key, "node": binding.node_name}
+        _log.warning("acknowledged binding not found on API server, requeueing", extra=fields)
+        placed = self._cache.pods.get(pod.uid)
         assert placed is not None
-        self._cache.forget(one.uid)
-        self._queue.move(POD_GONE, placed.info.pod, None, only=lambda pod: pod.uid != one.uid)
-        newest = self._pods.get(key)
-        if newest is None or newest.metadata.uid != one.uid or newest.spec.node_name:
+        self._cache.forget(pod.uid)
+        self._queue.move(POD_GONE, placed.info.pod, None, only=lambda other: other.uid != pod.uid)
+        newest = self._pods.get(pod.key)
+        if newest is None or newest.metadata.uid != pod.uid or newest.spec.node_name:
             return
         if newest.metadata.deletion_timestamp is None:
             self._queue.add(PodInfo(newest))

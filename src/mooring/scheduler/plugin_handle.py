@@ -1,12 +1,13 @@
-"""What a plugin gets of the living world: the clock, chance, the API server, other pods."""
+"""The handle of a running scheduler: plugins reach clock, rng, API server and pods through it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
 
 from mooring.client import Client
+from mooring.client.retry import Sleep
 from mooring.client.transport.transport import Request
 from mooring.clock import Clock, Rng
 from mooring.errors import PluginError
@@ -20,15 +21,47 @@ from mooring.state import Cache, PodInfo, Snapshot
 READ_S: Final = 10.0
 
 
+class HandleBackend(Protocol):
+    """The parts of a running scheduler that plugins reach through their handle."""
+
+    def activate(self, uids: Iterable[str]) -> None:
+        """Moves these pods to the active queue."""
+        ...
+
+    def is_preempting(self, uid: str) -> bool:
+        """Returns whether victims of this pod are being evicted."""
+        ...
+
+    def store(self, kind: str) -> Mapping[str, Any] | None:
+        """Returns the objects of a kind, by "namespace/name" or "name"; None = not watched."""
+        ...
+
+
+class NoBackend:
+    """The backend of a handle without a running scheduler: nothing is watched or queued."""
+
+    def activate(self, uids: Iterable[str]) -> None:
+        """Does nothing."""
+
+    def is_preempting(self, uid: str) -> bool:  # noqa: ARG002
+        """Returns False."""
+        return False
+
+    def store(self, kind: str) -> Mapping[str, Any] | None:  # noqa: ARG002
+        """Returns None."""
+        return None
+
+
 class PluginHandle:
     """The ``Handle`` of a scheduler that runs against an API server.
 
     Args:
         cache: The scheduler's view of the cluster.
-        client: Writes pass its fence.
+        client: Its fence guards every write.
+        backend: The running scheduler.
         clock: Monotonic seconds.
         rng: Of this run.
-        sleep: Waits; tests give one of their own.
+        sleep: Waits; tests pass their own.
     """
 
     def __init__(
@@ -38,16 +71,12 @@ class PluginHandle:
         *,
         clock: Clock,
         rng: Rng,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        backend: HandleBackend | None = None,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.waiting = WaitingPods()
         self.pods_in_prebind = PodsInPreBind()
-        #: Kind -> its known objects, "namespace/name" or "name" -> object.
-        self.stores: Mapping[str, Mapping[str, Any]] = {}
-        #: Tries parked pods now; the queue's ``activate``, once there is a queue.
-        self.on_activate: Callable[[Iterable[str]], None] = lambda _: None
-        #: Whether victims of this pod are being evicted, once there is somebody who evicts.
-        self.on_is_preempting: Callable[[str], bool] = lambda _: False
+        self._backend: HandleBackend = backend if backend is not None else NoBackend()
         self._cache = cache
         self._client = client
         self._clock = clock
@@ -78,11 +107,11 @@ class PluginHandle:
 
     def activate(self, *uids: str) -> None:
         """Tries these pods now, if they wait in the queue."""
-        self.on_activate(uids)
+        self._backend.activate(uids)
 
     def is_preempting(self, uid: str) -> bool:
         """Returns whether pods are being evicted at this moment to make room for this one."""
-        return self.on_is_preempting(uid)
+        return self._backend.is_preempting(uid)
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
         """Calls ``callback`` once, ``delay_s`` seconds from now, between two attempts."""
@@ -127,16 +156,17 @@ class PluginHandle:
         Raises:
             PluginError: if that takes more than ``deadline_s`` seconds, or nobody follows ``kind``.
         """
-        if kind not in self.stores:
-            raise PluginError("", "wait", f"objects of kind {kind} are not followed")
+        store = self._backend.store(kind)
+        if store is None:
+            raise PluginError("", "wait", f"objects of kind {kind} are not watched")
         changed = asyncio.Event()
         self._awaited.setdefault((kind, key), []).append(changed)
         try:
             async with asyncio.timeout(deadline_s):
-                while not predicate(self.stores[kind].get(key)):
+                while not predicate(store.get(key)):
                     changed.clear()
                     await changed.wait()
-            return self.stores[kind].get(key)
+            return store.get(key)
         except TimeoutError as error:
             told = f"timed out after {deadline_s:g} s waiting for {kind} {key}"
             raise PluginError("", "wait", told) from error

@@ -1,8 +1,8 @@
-"""Why a pod is not scheduled, written to its status, behind the decisions and never in their way.
+"""Writes to the status of pending pods why they are not scheduled, in the background.
 
-What a pod was refused for stands in its PodScheduled condition, and where room was made for it in
-``nominatedNodeName``. Only the newest word about a pod is written; what cannot be written now is
-tried again, unless the pod has been tried again meanwhile.
+The PodScheduled condition says why a pod is pending, ``nominatedNodeName`` to which node it is
+nominated. Of several updates of one pod only the newest is written. A write that fails is retried,
+unless there is a newer update or the pod is being bound meanwhile.
 
 Source: pkg/scheduler/schedule_one.go (updatePod), pkg/api/v1/pod/util.go (UpdatePodCondition).
 """
@@ -11,34 +11,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from mooring.client import Client
-from mooring.clock import Clock
-from mooring.errors import ApiError, OutcomeUnknown, ServerError, TooManyRequests, Unreachable
+from mooring.client.retry import TRANSIENT, RetryPolicy, Sleep, retry
+from mooring.clock import Clock, Rng
+from mooring.errors import ApiError, OutcomeUnknown, SchedulerError, Unreachable
 from mooring.objects.pod import Pod
+from mooring.scheduler.pod_condition import condition_patch
 
-#: Pods whose status waits to be written; beyond that the oldest word is dropped.
+#: Pods with an update in the queue; beyond that the oldest update is dropped.
 QUEUE_MAX: Final = 10_000
 WRITERS: Final = 4
-TRIES_MAX: Final = 6
-RETRY_S: Final = 1.0
+RETRY_POLICY: Final = RetryPolicy(tries_max=6, initial_s=1.0, factor=1.0, jitter=0.0)
 
 _log = logging.getLogger(__name__)
 
 
 class StatusUpdate(NamedTuple):
-    """What is to stand in a pod's status.
+    """The status that a pod shall have.
 
     Attributes:
-        pod: The version that was decided about.
+        pod: The version that was scheduled.
         reason: "Unschedulable" or "SchedulerError".
-        message: Why.
-        nominated: The node that the pod is nominated to, "" for none any more, None = as it is.
-        announced: The node that ``nominate`` wrote, if ``pod`` may be from before that.
+        message: Why the pod is pending.
+        nominated: The nominated node; "" = clear it, None = leave it unchanged.
+        announced: The node that ``nominate`` wrote, if ``pod`` may be older than that write.
     """
 
     pod: Pod
@@ -50,7 +49,7 @@ class StatusUpdate(NamedTuple):
 
 @dataclass
 class WriterStatistics:
-    """What became of the words; numbers only grow."""
+    """Counts of updates by outcome; they only grow."""
 
     written: int = 0
     unchanged: int = 0
@@ -62,59 +61,59 @@ class StatusWriter:
     """Writes conditions and nominations.
 
     Args:
-        client: Writes pass its fence.
-        clock: For the time of a transition.
-        sleep: Waits between tries.
+        client: Its fence guards every write.
+        clock: For the transition time of a condition.
+        rng: For jitter.
+        sleep: Waits between two tries.
     """
 
     def __init__(
-        self,
-        client: Client,
-        *,
-        clock: Clock,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        self, client: Client, *, clock: Clock, rng: Rng, sleep: Sleep = asyncio.sleep
     ) -> None:
         self.statistics = WriterStatistics()
         self._client = client
         self._clock = clock
+        self._rng = rng
         self._sleep = sleep
-        self._waiting: dict[str, StatusUpdate] = {}
-        self._busy: set[str] = set()
-        #: Of those that are busy: what is being written must not be tried again.
+        self._queued: dict[str, StatusUpdate] = {}
+        #: UIDs of the pods with a write in progress.
+        self._in_progress: set[str] = set()
+        #: Of those: a failed write must not be retried.
         self._cancelled: set[str] = set()
         self._wake = asyncio.Event()
 
     def __len__(self) -> int:
-        """How many words wait, or are being written."""
-        return len(self._waiting) + len(self._busy)
+        """Returns the number of updates that are queued or being written."""
+        return len(self._queued) + len(self._in_progress)
 
     def enqueue(self, update: StatusUpdate) -> None:
-        """Has it written; never waits. An older word about the pod that still waits is dropped."""
+        """Queues an update; never waits. It replaces a queued update of the same pod."""
         uid = update.pod.metadata.uid
-        self._waiting.pop(uid, None)
-        if patch_of(update, "") is None:
+        self._queued.pop(uid, None)
+        if status_patch(update, now_s=0.0) is None:
             self.statistics.unchanged += 1
             return
-        if len(self._waiting) >= QUEUE_MAX:
-            self._waiting.pop(next(iter(self._waiting)))
+        if len(self._queued) >= QUEUE_MAX:
+            self._queued.pop(next(iter(self._queued)))
             self.statistics.dropped += 1
-        self._waiting[uid] = update
+        self._queued[uid] = update
         self._wake.set()
 
     def cancel_update(self, uid: str) -> None:
-        """Tries to write nothing any more of what was said: the pod is on its way to a node.
+        """Cancels the pending update of a pod that is being bound.
 
-        Else it would say on its node that it has none. What is sent already cannot be called back.
+        Otherwise its status would say that it is unschedulable when it has a node. A request that
+        was sent already is not taken back.
         """
-        self._waiting.pop(uid, None)
-        if uid in self._busy:
+        self._queued.pop(uid, None)
+        if uid in self._in_progress:
             self._cancelled.add(uid)
 
     async def nominate(self, pod: Pod, node_name: str) -> bool:
-        """Writes at once, and once, where a pod goes; whether that may stand there now.
+        """Sets status.nominatedNodeName with one request. Returns True if it may have been stored.
 
         Raises:
-            LeaseLost: nothing may be written any more.
+            LeaseLost: the lease does not allow writes any more.
         """
         if pod.status.nominated_node_name == node_name:
             return True
@@ -123,11 +122,11 @@ class StatusWriter:
             await self._client.patch_pod_status(pod, status, tries=1)
             return True
         except (Unreachable, OutcomeUnknown, ApiError) as error:
-            _log.info("a nomination was not written", extra={"error": str(error)})
+            _log.info("nomination not written", extra={"error": str(error)})
             return isinstance(error, OutcomeUnknown)
 
     async def run(self) -> None:
-        """Writes until cancelled; what waits then is lost."""
+        """Writes until cancelled; updates that are queued then are lost."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(WRITERS):
                 tasks.create_task(self._write_all())
@@ -140,87 +139,71 @@ class StatusWriter:
                 await self._wake.wait()
                 continue
             uid = update.pod.metadata.uid
-            self._busy.add(uid)
+            self._in_progress.add(uid)
             try:
                 await self._write(update)
             finally:
-                self._busy.discard(uid)
+                self._in_progress.discard(uid)
                 self._cancelled.discard(uid)
                 self._wake.set()
 
     def _next(self) -> StatusUpdate | None:
-        """Returns the oldest word about a pod that nobody writes about now."""
-        for uid in self._waiting:
-            if uid not in self._busy:
-                return self._waiting.pop(uid)
+        """Returns the oldest queued update of a pod with no write in progress."""
+        for uid in self._queued:
+            if uid not in self._in_progress:
+                return self._queued.pop(uid)
         return None
 
     async def _write(self, update: StatusUpdate) -> None:
-        """Writes it, again and again if that may help and there is no newer word."""
+        """Writes an update, with retries until there is a newer one."""
         uid = update.pod.metadata.uid
-        status = patch_of(update, _now(self._clock))
+        status = status_patch(update, now_s=self._clock.wall_s())
         assert status is not None
-        for tries_left in reversed(range(TRIES_MAX)):
-            try:
-                await self._client.patch_pod_status(update.pod, status, tries=1)
-                self.statistics.written += 1
-                return
-            except (Unreachable, OutcomeUnknown, ServerError, TooManyRequests) as error:
-                _log.info("a pod's status is not written yet", extra={"error": str(error)})
-                wait_s = max(RETRY_S, _asked_s(error))
-            except ApiError as error:
-                # Most often the pod is gone, or was made anew: nobody reads this any more.
-                _log.info("a pod's status was refused", extra={"error": str(error)})
-                break
-            if not tries_left or self._is_outdated(uid):
-                break
-            # The wait is ours and not the client's: the word may be out of date after it.
-            await self._sleep(wait_s)
+
+        async def write() -> None:
             if self._is_outdated(uid):
-                break
-        self.statistics.failed += 1
+                raise _Outdated("there is a newer update, or the pod is being bound")
+            # One try: the wait between two tries is ours, since the update may become outdated.
+            await self._client.patch_pod_status(update.pod, status, tries=1)
+
+        def should_retry(error: SchedulerError) -> bool:
+            _log.info("status of a pod not written", extra={"error": str(error)})
+            return isinstance(error, TRANSIENT) and not self._is_outdated(uid)
+
+        try:
+            await retry(
+                write, RETRY_POLICY, sleep=self._sleep, rng=self._rng, should_retry=should_retry
+            )
+            self.statistics.written += 1
+        except (*TRANSIENT, ApiError, _Outdated):
+            # An ApiError mostly means that the pod was deleted.
+            self.statistics.failed += 1
 
     def _is_outdated(self, uid: str) -> bool:
-        """Returns whether there is a newer word about the pod, or none is wanted any more."""
-        return uid in self._waiting or uid in self._cancelled
+        """Returns whether the update has been replaced or cancelled."""
+        return uid in self._queued or uid in self._cancelled
 
 
-def patch_of(update: StatusUpdate, now: str) -> dict[str, Any] | None:
-    """The part of the status that is to change, as the API writes it; None if nothing is."""
+class _Outdated(SchedulerError):
+    """The update must not be written any more."""
+
+
+def status_patch(update: StatusUpdate, *, now_s: float) -> dict[str, Any] | None:
+    """Returns the changed part of the status as the API writes it; None if nothing changes."""
     pod = update.pod
     status: dict[str, Any] = {}
-    before = next((found for found in pod.status.conditions if found.type == "PodScheduled"), None)
-    is_same = before is not None and (before.status, before.reason, before.message) == (
-        "False",
-        update.reason,
-        update.message,
+    condition = condition_patch(
+        pod,
+        kind="PodScheduled",
+        status="False",
+        reason=update.reason,
+        message=update.message,
+        now_s=now_s,
     )
-    if not is_same:
-        condition: dict[str, Any] = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": update.reason,
-            "message": update.message,
-            "observedGeneration": pod.metadata.generation,
-            "lastProbeTime": None,
-        }
-        if before is None or before.status != "False":
-            condition["lastTransitionTime"] = now
+    if condition is not None:
         status["conditions"] = [condition]
-    before_name = pod.status.nominated_node_name or update.announced or ""
-    if update.nominated is not None and update.nominated != before_name:
-        # An empty name is written as none at all.
+    nominated_before = pod.status.nominated_node_name or update.announced or ""
+    if update.nominated is not None and update.nominated != nominated_before:
+        # An empty name is written as null.
         status["nominatedNodeName"] = update.nominated or None
     return status or None
-
-
-def _asked_s(error: Exception) -> float:
-    """How long the server wants us to wait; seconds."""
-    drive_extender_calls = error.__cause__ if isinstance(error, OutcomeUnknown) else error
-    return (
-        isinstance(drive_extender_calls, ApiError) and drive_extender_calls.retry_after_s
-    ) or 0.0
-
-
-def _now(clock: Clock) -> str:
-    return datetime.fromtimestamp(clock.wall_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

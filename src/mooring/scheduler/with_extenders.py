@@ -1,22 +1,20 @@
-"""Decisions that wait: what extenders are asked is carried to them, and their answers back.
+"""The scheduling cycle with extenders: it awaits their calls, so the cluster may change meanwhile.
 
 ::
 
-    decide yields questions ──> all asked at once ──> answers are sent in ──> ... ──> its result
-    ───────────────────────────── news goes to the inbox ─────────────────────────────┘   │
-                                                     it will do still? <── news is known ─┘
-                                                       │ yes: assume ...     no: once more
+    schedule_pod yields calls ──> sent all at once ──> answers ──> ... ──> Placement or Diagnosis
+    ────────────────────────── cluster events are buffered ──────────────────────┘   │
+                                              does it still fit? <── events applied ─┘
+                                                │ yes: assume ...     no: once more
 
-While it waits, the news of the cluster is kept back, so that every node keeps its row; pods that
-are on their way to nodes go on, and may give room back. So each answer is taken in with a new
-snapshot.
+While it waits, cluster events are buffered, so that every node keeps its row; binding cycles go on
+and may release resources. So each answer is used with a new snapshot.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sized
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from mooring.errors import ExtenderError, InvariantViolation, SchedulerError
@@ -29,32 +27,17 @@ from mooring.queue import InFlightAttempt, QueuedPod, profile_of
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.state import PodInfo
 
-#: How often extenders are asked about a pod in one attempt, if the cluster changes all the time.
+#: How often one attempt starts over because the cluster changed while extenders were called.
 ATTEMPTS_MAX: Final = 3
 
 T = TypeVar("T")
 
 
 class ExtenderScheduler(Scheduler):
-    """A scheduler with extenders.
+    """A scheduler with extenders; its arguments are those of ``Scheduler``."""
 
-    Args:
-        arguments: As of ``Scheduler``.
-        inbox: Keeps news back while its block runs, and holds it.
-        named: As of ``Scheduler``.
-    """
-
-    def __init__(
-        self,
-        *arguments: Any,
-        buffer_events: Callable[[], AbstractContextManager[Sized]],
-        **named: Any,
-    ) -> None:
-        super().__init__(*arguments, **named)
-        self._buffered_events = buffer_events
-
-    async def schedule_next(self) -> bool:
-        """Makes one decision; False if no pod waits for one."""
+    async def schedule_batch(self) -> bool:
+        """Schedules one pod. Returns False if the queue had none."""
         entry = self._queue.pop()
         if entry is None:
             return False
@@ -65,14 +48,14 @@ class ExtenderScheduler(Scheduler):
         return True
 
     async def schedule_one_with_extenders(self, entry: QueuedPod) -> None:
-        """As ``schedule_one``, with what extenders say."""
+        """Runs the scheduling cycle as ``schedule_one``, and calls the extenders."""
         with self._queue.in_flight(entry) as in_flight:
             framework = self._profiles[profile_of(entry.pod)]
             for _ in range(ATTEMPTS_MAX):
-                if self._should_skip(entry.pod) or self._is_gone(entry):
+                if self._should_skip(entry.pod) or self._is_deleted_or_bound(entry):
                     return
                 try:
-                    is_over = await self._ask(framework, entry, in_flight)
+                    is_over = await self._try_once(framework, entry, in_flight)
                 except InvariantViolation:
                     raise
                 except SchedulerError as error:
@@ -80,13 +63,13 @@ class ExtenderScheduler(Scheduler):
                     return
                 if is_over:
                     return
-            told = f"the cluster changed {ATTEMPTS_MAX} times while extenders were asked"
-            self._handle_scheduling_failure(entry, SchedulerError(told))
+            message = f"the cluster changed {ATTEMPTS_MAX} times while extenders were called"
+            self._handle_scheduling_failure(entry, SchedulerError(message))
 
-    async def _ask(
+    async def _try_once(
         self, framework: Framework, entry: QueuedPod, in_flight: InFlightAttempt
     ) -> bool:
-        """Decides with extenders, and carries it out; False if the node will not do any more.
+        """Schedules the pod. Returns False if the chosen node does not fit any more.
 
         Raises:
             SchedulerError: a plugin or an extender failed.
@@ -95,46 +78,46 @@ class ExtenderScheduler(Scheduler):
         attempt = Attempt(cycle.snapshot, self._next_start_index)
         post_filter_result = PostFilterResult(None, "")
 
-        def renew() -> None:
+        def renew_snapshot() -> None:
             cycle.snapshot = attempt.snapshot = self._cache.snapshot()
 
-        with self._buffered_events() as news:
+        with self._buffer_events() as buffered:
             try:
-                found = await drive_extender_calls(
-                    with_extenders.schedule_pod(framework, cycle, attempt), renew
-                )
+                calls = with_extenders.schedule_pod(framework, cycle, attempt)
+                result = await drive_extender_calls(calls, renew_snapshot)
             finally:
                 self._next_start_index = attempt.next_start_index(self._next_start_index)
-            if isinstance(found, Diagnosis):
+            if isinstance(result, Diagnosis):
+                calls_of_post_filter = post_filter_with_extenders(framework, cycle, result)
                 post_filter_result = await drive_extender_calls(
-                    post_filter_with_extenders(framework, cycle, found), renew
+                    calls_of_post_filter, renew_snapshot
                 )
                 attempt.preemption = post_filter_result.record
-            self._observer.attempted(entry, attempt, found)
-        # Now all news is known: whatever is decided has to be right for the cluster as it is.
-        if self._is_gone(entry):
+            self._observer.attempted(entry, attempt, result)
+        # The buffered events are applied now: the result has to fit the cluster as it is.
+        if self._is_deleted_or_bound(entry):
             return True
-        if isinstance(found, Diagnosis):
-            if news and not self._are_there(post_filter_result):
+        if isinstance(result, Diagnosis):
+            if buffered and not self._are_victims_there(post_filter_result):
                 return False
-            self._handle_no_fit(entry, found, post_filter_result)
+            self._handle_no_fit(entry, result, post_filter_result)
             return True
-        if news:
-            later = framework.new_cycle(entry.pod, self._cache.snapshot())
-            if not with_extenders.still_fits(framework, cycle, later, found.node_name):
+        if buffered:
+            new_cycle = framework.new_cycle(entry.pod, self._cache.snapshot())
+            if not with_extenders.still_fits(framework, cycle, new_cycle, result.node_name):
                 return False
-            cycle = later
-        self._prepare_binding_cycle(framework, cycle, found, in_flight)
+            cycle = new_cycle
+        self._prepare_binding_cycle(framework, cycle, result, in_flight)
         return True
 
-    def _are_there(self, post_filter_result: PostFilterResult) -> bool:
-        """Returns whether all victims are still on their node, which is still there."""
+    def _are_victims_there(self, post_filter_result: PostFilterResult) -> bool:
+        """Returns whether the node still exists, with all victims on it."""
         row = self._cache.nodes.live_row(post_filter_result.node_name or "")
-        found = [self._cache.pods.get(victim.uid) for victim in post_filter_result.victims]
-        return all(placed is not None and placed.row == row for placed in found)
+        victims = [self._cache.pods.get(victim.uid) for victim in post_filter_result.victims]
+        return all(placed is not None and placed.row == row for placed in victims)
 
-    def _is_gone(self, entry: QueuedPod) -> bool:
-        """Returns whether the pod is not to be placed any more: it is deleted, or has a node."""
+    def _is_deleted_or_bound(self, entry: QueuedPod) -> bool:
+        """Returns whether the pod is not to be scheduled any more."""
         live = self._pods.get(entry.pod.key)
         if live is None or live.metadata.uid != entry.uid or live.spec.node_name:
             self._cache.nominator.remove(entry.uid)
@@ -142,37 +125,37 @@ class ExtenderScheduler(Scheduler):
         return live.metadata.deletion_timestamp is not None and self._should_skip(PodInfo(live))
 
 
-# ---------------------------------------------------------------- questions and answers
+# ---------------------------------------------------------------- calls
 
 
-async def drive_extender_calls(questions: ExtenderCalls[T], renew: Callable[[], None]) -> T:
-    """Returns the result of what asks these questions; ``renew`` is called whenever it has waited.
+async def drive_extender_calls(calls: ExtenderCalls[T], renew: Callable[[], None]) -> T:
+    """Drives a generator of extender calls to its result; calls ``renew`` after every await.
 
-    Raises whatever it raises.
+    Raises whatever the generator raises.
     """
     try:
-        asks = next(questions)
+        batch = next(calls)
         while True:
-            answers = await _all(asks)
+            answers = await _send_all(batch)
             renew()
-            asks = questions.send(answers)
+            batch = calls.send(answers)
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]
     finally:
-        questions.close()
+        calls.close()
 
 
-async def _all(asks: list[ExtenderCallback]) -> list[Any]:
-    if len(asks) == 1:
-        return [await _one(asks[0])]
+async def _send_all(batch: list[ExtenderCallback]) -> list[Any]:
+    if len(batch) == 1:
+        return [await _send(batch[0])]
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_one(ask)) for ask in asks]
+        tasks = [group.create_task(_send(call)) for call in batch]
     return [task.result() for task in tasks]
 
 
-async def _one(ask: ExtenderCallback) -> Any:
-    """The answer, or the error as a value: one that failed is no reason to break off the others."""
+async def _send(call: ExtenderCallback) -> Any:
+    """Returns the answer, or the error as a value: one failure must not cancel the other calls."""
     try:
-        return await ask()
+        return await call()
     except ExtenderError as error:
         return error

@@ -5,11 +5,11 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from mooring.clock import rfc3339
 from mooring.decision import UNSCHEDULABLE, Decision
 from mooring.objects.codec.decode import to_builtins
 from mooring.objects.meta import key
@@ -168,8 +168,7 @@ def _count(outcome: Outcome, tally: Tally) -> None:
 
 def _start_time(n_bindings: int) -> str:
     """When the next pod that is bound starts."""
-    start = datetime.fromtimestamp(EPOCH_S + (n_bindings + 1) * BINDING_S, UTC)
-    return start.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return rfc3339(EPOCH_S + (n_bindings + 1) * BINDING_S)
 
 
 def _step(tried: _Tried, start_time: str | None) -> Step:

@@ -144,7 +144,7 @@ def test_a_plugin_that_fails_at_every_pod_is_told_of_and_it_ends(
     assert code == 0
     told = 'error: running PreFilter plugin "Poison": ValueError: no'
     assert json.loads(out)["unschedulable"] == {told: 2}
-    assert 'an attempt failed pod=default/fits error="running PreFilter' in err
+    assert 'scheduling attempt failed pod=default/fits error="running PreFilter' in err
 
 
 def test_a_bug_of_ours_has_its_own_exit_code(

@@ -200,9 +200,9 @@ async def test_if_nobody_was_told_nobody_is_asked() -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (pod_json("b"), "pod default/web is on node b already"),
-        (pod_json("a", uid="another"), "pod default/web was made anew under its name"),
-        (404, "pod default/web is gone"),
+        (pod_json("b"), "pod default/web is bound to node b already"),
+        (pod_json("a", uid="another"), "pod default/web was deleted"),
+        (404, "pod default/web was deleted"),
         (pod_json(), "not today"),
     ],
 )

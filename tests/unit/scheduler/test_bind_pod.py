@@ -20,7 +20,7 @@ from mooring.errors import (
     Unreachable,
 )
 from mooring.objects.codec.decode import encode
-from mooring.scheduler.bind_pod import ASK_AGAIN_S, ASK_AGAIN_S_MAX, bind_pod
+from mooring.scheduler.bind_pod import RETRY_POLICY, bind_pod
 from mooring.testing import make_pod
 from tests.helpers.client_servers import Script, answer, refusal
 from tests.helpers.running_scheduler import virtually
@@ -99,9 +99,9 @@ def test_it_returns_when_the_pod_is_surely_bound(answers: list[Any], asked: str)
         # On no node: then it was refused for another reason, such as being deleted.
         ([TAKEN, there("")], "BG", Conflict),
         ([TAKEN, there("b")], "BG", Conflict),
-        ([TAKEN, there("a", uid="u2")], "BG", Conflict),
+        ([TAKEN, there("a", uid="u2")], "BG", NotFound),
         ([LOST, there("b")], "BG", Conflict),
-        ([LOST, there("a", uid="u2")], "BG", Conflict),
+        ([LOST, there("a", uid="u2")], "BG", NotFound),
         ([LOST, refusal(404, "NotFound")], "BG", NotFound),
         # A refusal counts once it is known that the first try has done nothing.
         ([LOST, there(""), refusal(403, "Forbidden"), there("")], "BGBG", Forbidden),
@@ -129,8 +129,8 @@ def test_it_says_which_pod_by_its_uid() -> None:
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        (there("b"), "it is assigned to node b already"),
-        (there("a", uid="u2"), "it was made anew under its name"),
+        (there("b"), "is bound to node b already"),
+        (there("a", uid="u2"), "was deleted and created again"),
     ],
 )
 def test_a_conflict_says_what_is_there_instead(found: Any, told: str) -> None:
@@ -140,7 +140,9 @@ def test_a_conflict_says_what_is_there_instead(found: Any, told: str) -> None:
 
 def are_doubled(slept: list[float]) -> bool:
     """Whether each wait is twice the one before, with jitter, up to the longest."""
-    steps = [min(ASK_AGAIN_S * 2**number, ASK_AGAIN_S_MAX) for number in range(len(slept))]
+    steps = [
+        min(RETRY_POLICY.initial_s * 2**number, RETRY_POLICY.max_s) for number in range(len(slept))
+    ]
     return all(step <= each < 2 * step for step, each in zip(steps, slept, strict=True))
 
 

@@ -8,7 +8,7 @@ from mooring.client.transport.transport import Request
 from mooring.errors import Unreachable
 from mooring.objects import Pod
 from mooring.queue import SchedulingQueue
-from mooring.scheduler.bind_verification import CHECK_INTERVAL_S, CONFIRM_S, BindVerifier
+from mooring.scheduler.bind_verification import CHECK_INTERVAL_S, CONFIRM_TIMEOUT_S, BindVerifier
 from mooring.state import Cache, PodInfo
 from mooring.testing import make_node, make_pod
 from tests.helpers.queues import framework_of
@@ -32,7 +32,7 @@ async def test_a_pod_whose_binding_was_lost_is_placed_again_and_its_room_is_give
         # One of the two gets the room, the other one is told that there is none.
         await life.until(lambda: len(life.seen.names("bound")) == 2)
         waited_s = life.clock.monotonic_s() - began_s
-        assert CONFIRM_S <= waited_s < CONFIRM_S + CHECK_INTERVAL_S + 2
+        assert CONFIRM_TIMEOUT_S <= waited_s < CONFIRM_TIMEOUT_S + CHECK_INTERVAL_S + 2
         await life.settle()
         nodes = sorted([await life.node_of("lost"), await life.node_of("other")])
         assert nodes == ["", "a"]
@@ -70,7 +70,7 @@ async def test_one_that_is_there_is_waited_for_and_asked_about_again() -> None:
         info = await alone.bound("web")
         await life.client.bind(info.pod, "a")
 
-        await asyncio.sleep(CONFIRM_S - 1)
+        await asyncio.sleep(CONFIRM_TIMEOUT_S - 1)
         await alone.confirmations.check_overdue()
         await asyncio.sleep(2)
         await alone.confirmations.check_overdue()
@@ -91,7 +91,7 @@ async def test_one_that_is_gone_is_counted_no_more_and_not_queued() -> None:
         await life.delete("web")
         del alone.pods["default/web"]
 
-        await asyncio.sleep(CONFIRM_S + 1)
+        await asyncio.sleep(CONFIRM_TIMEOUT_S + 1)
         await alone.confirmations.check_overdue()
 
         assert (len(alone.cache.pods), alone.queue.pods()) == (0, [])
@@ -108,7 +108,7 @@ async def test_one_that_was_made_anew_is_another_pod() -> None:
             make_pod("web", scheduler_name="somebody-else")
         )
 
-        await asyncio.sleep(CONFIRM_S + 1)
+        await asyncio.sleep(CONFIRM_TIMEOUT_S + 1)
         await alone.confirmations.check_overdue()
 
         assert (len(alone.cache.pods), alone.queue.pods()) == (0, [])
@@ -124,7 +124,7 @@ async def test_one_that_is_being_deleted_is_not_placed_again() -> None:
         )
         alone.pods["default/web"] = deleted
 
-        await asyncio.sleep(CONFIRM_S + 1)
+        await asyncio.sleep(CONFIRM_TIMEOUT_S + 1)
         await alone.confirmations.check_overdue()
 
         assert (len(alone.cache.pods), alone.queue.pods()) == (0, [])
@@ -139,7 +139,7 @@ async def test_while_nobody_answers_the_room_is_kept() -> None:
         await life.create(make_pod("lost"))
         await life.until_seen("bound", "lost")
         life.wire.before.append(on("GET", "/pods/lost", times=1000)(cut))
-        await asyncio.sleep(CONFIRM_S + 3 * CHECK_INTERVAL_S)
+        await asyncio.sleep(CONFIRM_TIMEOUT_S + 3 * CHECK_INTERVAL_S)
         assert life.service.cache.assumed_count() == 1
         life.wire.before.clear()
         await life.until_seen("bound", "lost", times=2)
@@ -160,7 +160,7 @@ async def test_news_that_come_while_it_asks_count() -> None:
 
         life.wire.before.append(on("GET", "/pods/lost")(wait))
         life.wire.after.append(on("GET", "/pods/lost")(bind_at_last))
-        await asyncio.sleep(CONFIRM_S + CHECK_INTERVAL_S + 2)
+        await asyncio.sleep(CONFIRM_TIMEOUT_S + CHECK_INTERVAL_S + 2)
         await life.settle()
         assert life.seen.names("bound") == ["lost"]
         assert await life.node_of("lost") == "a"

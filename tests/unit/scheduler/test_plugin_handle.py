@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 
 from mooring.client import Client
-from mooring.clock import seeded_random
-from mooring.errors import PluginError
+from mooring.clock import VirtualClock, seeded_random
+from mooring.errors import InvariantViolation, PluginError
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.scheduler.plugin_handle import PluginHandle
+from mooring.scheduler.service import Service, ServiceOptions
 from mooring.state import Cache, PodInfo
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock
@@ -19,10 +21,42 @@ from tests.helpers.client_servers import Script, answer
 from tests.helpers.running_scheduler import virtually
 
 
-def handle_of(*answers: Any, cache: Cache | None = None) -> PluginHandle:
+class Backend:
+    """A running scheduler, as a handle sees it."""
+
+    def __init__(self, stores: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        self.stores = stores or {}
+        self.activated: list[str] = []
+
+    def activate(self, uids: Iterable[str]) -> None:
+        self.activated += uids
+
+    def is_preempting(self, uid: str) -> bool:
+        return uid == "u3"
+
+    def store(self, kind: str) -> Mapping[str, Any] | None:
+        return self.stores.get(kind)
+
+
+class Hasty:
+    """A plugin that activates a pod before there is a queue."""
+
+    name = "Hasty"
+
+    def __init__(self, handle: Any) -> None:
+        handle.activate("u1")
+
+    def filter(self, cycle: Any, nodes: Any) -> Any: ...
+
+
+def handle_of(
+    *answers: Any, cache: Cache | None = None, backend: Backend | None = None
+) -> PluginHandle:
     client = Client(Script(*answers), rng=seeded_random(0))
     clock = LoopClock(asyncio.get_running_loop())
-    return PluginHandle(cache or Cache(), client, clock=clock, rng=seeded_random(7))
+    return PluginHandle(
+        cache or Cache(), client, clock=clock, rng=seeded_random(7), backend=backend
+    )
 
 
 @virtually
@@ -57,13 +91,31 @@ async def test_waiting_pods_are_found_by_uid_and_in_order() -> None:
 
 
 @virtually
-async def test_activating_is_nothing_before_there_is_a_queue() -> None:
+async def test_it_asks_the_running_scheduler() -> None:
+    backend = Backend()
+    handle = handle_of(backend=backend)
+    handle.activate("u1", "u2")
+    assert backend.activated == ["u1", "u2"]
+    assert [handle.is_preempting("u1"), handle.is_preempting("u3")] == [False, True]
+
+
+@virtually
+async def test_without_a_running_scheduler_nothing_is_queued_preempted_or_watched() -> None:
     handle = handle_of()
     handle.activate("u1")
-    asked: list[tuple[str, ...]] = []
-    handle.on_activate = lambda uids: asked.append(tuple(uids))
-    handle.activate("u1", "u2")
-    assert asked == [("u1", "u2")]
+    assert not handle.is_preempting("u1")
+    with pytest.raises(PluginError, match="objects of kind Node are not watched"):
+        await handle.until("Node", "a", lambda node: node is not None, 1.0)
+
+
+def test_a_plugin_that_activates_pods_while_it_is_built_is_an_error() -> None:
+    with pytest.raises(InvariantViolation, match="before the scheduling queue exists"):
+        Service(
+            Client(Script(), rng=seeded_random(0)),
+            clock=VirtualClock(),
+            rng=seeded_random(0),
+            options=ServiceOptions(plugins=[f"{__name__}:Hasty"]),
+        )
 
 
 @virtually
@@ -89,8 +141,7 @@ class Claims:
 
     def __init__(self) -> None:
         self.objects: dict[str, str] = {}
-        self.handle = handle_of()
-        self.handle.stores = {"PersistentVolumeClaim": self.objects}
+        self.handle = handle_of(backend=Backend({"PersistentVolumeClaim": self.objects}))
 
     def put(self, key: str, value: str) -> None:
         """The object is so now."""
@@ -136,7 +187,7 @@ async def test_until_gives_up_and_says_what_it_waited_for() -> None:
 
 @virtually
 async def test_until_refuses_kinds_that_nobody_follows() -> None:
-    with pytest.raises(PluginError, match="Secret are not followed"):
+    with pytest.raises(PluginError, match="Secret are not watched"):
         await Claims().handle.until("Secret", "d/s", bool, 1.0)
 
 

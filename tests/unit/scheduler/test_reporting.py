@@ -28,7 +28,7 @@ class Office:
             name: Recorder(client, controller=name, instance=f"{name}-x", clock=clock, rng=rng)
             for name in names or ("default-scheduler",)
         }
-        self.writer = StatusWriter(client, clock=clock, sleep=asyncio.sleep)
+        self.writer = StatusWriter(client, clock=clock, rng=seeded_random(0), sleep=asyncio.sleep)
         self.reporting = Reporting(self.recorders, self.writer)
 
     def event(self, name: str = "default-scheduler") -> Any:
@@ -38,7 +38,7 @@ class Office:
 
     def word(self) -> Any:
         """The one word about a pod's status."""
-        (word,) = self.writer._waiting.values()
+        (word,) = self.writer._queued.values()
         return word
 
 

@@ -18,8 +18,8 @@ from mooring.errors import ConfigError, Unreachable
 from mooring.framework import Reject, Wait
 from mooring.framework.status import Skip
 from mooring.queue import QueueName, QueueOptions
+from mooring.scheduler.schedule_one import ATTEMPTS_MAX
 from mooring.scheduler.service import (
-    DECISIONS_MAX,
     DRAIN_S,
     SYNC_WARNING_INTERVAL_S,
     Service,
@@ -141,7 +141,7 @@ def test_what_cannot_be_read_is_said_again_and_again(
     assert [each.levelno for each in lines] == [level] * 3 * len(kinds)
     assert {vars(each)["kind"] for each in lines} == kinds
     assert told in vars(lines[0])["error"]
-    assert "nothing is scheduled yet" in lines[0].getMessage()
+    assert "scheduling has not started" in lines[0].getMessage()
 
 
 def test_a_configuration_that_cannot_be_used_is_refused_at_once() -> None:
@@ -185,7 +185,7 @@ def test_backoff_is_that_of_the_configuration() -> None:
 async def test_others_get_their_turn_between_slices_of_decisions() -> None:
     async with living(make_node("a", allocatable={"pods": "500"})) as life:
         bound: list[int] = []
-        pods = [make_pod(f"p-{number}") for number in range(3 * DECISIONS_MAX)]
+        pods = [make_pod(f"p-{number}") for number in range(3 * ATTEMPTS_MAX)]
         decided = life.service.scheduler.schedule_one
 
         def counted(entry: Any) -> None:
@@ -218,7 +218,7 @@ async def test_decisions_pause_while_too_many_bindings_are_inside_a_request() ->
         await life.settle()
         assert len(life.seen.names("bound")) == 40
         # One slice is decided at a time.
-        assert most <= 3 + DECISIONS_MAX
+        assert most <= 3 + ATTEMPTS_MAX
 
 
 @virtually

@@ -16,13 +16,14 @@ from mooring.errors import LeaseLost, OutcomeUnknown, Unreachable
 from mooring.objects.codec.decode import encode
 from mooring.objects.pod import Pod
 from mooring.scheduler import status_writer
-from mooring.scheduler.status_writer import RETRY_S, TRIES_MAX, StatusUpdate, StatusWriter, patch_of
+from mooring.scheduler.status_writer import RETRY_POLICY, StatusUpdate, StatusWriter, status_patch
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock
 from tests.helpers.client_servers import Script, answer, refusal
 from tests.helpers.running_scheduler import virtually
 
 NOW = "2026-01-01T00:00:00Z"
+NOW_S = 1_767_225_600.0
 CUT = Unreachable("cut off")
 
 
@@ -58,7 +59,7 @@ async def writing(*answers: Any) -> AsyncIterator[tuple[StatusWriter, Script]]:
     """A writer at work over prepared answers."""
     script = Script(*answers)
     clock = LoopClock(asyncio.get_running_loop())
-    writer = StatusWriter(Client(script, rng=seeded_random(0)), clock=clock)
+    writer = StatusWriter(Client(script, rng=seeded_random(0)), clock=clock, rng=seeded_random(0))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(writer.run())
         yield writer, script
@@ -69,7 +70,7 @@ async def writing(*answers: Any) -> AsyncIterator[tuple[StatusWriter, Script]]:
 
 
 def test_a_first_condition_has_everything() -> None:
-    assert patch_of(word(), NOW) == {
+    assert status_patch(word(), now_s=NOW_S) == {
         "conditions": [
             {
                 "type": "PodScheduled",
@@ -85,11 +86,11 @@ def test_a_first_condition_has_everything() -> None:
 
 
 def test_the_same_condition_again_is_nothing() -> None:
-    assert patch_of(word(refused()), NOW) is None
+    assert status_patch(word(refused()), now_s=NOW_S) is None
 
 
 def test_another_message_keeps_the_time_of_the_transition() -> None:
-    patch = patch_of(word(refused(), message="other"), NOW)
+    patch = status_patch(word(refused(), message="other"), now_s=NOW_S)
     assert patch is not None
     (condition,) = patch["conditions"]
     assert condition["message"] == "other"
@@ -97,7 +98,7 @@ def test_another_message_keeps_the_time_of_the_transition() -> None:
 
 
 def test_another_status_begins_a_new_time() -> None:
-    patch = patch_of(word(refused(status="True")), NOW)
+    patch = status_patch(word(refused(status="True")), now_s=NOW_S)
     assert patch is not None
     assert patch["conditions"][0]["lastTransitionTime"] == NOW
 
@@ -119,7 +120,7 @@ def test_a_nomination_is_written_when_it_changes(
     stands: str, nominated: str | None, announced: str | None, written: Any
 ) -> None:
     of = refused(nominatedNodeName=stands)
-    patch = patch_of(word(of, nominated=nominated)._replace(announced=announced), NOW)
+    patch = status_patch(word(of, nominated=nominated)._replace(announced=announced), now_s=NOW_S)
     assert (patch or {}) == written
 
 
@@ -168,7 +169,7 @@ def test_what_passes_is_tried_again(failure: Any) -> None:
     async def main() -> None:
         async with writing(failure, failure, stored()) as (writer, script):
             writer.enqueue(word())
-            await asyncio.sleep(2 * RETRY_S + 0.5)
+            await asyncio.sleep(2 * RETRY_POLICY.initial_s + 0.5)
             assert len(script.requests) == 3
             assert writer.statistics.written == 1
 
@@ -177,10 +178,10 @@ def test_what_passes_is_tried_again(failure: Any) -> None:
 
 @virtually
 async def test_it_is_given_up_in_the_end() -> None:
-    async with writing(*[CUT] * TRIES_MAX) as (writer, script):
+    async with writing(*[CUT] * int(RETRY_POLICY.tries_max)) as (writer, script):
         writer.enqueue(word())
         await asyncio.sleep(60)
-        assert len(script.requests) == TRIES_MAX
+        assert len(script.requests) == RETRY_POLICY.tries_max
         assert writer.statistics.failed == 1
         assert len(writer) == 0
 
@@ -217,7 +218,7 @@ async def test_only_the_newest_word_about_a_pod_is_written() -> None:
 @virtually
 async def test_a_word_that_says_what_stands_takes_an_older_one_away() -> None:
     clock = LoopClock(asyncio.get_running_loop())
-    writer = StatusWriter(Client(Script(), rng=seeded_random(0)), clock=clock)
+    writer = StatusWriter(Client(Script(), rng=seeded_random(0)), clock=clock, rng=seeded_random(0))
     writer.enqueue(word(refused(), message="other"))
     writer.enqueue(word(refused()))
     assert len(writer) == 0
@@ -227,10 +228,10 @@ async def test_a_word_that_says_what_stands_takes_an_older_one_away() -> None:
 async def test_too_many_words_drop_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_writer, "QUEUE_MAX", 2)
     clock = LoopClock(asyncio.get_running_loop())
-    writer = StatusWriter(Client(Script(), rng=seeded_random(0)), clock=clock)
+    writer = StatusWriter(Client(Script(), rng=seeded_random(0)), clock=clock, rng=seeded_random(0))
     for name in ("a", "b", "c"):
         writer.enqueue(word(make_pod(name, uid=name)))
-    assert list(writer._waiting) == ["b", "c"]
+    assert list(writer._queued) == ["b", "c"]
     assert writer.statistics.dropped == 1
 
 

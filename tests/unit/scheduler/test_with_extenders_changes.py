@@ -233,7 +233,7 @@ async def test_a_cluster_that_changes_all_the_time_ends_the_attempt() -> None:
         play.think = think
         await life.create(make_pod("web", requests={"cpu": "1"}))
         await life.until_seen("bound", "web")
-        told = f"the cluster changed {ATTEMPTS_MAX} times while extenders were asked"
+        told = f"the cluster changed {ATTEMPTS_MAX} times while extenders were called"
         assert life.seen.of("failed") == [("failed", "web", told)]
 
 

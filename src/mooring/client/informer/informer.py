@@ -16,7 +16,7 @@ from mooring.client.informer.reflector import Ask, Listing, Mode, Reflector
 from mooring.client.informer.replica import OnChange, Statistics
 from mooring.client.rest.client import Client
 from mooring.client.rest.paths import path_of
-from mooring.client.rest.reading import given
+from mooring.client.rest.reading import non_empty
 from mooring.client.rest.responses import error_of
 from mooring.client.transport.transport import JSON, Pool, Request, Response, StreamBroken, read_all
 from mooring.clock import Clock, Rng
@@ -143,7 +143,7 @@ class Informer:
             "GET",
             self._path,
             deadline_s=CONNECT_S_MAX,
-            query=[*given(**selectors), *ask.query],
+            query=[*non_empty(**selectors), *ask.query],
             headers={"accept": JSON},
             pool=Pool.WATCH,
         )

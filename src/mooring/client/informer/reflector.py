@@ -28,9 +28,9 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from mooring.client.backoff import Backoff
 from mooring.client.informer.replica import OnChange, Replica
 from mooring.client.informer.watch_events import EventReader, WatchEvent, identity
+from mooring.client.retry import Backoff
 from mooring.client.transport.transport import StreamBroken, StreamUnreadable
 from mooring.clock import Clock, Rng
 from mooring.errors import (

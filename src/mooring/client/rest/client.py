@@ -17,11 +17,12 @@ import msgspec
 
 from mooring.client.rest.fence import Fence, no_fence
 from mooring.client.rest.paths import path_of
-from mooring.client.rest.reading import TRIES_MAX, Reader, Sleep, as_kind, given
-from mooring.client.rest.responses import error_of, retry_after_s
+from mooring.client.rest.reading import TRIES_MAX, ReadClient, as_kind, non_empty
+from mooring.client.rest.responses import error_of
+from mooring.client.retry import REQUESTED_WAIT_JITTER, RetryPolicy, Sleep, retry
 from mooring.client.transport.transport import JSON, Pool, Query, Request, Transport
 from mooring.clock import Rng
-from mooring.errors import ConfigError, OutcomeUnknown
+from mooring.errors import ApiError, ConfigError, OutcomeUnknown, SchedulerError
 from mooring.objects.codec.decode import decode, encode
 from mooring.objects.kinds import KINDS_BY_STRUCT, Kind, kind_named
 from mooring.objects.pod import Pod
@@ -41,7 +42,7 @@ class Patch(Enum):
     APPLY = "application/apply-patch+yaml"
 
 
-class Client(Reader):
+class Client(ReadClient):
     """Typed requests to one API server.
 
     Args:
@@ -70,7 +71,9 @@ class Client(Reader):
         """
         kind = KINDS_BY_STRUCT[type(obj)]
         path = path_of(kind, obj.metadata.namespace)
-        body = await self.write("POST", path, encode(obj), query=given(fieldManager=field_manager))
+        body = await self.write(
+            "POST", path, encode(obj), query=non_empty(fieldManager=field_manager)
+        )
         return _stored(body, kind, path)
 
     async def replace(self, obj: Any, *, subresource: str = "") -> Any:
@@ -101,7 +104,7 @@ class Client(Reader):
     ) -> Any:
         """Changes parts of an object, and returns it as stored."""
         kind = as_kind(kind)
-        query = given(fieldManager=field_manager)
+        query = non_empty(fieldManager=field_manager)
         if how is Patch.APPLY and force:
             query.append(("force", "true"))
         path = path_of(kind, namespace, name, subresource)
@@ -134,7 +137,7 @@ class Client(Reader):
             Conflict: there is another one of this name.
         """
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        preconditions = dict(given(uid=uid, resourceVersion=resource_version))
+        preconditions = dict(non_empty(uid=uid, resourceVersion=resource_version))
         if preconditions:
             options["preconditions"] = preconditions
         if grace_period_s is not None:
@@ -237,30 +240,41 @@ class Client(Reader):
             Unreachable: it surely did not.
             LeaseLost: the fence does not let it pass.
         """
-        for tries_left in reversed(range(tries)):
-            # A request must not outlive the lease under which it was begun.
-            left_s = self._fence()
-            request = Request(
-                method,
-                path,
-                deadline_s=min(deadline_s, left_s),
-                query=query,
-                body=body,
-                headers={"content-type": content_type, "accept": JSON},
-                pool=pool,
-            )
-            response = await self.transport.request(request)
-            if 200 <= response.status < 300:
-                return response.body
-            asked_s = retry_after_s(response)
-            if response.status in (429, 503) and asked_s is not None and tries_left:
-                await self._sleep(asked_s * (1 + 0.1 * self._rng.random()))
-                continue
-            error = error_of(response, f"{method} {path}")
-            if response.status >= 500:
-                raise OutcomeUnknown(str(error)) from error
-            raise error
-        raise AssertionError("the last try returns or raises")
+        request = Request(
+            method,
+            path,
+            deadline_s=deadline_s,
+            query=query,
+            body=body,
+            headers={"content-type": content_type, "accept": JSON},
+            pool=pool,
+        )
+        return await retry(
+            lambda: self._write_once(request),
+            RetryPolicy(tries, initial_s=0.0, jitter=REQUESTED_WAIT_JITTER),
+            sleep=self._sleep,
+            rng=self._rng,
+            should_retry=_server_asks_to_retry,
+        )
+
+    async def _write_once(self, request: Request) -> bytes:
+        # A request must not outlive the lease under which it was begun.
+        request = request._replace(deadline_s=min(request.deadline_s, self._fence()))
+        response = await self.transport.request(request)
+        if 200 <= response.status < 300:
+            return response.body
+        error = error_of(response, f"{request.method} {request.path}")
+        if response.status >= 500:
+            raise OutcomeUnknown(str(error)) from error
+        raise error
+
+
+def _server_asks_to_retry(error: SchedulerError) -> bool:
+    """Returns whether the server refused for now (429, 503) and said when to try again."""
+    answer = error.__cause__ if isinstance(error, OutcomeUnknown) else error
+    if not isinstance(answer, ApiError) or answer.retry_after_s is None:
+        return False
+    return answer.status in (429, 503)
 
 
 def _stored(body: bytes, kind: Kind, path: str) -> Any:

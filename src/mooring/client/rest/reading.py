@@ -1,12 +1,13 @@
-"""Reading from the API server: objects and lists, repeated while that may help."""
+"""Reads objects and lists from the API server, with retries."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from mooring.client.rest.paths import path_of
-from mooring.client.rest.responses import check, retry_after_s
+from mooring.client.rest.responses import check
+from mooring.client.retry import RetryPolicy, Sleep, retry
 from mooring.client.transport.transport import (
     BODY_BYTES_MAX,
     JSON,
@@ -15,7 +16,13 @@ from mooring.client.transport.transport import (
     Transport,
 )
 from mooring.clock import Rng
-from mooring.errors import ConfigError, OutcomeUnknown, Unreachable
+from mooring.errors import (
+    ConfigError,
+    OutcomeUnknown,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+)
 from mooring.objects.codec.decode import DecodedList, decode, decode_list
 from mooring.objects.kinds import Kind, kind_named
 
@@ -35,11 +42,12 @@ LIST_S_MAX: Final = 60.0
 BACKOFF_S: Final = 0.25
 BACKOFF_S_MAX: Final = 8.0
 
-Sleep = Callable[[float], Awaitable[None]]
+#: Failures of a read that may pass.
+READ_TRANSIENT: Final = (Unreachable, ServerError, TooManyRequests)
 
 
-class Reader:
-    """What only reads; ``Client`` writes too."""
+class ReadClient:
+    """The verbs that only read; ``Client`` adds those that write."""
 
     def __init__(self, transport: Transport, *, rng: Rng, sleep: Sleep) -> None:
         self.transport = transport
@@ -106,7 +114,7 @@ class Reader:
             Gone: see ``list``.
         """
         kind = as_kind(kind)
-        selectors = given(labelSelector=label_selector, fieldSelector=field_selector)
+        selectors = non_empty(labelSelector=label_selector, fieldSelector=field_selector)
         token = ""
         while True:
             limit = str(page_size) if page_size else ""
@@ -115,7 +123,7 @@ class Reader:
                 path_of(kind, namespace),
                 deadline_s=LIST_S_MAX,
                 # The token remembers the moment; the selectors must be said again.
-                query=[*selectors, *given(limit=limit, **{"continue": token})],
+                query=[*selectors, *non_empty(limit=limit, **{"continue": token})],
                 bytes_max=BODY_BYTES_MAX if page_size else LIST_BYTES_MAX,
             )
             try:
@@ -132,7 +140,7 @@ class Reader:
                 return
 
     async def read(self, request: Request, *, tries: int = TRIES_MAX) -> bytes:
-        """Returns the body of a GET, which is repeated while that may help.
+        """Returns the body of a GET, retried while that may help.
 
         Raises:
             ApiError: the server says no, or still fails after the last try.
@@ -140,24 +148,22 @@ class Reader:
             AnswerTooLong: there is more than was asked for.
         """
         request = request._replace(headers={"accept": JSON, **request.headers})
-        wait_s = BACKOFF_S
-        for tries_left in reversed(range(tries)):
-            asked_s = None
-            try:
-                response = await self.transport.request(request)
-            except AnswerTooLong:
-                raise
-            except (Unreachable, OutcomeUnknown) as error:
-                if not tries_left:
-                    raise Unreachable(str(error)) from error
-            else:
-                if not tries_left or (response.status < 500 and response.status != 429):
-                    return check(response, f"GET {request.path}")
-                asked_s = retry_after_s(response)
-            jittered_s = wait_s * (1 + self._rng.random())
-            await self._sleep(jittered_s if asked_s is None else max(asked_s, jittered_s))
-            wait_s = min(2 * wait_s, BACKOFF_S_MAX)
-        raise AssertionError("the last try returns or raises")
+        return await retry(
+            lambda: self._read_once(request),
+            RetryPolicy(tries, BACKOFF_S, max_s=BACKOFF_S_MAX),
+            sleep=self._sleep,
+            rng=self._rng,
+            should_retry=lambda error: isinstance(error, READ_TRANSIENT),
+        )
+
+    async def _read_once(self, request: Request) -> bytes:
+        try:
+            response = await self.transport.request(request)
+        except AnswerTooLong:
+            raise
+        except OutcomeUnknown as error:  # a read that may have happened changes nothing
+            raise Unreachable(str(error)) from error
+        return check(response, f"GET {request.path}")
 
 
 def as_kind(kind: Kind | str) -> Kind:
@@ -165,6 +171,6 @@ def as_kind(kind: Kind | str) -> Kind:
     return kind_named(kind) if isinstance(kind, str) else kind
 
 
-def given(**parameters: str) -> list[tuple[str, str]]:
+def non_empty(**parameters: str) -> list[tuple[str, str]]:
     """Returns those parameters of a query that are not empty."""
     return [(name, value) for name, value in parameters.items() if value]

@@ -44,7 +44,7 @@ class Scheduler:
         events = EventHandlers(self.cache, self.queue, profiles, handle.waiting)
         self.nodes = Informer(client, "Node", events.handler("Node"), clock=clock, rng=rng)
         self.pods = Informer(client, "Pod", events.handler("Pod"), clock=clock, rng=rng)
-        self.bindings, self.writer = BindingTasks(rng), StatusWriter(client, clock=clock)
+        self.bindings, self.writer = BindingTasks(rng), StatusWriter(client, clock=clock, rng=rng)
         self.recorder = Recorder(client, controller=name, instance=name, clock=clock, rng=rng)
         self.scheduler = schedule_one.Scheduler(
             self.cache,

@@ -72,7 +72,8 @@ def test_a_read_is_repeated_when_the_connection_is_lost_or_the_server_ill() -> N
 def test_a_read_waits_as_long_as_the_server_asks() -> None:
     script = Script(refusal(429, "TooManyRequests", retry_after="30"), answer(200, POD))
     _, waits_s = run(script, lambda client: client.get("Pod", "web", "shop"))
-    assert waits_s == [30.0]
+    (wait_s,) = waits_s
+    assert 30.0 <= wait_s < 33.0
 
 
 @pytest.mark.parametrize(

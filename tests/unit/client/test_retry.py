@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.client.backoff import Backoff
+from mooring.client.retry import Backoff
 from mooring.clock import VirtualClock, seeded_random
 
 

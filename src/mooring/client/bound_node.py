@@ -1,0 +1,23 @@
+"""The node that a pod is bound to, as the API server has it."""
+
+from __future__ import annotations
+
+from mooring.client.rest.client import Client
+from mooring.errors import NotFound
+from mooring.objects.pod import Pod
+
+
+async def read_bound_node(client: Client, pod: Pod) -> str:
+    """Returns the name of the node that exactly this pod (by UID) is bound to; "" = to none.
+
+    Raises:
+        NotFound: the pod was deleted, even if another one has its name now.
+        ApiError, Unreachable: the pod could not be read.
+    """
+    metadata = pod.metadata
+    live = await client.get("Pod", metadata.name, metadata.namespace)
+    if live.metadata.uid != metadata.uid:
+        message = f"pod {metadata.name} was deleted and created again"
+        raise NotFound(message, status=404, reason="NotFound")
+    node_name: str = live.spec.node_name
+    return node_name

@@ -1,0 +1,236 @@
+"""Builds the parts of a running scheduler and connects them.
+
+::
+
+    informers ──> EventHandlers ──> cache, queue ──> Scheduler ──> binding cycles, preemptions
+                                                        │
+                                   events <── recorders, status writer <──┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mooring.client import Client, Informer, Recorder
+from mooring.client.retry import Sleep
+from mooring.clock import Clock, Rng
+from mooring.config import Extender, KubeSchedulerConfiguration
+from mooring.errors import InvariantViolation
+from mooring.extenders import Extenders, Post
+from mooring.objects.pod import Pod
+from mooring.objects.selector_text import LIVING_PODS
+from mooring.queue import QueueOptions, SchedulingQueue
+from mooring.scheduler.bind_verification import BindVerifier
+from mooring.scheduler.binding_tasks import BINDINGS_MAX, BindingTasks
+from mooring.scheduler.event_handlers import RESOURCES, EventHandlers
+from mooring.scheduler.evictor import Evictor
+from mooring.scheduler.observer import Observer
+from mooring.scheduler.plugin_handle import PluginHandle
+from mooring.scheduler.preemption import PreemptionExecutor
+from mooring.scheduler.profiles import load_profiles
+from mooring.scheduler.reporting import Reporting, ScheduledNote
+from mooring.scheduler.schedule_one import Scheduler
+from mooring.scheduler.status_writer import StatusWriter
+from mooring.scheduler.with_extenders import ExtenderScheduler
+from mooring.state import Cache
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """Options that the configuration does not have.
+
+    Attributes:
+        queue: Backoff and flushing; None = the configuration's.
+        plugins: Further plugins: objects, or ``module:attribute``.
+        bindings_max: Bindings with a request in progress at the same time.
+        instance: Suffix of the reporting instance of events, after the profile's name.
+        observer: Called for everything that happens.
+        transport_factory: Makes the transport to an extender; HTTP by default.
+    """
+
+    queue: QueueOptions | None = None
+    plugins: Sequence[str | Any] = ()
+    bindings_max: int = BINDINGS_MAX
+    instance: str = "mooring"
+    observer: Observer = field(default_factory=Observer)
+    transport_factory: Callable[[Extender], Post] | None = None
+
+
+class SchedulerParts:
+    """The parts of a running scheduler; also the backend of the plugins' handle.
+
+    Args:
+        client: The API server.
+        config: With defaults.
+        options: See ``ServiceOptions``.
+        clock: For everything.
+        rng: For everything.
+        sleep: Waits; tests pass their own.
+
+    Raises:
+        ConfigError: the configuration or a plugin cannot be used.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        config: KubeSchedulerConfiguration,
+        options: ServiceOptions,
+        *,
+        clock: Clock,
+        rng: Rng,
+        sleep: Sleep,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._sleep = sleep
+        self._ready = asyncio.Event()
+        self.cache = Cache()
+        self.informers: dict[str, Informer] = {}
+        self.handle = PluginHandle(
+            self.cache, client, clock=clock, rng=rng, backend=self, sleep=sleep
+        )
+        self.profiles = load_profiles(
+            config, self.handle, clock=clock, waiting=self.handle.waiting, plugins=options.plugins
+        )
+        self.extenders = Extenders(
+            config.extenders,
+            client,
+            clock=clock,
+            rng=rng,
+            sleep=sleep,
+            transport_factory=options.transport_factory,
+        )
+        for framework in self.profiles.values():
+            framework.set_extenders(self.extenders.asked, self.handle.random)
+        self.queue = SchedulingQueue(
+            self.profiles,
+            clock=clock,
+            options=options.queue or _queue_options(config),
+            on_ready=self._ready.set,
+            on_move=options.observer.moved,
+        )
+        self.events = EventHandlers(
+            self.cache,
+            self.queue,
+            self.profiles,
+            self.handle.waiting,
+            on_object=self.handle.changed,
+        )
+        self.informers |= {kind: self._informer(kind) for kind in self._informer_kinds()}
+        self.bindings = BindingTasks(rng, limit=options.bindings_max)
+        self.writer = StatusWriter(client, clock=clock, rng=rng, sleep=sleep)
+        self.recorders = {
+            name: self._recorder(name, f"{name}-{options.instance}") for name in self.profiles
+        }
+        reporting = Reporting(self.recorders, self.writer, self._scheduled_notes())
+        self._build_background(reporting)
+        self.scheduler = self._scheduler(reporting, options.observer)
+
+    def _build_background(self, reporting: Reporting) -> None:
+        client, clock, sleep = self._client, self._clock, self._sleep
+        self.preemption_executor = PreemptionExecutor(
+            self.queue,
+            self.cache.nominator,
+            self.handle,
+            self._pods,
+            Evictor(client, clock=clock, rng=self._rng, sleep=sleep),
+            reporting,
+        )
+        self.bind_verifier = BindVerifier(
+            client, self.cache, self.queue, self._pods, clock=clock, sleep=sleep
+        )
+
+    @property
+    def _pods(self) -> Mapping[str, Pod]:
+        return self.informers["Pod"].objects
+
+    # -- HandleBackend ----------------------------------------------------------------------------
+
+    def activate(self, uids: Iterable[str]) -> None:
+        """Moves these pods to the active queue.
+
+        Raises:
+            InvariantViolation: a plugin calls it while it is being built.
+        """
+        queue = getattr(self, "queue", None)
+        if queue is None:
+            raise InvariantViolation("activate() called before the scheduling queue exists")
+        queue.activate(uids)
+
+    def is_preempting(self, uid: str) -> bool:
+        """Returns whether victims of this pod are being evicted."""
+        return self.preemption_executor.is_running(uid)
+
+    def store(self, kind: str) -> Mapping[str, Any] | None:
+        """Returns the objects of a kind, by "namespace/name" or "name"; None = not watched."""
+        informer = self.informers.get(kind)
+        return informer.objects if informer is not None else None
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def _scheduler(self, reporting: Reporting, observer: Observer) -> Scheduler:
+        scheduler_class = ExtenderScheduler if self.extenders.asked else Scheduler
+        return scheduler_class(
+            self.cache,
+            self.queue,
+            self.profiles,
+            self._pods,
+            self.bindings,
+            reporting,
+            preemptions=self.preemption_executor,
+            pods_in_prebind=self.handle.pods_in_prebind,
+            on_bound=self.bind_verifier.track,
+            buffer_events=self.events.buffer_events,
+            clock=self._clock,
+            observer=observer,
+        )
+
+    def _scheduled_notes(self) -> dict[str, ScheduledNote]:
+        notes = {name: profile.scheduled_note() for name, profile in self.profiles.items()}
+        return {name: note for name, note in notes.items() if note is not None}
+
+    def _recorder(self, controller: str, instance: str) -> Recorder:
+        return Recorder(
+            self._client,
+            controller=controller,
+            instance=instance,
+            clock=self._clock,
+            rng=self._rng,
+            sleep=self._sleep,
+        )
+
+    def _informer(self, kind: str) -> Informer:
+        return Informer(
+            self._client,
+            kind,
+            self.events.handler(kind),
+            clock=self._clock,
+            rng=self._rng,
+            field_selector=LIVING_PODS if kind == "Pod" else "",
+            sleep=self._sleep,
+        )
+
+    def _informer_kinds(self) -> list[str]:
+        """Returns nodes, the kinds that plugins register for or need, and pods.
+
+        Pods come last: then nodes that exist before them keep their order.
+        """
+        registered = self.queue.resources()
+        others = [kind for kind, resource in RESOURCES.items() if resource in registered]
+        needed = [kind for framework in self.profiles.values() for kind in framework.needs()]
+        return ["Node", *dict.fromkeys([*others, *needed]), "Pod"]
+
+    def _all_informers(self) -> list[Informer]:
+        return [*self.informers.values(), *self.extenders.informers]
+
+
+def _queue_options(config: KubeSchedulerConfiguration) -> QueueOptions:
+    return QueueOptions(
+        initial_backoff_s=config.pod_initial_backoff_seconds,
+        max_backoff_s=config.pod_max_backoff_seconds,
+    )
