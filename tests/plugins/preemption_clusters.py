@@ -93,7 +93,7 @@ class Bench:
     def diagnosed(self, pod: Pod) -> tuple[Cycle, Diagnosis]:
         """An attempt that found no node."""
         snapshot = self.cache.snapshot()
-        cycle = self.harness.framework.open(PodInfo(pod), snapshot)
+        cycle = self.harness.framework.new_cycle(PodInfo(pod), snapshot)
         found = schedule_pod(self.harness.framework, cycle, Attempt(snapshot))
         assert isinstance(found, Diagnosis), found
         return cycle, found

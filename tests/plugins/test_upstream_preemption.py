@@ -64,7 +64,7 @@ def bench(row: Row) -> Bench:
 
 def opened(ours: Bench, pod: Pod) -> Cycle:
     """An attempt whose PreFilter has run."""
-    cycle = ours.harness.framework.open(PodInfo(pod), ours.cache.snapshot())
+    cycle = ours.harness.framework.new_cycle(PodInfo(pod), ours.cache.snapshot())
     pre_filter(ours.harness.framework, cycle)
     return cycle
 

@@ -99,7 +99,7 @@ def _decided(service: Service, framework: Framework, pod: Pod) -> Iterator[str]:
             yield explain(pod, Outcome.gated(info, gate).decision(), fill)
             return
         attempt = Attempt(snapshot)
-        decided = schedule_pod(framework, framework.open(info, snapshot), attempt)
+        decided = schedule_pod(framework, framework.new_cycle(info, snapshot), attempt)
     except PluginError as error:
         yield explain(pod, Outcome.failed(info, str(error)).decision(), fill)
         return

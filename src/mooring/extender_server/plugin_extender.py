@@ -163,4 +163,4 @@ class Extender:
     def _cycle(self, pod: Pod, cluster: Cache) -> Cycle:
         if self._cluster is None:
             self._framework.clear_cached_results()  # they are of another request's nodes
-        return self._framework.open(PodInfo(pod), cluster.snapshot())
+        return self._framework.new_cycle(PodInfo(pod), cluster.snapshot())

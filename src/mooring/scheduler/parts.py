@@ -106,7 +106,7 @@ class SchedulerParts:
             transport_factory=options.transport_factory,
         )
         for framework in self.profiles.values():
-            framework.extend(self.extenders.asked, self.handle.random)
+            framework.set_extenders(self.extenders.asked, self.handle.random)
         self.queue = SchedulingQueue(
             self.profiles,
             clock=clock,

@@ -70,7 +70,7 @@ class Scheduler(step_1.Scheduler):
     def decide(self, pod: PodInfo) -> tuple[Cycle, Placement | Diagnosis]:
         """One attempt: all plugins look at the same snapshot of the cluster."""
         snapshot = self.cache.snapshot()
-        cycle, attempt = self.framework.open(pod, snapshot), Attempt(snapshot)
+        cycle, attempt = self.framework.new_cycle(pod, snapshot), Attempt(snapshot)
         found = schedule_pod(self.framework, cycle, attempt)
         tell_decision(self.tell, pod, attempt, found)
         return cycle, found

@@ -57,7 +57,11 @@ class Scheduler(step_4.Scheduler):
             return found
         name, now_s = found.node_name, self.clock.monotonic_s()
         answer = binding.permit(self.framework, cycle, name, now_s=now_s)
-        return binding.refusal(name, answer) if isinstance(answer, Status) else (name, answer)
+        return (
+            binding.rejection_diagnosis(name, answer)
+            if isinstance(answer, Status)
+            else (name, answer)
+        )
 
     async def bind(self, pod: Pod, node_name: str, waiting: WaitingPod | None) -> None:
         """Wait if a plugin wants it, then bind the pod."""
@@ -66,7 +70,7 @@ class Scheduler(step_4.Scheduler):
             refusal = await wait_on_permit(waiting, self.clock)
             self.handle.waiting.remove(pod.metadata.uid)
             if refusal is not None:
-                return self.put_back(pod, binding.refusal(node_name, refusal))
+                return self.put_back(pod, binding.rejection_diagnosis(node_name, refusal))
             self.tell("allowed", pod, node_name)
         try:
             await self.client.bind(pod, node_name)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from mooring.errors import PluginError
 from mooring.framework import Code, Cycle, FilterStatuses, NodeError, NodeView, Reject, Status
-from mooring.framework.pod_deltas import KindCounts, RemovedPods, VictimMatrix
+from mooring.framework.pod_deltas import LabelClassCounts, RemovedPods, VictimMatrix
 from mooring.framework.runtime.nominated import (
     NominatedPods,
     filter_with_nominated_pods,
@@ -98,7 +98,7 @@ def search(cycle: Cycle, rows: Rows, wanted: int) -> DryRunResult:
     victim of the fullest node, over ``wanted`` nodes the first time, then twice as many ...
     """
     tried, size, sound = DryRunResult(), wanted, None
-    counts = KindCounts(cycle.snapshot)
+    counts = LabelClassCounts(cycle.snapshot)
     while tried.count < len(rows):
         seen = len(tried.candidates)
         _try(cycle, rows[tried.count : tried.count + size], tried, counts)
@@ -127,7 +127,7 @@ def _without_surplus(candidates: list[DryRunCandidate], wanted: int) -> list[Dry
     return kept
 
 
-def _try(cycle: Cycle, rows: Rows, tried: DryRunResult, counts: KindCounts) -> None:
+def _try(cycle: Cycle, rows: Rows, tried: DryRunResult, counts: LabelClassCounts) -> None:
     """Finds the victims on each of these nodes."""
     lineup, is_protected = _sort_victims(cycle, rows, counts)
     there = np.flatnonzero(lineup.is_pod.any(axis=1))
@@ -142,7 +142,7 @@ def _try(cycle: Cycle, rows: Rows, tried: DryRunResult, counts: KindCounts) -> N
             tried.note(verdicts.table[number - 1], count)
     worlds = there[verdicts.codes == 0]
     _reprieve(cycle, rows, lineup, worlds, nominated_pods)
-    victims = lineup.gone[worlds].sum(axis=1)
+    victims = lineup.removed[worlds].sum(axis=1)
     for row in rows[worlds[victims == 0]].tolist():
         name = cycle.snapshot.nodes.names[row]
         tried.note(NodeError(f'expected at least one victim pod on node "{name}"'), 1)
@@ -203,7 +203,7 @@ def _refused(
 # ---------------------------------------------------------------- the order of the victims
 
 
-def _sort_victims(cycle: Cycle, rows: Rows, counts: KindCounts) -> tuple[VictimMatrix, Bools]:
+def _sort_victims(cycle: Cycle, rows: Rows, counts: LabelClassCounts) -> tuple[VictimMatrix, Bools]:
     """The pods that may leave, in the order in which they are put back; and who is protected."""
     snapshot = cycle.snapshot
     pods = snapshot.pods
@@ -287,7 +287,7 @@ def _ranks(
     snapshot: Snapshot, lineup: VictimMatrix, is_protected: Bools, worlds: Rows
 ) -> list[tuple[int, int, int, int, int]]:
     """How bad each candidate is; see ``DryRunCandidate.rank``."""
-    gone, slots = lineup.gone[worlds], lineup.slots[worlds]
+    gone, slots = lineup.removed[worlds], lineup.slots[worlds]
     priority = snapshot.pods.priority[slots].astype(np.int64)
     highest = np.where(gone, priority, -LOWEST_PRIORITY).max(axis=1, initial=-LOWEST_PRIORITY)
     is_highest = gone & (priority == highest[:, None])

@@ -183,7 +183,7 @@ def test_points_that_decide_must_not_be_coroutines(point: str) -> None:
     methods[point] = method_with(ALL[point], is_async=True)
 
     assert fault(made(**methods)) == (
-        f"plugin Mine: {point}: must not be async: deciding never waits"
+        f"plugin Mine: {point}: must not be async: the scheduling cycle never waits"
     )
 
 

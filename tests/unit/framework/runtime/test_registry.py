@@ -257,7 +257,7 @@ def test_a_constructor_that_raises_is_told_as_a_fault_of_the_plugin() -> None:
         def __init__(self, args: Any) -> None:
             self.depth = args["depth"]
 
-    with pytest.raises(ConfigError, match=r"Broken: cannot be made: TypeError: 'NoneType'"):
+    with pytest.raises(ConfigError, match=r"Broken: cannot be created: TypeError: 'NoneType'"):
         instantiate(Broken, None, HANDLE)
 
 
