@@ -64,7 +64,7 @@ def _check_spelling(where: str, attribute: str, known: dict[str, tuple[str, ...]
     close = difflib.get_close_matches(attribute, known, n=1, cutoff=SIMILARITY)
     if close:
         raise ConfigError(
-            "is not an extension point", path=where, value=attribute, suggestion=close[0]
+            "unknown extension point", path=where, value=attribute, suggestion=close[0]
         )
 
 
