@@ -30,7 +30,7 @@ class Measurements(Protocol):
         """Rises whenever the numbers change."""
         ...
 
-    def current(self, now_s: float) -> Mapping[str, float]:
+    def fresh_values(self, now_s: float) -> Mapping[str, float]:
         """Node -> its number; empty if there are none, or they are too old to be believed."""
         ...
 
@@ -87,7 +87,7 @@ class MeasuredLoad:
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:
         """Takes no part if nothing is known."""
-        numbers = self._measurements.current(self._handle.monotonic_s())
+        numbers = self._measurements.fresh_values(self._handle.monotonic_s())
         if not numbers:
             return SKIP
         column = nodes.take(self._by_row(cycle, numbers))
