@@ -1,4 +1,4 @@
-"""The in-tree plugins: kube-scheduler's, one file each."""
+"""The in-tree plugins: those of kube-scheduler, each in its own file or package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mooring.plugins.volume_binding.plugin import VolumeBinding
 from mooring.plugins.volume_restrictions import VolumeRestrictions
 from mooring.plugins.volume_zone import VolumeZone
 
-#: Name -> factory of every plugin mooring comes with.
+#: Name -> factory of every in-tree plugin.
 IN_TREE: dict[str, Factory] = {
     "DefaultBinder": lambda _, handle: DefaultBinder(handle),
     "DefaultPreemption": lambda args, handle: DefaultPreemption(args, handle),
