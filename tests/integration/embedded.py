@@ -108,14 +108,14 @@ class Kubectl:
 
 def make_pod(name: str, *, node: str = "", **spec: Any) -> dict[str, Any]:
     """A pod as a person writes it."""
-    found = {"containers": [{"name": "main", "image": "registry.local/app:1"}], **spec}
+    obj = {"containers": [{"name": "main", "image": "registry.local/app:1"}], **spec}
     if node:
-        found["nodeName"] = node
+        obj["nodeName"] = node
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": {"app": name}},
-        "spec": found,
+        "spec": obj,
     }
 
 

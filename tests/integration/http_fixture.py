@@ -1,4 +1,4 @@
-"""The door of the embedded API server with a handler of the test's behind it."""
+"""HTTP front end of the embedded API server with a handler of the test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 
 from mooring.apiserver.auth.authentication import Tokens
-from mooring.apiserver.http_server.http import Door, serve
+from mooring.apiserver.http_server.http import HttpServer, serve
 from mooring.clock import Clock, SystemClock
 
 DEADLINE_S = 20.0
@@ -40,11 +40,13 @@ class Handler:
 
 
 @asynccontextmanager
-async def client(door: Door, token: str | None = "admin") -> AsyncIterator[aiohttp.ClientSession]:
-    context = ssl.create_default_context(cadata=door.authority.decode())
-    headers = {} if token is None else {"Authorization": f"Bearer {door.token(token)}"}
+async def client(
+    server: HttpServer, token: str | None = "admin"
+) -> AsyncIterator[aiohttp.ClientSession]:
+    context = ssl.create_default_context(cadata=server.authority.decode())
+    headers = {} if token is None else {"Authorization": f"Bearer {server.token(token)}"}
     async with aiohttp.ClientSession(
-        door.url,
+        server.url,
         headers=headers,
         connector=aiohttp.TCPConnector(ssl=context),
         timeout=aiohttp.ClientTimeout(total=DEADLINE_S),

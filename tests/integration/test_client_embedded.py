@@ -153,10 +153,10 @@ def test_a_status_is_patched_and_conditions_merge() -> None:
         made = await client.create(pending("web"))
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         await client.patch_pod_status(made, {"conditions": [condition]})
-        found = await client.patch_pod_status(made, {"nominatedNodeName": "a"})
+        result = await client.patch_pod_status(made, {"nominatedNodeName": "a"})
 
-        assert found.status.nominated_node_name == "a"
-        assert [c.reason for c in found.status.conditions] == ["Unschedulable"]
+        assert result.status.nominated_node_name == "a"
+        assert [c.reason for c in result.status.conditions] == ["Unschedulable"]
 
     call(steps)
 

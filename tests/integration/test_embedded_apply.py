@@ -41,8 +41,8 @@ def deployment(image: str) -> dict[str, Any]:
 
 
 def managers(kubectl: Kubectl, *what: str) -> set[tuple[str, str]]:
-    found = json.loads(kubectl("get", *what, "-o", "json", "--show-managed-fields"))
-    return {(e["manager"], e["operation"]) for e in found["metadata"]["managedFields"]}
+    obj = json.loads(kubectl("get", *what, "-o", "json", "--show-managed-fields"))
+    return {(e["manager"], e["operation"]) for e in obj["metadata"]["managedFields"]}
 
 
 def test_server_side_apply_takes_over_from_the_clients(kubectl: Kubectl, shop: str) -> None:
@@ -55,10 +55,10 @@ def test_server_side_apply_takes_over_from_the_clients(kubectl: Kubectl, shop: s
     kubectl("apply", *here, "--server-side", "-f", "-", stdin=deployment("nginx:2"))
 
     assert ("kubectl", "Apply") in managers(kubectl, *here, "deploy", "web")
-    found = kubectl.json("get", *here, "deploy", "web")
-    assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:2"
-    assert found["spec"]["template"]["metadata"]["labels"] == {"app": "web"}
-    note = found["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"]
+    obj = kubectl.json("get", *here, "deploy", "web")
+    assert obj["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:2"
+    assert obj["spec"]["template"]["metadata"]["labels"] == {"app": "web"}
+    note = obj["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"]
     assert "nginx:2" in note
     back = kubectl.run("apply", *here, "-f", "-", stdin=deployment("nginx:3"))
     assert (back.stdout, back.stderr) == ("deployment.apps/web configured\n", "")
@@ -100,8 +100,8 @@ def test_an_editor_changes_what_is_there(kubectl: Kubectl, shop: str, tmp_path: 
 def test_a_debugger_is_added_to_a_pod(kubectl: Kubectl, shop: str) -> None:
     kubectl("run", "-n", shop, "web", "--image=x")
     kubectl("debug", "-n", shop, "web", "--image=tools", "-c", "look", "--quiet")
-    (found,) = kubectl.json("get", "-n", shop, "pod", "web")["spec"]["ephemeralContainers"]
-    assert (found["name"], found["image"]) == ("look", "tools")
+    (result,) = kubectl.json("get", "-n", shop, "pod", "web")["spec"]["ephemeralContainers"]
+    assert (result["name"], result["image"]) == ("look", "tools")
 
 
 def test_who_am_i_and_what_may_i_do(kubectl: Kubectl) -> None:

@@ -49,8 +49,8 @@ def test_the_python_client_creates_lists_patches_and_deletes(core: Any) -> None:
     listed = core.list_namespaced_pod("python", label_selector="app=a")
     assert [pod.metadata.name for pod in listed.items] == ["a"]
     assert listed.metadata.resource_version
-    patched = core.patch_namespaced_pod("a", "python", {"metadata": {"labels": {"x": "y"}}})
-    assert patched.metadata.labels == {"app": "a", "x": "y"}
+    apply_patch = core.patch_namespaced_pod("a", "python", {"metadata": {"labels": {"x": "y"}}})
+    assert apply_patch.metadata.labels == {"app": "a", "x": "y"}
     status = {"status": {"phase": "Running"}}
     assert core.patch_namespaced_pod_status("a", "python", status).status.phase == "Running"
     core.delete_namespaced_pod("a", "python")
@@ -146,9 +146,9 @@ async def kube_scheduler(program: Path, kubeconfig: Path, log: Path) -> AsyncIte
             await process.wait()
 
 
-async def create(api: ApiServer, path: str, found: dict[str, Any]) -> None:
+async def create(api: ApiServer, path: str, obj: dict[str, Any]) -> None:
     headers = {"content-type": "application/json"}
-    answer = await api.handle("POST", path, [], headers, json.dumps(found).encode())
+    answer = await api.handle("POST", path, [], headers, json.dumps(obj).encode())
     assert answer[0] == 201, answer[2]
 
 
@@ -204,5 +204,5 @@ async def read(api: ApiServer, path: str) -> Any:
 
 async def scheduled_events(api: ApiServer) -> list[Any]:
     """What the scheduler says of its work, sent as protobuf."""
-    found = await read(api, "/apis/events.k8s.io/v1/namespaces/default/events")
-    return [one for one in found["items"] if one["reason"] == "Scheduled"]
+    response = await read(api, "/apis/events.k8s.io/v1/namespaces/default/events")
+    return [one for one in response["items"] if one["reason"] == "Scheduled"]

@@ -27,9 +27,9 @@ def test_a_request_reaches_the_handler_as_it_was_sent() -> None:
         handler = Handler()
         async with opened(handler) as door, client(door) as session:
             path = "/api/v1/namespaces/a%2Fb/pods?labelSelector=a%3Db%2Cc&limit=5&x="
-            found = await status_of(session.put(path, data=b'{"a": 1}', skip_auto_headers=["UA"]))
+            result = await status_of(session.put(path, data=b'{"a": 1}', skip_auto_headers=["UA"]))
 
-        assert found == (200, {})
+        assert result == (200, {})
         ((method, path, query, headers, body),) = handler.calls
         assert (method, path, body) == ("PUT", "/api/v1/namespaces/a/b/pods", b'{"a": 1}')
         assert query == [("labelSelector", "a=b,c"), ("limit", "5"), ("x", "")]
@@ -71,9 +71,9 @@ def test_only_who_may_gets_through(token: str | None, method: str, path: str, co
     async def test() -> None:
         handler = Handler()
         async with opened(handler) as door, client(door, token) as session:
-            found, body = await status_of(session.request(method, path, data=b"{}"))
+            result, body = await status_of(session.request(method, path, data=b"{}"))
 
-        assert found == code
+        assert result == code
         assert len(handler.calls) == (code == 200)
         if code == 403:
             assert (body["kind"], body["reason"], body["code"]) == ("Status", "Forbidden", 403)
@@ -86,9 +86,9 @@ def test_an_unknown_token_is_401_even_where_nobody_needs_one() -> None:
         handler = Handler()
         async with opened(handler) as door, client(door, None) as session:
             wrong = {"Authorization": "Bearer guessed"}
-            found, body = await status_of(session.get("/healthz", headers=wrong))
+            result, body = await status_of(session.get("/healthz", headers=wrong))
 
-        assert (found, body["reason"], handler.calls) == (401, "Unauthorized", [])
+        assert (result, body["reason"], handler.calls) == (401, "Unauthorized", [])
 
     run(test())
 
@@ -117,9 +117,9 @@ def test_a_client_certificate_is_enough(tmp_path: Path) -> None:
             context.load_cert_chain(path)
             connector = aiohttp.TCPConnector(ssl=context)
             async with aiohttp.ClientSession(door.url, connector=connector) as session:
-                found, _ = await status_of(session.post(PODS, data=b"{}"))
+                result, _ = await status_of(session.post(PODS, data=b"{}"))
 
-        assert found == 200
+        assert result == 200
         assert handler.calls[0][3]["x-remote-user"] == "ann"
         assert handler.calls[0][3]["x-remote-group"] == "system:masters,system:authenticated"
 
@@ -135,11 +135,11 @@ def test_masters_may_speak_for_others_and_then_may_no_more_than_they() -> None:
                 seen, _ = await status_of(session.get(PODS, headers=as_mooring))
                 refused, _ = await status_of(session.post(PODS, headers=as_mooring))
             async with client(door, "nobody") as session:
-                found, body = await status_of(session.get(PODS, headers=as_mooring))
+                result, body = await status_of(session.get(PODS, headers=as_mooring))
 
         assert (seen, refused) == (200, 403)
         assert handler.calls[0][3]["x-remote-user"] == "mooring"
-        assert found == 403
+        assert result == 403
         assert 'User "nobody" cannot impersonate resource "users"' in body["message"]
 
     run(test())
@@ -157,11 +157,11 @@ def test_a_body_has_at_most_3_mib(is_chunked: bool) -> None:
         size = 3 << 20
         async with opened(handler) as door, client(door) as session:
             fits = _in_parts(size) if is_chunked else io.BytesIO(bytes(size))
-            found, _ = await status_of(session.post(PODS, data=fits))
+            result, _ = await status_of(session.post(PODS, data=fits))
             too_big = _in_parts(size + (1 << 16)) if is_chunked else io.BytesIO(bytes(size + 1))
             refused, body = await status_of(session.post(PODS, data=too_big))
 
-        assert found == 200
+        assert result == 200
         assert len(handler.calls[0][4]) == size
         assert refused == 413
         assert body["message"] == "Request entity too large: limit is 3145728"
@@ -178,9 +178,9 @@ def test_a_body_that_does_not_come_is_given_up() -> None:
     async def test() -> None:
         limits = Limits(body_s=0.01)
         async with opened(Handler(), limits=limits) as door, client(door) as session:
-            found, body = await status_of(session.post(PODS, data=stuck()))
+            result, body = await status_of(session.post(PODS, data=stuck()))
 
-        assert (found, body["reason"]) == (408, "Timeout")
+        assert (result, body["reason"]) == (408, "Timeout")
 
     run(test())
 
@@ -188,9 +188,9 @@ def test_a_body_that_does_not_come_is_given_up() -> None:
 def test_a_query_of_nothing_but_fields_is_refused() -> None:
     async def test() -> None:
         async with opened(Handler()) as door, client(door) as session:
-            found, body = await status_of(session.get(f"{PODS}?" + "a=b&" * 500))
+            result, body = await status_of(session.get(f"{PODS}?" + "a=b&" * 500))
 
-        assert (found, body["reason"]) == (400, "BadRequest")
+        assert (result, body["reason"]) == (400, "BadRequest")
 
     run(test())
 
@@ -200,16 +200,16 @@ def test_a_bug_of_the_handler_is_500_and_the_next_request_works() -> None:
         answers = iter([None, b"{}"])
 
         def answer() -> bytes:
-            found = next(answers)
-            if found is None:
+            result = next(answers)
+            if result is None:
                 raise RuntimeError("secret detail")
-            return found
+            return result
 
         async with opened(Handler(answer)) as door, client(door) as session:
-            found, body = await status_of(session.get(PODS))
+            result, body = await status_of(session.get(PODS))
             again, _ = await status_of(session.get(PODS))
 
-        assert (found, body["reason"], again) == (500, "InternalError", 200)
+        assert (result, body["reason"], again) == (500, "InternalError", 200)
         assert "secret detail" not in json.dumps(body)
 
     run(test())

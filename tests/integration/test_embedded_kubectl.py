@@ -54,9 +54,9 @@ def test_raw_paths_are_answered(kubectl: Kubectl) -> None:
 
 
 def test_the_namespaces_of_a_new_cluster_exist(kubectl: Kubectl) -> None:
-    found = kubectl("get", "namespaces", "-o", "name").split()
+    result = kubectl("get", "namespaces", "-o", "name").split()
 
-    assert {"namespace/default", "namespace/kube-system"} <= set(found)
+    assert {"namespace/default", "namespace/kube-system"} <= set(result)
 
 
 def test_can_i_asks_the_rules(kubectl: Kubectl) -> None:
@@ -101,9 +101,9 @@ def test_get_shows_upstreams_tables(kubectl: Kubectl, shop: str) -> None:
 def test_get_prints_objects_in_every_form(kubectl: Kubectl, shop: str) -> None:
     kubectl("create", "-n", shop, "-f", "-", stdin=make_pod("web"))
 
-    found = kubectl.json("get", "pod", "web", "-n", shop)
-    assert (found["kind"], found["apiVersion"]) == ("Pod", "v1")
-    assert found["metadata"]["uid"]
+    obj = kubectl.json("get", "pod", "web", "-n", shop)
+    assert (obj["kind"], obj["apiVersion"]) == ("Pod", "v1")
+    assert obj["metadata"]["uid"]
     assert kubectl("get", "pods", "-n", shop, "-o", "name") == "pod/web\n"
     assert "\n  name: web\n" in kubectl("get", "pod", "web", "-n", shop, "-o", "yaml")
     path = "jsonpath={.items[*].status.phase}"
@@ -254,8 +254,8 @@ def test_apply_creates_changes_and_leaves_alone(kubectl: Kubectl, shop: str) -> 
     assert kubectl(*words, stdin=deployment(replicas=1)) == "deployment.apps/web created\n"
     assert kubectl(*words, stdin=deployment(replicas=2)) == "deployment.apps/web configured\n"
     assert kubectl(*words, stdin=deployment(replicas=2)) == "deployment.apps/web unchanged\n"
-    found = kubectl.json("get", "deployment", "web", "-n", shop)
-    assert (found["spec"]["replicas"], found["metadata"]["generation"]) == (2, 2)
+    obj = kubectl.json("get", "deployment", "web", "-n", shop)
+    assert (obj["spec"]["replicas"], obj["metadata"]["generation"]) == (2, 2)
 
 
 def test_apply_on_the_server_merges_by_owner(kubectl: Kubectl, shop: str) -> None:
@@ -265,9 +265,9 @@ def test_apply_on_the_server_merges_by_owner(kubectl: Kubectl, shop: str) -> Non
     changed["metadata"]["labels"] = {"tier": "front"}
 
     assert kubectl(*words, stdin=changed) == "deployment.apps/web serverside-applied\n"
-    found = kubectl.json("get", "deployment", "web", "-n", shop, "--show-managed-fields")
-    assert found["spec"]["replicas"] == 2
-    assert [entry["manager"] for entry in found["metadata"]["managedFields"]] == ["kubectl"]
+    obj = kubectl.json("get", "deployment", "web", "-n", shop, "--show-managed-fields")
+    assert obj["spec"]["replicas"] == 2
+    assert [entry["manager"] for entry in obj["metadata"]["managedFields"]] == ["kubectl"]
     kubectl(*words, stdin=deployment(replicas=2))
     assert "labels" not in kubectl.json("get", "deployment", "web", "-n", shop)["metadata"]
 
@@ -284,11 +284,11 @@ def test_diff_changes_nothing(kubectl: Kubectl, shop: str) -> None:
 
 def test_replace_needs_the_version_that_is_there(kubectl: Kubectl, shop: str) -> None:
     kubectl("create", "-n", shop, "-f", "-", stdin=deployment(replicas=1))
-    found = kubectl.json("get", "deployment", "web", "-n", shop)
-    found["spec"]["replicas"] = 4
+    obj = kubectl.json("get", "deployment", "web", "-n", shop)
+    obj["spec"]["replicas"] = 4
 
-    assert kubectl("replace", "-f", "-", stdin=found) == "deployment.apps/web replaced\n"
-    refused = kubectl.run("replace", "-f", "-", stdin=found)
+    assert kubectl("replace", "-f", "-", stdin=obj) == "deployment.apps/web replaced\n"
+    refused = kubectl.run("replace", "-f", "-", stdin=obj)
     assert "the object has been modified" in refused.stderr
     assert kubectl.json("get", "deployment", "web", "-n", shop)["spec"]["replicas"] == 4
 
@@ -337,9 +337,9 @@ def test_a_patch_of_the_status_touches_nothing_else(kubectl: Kubectl, shop: str)
         json.dumps(patch),
     )
 
-    found = kubectl.json("get", "pod", "web", "-n", shop)
-    assert found["status"]["phase"] == "Running"
-    assert "nodeName" not in found["spec"]
+    obj = kubectl.json("get", "pod", "web", "-n", shop)
+    assert obj["status"]["phase"] == "Running"
+    assert "nodeName" not in obj["spec"]
 
 
 def test_labels_and_annotations_come_and_go(kubectl: Kubectl, shop: str) -> None:
@@ -347,8 +347,8 @@ def test_labels_and_annotations_come_and_go(kubectl: Kubectl, shop: str) -> None
 
     assert kubectl("label", "pod", "web", "-n", shop, "tier=front") == "pod/web labeled\n"
     assert kubectl("annotate", "pod", "web", "-n", shop, "note=x") == "pod/web annotated\n"
-    found = kubectl.json("get", "pod", "web", "-n", shop)["metadata"]
-    assert (found["labels"]["tier"], found["annotations"]["note"]) == ("front", "x")
+    obj = kubectl.json("get", "pod", "web", "-n", shop)["metadata"]
+    assert (obj["labels"]["tier"], obj["annotations"]["note"]) == ("front", "x")
     kubectl("label", "pod", "web", "-n", shop, "tier-")
     assert kubectl.json("get", "pod", "web", "-n", shop)["metadata"]["labels"] == {"app": "web"}
 

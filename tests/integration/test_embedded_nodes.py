@@ -37,8 +37,8 @@ def test_cordon_and_uncordon_show_in_the_status(kubectl: Kubectl, node: str) -> 
 
 def test_taints_are_added_changed_and_taken_away(kubectl: Kubectl, node: str) -> None:
     def taints() -> list[tuple[str, str, str]]:
-        found = kubectl.json("get", "node", node)["spec"].get("taints", [])
-        return [(one["key"], one.get("value", ""), one["effect"]) for one in found]
+        obj = kubectl.json("get", "node", node)["spec"].get("taints", [])
+        return [(one["key"], one.get("value", ""), one["effect"]) for one in obj]
 
     kubectl("taint", "node", node, "team=a:NoSchedule")
     assert taints() == [("team", "a", "NoSchedule")]

@@ -66,8 +66,8 @@ def test_stopping_ends_watches_at_once_and_cleanly() -> None:
                 door.stop()
                 assert await response.content.read() == b""
             assert watch.closed.is_set()
-            found, _ = await status_of(session.get(PODS))
-            assert found == 429
+            result, _ = await status_of(session.get(PODS))
+            assert result == 429
 
     run(test())
 
@@ -105,10 +105,10 @@ def test_there_are_only_so_many_watches() -> None:
             client(door) as session,
             session.get(PODS),
         ):
-            found, body = await status_of(session.get(PODS))
+            result, body = await status_of(session.get(PODS))
             watches[0].chunks.put_nowait(None)
 
-        assert (found, body["reason"]) == (429, "TooManyRequests")
+        assert (result, body["reason"]) == (429, "TooManyRequests")
 
     run(test())
 

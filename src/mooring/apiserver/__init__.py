@@ -1,7 +1,7 @@
 """The embedded API server: kube-apiserver's behaviour in memory, for laptops, tests, simulation.
 
-``ApiServer`` answers requests in process; ``serve`` puts it on a socket. Where it differs from
-kube-apiserver, it is wrong: one contract suite runs against both.
+``ApiServer`` handles requests in process; ``serve`` serves it on a socket. Any difference from
+kube-apiserver is a bug: one contract suite runs against both.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ApiServer", "serve"]
 
-_HOMES = {"ApiServer": "mooring.apiserver.server", "serve": "mooring.apiserver.http_server.http"}
+_MODULES = {"ApiServer": "mooring.apiserver.server", "serve": "mooring.apiserver.http_server.http"}
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name when it is asked for: who needs no socket need not load aiohttp."""
-    if name not in _HOMES:
+    """Imports a public name on first use, so that in-process use does not load aiohttp."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

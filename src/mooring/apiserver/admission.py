@@ -1,11 +1,11 @@
-"""What kube-apiserver's admission plugins do to requests, for those that every cluster runs.
+"""Admission: the plugins of kube-apiserver that every cluster runs.
 
 NamespaceLifecycle, Priority, DefaultTolerationSeconds, PodTopologyLabels and DefaultStorageClass;
-everything before an object is prepared and validated. Objects are changed in place.
+They run before an object is prepared and validated. Objects are changed in place.
 
 Source: plugin/pkg/admission, k8s.io/apiserver pkg/admission/plugin/namespace/lifecycle.
 Differs: no limit ranges, quotas, service accounts and webhooks, and no finalizers on claims and
-volumes, which no controller would take away again.
+volumes, which no controller would remove.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 #: Namespaces that cannot be deleted.
-IMMORTAL_NAMESPACES = ("default", "kube-system", "kube-public")
+PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 
 _NAMESPACES = resource_named("", "namespaces")
 _NODES = resource_named("", "nodes")
@@ -38,7 +38,7 @@ _STORAGE_CLASSES = resource_named("storage.k8s.io", "storageclasses")
 
 
 class Admission:
-    """The plugins, with the objects that they look at."""
+    """The admission plugins, with the stored objects that they read."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -46,68 +46,68 @@ class Admission:
         self._priorities_of: tuple[object, int] = (None, -1)
 
     def check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
-        """Refuses to create something in a namespace that is not there or is going away.
+        """Checks that the namespace of a new object exists and is not being deleted.
 
         Raises:
-            Refused: 404 or 403.
+            ApiStatusError: 404 or 403.
         """
         if not resource.namespaced:
             return
-        found = self._store.collection(_NAMESPACES).get(namespace)
-        if found is None:
+        stored = self._store.collection(_NAMESPACES).get(namespace)
+        if stored is None:
             raise not_found(_NAMESPACES, namespace)
-        # Decoding is spared where the phase cannot be there.
-        if b'"Terminating"' not in found.tail:
+        # Most namespaces need not be decoded for this.
+        if b'"Terminating"' not in stored.tail:
             return
-        if found.object().get("status", {}).get("phase") == "Terminating":
+        if stored.object().get("status", {}).get("phase") == "Terminating":
             cause = {
                 "reason": "NamespaceTerminating",
                 "message": f"namespace {namespace} is being terminated",
                 "field": "metadata.namespace",
             }
-            why = f"unable to create new content in namespace {namespace} "
-            why += "because it is being terminated"
-            raise forbidden(resource, name, why, causes=[cause])
+            message = f"unable to create new content in namespace {namespace} "
+            message += "because it is being terminated"
+            raise forbidden(resource, name, message, causes=[cause])
 
     def check_update(self, resource: Resource, namespace: str) -> None:
-        """Refuses to change something in a namespace that is not there.
+        """Checks that the namespace of a changed object exists.
 
         Raises:
-            Refused: 404.
+            ApiStatusError: 404.
         """
         if resource.namespaced and self._store.collection(_NAMESPACES).get(namespace) is None:
             raise not_found(_NAMESPACES, namespace)
 
-    def admit_create(self, resource: Resource, found: Object) -> None:
-        """Changes a new object as the plugins do.
+    def admit_create(self, resource: Resource, obj: Object) -> None:
+        """Runs the mutating plugins on a new object.
 
         Raises:
-            Refused: 403.
+            ApiStatusError: 403.
         """
         if resource is _PODS:
-            self._set_priority(found)
-            add_default_tolerations(found)
-            if node := found["spec"].get("nodeName"):
-                add_topology_labels(found, self.topology_labels(node))
+            self._set_priority(obj)
+            add_default_tolerations(obj)
+            if node := obj["spec"].get("nodeName"):
+                add_topology_labels(obj, self.topology_labels(node))
         elif resource is _CLAIMS:
-            self._set_storage_class(found)
+            self._set_storage_class(obj)
         elif resource is _PRIORITY_CLASSES:
-            self._check_default_class(found, is_new=True)
+            self._check_default_class(obj, is_new=True)
 
-    def validate_create(self, resource: Resource, found: Object) -> None:
-        """Refuses a new object that is fine in itself: the plugins that change nothing come last.
+    def validate_create(self, resource: Resource, obj: Object) -> None:
+        """Runs the validating plugins on a valid new object.
 
         Raises:
-            Refused: 403.
+            ApiStatusError: 403.
         """
         if resource is _PODS:
-            _check_overhead(found)
+            _check_overhead(obj)
 
     def admit_update(self, resource: Resource, new: Object, old: Object) -> None:
-        """Changes an object that is to replace another one, as the plugins do.
+        """Runs the mutating plugins on a changed object.
 
         Raises:
-            Refused: 403.
+            ApiStatusError: 403.
         """
         if resource is _PODS:
             for name in ("priority", "preemptionPolicy"):
@@ -118,50 +118,54 @@ class Admission:
             self._check_default_class(new, is_new=False)
 
     def topology_labels(self, node: str) -> dict[str, str]:
-        """Returns the labels that a pod gets from the node that it is bound to."""
-        found = self._store.collection(_NODES).get(node)
-        return topology_labels(found.labels) if found is not None else {}
+        """Returns the topology labels that a pod gets from its node."""
+        stored = self._store.collection(_NODES).get(node)
+        return topology_labels(stored.labels) if stored is not None else {}
 
     def _classes(self) -> PriorityClasses:
-        """Returns the priority classes; decoded anew only after something changed."""
+        """Returns the priority classes; decoded again only after a change."""
         collection = self._store.collection(_PRIORITY_CLASSES)
         state = (collection, collection.history.end)
         if self._priorities_of != state:
-            self._priorities = PriorityClasses(each.object() for each in collection.in_order())
+            self._priorities = PriorityClasses(stored.object() for stored in collection.in_order())
             self._priorities_of = state
         return self._priorities
 
     def _set_priority(self, pod: Object) -> None:
         try:
             self._classes().apply(pod)
-        except PriorityRefused as why:
-            raise forbidden(_PODS, pod["metadata"].get("name", ""), why.message) from None
+        except PriorityRefused as error:
+            raise forbidden(_PODS, pod["metadata"].get("name", ""), error.message) from None
 
-    def _check_default_class(self, found: Object, *, is_new: bool) -> None:
+    def _check_default_class(self, obj: Object, *, is_new: bool) -> None:
         current = self._classes().default
-        if not found.get("globalDefault") or current is None:
+        if not obj.get("globalDefault") or current is None:
             return
-        name = found["metadata"].get("name", "")
+        name = obj["metadata"].get("name", "")
         other = current["metadata"]["name"]
         if is_new or other != name:
-            why = f"PriorityClass {other} is already marked as default. Only one default can exist"
-            raise forbidden(_PRIORITY_CLASSES, name, why)
+            message = (
+                f"PriorityClass {other} is already marked as default. Only one default can exist"
+            )
+            raise forbidden(_PRIORITY_CLASSES, name, message)
 
     def _set_storage_class(self, claim: Object) -> None:
         if has_class(claim):
             return
         collection = self._store.collection(_STORAGE_CLASSES)
-        name = default_storage_class(each.object() for each in collection.in_order())
+        name = default_storage_class(stored.object() for stored in collection.in_order())
         if name is not None:
             claim["spec"]["storageClassName"] = name
 
 
 def _check_overhead(pod: Object) -> None:
-    """The overhead of a pod is that of its RuntimeClass; there are none here.
+    """Refuses pods with an overhead: it must come from a RuntimeClass, which this server lacks.
 
     Source: plugin/pkg/admission/runtimeclass/admission.go.
     """
     spec = pod["spec"]
     if spec.get("overhead") and not spec.get("runtimeClassName"):
-        why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-        raise forbidden(_PODS, pod["metadata"].get("name", ""), why)
+        message = (
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        )
+        raise forbidden(_PODS, pod["metadata"].get("name", ""), message)

@@ -1,7 +1,7 @@
-"""Answers that say no: ``Refused`` carries the Status object that the client is sent.
+"""Errors of requests: ``ApiStatusError`` has the Status object that is sent to the client.
 
-One function for each way in which kube-apiserver refuses, with its code, reason, message and
-details; and ``FieldFault``, one thing that is wrong with one field.
+One function for each kind of error of kube-apiserver, with its code, reason, message and details;
+and ``FieldError``, one validation error of one field.
 
 Source: k8s.io/apimachinery pkg/api/errors/errors.go, pkg/util/validation/field/errors.go.
 """
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from mooring.apiserver.resources import Resource
 
-#: A Status may carry this many causes; more would only repeat themselves.
+#: Limit of causes in one Status.
 CAUSES_MAX = 500
 
 
-class Refused(Exception):
-    """The request is answered with a Status of failure.
+class ApiStatusError(Exception):
+    """Raised if a request fails; the response is a Status of failure.
 
     Attributes:
         code: The HTTP status.
@@ -40,14 +40,14 @@ class Refused(Exception):
         self.reason = reason
         self.message = message
         self.details = details
-        #: The metadata of the Status; an expired list says there how to go on.
+        #: The metadata of the Status; that of an expired list has a new continue token.
         self.list_metadata: dict[str, Any] = {}
-        #: What to warn the client about besides.
+        #: Warnings that are sent in addition.
         self.warnings: list[str] = []
 
     def status(self) -> dict[str, Any]:
         """Returns the Status object."""
-        found: dict[str, Any] = {
+        status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": self.list_metadata,
@@ -55,25 +55,25 @@ class Refused(Exception):
             "message": self.message,
         }
         if self.reason:
-            found["reason"] = self.reason
+            status["reason"] = self.reason
         if self.details is not None:
-            found["details"] = self.details
-        return {**found, "code": self.code}
+            status["details"] = self.details
+        return {**status, "code": self.code}
 
     @property
     def retry_after_s(self) -> int:
-        """The seconds after which the client should ask again; 0 = it was not told."""
+        """Seconds after which the client should retry; 0 = not set."""
         return int((self.details or {}).get("retryAfterSeconds", 0))
 
 
 @dataclass(frozen=True, slots=True)
-class FieldFault:
-    """One thing that is wrong with one field; made by the functions below.
+class FieldError:
+    """One validation error of one field; the functions below create it.
 
     Attributes:
         type_name: As in a cause's reason, such as "FieldValueInvalid".
         field: The path, such as "spec.containers[0].name".
-        body: What is wrong, with the value.
+        body: The message, with the value.
     """
 
     type_name: str
@@ -81,8 +81,8 @@ class FieldFault:
     body: str
 
 
-def _shown(value: Any) -> str:
-    """Returns a value as Go's field errors show it."""
+def _format_value(value: Any) -> str:
+    """Returns a value as Go's field errors format it."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, bool):
@@ -99,53 +99,59 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _fault(type_name: str, title: str, field: str, detail: str) -> FieldFault:
-    return FieldFault(type_name, field, f"{title}: {detail}" if detail else title)
+def _field_error(type_name: str, title: str, field: str, detail: str) -> FieldError:
+    return FieldError(type_name, field, f"{title}: {detail}" if detail else title)
 
 
-def required(field: str, detail: str = "") -> FieldFault:
-    """The field must have a value."""
-    return _fault("FieldValueRequired", "Required value", field, detail)
+def required(field: str, detail: str = "") -> FieldError:
+    """Returns the error of a field that must have a value."""
+    return _field_error("FieldValueRequired", "Required value", field, detail)
 
 
-def forbidden_field(field: str, detail: str) -> FieldFault:
-    """The field must not have a value, or not this one."""
-    return _fault("FieldValueForbidden", "Forbidden", field, detail)
+def forbidden_field(field: str, detail: str) -> FieldError:
+    """Returns the error of a field that must not have a value, or not this one."""
+    return _field_error("FieldValueForbidden", "Forbidden", field, detail)
 
 
-def invalid(field: str, value: Any, detail: str) -> FieldFault:
-    """Returns the value breaks a rule."""
-    return _fault("FieldValueInvalid", f"Invalid value: {_shown(value)}", field, detail)
+def invalid(field: str, value: Any, detail: str) -> FieldError:
+    """Returns the error of a value that breaks a rule."""
+    return _field_error(
+        "FieldValueInvalid", f"Invalid value: {_format_value(value)}", field, detail
+    )
 
 
-def duplicate(field: str, value: Any) -> FieldFault:
-    """Returns the value stands twice where it may stand once."""
-    return _fault("FieldValueDuplicate", f"Duplicate value: {_shown(value)}", field, "")
+def duplicate(field: str, value: Any) -> FieldError:
+    """Returns the error of a value that occurs twice."""
+    return _field_error(
+        "FieldValueDuplicate", f"Duplicate value: {_format_value(value)}", field, ""
+    )
 
 
-def not_found_value(field: str, value: Any, detail: str = "") -> FieldFault:
-    """Returns the value names something that is not there."""
-    return _fault("FieldValueNotFound", f"Not found: {_shown(value)}", field, detail)
+def not_found_value(field: str, value: Any, detail: str = "") -> FieldError:
+    """Returns the error of a value that refers to something absent."""
+    return _field_error("FieldValueNotFound", f"Not found: {_format_value(value)}", field, detail)
 
 
-def not_supported(field: str, value: Any, supported: Sequence[str]) -> FieldFault:
-    """The value is none of those that there are."""
-    known = "supported values: " + ", ".join(map(quoted, supported)) if supported else ""
-    return _fault("FieldValueNotSupported", f"Unsupported value: {_shown(value)}", field, known)
+def not_supported(field: str, value: Any, supported: Sequence[str]) -> FieldError:
+    """Returns the error of a value that is not in a list of supported values."""
+    detail = "supported values: " + ", ".join(map(quoted, supported)) if supported else ""
+    return _field_error(
+        "FieldValueNotSupported", f"Unsupported value: {_format_value(value)}", field, detail
+    )
 
 
-def too_long(field: str, length_max: int) -> FieldFault:
-    """The text has too many bytes."""
+def too_long(field: str, length_max: int) -> FieldError:
+    """Returns the error of a text with too many bytes."""
     unit = "byte" if length_max == 1 else "bytes"
-    return _fault(
+    return _field_error(
         "FieldValueTooLong", "Too long", field, f"may not be more than {length_max} {unit}"
     )
 
 
-def too_many(field: str, count: int, count_max: int) -> FieldFault:
-    """The list has too many items."""
+def too_many(field: str, count: int, count_max: int) -> FieldError:
+    """Returns the error of a list with too many items."""
     unit = "item" if count_max == 1 else "items"
-    return _fault(
+    return _field_error(
         "FieldValueTooMany", f"Too many: {count}", field, f"must have at most {count_max} {unit}"
     )
 
@@ -155,129 +161,124 @@ def _qualified(group: str, name: str) -> str:
 
 
 def _details(group: str, kind: str, name: str = "", **more: Any) -> dict[str, Any]:
-    found = {"name": name, "group": group, "kind": kind}
-    return {**{key: value for key, value in found.items() if value}, **more}
+    names = {"name": name, "group": group, "kind": kind}
+    return {**{key: value for key, value in names.items() if value}, **more}
 
 
 def invalid_object(
-    kind: str, name: str, faults: Iterable[FieldFault], *, group: str = ""
-) -> Refused:
-    """422: the object breaks rules."""
+    kind: str, name: str, errors: Iterable[FieldError], *, group: str = ""
+) -> ApiStatusError:
+    """Returns error 422: the object is invalid."""
     causes = []
     texts: dict[str, None] = {}
-    for fault in list(faults)[:CAUSES_MAX]:
-        cause = {"reason": fault.type_name, "message": fault.body, "field": fault.field}
+    for error in list(errors)[:CAUSES_MAX]:
+        cause = {"reason": error.type_name, "message": error.body, "field": error.field}
         causes.append(cause)
-        texts[f"{fault.field}: {fault.body}"] = None
-    said = ", ".join(texts)
-    said = f"[{said}]" if len(texts) > 1 else said
-    message = f"{_qualified(group, kind)} {quoted(name)} is invalid: {said}"
-    return Refused(422, "Invalid", message, _details(group, kind, name, causes=causes))
+        texts[f"{error.field}: {error.body}"] = None
+    summary = ", ".join(texts)
+    summary = f"[{summary}]" if len(texts) > 1 else summary
+    message = f"{_qualified(group, kind)} {quoted(name)} is invalid: {summary}"
+    return ApiStatusError(422, "Invalid", message, _details(group, kind, name, causes=causes))
 
 
-def not_found(resource: Resource, name: str) -> Refused:
-    """404: the object does not exist."""
+def not_found(resource: Resource, name: str) -> ApiStatusError:
+    """Returns error 404: the object does not exist."""
     message = f"{resource.qualified} {quoted(name)} not found"
-    return Refused(404, "NotFound", message, _details(resource.group, resource.name, name))
+    return ApiStatusError(404, "NotFound", message, _details(resource.group, resource.name, name))
 
 
-def already_exists(resource: Resource, name: str) -> Refused:
-    """409: an object with this name is there already."""
+def already_exists(resource: Resource, name: str) -> ApiStatusError:
+    """Returns error 409: an object with this name exists."""
     message = f"{resource.qualified} {quoted(name)} already exists"
-    return Refused(409, "AlreadyExists", message, _details(resource.group, resource.name, name))
+    return ApiStatusError(
+        409, "AlreadyExists", message, _details(resource.group, resource.name, name)
+    )
 
 
-def name_not_generated(resource: Resource, name: str) -> Refused:
-    """409: all the names that were tried are taken."""
+def name_not_generated(resource: Resource, name: str) -> ApiStatusError:
+    """Returns error 409: all generated names are in use."""
     message = (
         f"{resource.qualified} {quoted(name)} already exists, "
         "the server was not able to generate a unique name for the object"
     )
     details = _details(resource.group, resource.name, name, retryAfterSeconds=1)
-    return Refused(409, "AlreadyExists", message, details)
+    return ApiStatusError(409, "AlreadyExists", message, details)
 
 
-def conflict(group: str, kind: str, name: str, why: str) -> Refused:
-    """409: somebody else was faster, or a condition of the request does not hold."""
-    message = f"Operation cannot be fulfilled on {_qualified(group, kind)} {quoted(name)}: {why}"
-    return Refused(409, "Conflict", message, _details(group, kind, name))
+def conflict(group: str, kind: str, name: str, reason: str) -> ApiStatusError:
+    """Returns error 409: a concurrent write, or a failed precondition."""
+    message = f"Operation cannot be fulfilled on {_qualified(group, kind)} {quoted(name)}: {reason}"
+    return ApiStatusError(409, "Conflict", message, _details(group, kind, name))
 
 
-def forbidden(resource: Resource, name: str, why: str, **more: Any) -> Refused:
-    """403: the request is understood and not allowed."""
+def forbidden(resource: Resource, name: str, reason: str, **more: Any) -> ApiStatusError:
+    """Returns error 403: the request is not allowed."""
     subject = f"{resource.qualified} {quoted(name)}" if name else resource.qualified
     details = _details(resource.group, resource.name, name, **more)
-    return Refused(403, "Forbidden", f"{subject} is forbidden: {why}", details)
+    return ApiStatusError(403, "Forbidden", f"{subject} is forbidden: {reason}", details)
 
 
-def bad_request(message: str) -> Refused:
-    """400: the request makes no sense."""
-    return Refused(400, "BadRequest", message)
+def bad_request(message: str) -> ApiStatusError:
+    """Returns error 400: the request is malformed."""
+    return ApiStatusError(400, "BadRequest", message)
 
 
 def too_many_requests(
     message: str, *, retry_after_s: int = 0, causes: Sequence[dict[str, str]] = ()
-) -> Refused:
-    """429: not now."""
+) -> ApiStatusError:
+    """Returns error 429: the client should retry later."""
     details: dict[str, Any] = {"causes": list(causes)} if causes else {}
     if retry_after_s:
         details["retryAfterSeconds"] = retry_after_s
-    return Refused(429, "TooManyRequests", message, details)
+    return ApiStatusError(429, "TooManyRequests", message, details)
 
 
-def expired(message: str) -> Refused:
-    """410: what was asked for is no longer kept."""
-    return Refused(410, "Expired", message)
+def expired(message: str) -> ApiStatusError:
+    """Returns error 410: the requested version is no longer stored."""
+    return ApiStatusError(410, "Expired", message)
 
 
-def entity_too_large(message: str) -> Refused:
-    """413: the body, or what it makes of the object, is too big."""
-    return Refused(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
+def entity_too_large(message: str) -> ApiStatusError:
+    """Returns error 413: the body, or the patched object, is too large."""
+    return ApiStatusError(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
 
 
-def unsupported_media_type(accepted: Sequence[str]) -> Refused:
-    """415: the body is in a form that is not read here."""
+def unsupported_media_type(accepted: Sequence[str]) -> ApiStatusError:
+    """Returns error 415: the media type of the body is not supported."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         + ", ".join(accepted)
     )
-    return Refused(415, "UnsupportedMediaType", message)
+    return ApiStatusError(415, "UnsupportedMediaType", message)
 
 
-def unprocessable(message: str) -> Refused:
-    """422 without a field: a patch that cannot be applied."""
-    del message  # upstream's answer keeps it to itself
+def unprocessable(message: str) -> ApiStatusError:
+    """Returns error 422 without a field: the patch cannot be applied."""
+    del message  # upstream's response omits it
     text = "the server rejected our request due to an error in our request"
-    return Refused(422, "Invalid", text, {})
+    return ApiStatusError(422, "Invalid", text, {})
 
 
-def method_not_allowed() -> Refused:
-    """405: the path has no such method."""
+def method_not_allowed() -> ApiStatusError:
+    """Returns error 405: the path has no such method."""
     text = "the server does not allow this method on the requested resource"
-    return Refused(405, "MethodNotAllowed", text, {})
+    return ApiStatusError(405, "MethodNotAllowed", text, {})
 
 
-def method_not_supported(resource: Resource, action: str) -> Refused:
-    """405: the resource cannot do this."""
-    message = f"{action} is not supported on resources of kind {quoted(resource.qualified)}"
-    details = _details(resource.group, resource.name)
-    return Refused(405, "MethodNotAllowed", message, details)
-
-
-def no_such_path() -> Refused:
-    """404: nothing is served at the path."""
+def no_such_path() -> ApiStatusError:
+    """Returns error 404: nothing is served at the path."""
     text = "the server could not find the requested resource"
-    return Refused(404, "NotFound", text, {})
+    return ApiStatusError(404, "NotFound", text, {})
 
 
-def internal_error(message: str) -> Refused:
-    """500: our fault."""
+def internal_error(message: str) -> ApiStatusError:
+    """Returns error 500: a bug of the server."""
     details = {"causes": [{"message": message}]}
-    return Refused(500, "InternalError", f"Internal error occurred: {message}", details)
+    return ApiStatusError(500, "InternalError", f"Internal error occurred: {message}", details)
 
 
-def version_too_large(asked: int, current: int) -> Refused:
-    """504: a resourceVersion that does not exist yet."""
+def version_too_large(requested: int, current: int) -> ApiStatusError:
+    """Returns error 504: the resourceVersion does not exist yet."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    message = f"Timeout: Too large resource version: {asked}, current: {current}"
-    return Refused(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
+    message = f"Timeout: Too large resource version: {requested}, current: {current}"
+    return ApiStatusError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})

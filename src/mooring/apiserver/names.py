@@ -1,6 +1,6 @@
-"""Which texts are names, labels and keys, and kube-apiserver's words for those that are not.
+"""Validation of names, labels and keys, with kube-apiserver's messages.
 
-Every function answers the list of what is wrong, empty if nothing is.
+Every function returns the problems of a text; empty if it is valid.
 
 Source: k8s.io/apimachinery pkg/api/validate/content/{kube,dns,path,errors}.go and
 pkg/util/validation/validation.go.
@@ -12,17 +12,16 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-#: Problems of one text; a function from a text to them.
+#: The problems of one text, and a function that returns them.
 Problems = tuple[str, ...]
 Check = Callable[[str], Problems]
 
-#: Names and labels come from a small vocabulary; a hostile one must not fill the memory.
+#: Clusters use few different names and labels; the limit guards against hostile clients.
 _CACHE_SIZE = 16384
 
 _LABEL_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
-_DNS_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _HEADER_NAME = "[-A-Za-z0-9]+"
 _HEADER_NAME_PROBLEM = "a valid HTTP header must consist of alphanumeric characters or '-'"
 _ENVIRONMENT_NAME_PROBLEM = (
@@ -34,18 +33,17 @@ _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _label_key = re.compile(_LABEL_KEY)
 _dns_label = re.compile(_DNS_LABEL)
 _dns_subdomain = re.compile(_DNS_SUBDOMAIN)
-_dns_1035 = re.compile(_DNS_1035)
 
 
 def max_length_problem(length: int, unit: str = "characters") -> str:
-    """Returns the words for a text that is too long; upstream says "bytes" for labels."""
+    """Returns the message for a text that is too long; upstream uses "bytes" for labels."""
     return f"must be no more than {length} {unit}"
 
 
 def pattern_problem(problem: str, pattern: str, *examples: str) -> str:
-    """Returns the words for a text that does not match a pattern."""
-    shown = " or ".join(f"'{example}', " for example in examples)
-    lead = f"(e.g. {shown}" if shown else "("
+    """Returns the message for a text that does not match a pattern."""
+    examples_text = " or ".join(f"'{example}', " for example in examples)
+    lead = f"(e.g. {examples_text}" if examples_text else "("
     return f"{problem} {lead}regex used for validation is '{pattern}')"
 
 
@@ -65,113 +63,101 @@ _DNS_SUBDOMAIN_PROBLEM = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
     "'.', and must start and end with an alphanumeric character"
 )
-_DNS_1035_PROBLEM = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
-    "alphabetic character, and end with an alphanumeric character"
-)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def qualified_name(text: str) -> Problems:
-    """Returns a label key, annotation key, finalizer or resource name: "name" or "prefix/name"."""
+    """Validates a label key, annotation key, finalizer or resource name: "[prefix/]name"."""
     parts = text.split("/")
-    wrong_name = pattern_problem(_LABEL_KEY_PROBLEM, _LABEL_KEY, "MyName", "my.name", "123-abc")
+    name_problem = pattern_problem(_LABEL_KEY_PROBLEM, _LABEL_KEY, "MyName", "my.name", "123-abc")
     if len(parts) > 2:
         return (
-            f"a valid label key {wrong_name} with an optional DNS subdomain prefix and '/' "
+            f"a valid label key {name_problem} with an optional DNS subdomain prefix and '/' "
             "(e.g. 'example.com/MyName')",
         )
-    found: list[str] = []
+    all_problems: list[str] = []
     if len(parts) == 2:
         prefix = parts[0]
         problems = dns_subdomain(prefix) if prefix else ("must be non-empty",)
         too_long, in_bytes = max_length_problem(253), max_length_problem(253, "bytes")
-        problems = tuple(in_bytes if each == too_long else each for each in problems)
-        found.extend(f"prefix part {problem}" for problem in problems)
+        problems = tuple(in_bytes if problem == too_long else problem for problem in problems)
+        all_problems.extend(f"prefix part {problem}" for problem in problems)
     name = parts[-1]
     if not name:
-        found.append("name part must be non-empty")
+        all_problems.append("name part must be non-empty")
     elif len(name) > 63:
-        found.append(f"name part {max_length_problem(63, 'bytes')}")
+        all_problems.append(f"name part {max_length_problem(63, 'bytes')}")
     if not _label_key.fullmatch(name):
-        found.append(f"name part {wrong_name}")
-    return tuple(found)
+        all_problems.append(f"name part {name_problem}")
+    return tuple(all_problems)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def label_value(text: str) -> Problems:
-    """The value of a label; may be empty."""
-    found = []
+    """Validates the value of a label, which may be empty."""
+    problems = []
     if len(text) > 63:
-        found.append(max_length_problem(63, "bytes"))
+        problems.append(max_length_problem(63, "bytes"))
     if text and not _label_key.fullmatch(text):
         pattern = f"({_LABEL_KEY})?"
-        found.append(pattern_problem(_LABEL_VALUE_PROBLEM, pattern, "MyValue", "my_value", "12345"))
-    return tuple(found)
+        problems.append(
+            pattern_problem(_LABEL_VALUE_PROBLEM, pattern, "MyValue", "my_value", "12345")
+        )
+    return tuple(problems)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def dns_label(text: str) -> Problems:
-    """Returns a name such as those of namespaces and containers: no dots."""
-    found = []
+    """Validates a name without dots, such as those of namespaces and containers."""
+    problems = []
     if len(text) > 63:
-        found.append(max_length_problem(63))
+        problems.append(max_length_problem(63))
     if not _dns_label.fullmatch(text):
         if _dns_subdomain.fullmatch(text):
-            found.append("must not contain dots")
+            problems.append("must not contain dots")
         else:
-            found.append(pattern_problem(_DNS_LABEL_PROBLEM, _DNS_LABEL, "my-name", "123-abc"))
-    return tuple(found)
+            problems.append(pattern_problem(_DNS_LABEL_PROBLEM, _DNS_LABEL, "my-name", "123-abc"))
+    return tuple(problems)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def dns_subdomain(text: str) -> Problems:
-    """Returns a name such as those of pods and nodes."""
-    found = []
+    """Validates a name such as those of pods and nodes."""
+    problems = []
     if len(text) > 253:
-        found.append(max_length_problem(253))
+        problems.append(max_length_problem(253))
     if not _dns_subdomain.fullmatch(text):
-        found.append(pattern_problem(_DNS_SUBDOMAIN_PROBLEM, _DNS_SUBDOMAIN, "example.com"))
-    return tuple(found)
+        problems.append(pattern_problem(_DNS_SUBDOMAIN_PROBLEM, _DNS_SUBDOMAIN, "example.com"))
+    return tuple(problems)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def dns_1035_label(text: str) -> Problems:
-    """Returns a name such as those of services: begins with a letter."""
-    found = []
-    if len(text) > 63:
-        found.append(max_length_problem(63))
-    if not _dns_1035.fullmatch(text):
-        found.append(pattern_problem(_DNS_1035_PROBLEM, _DNS_1035, "my-name", "abc-123"))
-    return tuple(found)
-
-
 def path_segment(text: str) -> Problems:
-    """Anything that can be one segment of a URL path."""
+    """Validates one segment of a URL path."""
     if text in (".", ".."):
         return (f"may not be '{text}'",)
-    return tuple(f"may not contain '{part}'" for part in ("/", "%") if part in text)
+    return tuple(f"may not contain '{character}'" for character in ("/", "%") if character in text)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def config_key(text: str) -> Problems:
-    """Returns a key of a ConfigMap or a Secret."""
-    found = []
+    """Validates a key of a ConfigMap or a Secret."""
+    problems = []
     if len(text) > 253:
-        found.append(max_length_problem(253))
+        problems.append(max_length_problem(253))
     if not re.fullmatch(_CONFIG_KEY, text):
         problem = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-        found.append(pattern_problem(problem, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
+        problems.append(pattern_problem(problem, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
     if text in (".", ".."):
-        found.append(f"must not be '{text}'")
+        problems.append(f"must not be '{text}'")
     elif text.startswith(".."):
-        found.append("must not start with '..'")
-    return tuple(found)
+        problems.append("must not start with '..'")
+    return tuple(problems)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def environment_name(text: str) -> Problems:
-    """Of an environment variable."""
+    """Validates the name of an environment variable."""
     if all(" " <= character <= "~" and character != "=" for character in text):
         return ()
     return (_ENVIRONMENT_NAME_PROBLEM,)
@@ -179,33 +165,33 @@ def environment_name(text: str) -> Problems:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def header_name(text: str) -> Problems:
-    """Of an HTTP header."""
+    """Validates the name of an HTTP header."""
     if re.fullmatch(_HEADER_NAME, text):
         return ()
     return (pattern_problem(_HEADER_NAME_PROBLEM, _HEADER_NAME, "X-Header-Name"),)
 
 
 def port_number(number: int) -> Problems:
-    """Returns a port that something listens on."""
+    """Validates a port number."""
     return () if 1 <= number <= 65535 else ("must be between 1 and 65535, inclusive",)
 
 
 def port_name(text: str) -> Problems:
-    """Returns the name of a container's port."""
-    found = []
+    """Validates the name of a container's port."""
+    problems = []
     if len(text) > 15:
-        found.append(max_length_problem(15))
+        problems.append(max_length_problem(15))
     if not re.fullmatch("[-a-z0-9]+", text):
-        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+        problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search("[a-z]", text):
-        found.append("must contain at least one letter (a-z)")
+        problems.append("must contain at least one letter (a-z)")
     if "--" in text:
-        found.append("must not contain consecutive hyphens")
+        problems.append("must not contain consecutive hyphens")
     if text[:1] == "-" or text[-1:] == "-":
-        found.append("must not begin or end with a hyphen")
-    return tuple(found)
+        problems.append("must not begin or end with a hyphen")
+    return tuple(problems)
 
 
 def as_prefix(check: Check) -> Check:
-    """Returns the check for a generateName, which may end with "-"."""
+    """Returns the validation of a generateName, which may end with "-"."""
     return lambda text: check(f"{text[:-1]}a" if text.endswith("-") else text)

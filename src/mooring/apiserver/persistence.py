@@ -1,10 +1,10 @@
-"""Keeping a server's objects in a file between two runs.
+"""Persistence: saves a server's objects to a file, and loads them at the next start.
 
-While the server answers, the file is written piece by piece: others get their turn in between.
+While the server runs, the file is written in slices, so that requests are served in between.
 
 ::
 
-    objects of this moment ──> piece, piece, piece ... ──> new file ──> takes the old one's place
+    current objects ──> slice, slice, slice ... ──> temporary file ──> replaces the old file
 """
 
 from __future__ import annotations
@@ -23,60 +23,59 @@ if TYPE_CHECKING:
 
     from mooring.apiserver.server import ApiServer
 
-#: What is written before the disk is waited for: a wait for all at once would take seconds.
+#: Bytes written between two syncs: one sync of everything would take seconds.
 SYNC_BYTES = 4 << 20
-#: More than can be written, and lost, between two times at which all is saved.
+#: More versions than can be written, and lost, between two saves.
 LOST_VERSIONS_MAX = 1 << 20
 
 
-class Keeper:
-    """Keeps a server's objects in a file between two runs."""
+class SnapshotFile:
+    """The file that has a server's objects between two runs."""
 
     def __init__(self, api: ApiServer, path: Path) -> None:
-        """Nothing is read or written yet."""
+        """Reads and writes nothing yet."""
         self._api = api
         self._path = path
         self._saved_version = -1
 
     @property
     def is_saved(self) -> bool:
-        """Whether the file has all that the server has."""
+        """True if the file has the latest version of the store."""
         return self._saved_version == self._api.store.version
 
     def load(self) -> None:
-        """Takes the objects from the file, if there is one.
+        """Loads the objects from the file, if it exists.
 
-        What was written after the file and got lost in a crash had versions too, and clients have
-        seen them. They must never mean something else, so they are leapt over, for good: the file
-        says so at once.
+        Clients may have read versions that were written after the last save and lost in a crash.
+        These versions must not be reused, so they are skipped, and the file is saved again.
 
         Raises:
-            ConfigError: the file cannot be read or written, or is no snapshot.
+            ConfigError: The file cannot be read or written, or is no snapshot.
         """
         try:
             self._api.load(self._path.read_bytes())
         except FileNotFoundError:
             return
-        except (OSError, SnapshotError) as why:
-            raise ConfigError(str(why), file=str(self._path)) from why
-        self._api.store.leap(LOST_VERSIONS_MAX)
+        except (OSError, SnapshotError) as error:
+            raise ConfigError(str(error), file=str(self._path)) from error
+        self._api.store.skip_versions(LOST_VERSIONS_MAX)
         self.save()
 
     def save(self) -> None:
-        """Writes the objects to the file, all or nothing, if something has changed.
+        """Writes the objects to the file atomically, if something has changed.
 
         Raises:
-            ConfigError: the file cannot be written.
+            ConfigError: The file cannot be written.
         """
         with self._saving() as steps:
             for _ in steps:
                 pass
 
-    async def save_slowly(self) -> None:
-        """The same while others get their turn; what they write meanwhile is not in it.
+    async def save_async(self) -> None:
+        """Saves in slices while requests are served; their writes are not included.
 
         Raises:
-            ConfigError: the file cannot be written.
+            ConfigError: The file cannot be written.
         """
         with self._saving() as steps:
             for _ in steps:
@@ -84,7 +83,7 @@ class Keeper:
 
     @contextmanager
     def _saving(self) -> Iterator[Iterator[None]]:
-        """Returns the steps of saving; none if nothing has changed."""
+        """Yields the steps of saving; none if nothing has changed."""
         if self.is_saved:
             yield iter(())
             return
@@ -92,33 +91,32 @@ class Keeper:
         slices = self._api.store.snapshot_slices()
         try:
             with new_private_file(self._path) as file:
-                yield _written(file, slices)
-        except OSError as why:
-            raise ConfigError(why.strerror or str(why), file=str(self._path)) from why
+                yield _write_slices(file, slices)
+        except OSError as error:
+            raise ConfigError(error.strerror or str(error), file=str(self._path)) from error
         self._saved_version = version
 
 
-def _written(file: BinaryIO, slices: Iterator[bytes]) -> Iterator[None]:
-    waiting = 0
-    for piece in slices:
-        file.write(piece)
-        waiting += len(piece)
-        if waiting >= SYNC_BYTES:
+def _write_slices(file: BinaryIO, slices: Iterator[bytes]) -> Iterator[None]:
+    unsynced = 0
+    for chunk in slices:
+        file.write(chunk)
+        unsynced += len(chunk)
+        if unsynced >= SYNC_BYTES:
             file.flush()
             os.fdatasync(file.fileno())
-            waiting = 0
+            unsynced = 0
         yield
 
 
 @contextmanager
 def new_private_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that nobody else can read; it takes the place of ``path`` if the block succeeds.
+    """Opens a temporary file that only its owner can read; replaces ``path`` if the block succeeds.
 
-    The file is made with its mode, not given it later: there is no moment at which others could
-    read it.
+    The file is created with its mode, so that others can never read it.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: The file cannot be written.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

@@ -1,8 +1,7 @@
-"""Which resources the embedded API server serves, and how a URL path names them.
+"""The resources of the embedded API server, and the parsing of URL paths.
 
-One frozen table: discovery, OpenAPI, the Table printer and the stores all read it. What stands
-here is what kube-apiserver v1.36.3 says of the same resources; what is missing here is not
-served (404).
+One frozen table: discovery, OpenAPI, the Table printer and the stores all read it. Its values are
+those of kube-apiserver v1.36.3; resources that it lacks are not served (404).
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from mooring.objects.schema import types as schema_types
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Collections are asked for again and again by the same path.
-_PATHS_KEPT = 4096
+#: Clients request the same paths repeatedly.
+_PATH_CACHE_SIZE = 4096
 
-#: What can be done with objects that are simply stored, in discovery's order.
-STORED = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-#: What can be done with a part of an object that has its own URL.
-PART = ("get", "patch", "update")
+#: Verbs of stored resources, in discovery's order.
+STORED_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+#: Verbs of a subresource that is a part of its object.
+SUBRESOURCE_VERBS = ("get", "patch", "update")
 CREATE_ONLY = ("create",)
 
 
@@ -33,17 +32,17 @@ class Subresource:
 
     Attributes:
         name: The last segment of the URL, such as "status".
-        kind: The kind of the bodies sent and answered; "" = that of the resource itself.
+        kind: The kind of request and response bodies; "" = that of the resource itself.
         group: The API group of ``kind``; "" when it is that of the resource.
         version: The version of ``group``; "" when it is that of the resource.
-        verbs: What can be done, in discovery's words.
+        verbs: The verbs of discovery.
     """
 
     name: str
     kind: str = ""
     group: str = ""
     version: str = ""
-    verbs: tuple[str, ...] = PART
+    verbs: tuple[str, ...] = SUBRESOURCE_VERBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +53,12 @@ class Resource:
         group: The API group, "" for the core group.
         version: The version of the group.
         name: The plural name in URLs, such as "pods".
-        singular: As people may type it, such as "pod".
+        singular: The singular name, such as "pod".
         kind: As in ``kind:``.
-        namespaced: Whether objects live in a namespace.
+        namespaced: True if objects have a namespace.
         short_names: kubectl's abbreviations.
-        categories: Groups that kubectl can ask for at once, such as "all".
-        verbs: What can be done, in discovery's words.
+        categories: Groups of resources in kubectl, such as "all".
+        verbs: The verbs of discovery.
         subresources: In discovery's order.
         api_version: As in ``apiVersion:``: "v1", "apps/v1".
     """
@@ -72,25 +71,25 @@ class Resource:
     namespaced: bool
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = STORED
+    verbs: tuple[str, ...] = STORED_VERBS
     subresources: tuple[Subresource, ...] = ()
     api_version: str = field(init=False, repr=False, compare=False)
-    _parts: Mapping[str, Subresource] = field(init=False, repr=False, compare=False)
+    _subresources_by_name: Mapping[str, Subresource] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        parts = MappingProxyType({part.name: part for part in self.subresources})
-        object.__setattr__(self, "_parts", parts)
+        by_name = MappingProxyType({sub.name: sub for sub in self.subresources})
+        object.__setattr__(self, "_subresources_by_name", by_name)
         api_version = f"{self.group}/{self.version}" if self.group else self.version
         object.__setattr__(self, "api_version", api_version)
 
     @property
     def list_kind(self) -> str:
-        """The kind of a list of them, such as "PodList"."""
+        """The kind of a list of its objects, such as "PodList"."""
         return f"{self.kind}List"
 
     @property
     def qualified(self) -> str:
-        """The name as messages say it: "pods", "deployments.apps"."""
+        """The name in messages: "pods", "deployments.apps"."""
         return f"{self.name}.{self.group}" if self.group else self.name
 
     @property
@@ -100,16 +99,16 @@ class Resource:
 
     @property
     def is_stored(self) -> bool:
-        """Whether objects are kept; reviews are answered and forgotten."""
+        """True if objects are stored; reviews are not."""
         return "get" in self.verbs
 
     def subresource(self, name: str) -> Subresource | None:
         """Returns the subresource with this name, or None."""
-        return self._parts.get(name)
+        return self._subresources_by_name.get(name)
 
 
 class ResourcePath(NamedTuple):
-    """What a URL path names.
+    """The parts of a URL path of a resource.
 
     Attributes:
         resource: The resource.
@@ -126,16 +125,16 @@ class ResourcePath(NamedTuple):
 
 _STATUS = (Subresource("status"),)
 _SCALED = (Subresource("scale", "Scale", "autoscaling", "v1"), Subresource("status"))
-_POD_PARTS = (
+_POD_SUBRESOURCES = (
     Subresource("binding", "Binding", verbs=CREATE_ONLY),
     Subresource("ephemeralcontainers"),
     Subresource("eviction", "Eviction", "policy", "v1", CREATE_ONLY),
     Subresource("resize"),
     Subresource("status"),
 )
-_NAMESPACE_PARTS = (Subresource("finalize", verbs=("update",)), Subresource("status"))
-_CSR_PARTS = (Subresource("approval"), Subresource("status"))
-_NAMESPACE_VERBS = tuple(verb for verb in STORED if verb != "deletecollection")
+_NAMESPACE_SUBRESOURCES = (Subresource("finalize", verbs=("update",)), Subresource("status"))
+_CSR_SUBRESOURCES = (Subresource("approval"), Subresource("status"))
+_NAMESPACE_VERBS = tuple(verb for verb in STORED_VERBS if verb != "deletecollection")
 _ALL = ("all",)
 
 
@@ -146,11 +145,13 @@ def _of(
     namespaced: bool,
     short: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
-    verbs: tuple[str, ...] = STORED,
-    parts: tuple[Subresource, ...] = (),
+    verbs: tuple[str, ...] = STORED_VERBS,
+    subresources: tuple[Subresource, ...] = (),
 ) -> Resource:
     singular = kind.lower()
-    return Resource(group, "v1", name, singular, kind, namespaced, short, categories, verbs, parts)
+    return Resource(
+        group, "v1", name, singular, kind, namespaced, short, categories, verbs, subresources
+    )
 
 
 #: Core group first, then the groups in the order in which kube-apiserver's discovery has them.
@@ -166,12 +167,14 @@ RESOURCES: tuple[Resource, ...] = (
         False,
         short=("ns",),
         verbs=_NAMESPACE_VERBS,
-        parts=_NAMESPACE_PARTS,
+        subresources=_NAMESPACE_SUBRESOURCES,
     ),
-    _of("", "nodes", "Node", False, short=("no",), parts=_STATUS),
-    _of("", "persistentvolumeclaims", "PersistentVolumeClaim", True, ("pvc",), parts=_STATUS),
-    _of("", "persistentvolumes", "PersistentVolume", False, short=("pv",), parts=_STATUS),
-    _of("", "pods", "Pod", True, short=("po",), categories=_ALL, parts=_POD_PARTS),
+    _of("", "nodes", "Node", False, short=("no",), subresources=_STATUS),
+    _of(
+        "", "persistentvolumeclaims", "PersistentVolumeClaim", True, ("pvc",), subresources=_STATUS
+    ),
+    _of("", "persistentvolumes", "PersistentVolume", False, short=("pv",), subresources=_STATUS),
+    _of("", "pods", "Pod", True, short=("po",), categories=_ALL, subresources=_POD_SUBRESOURCES),
     _of(
         "",
         "replicationcontrollers",
@@ -179,15 +182,15 @@ RESOURCES: tuple[Resource, ...] = (
         True,
         short=("rc",),
         categories=_ALL,
-        parts=_SCALED,
+        subresources=_SCALED,
     ),
     _of("", "secrets", "Secret", True),
     _of("", "serviceaccounts", "ServiceAccount", True, short=("sa",)),
-    _of("", "services", "Service", True, short=("svc",), categories=_ALL, parts=_STATUS),
-    _of("apps", "daemonsets", "DaemonSet", True, ("ds",), _ALL, parts=_STATUS),
-    _of("apps", "deployments", "Deployment", True, ("deploy",), _ALL, parts=_SCALED),
-    _of("apps", "replicasets", "ReplicaSet", True, ("rs",), _ALL, parts=_SCALED),
-    _of("apps", "statefulsets", "StatefulSet", True, ("sts",), _ALL, parts=_SCALED),
+    _of("", "services", "Service", True, short=("svc",), categories=_ALL, subresources=_STATUS),
+    _of("apps", "daemonsets", "DaemonSet", True, ("ds",), _ALL, subresources=_STATUS),
+    _of("apps", "deployments", "Deployment", True, ("deploy",), _ALL, subresources=_SCALED),
+    _of("apps", "replicasets", "ReplicaSet", True, ("rs",), _ALL, subresources=_SCALED),
+    _of("apps", "statefulsets", "StatefulSet", True, ("sts",), _ALL, subresources=_SCALED),
     _of("events.k8s.io", "events", "Event", True, ("ev",)),
     _of(
         "authentication.k8s.io",
@@ -218,26 +221,33 @@ RESOURCES: tuple[Resource, ...] = (
         False,
         verbs=CREATE_ONLY,
     ),
-    _of("batch", "jobs", "Job", True, (), _ALL, parts=_STATUS),
+    _of("batch", "jobs", "Job", True, (), _ALL, subresources=_STATUS),
     _of(
         "certificates.k8s.io",
         "certificatesigningrequests",
         "CertificateSigningRequest",
         False,
         ("csr",),
-        parts=_CSR_PARTS,
+        subresources=_CSR_SUBRESOURCES,
     ),
-    _of("policy", "poddisruptionbudgets", "PodDisruptionBudget", True, ("pdb",), parts=_STATUS),
+    _of(
+        "policy",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        True,
+        ("pdb",),
+        subresources=_STATUS,
+    ),
     _of("storage.k8s.io", "csidrivers", "CSIDriver", False),
     _of("storage.k8s.io", "csinodes", "CSINode", False),
     _of("storage.k8s.io", "csistoragecapacities", "CSIStorageCapacity", True),
     _of("storage.k8s.io", "storageclasses", "StorageClass", False, ("sc",)),
-    _of("storage.k8s.io", "volumeattachments", "VolumeAttachment", False, parts=_STATUS),
+    _of("storage.k8s.io", "volumeattachments", "VolumeAttachment", False, subresources=_STATUS),
     _of("scheduling.k8s.io", "priorityclasses", "PriorityClass", False, ("pc",)),
     _of("coordination.k8s.io", "leases", "Lease", True),
     _of("discovery.k8s.io", "endpointslices", "EndpointSlice", True),
     _of("resource.k8s.io", "deviceclasses", "DeviceClass", False),
-    _of("resource.k8s.io", "resourceclaims", "ResourceClaim", True, parts=_STATUS),
+    _of("resource.k8s.io", "resourceclaims", "ResourceClaim", True, subresources=_STATUS),
     _of("resource.k8s.io", "resourceclaimtemplates", "ResourceClaimTemplate", True),
     _of("resource.k8s.io", "resourceslices", "ResourceSlice", False),
 )
@@ -255,20 +265,20 @@ def resource_named(group: str, name: str) -> Resource:
     """Returns the resource with this group ("" = core) and plural name.
 
     Raises:
-        KeyError: it is not served.
+        KeyError: It is not served.
     """
     return BY_PATH[group, "v1", name]
 
 
-@lru_cache(maxsize=_PATHS_KEPT)
+@lru_cache(maxsize=_PATH_CACHE_SIZE)
 def resource_at(path: str) -> ResourcePath | None:
-    """What a URL path (decoded, without query) names, or None where nothing is served.
+    """Parses a URL path (decoded, without query); returns None if no resource is served there.
 
-    A subresource is not checked: the caller answers for those that the resource has not got.
+    The subresource is not validated; it may not exist.
 
     Example:
-        >>> found = resource_at("/api/v1/namespaces/shop/pods/web-0/binding")
-        >>> found.resource.kind, found.namespace, found.name, found.subresource
+        >>> path = resource_at("/api/v1/namespaces/shop/pods/web-0/binding")
+        >>> path.resource.kind, path.namespace, path.name, path.subresource
         ('Pod', 'shop', 'web-0', 'binding')
         >>> resource_at("/api/v1/namespaces/shop/status").resource.kind
         'Namespace'
@@ -282,32 +292,32 @@ def resource_at(path: str) -> ResourcePath | None:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
         return None
-    # The core group has a path of its own; as an empty group it would have two.
+    # The core group has its own prefix /api; /apis with an empty group is not served.
     if "" in parts:
         return None
     namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2 and not _is_namespace_part(rest[2]):
+    if rest[0] == "namespaces" and len(rest) > 2 and not _is_namespace_subresource(rest[2]):
         namespace, rest = rest[1], rest[2:]
-    found = BY_PATH.get((group, version, rest[0]))
-    if found is None or len(rest) > 3:
+    resource = BY_PATH.get((group, version, rest[0]))
+    if resource is None or len(rest) > 3:
         return None
     name, subresource = (*rest[1:], "", "")[:2]
-    if not _namespace_fits(found, namespace, name):
+    if not _namespace_fits(resource, namespace, name):
         return None
-    return ResourcePath(found, namespace, name, subresource)
+    return ResourcePath(resource, namespace, name, subresource)
 
 
 def segments_of(path: str) -> list[str]:
-    """The segments of a path, the empty ones too: who allows and who answers must see the same."""
+    """Returns all segments of a path, also empty ones; authorization and routing both use it."""
     return path.removeprefix("/").removesuffix("/").split("/")
 
 
-def _is_namespace_part(segment: str) -> bool:
+def _is_namespace_subresource(segment: str) -> bool:
     return NAMESPACES.subresource(segment) is not None
 
 
 def _namespace_fits(resource: Resource, namespace: str, name: str) -> bool:
-    """A namespaced object needs its namespace; what has none must not be given one."""
+    """Returns True if the path has a namespace exactly where the resource needs one."""
     if not resource.namespaced:
         return not namespace
     return bool(namespace) or not name
@@ -319,8 +329,8 @@ def struct_of(resource: Resource) -> str:
     return schema_types.struct_of(resource.group, resource.kind)
 
 
-def struct_of_part(resource: Resource, part: Subresource) -> str:
-    """Returns the name of the struct of the bodies that a subresource takes."""
-    if not part.kind:
+def struct_of_subresource(resource: Resource, subresource: Subresource) -> str:
+    """Returns the name of the struct of a subresource's request bodies."""
+    if not subresource.kind:
         return struct_of(resource)
-    return schema_types.struct_of(part.group or resource.group, part.kind)
+    return schema_types.struct_of(subresource.group or resource.group, subresource.kind)

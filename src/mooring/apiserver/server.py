@@ -1,14 +1,14 @@
-"""``ApiServer``: one request in, one answer out. Everything but sockets and identities.
+"""``ApiServer``: handles requests in process; sockets and authentication are in ``http_server``.
 
 ::
 
     method, path, query, headers, body
       ├── /api, /apis, /openapi, /version ...      discovery, openapi
       ├── a review                                 reviews
-      ├── a watch                                  streaming
-      └── a resource                               verbs ── rest, deletion, listing ── store
+      ├── a watch                                  watch_stream
+      └── a resource                               handlers ── registry, deletion, listing ── store
 
-It can be called in process, as the tests and the simulator do; ``http`` calls it for sockets.
+Tests and the simulator call it in process; ``http_server`` calls it for sockets.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import msgspec
 from mooring.apiserver.auth.authentication import Tokens, identity_in
 from mooring.apiserver.endpoints import discovery, openapi, protobuf, reviews
 from mooring.apiserver.endpoints.body import decode_json, media_type_of
-from mooring.apiserver.endpoints.handlers import Verbs
+from mooring.apiserver.endpoints.handlers import ResourceHandlers
 from mooring.apiserver.endpoints.query import Query
-from mooring.apiserver.endpoints.request import Answer, Request, warning_header
+from mooring.apiserver.endpoints.request import HttpResponse, Request, warning_header
 from mooring.apiserver.endpoints.watch_stream import stream
 from mooring.apiserver.errors import (
-    Refused,
+    ApiStatusError,
     bad_request,
     entity_too_large,
     method_not_allowed,
     no_such_path,
 )
-from mooring.apiserver.registry.bootstrap import plant
+from mooring.apiserver.registry.bootstrap import create_defaults
 from mooring.apiserver.registry.deletion import Deleter
 from mooring.apiserver.registry.registry import Registry
 from mooring.apiserver.resources import BINDINGS, BY_PATH, ResourcePath, resource_at
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from mooring.clock import Clock, Rng
 
-#: Bytes of a request's body, as kube-apiserver's.
+#: Limit of a request's body, as kube-apiserver's.
 BODY_BYTES_MAX = 3 * 1024 * 1024
 JSON_HEADERS = {"content-type": "application/json"}
 _TEXT_HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
@@ -57,8 +57,8 @@ class ApiServer:
         >>> import asyncio
         >>> from mooring.clock import VirtualClock, seeded_random
         >>> server = ApiServer(VirtualClock(), seeded_random(0))
-        >>> answer = asyncio.run(server.handle("GET", "/api/v1/namespaces/default", [], {}, b""))
-        >>> answer[0]
+        >>> response = asyncio.run(server.handle("GET", "/api/v1/namespaces/default", [], {}, b""))
+        >>> response[0]
         200
     """
 
@@ -76,9 +76,9 @@ class ApiServer:
         Args:
             clock: For timestamps and grace periods.
             rng: For UIDs, generated names and the length of watches.
-            tokens: Those that TokenReviews are answered for.
-            instant_deletion: Whether bound pods go at once, without their grace period.
-            history_changes: How many changes of each resource watches can go back.
+            tokens: The tokens that TokenReviews accept.
+            instant_deletion: True to delete bound pods at once, without a grace period.
+            history_changes: Number of changes per resource that watches can go back.
         """
         self.clock = clock
         self.rng = rng
@@ -86,8 +86,8 @@ class ApiServer:
         self.store = Store(changes_max=history_changes)
         self.registry = Registry(self.store, clock=clock, rng=rng)
         self.deleter = Deleter(self.registry, is_instant=instant_deletion)
-        self._verbs = Verbs(self.registry, self.deleter)
-        plant(self.registry)
+        self._handlers = ResourceHandlers(self.registry, self.deleter)
+        create_defaults(self.registry)
 
     async def handle(
         self,
@@ -97,7 +97,7 @@ class ApiServer:
         headers: Mapping[str, str],
         body: bytes,
     ) -> tuple[int, dict[str, str], bytes | AsyncIterator[bytes]]:
-        """Answers a request; a watch answers with a stream.
+        """Handles a request; the body of a watch's response is a stream.
 
         Args:
             method: "GET", "POST" ...
@@ -107,14 +107,14 @@ class ApiServer:
             body: As sent.
         """
         try:
-            return self._answer(method, path, query, headers, body)
-        except Refused as refusal:
-            return refused(refusal)
+            return self._handle(method, path, query, headers, body)
+        except ApiStatusError as error:
+            return error_response(error)
         except RecursionError:
-            return refused(bad_request("exceeded max depth"))
+            return error_response(bad_request("exceeded max depth"))
 
     def tick(self) -> int:
-        """Finishes what time has finished: pods whose grace period is over. Answers how many."""
+        """Deletes pods whose grace period has expired; returns their number."""
         return self.deleter.tick()
 
     def snapshot(self) -> bytes:
@@ -122,16 +122,16 @@ class ApiServer:
         return self.store.snapshot()
 
     def load(self, data: bytes) -> None:
-        """Replaces all objects by those of a snapshot. Watches do not survive it.
+        """Replaces all objects by those of a snapshot; open watches become invalid.
 
         Raises:
-            SnapshotError: It is none; then nothing has changed.
+            SnapshotError: The data is not a snapshot; then nothing is changed.
         """
         self.store.load(data)
-        plant(self.registry)
+        create_defaults(self.registry)
         self.deleter.resume()
 
-    def _answer(
+    def _handle(
         self,
         method: str,
         path: str,
@@ -141,65 +141,67 @@ class ApiServer:
     ) -> tuple[int, dict[str, str], bytes | AsyncIterator[bytes]]:
         if len(body) > BODY_BYTES_MAX:
             raise entity_too_large(f"limit is {BODY_BYTES_MAX}")
-        place = resource_at(path)
-        if place is None:
-            return self._elsewhere(method, path, query, headers)
-        if not place.resource.is_stored and place.resource is not BINDINGS:
-            return self._review(method, place, headers, body)
-        request = Request(method, place, Query(query), headers, body)
+        target = resource_at(path)
+        if target is None:
+            return self._non_resource_path(method, path, query, headers)
+        if not target.resource.is_stored and target.resource is not BINDINGS:
+            return self._review(method, target, headers, body)
+        request = Request(method, target, Query(query), headers, body)
         self.deleter.tick()
-        if method == "GET" and not place.name and request.query.flag("watch"):
+        if method == "GET" and not target.name and request.query.flag("watch"):
             head = dict(JSON_HEADERS)
             return 200, head, stream(self.store, request, clock=self.clock, rng=self.rng)
         try:
-            return self._verbs.answer(request)
-        except Refused as refusal:
-            refusal.warnings = request.warnings
+            return self._handlers.handle(request)
+        except ApiStatusError as error:
+            error.warnings = request.warnings
             raise
 
-    def _elsewhere(
+    def _non_resource_path(
         self,
         method: str,
         path: str,
         query: Sequence[tuple[str, str]],
         headers: Mapping[str, str],
-    ) -> Answer:
-        found = discovery.respond(path, headers) or openapi.respond(path, headers, query)
-        if found is not None:
+    ) -> HttpResponse:
+        response = discovery.respond(path, headers) or openapi.respond(path, headers, query)
+        if response is not None:
             if method != "GET" and discovery.is_get_only(path):
                 raise method_not_allowed()
-            return found.status, dict(found.headers), found.body
+            return response.status, dict(response.headers), response.body
         parts = path.strip("/").split("/")
-        served = ("", parts[1]) if parts[0] == "api" and len(parts) > 1 else tuple(parts[1:3])
-        if served not in _GROUP_VERSIONS:
+        group_version = (
+            ("", parts[1]) if parts[0] == "api" and len(parts) > 1 else tuple(parts[1:3])
+        )
+        if group_version not in _GROUP_VERSIONS:
             return 404, dict(_TEXT_HEADERS), b"404 page not found\n"
         raise no_such_path()
 
     def _review(
-        self, method: str, place: ResourcePath, headers: Mapping[str, str], body: bytes
-    ) -> Answer:
-        if place.name:
+        self, method: str, target: ResourcePath, headers: Mapping[str, str], body: bytes
+    ) -> HttpResponse:
+        if target.name:
             raise no_such_path()
         if method != "POST":
             raise method_not_allowed()
         if media_type_of(headers) == "application/vnd.kubernetes.protobuf":
-            asked: Any = protobuf.to_json(body, place.resource)
+            review: Any = protobuf.to_json(body, target.resource)
         else:
             try:
-                asked = decode_json(body)
-            except ValueError as why:
-                raise bad_request(str(why)) from why
-        if not isinstance(asked, dict):
-            raise bad_request(f"a {place.resource.kind} is needed")
-        found = reviews.review(
-            place.resource, asked, identity_in(headers), self.tokens, now=self.registry.now()
+                review = decode_json(body)
+            except ValueError as error:
+                raise bad_request(str(error)) from error
+        if not isinstance(review, dict):
+            raise bad_request(f"a {target.resource.kind} is needed")
+        reviewed = reviews.review(
+            target.resource, review, identity_in(headers), self.tokens, now=self.registry.now()
         )
-        return 201, dict(JSON_HEADERS), msgspec.json.encode(found)
+        return 201, dict(JSON_HEADERS), msgspec.json.encode(reviewed)
 
 
-def refused(refusal: Refused) -> Answer:
-    """Returns the answer that says no."""
-    headers = {**JSON_HEADERS, **warning_header(refusal.warnings)}
-    if refusal.retry_after_s:
-        headers["retry-after"] = str(refusal.retry_after_s)
-    return refusal.code, headers, msgspec.json.encode(refusal.status())
+def error_response(error: ApiStatusError) -> HttpResponse:
+    """Returns the response for an error: its Status."""
+    headers = {**JSON_HEADERS, **warning_header(error.warnings)}
+    if error.retry_after_s:
+        headers["retry-after"] = str(error.retry_after_s)
+    return error.code, headers, msgspec.json.encode(error.status())

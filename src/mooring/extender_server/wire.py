@@ -78,7 +78,7 @@ def read_filtering(body: bytes) -> Filtering:
         raise ConfigError("neither Nodes nor NodeNames is there")
     for i, name in enumerate(_list(names, "NodeNames")):
         if not isinstance(name, str):
-            raise ConfigError("must be text", path=f"NodeNames[{i}]", value=name)
+            raise ConfigError("must be a string", path=f"NodeNames[{i}]", value=name)
     return Filtering(pod, tuple(dict.fromkeys(names)), None)
 
 
@@ -108,7 +108,7 @@ def read_binding(body: bytes) -> Binding:
     for name in ("PodNamespace", "PodName", "PodUID", "Node"):
         value = found.get(name.lower())
         if not isinstance(value, str) or not value:
-            raise ConfigError("must be text", path=name, value=value)
+            raise ConfigError("must be a string", path=name, value=value)
         parts.append(value)
     return Binding(*parts)
 
@@ -219,7 +219,7 @@ def _name(document: Any, path: str) -> str:
     metadata = _object(document, path).get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(name, str) or not name:
-        raise ConfigError("must be text", path=f"{path}.metadata.name", value=name)
+        raise ConfigError("must be a string", path=f"{path}.metadata.name", value=name)
     return name
 
 

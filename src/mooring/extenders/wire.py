@@ -150,7 +150,7 @@ def read_priorities(body: bytes) -> PrioritizeResult:
         fields = {name.lower(): value for name, value in entry.items()}
         host, score = fields.get("host") or "", fields.get("score") or 0
         if not isinstance(host, str):
-            raise ExtenderError(f"[{number}].Host: must be text")
+            raise ExtenderError(f"[{number}].Host: must be a string")
         if isinstance(score, bool) or not isinstance(score, int):
             raise ExtenderError(f"[{number}].Score: must be a whole number")
         hosts.append(host)
@@ -176,7 +176,7 @@ def _victims(body: msgspec.Raw) -> Victims:
     for pod in pods:
         uid = {name.lower(): value for name, value in pod.items()}.get("uid") or ""
         if not isinstance(uid, str):
-            raise ExtenderError("Pods: a UID must be text")
+            raise ExtenderError("Pods: a UID must be a string")
         uids.append(uid)
     return Victims(tuple(uids), _part(fields, "numpdbviolations", int) or 0)
 

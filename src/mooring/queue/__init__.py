@@ -1,4 +1,4 @@
-"""Where pods wait until they are tried: a sync state machine without a clock of its own."""
+"""The scheduling queue: a synchronous state machine; the clock is passed in."""
 
 from mooring.queue.event_diff import node_changes, pod_changes
 from mooring.queue.in_flight_attempt import InFlightAttempt

@@ -1,8 +1,8 @@
-"""Pods that wait a little before they are tried again.
+"""The backoff queue: refused and failed pods, until their backoff expires.
 
 A refused pod waits 1 s after its first attempt, then 2, 4, 8 and 10 s from then on; one whose
 attempt failed with an error likewise, counted from the first error in a row. Expirations are
-rounded down to whole seconds, so that within a second the important pods go first.
+rounded down to whole seconds, so that within a second pods of higher priority go first.
 
 Source: pkg/scheduler/backend/queue/backoff_queue.go.
 """
@@ -28,7 +28,7 @@ class BackoffQueue:
         initial_s: The first backoff.
         max_s: The longest backoff; 0 = no backoff at all.
         sort_key: The order of the active queue.
-        window_s: To what expirations are rounded down; 0 = not, and then all goes by time alone.
+        window_s: Expirations are rounded down to multiples of this; 0 = exact.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class BackoffQueue:
         return entry in self._refused or entry in self._failed
 
     def expiration_s(self, entry: QueuedPod) -> float:
-        """When the pod's backoff ends, rounded down to the window; -inf if it has none."""
+        """Returns the end of the pod's backoff, rounded down to the window; -inf if it has none."""
         count = entry.consecutive_errors or entry.unschedulable_count
         if not self._max_s or not count:
             return _NEVER
@@ -63,23 +63,23 @@ class BackoffQueue:
         return min(self._initial_s * 2.0 ** min(count - 1, 64), self._max_s)
 
     def is_backing_off(self, entry: QueuedPod, now_s: float) -> bool:
-        """Whether the pod has to wait; to the end of the window in which its backoff ends."""
+        """Returns whether the pod has to wait, up to the end of the window of its expiration."""
         return self.expiration_s(entry) >= self._floor_to_window(now_s)
 
     def add(self, entry: QueuedPod) -> None:
-        """Takes a pod in; one that no plugin refused comes from an error."""
+        """Adds a pod; one without rejecting plugins has failed with an error."""
         (self._refused if entry.rejectors else self._failed).push(entry)
 
     def update(self, entry: QueuedPod) -> None:
-        """What the pod is sorted by may have changed."""
+        """Sorts a pod again: its sort key may have changed."""
         (self._refused if entry in self._refused else self._failed).push(entry)
 
     def remove(self, entry: QueuedPod) -> bool:
-        """Lets a pod go; False if it is not here."""
+        """Removes a pod. Returns False if it is not here."""
         return self._refused.remove(entry) or self._failed.remove(entry)
 
     def pop_completed(self, now_s: float) -> list[QueuedPod]:
-        """Takes out every pod whose backoff is over."""
+        """Pops every pod whose backoff has expired."""
         completed = []
         for heap in (self._refused, self._failed):
             while (entry := heap.peek()) is not None and not self.is_backing_off(entry, now_s):
@@ -88,14 +88,14 @@ class BackoffQueue:
         return completed
 
     def pop_early(self) -> QueuedPod | None:
-        """Takes out the refused pod that would be next; nothing better is to be done.
+        """Pops the refused pod with the earliest expiry before it expires (activeQ is empty).
 
-        Pods that failed with an error are not hurried: that would burden whoever fails.
+        Pods that failed with an error keep their backoff: it protects the component that fails.
         """
         return self._refused.pop()
 
     def next_completion_s(self) -> float:
-        """When ``pop_completed`` will next have something; infinity if never."""
+        """Returns when ``pop_completed`` will next return a pod; infinity if never."""
         heads = [heap.peek() for heap in (self._refused, self._failed)]
         ends = [self.expiration_s(entry) for entry in heads if entry is not None]
         # Without a window a backoff is over after its expiration, not at it.

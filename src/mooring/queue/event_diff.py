@@ -1,4 +1,4 @@
-"""What an update of a pod or a node is, as events that plugins register for.
+"""Updates of pods and nodes as the cluster events that plugins register for.
 
 Source: pkg/scheduler/framework/events.go.
 """
@@ -14,7 +14,7 @@ from mooring.state.tables.pods import PodInfo
 
 
 def pod_changes(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
-    """Returns the events that an update of a pod is; at least one.
+    """Returns the events of a pod update; at least one.
 
     Both must be versions of the same pod, assigned or not.
     """
@@ -24,11 +24,11 @@ def pod_changes(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
     actions = []
     if before.metadata.labels != after.metadata.labels:
         actions.append(ActionType.UPDATE_POD_LABEL)
-    if _asks_less(old, new):
+    if _requests_less(old, new):
         actions.append(ActionType.UPDATE_POD_SCALE_DOWN)
     if before.spec.scheduling_gates and not after.spec.scheduling_gates:
         actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
-    # Tolerations can be added but neither changed nor taken away: their number tells.
+    # Tolerations can be added but not changed or removed, so comparing their number is enough.
     if len(before.spec.tolerations) != len(after.spec.tolerations):
         actions.append(ActionType.UPDATE_POD_TOLERATION)
     if _claims(before) != _claims(after):
@@ -37,7 +37,7 @@ def pod_changes(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
 
 
 def node_changes(old: Node, new: Node) -> list[ClusterEvent]:
-    """The events that an update of a node is; none if nothing changed that scheduling reads."""
+    """Returns the events of a node update; none if nothing that scheduling reads has changed."""
     actions = []
     if old.spec.unschedulable and not new.spec.unschedulable:
         actions.append(ActionType.UPDATE_NODE_TAINT)
@@ -57,7 +57,7 @@ def node_changes(old: Node, new: Node) -> list[ClusterEvent]:
 
 
 def _same_amounts(before: ResourceList, after: ResourceList) -> bool:
-    """Returns whether they say the same, however it is written: "1" is "1000m"."""
+    """Returns whether the amounts are equal, however they are written: "1" is "1000m"."""
     if before == after:
         return True
     return before.keys() == after.keys() and all(
@@ -66,7 +66,7 @@ def _same_amounts(before: ResourceList, after: ResourceList) -> bool:
     )
 
 
-def _asks_less(old: PodInfo, new: PodInfo) -> bool:
+def _requests_less(old: PodInfo, new: PodInfo) -> bool:
     before, after = old.usage, new.usage
     if before is after:
         return False

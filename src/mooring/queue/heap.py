@@ -1,4 +1,4 @@
-"""A heap of pods from which any of them can be taken out."""
+"""A heap of pods from which any pod can be removed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SortKey = Callable[[QueuedPod], Any]
 
 
 class PodHeap:
-    """Pods in the order of ``sort_key``; of equals the one that came first.
+    """Pods in the order of ``sort_key``; of equal pods the one that was pushed first.
 
-    One that is taken out of the middle stays in the list as a dead entry, known by its ticket,
-    until it comes to the top or half of the list is dead.
+    A pod that is removed from the middle leaves a stale entry, recognized by its heap_sequence,
+    until the entry reaches the top or half of the list is stale.
     """
 
     __slots__ = ("_heap_sequence", "_items", "_pods", "_sort_key")
@@ -34,11 +34,11 @@ class PodHeap:
         return self._pods.get(entry.uid) is entry
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """In order of arrival."""
+        """Iterates in the order of insertion."""
         return iter(list(self._pods.values()))
 
     def push(self, entry: QueuedPod) -> None:
-        """Puts a pod in, or anew if what it is sorted by has changed. Complexity: O(log n)."""
+        """Adds a pod, or sorts it again if its sort key has changed. Complexity: O(log n)."""
         self._heap_sequence += 1
         entry.heap_sequence = self._heap_sequence
         self._pods[entry.uid] = entry
@@ -53,7 +53,7 @@ class PodHeap:
         return items[0][2] if items else None
 
     def pop(self) -> QueuedPod | None:
-        """Takes the first pod out, None if there is none. Complexity: O(log n)."""
+        """Pops the first pod; None if there is none. Complexity: O(log n)."""
         entry = self.peek()
         if entry is not None:
             heapq.heappop(self._items)
@@ -61,7 +61,7 @@ class PodHeap:
         return entry
 
     def remove(self, entry: QueuedPod) -> bool:
-        """Takes a pod out wherever it is; False if it is not here. Complexity: O(1), amortised."""
+        """Removes a pod. Returns False if it is not here. Complexity: O(1), amortised."""
         if entry not in self:
             return False
         del self._pods[entry.uid]
@@ -81,7 +81,7 @@ class PodHeap:
 class ByLess:
     """A sort key made of a ``less`` function, for QueueSort plugins that have nothing faster.
 
-    It compares the pod as it was when it was put into the heap: a key must not change in there.
+    It compares a copy of the pod, taken when it was pushed: a key in a heap must not change.
     """
 
     __slots__ = ("_entry", "_less")

@@ -1,8 +1,8 @@
-"""What happened in the cluster while pods were being tried.
+"""In-flight pods, and the cluster events received during their attempts.
 
-An event that comes in the middle of an attempt finds the pod in no queue. So events are written
-down as long as any pod is in flight, and whoever is parked is held against those that happened
-since it was taken out.
+During an attempt the pod is in no queue, so an event cannot requeue it. So events are recorded
+while any pod is in flight, and a pod that is added to the unschedulable pods is checked against the
+events since it was popped.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from mooring.cluster_event import UNSCHEDULABLE_TIMEOUT, ClusterEvent
 from mooring.errors import InvariantViolation
 
-#: Pods may wait for a permit for minutes, and an event keeps its objects alive (about 4 KB). An
-#: attempt that outlives so many of them is tried once more than needed; that costs less.
+#: Pods may wait in Permit for minutes, and an event keeps its objects alive (about 4 KB). An
+#: attempt that lasts longer than so many events is retried once more than needed.
 MAX_EVENTS: Final = 10_000
 
 
@@ -25,22 +25,22 @@ class RecordedEvent(NamedTuple):
     new: Any
 
 
-#: Stands for events that were forgotten: one of them may have helped.
+#: Stands for events that were dropped: one of them might have made the pod schedulable.
 EVENTS_DROPPED: Final = RecordedEvent(UNSCHEDULABLE_TIMEOUT, None, None)
 
 
 class Attempt(NamedTuple):
-    """Which attempt of all it is, and the number of the first event after it began."""
+    """The number of an attempt, and of the first event after it began."""
 
     number: int
     first_event: int
 
 
 class InFlight:
-    """Pods in flight by UID, and the events since the first of them was taken out.
+    """Pods in flight by UID, and the events since the first of them was popped.
 
     Args:
-        max_events: How many events are kept.
+        max_events: Events to keep.
 
     Source: pkg/scheduler/backend/queue/active_queue.go. *Differs:* numbers instead of a linked
     list of pods and events; the list has a limit; an attempt can only end itself.
@@ -65,28 +65,28 @@ class InFlight:
 
     @property
     def event_count(self) -> int:
-        """How many events are remembered; 0 when no pod is in flight."""
+        """Number of recorded events; 0 when no pod is in flight."""
         return len(self._events)
 
     def begin(self, uid: str) -> int:
-        """A pod was taken out of the queue; the number of this attempt, from 1.
+        """Begins an attempt at a popped pod. Returns the number of the attempt, from 1.
 
         Raises:
             InvariantViolation: if it is in flight already.
         """
         if uid in self._attempts:
-            raise InvariantViolation(f"pod {uid} is taken from the queue twice")
+            raise InvariantViolation(f"pod {uid} was popped twice")
         self._last_number += 1
         self._attempts[uid] = Attempt(self._last_number, self._first + len(self._events))
         return self._last_number
 
     def is_current(self, uid: str, number: int) -> bool:
-        """Whether this very attempt at the pod is in flight, and not a later one or none."""
+        """Returns whether this attempt is in flight, not a later one or none."""
         attempt = self._attempts.get(uid)
         return attempt is not None and attempt.number == number
 
     def record(self, event: ClusterEvent, old: Any, new: Any) -> None:
-        """Something happened; forgotten at once if no pod is in flight."""
+        """Records an event, if any pod is in flight."""
         if not self._attempts:
             return
         self._events.append(RecordedEvent(event, old, new))
@@ -94,14 +94,14 @@ class InFlight:
             self._trim(len(self._events) // 2)
 
     def events_since(self, uid: str) -> list[RecordedEvent]:
-        """What happened since the pod was taken out. Complexity: O(those events)."""
+        """Returns the events since the pod was popped. Complexity: O(those events)."""
         since = self._attempts[uid].first_event
         if since < self._first:
             return [EVENTS_DROPPED, *self._events]
         return self._events[since - self._first :]
 
     def done(self, uid: str) -> None:
-        """The pod's attempt is over; events that no other pod needs are forgotten."""
+        """Ends a pod's attempt, and drops the events that no other attempt needs."""
         self._attempts.pop(uid, None)
         if not self._attempts:
             self._trim(len(self._events))

@@ -1,4 +1,4 @@
-"""One attempt at a pod that was popped, as a block."""
+"""The attempt at a popped pod, as a context manager."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from mooring.queue.queued_pod import QueuedPod
 
 
 class InFlightAttempt:
-    """A popped pod's attempt: events are kept for it until the block ends, or it is handed over.
+    """The attempt at a popped pod: events are recorded for it until the block ends.
 
-    It ends itself and no other: a pod that was parked and popped again inside the block is in
-    flight anew, and stays so.
+    It ends itself and no other attempt: a pod that was requeued and popped again inside the block
+    is in flight with a new number, and stays so.
 
     Example::
 
         with queue.in_flight(entry) as flight:
-            ...                      # decide; park the pod if no node takes it
+            ...                      # schedule; requeue the pod if no node fits
             flight.hand_over()       # the binding goes on, and calls done() itself
     """
 
@@ -30,11 +30,11 @@ class InFlightAttempt:
         self.entry = entry
 
     def detach(self) -> None:
-        """The attempt goes on after the block: whoever takes it over calls ``done``."""
+        """Lets the attempt go on after the block; the binding cycle calls ``done``."""
         self._is_detached = True
 
     def done(self) -> None:
-        """No more events are needed. May be called again."""
+        """Ends the recording of events. A second call does nothing."""
         self._done(self.entry, self._number)
 
     def __enter__(self) -> InFlightAttempt:

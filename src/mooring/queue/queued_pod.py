@@ -1,4 +1,4 @@
-"""A pod that waits, with what is remembered of its attempts."""
+"""A pod of the scheduling queue, with the state of its attempts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from mooring.state.tables.pods import PodInfo
 
 
 class QueueName(enum.Enum):
-    """Where a pod is; it is always in exactly one place."""
+    """The queue that a pod is in; exactly one at any time."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
     GATED = "gated"
     IN_FLIGHT = "in flight"
-    #: Not the queue's business: on its way to a binding, bound, or deleted.
+    #: In no queue: being bound, bound, or deleted.
     NONE = "none"
 
     #: Members are singletons; Enum's own hashes the name, in Python, for every pod that moves.
@@ -25,12 +25,12 @@ class QueueName(enum.Enum):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the pod will be tried without anything happening first."""
+        """True if the pod will be scheduled without any further event."""
         return self in (QueueName.ACTIVE, QueueName.BACKOFF, QueueName.IN_FLIGHT)
 
     @property
     def waits_for_event(self) -> bool:
-        """Whether something has to happen before the pod is tried."""
+        """True if an event has to occur before the pod is scheduled."""
         return self in (QueueName.UNSCHEDULABLE, QueueName.GATED)
 
 
@@ -39,19 +39,19 @@ class QueuedPod:
     """A pod in the queue, or taken from it for an attempt.
 
     Attributes:
-        pod: The newest version that the queue was told of.
+        pod: The newest version that the queue has.
         timestamp_s: When it entered the queue this time; monotonic seconds.
-        place: Where it is now.
-        attempts: How often it was taken from the queue.
-        initial_attempt_s: When it could first have been taken; None while it never could.
+        queue_name: The queue that it is in.
+        attempts: How often it was popped.
+        initial_attempt_s: When it first entered the active queue; None = not yet.
         unschedulable_count: Attempts that ended with a refusal.
         consecutive_errors: Attempts that ended with an error, since the last refusal.
         backoff_expiration_s: When its backoff ends; None = not computed since the last attempt.
         unschedulable_plugins: Plugins that refused it in its last attempt, or hold it at a gate.
-        pending_plugins: Those of them that wait for something that surely comes.
-        gating_plugin: The PreEnqueue plugin that holds it back; "" if none does.
-        was_flushed: Whether it was moved because it had waited for too long, not by an event.
-        flight: The number of its last attempt, counted over all pods; 0 before the first.
+        pending_plugins: Those of them that returned ``Pending``.
+        gating_plugin: The PreEnqueue plugin that gates it; "" = none.
+        was_flushed: True if it was requeued because it had waited too long, not by an event.
+        attempt_number: The number of its last attempt, counted over all pods; 0 before the first.
     """
 
     pod: PodInfo
@@ -67,11 +67,11 @@ class QueuedPod:
     gating_plugin: str = ""
     was_flushed: bool = False
     attempt_number: int = 0
-    #: Heaps: the number under which the pod was last put there.
+    #: ``PodHeap``: the number of its last push.
     heap_sequence: int = 0
     #: ``UnschedulablePods``: the groups that the pod is in.
     groups: tuple[tuple[str, tuple[str, Hashable]], ...] = ()
-    #: ``UnschedulablePods``: rises with each pod that is parked.
+    #: ``UnschedulablePods``: order of insertion.
     order: int = 0
 
     #: The pod's UID: pods of the same name are different pods.
@@ -82,5 +82,5 @@ class QueuedPod:
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """The plugins whose events can help it."""
+        """The plugins whose events can requeue it."""
         return self.unschedulable_plugins | self.pending_plugins

@@ -1,4 +1,4 @@
-"""Which plugin wants to hear of which event, and what it says to it.
+"""Queueing hints: the events that plugins register for, and whether an event requeues a pod.
 
 Source: pkg/scheduler/scheduler.go (buildQueueingHintMap), backend/queue/scheduling_queue.go
 (isPodWorthRequeuing).
@@ -27,12 +27,12 @@ _log = logging.getLogger(__name__)
 
 _EVERYTHING = ClusterEvent(EventResource.ANY, ActionType.ALL)
 _TAINT = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
-#: kube-scheduler's name for the question, in messages.
+#: kube-scheduler's name of the method, in messages.
 _EVENTS = "EventsToRegister"
 
 
 class RequeueStrategy(IntEnum):
-    """What becomes of a parked pod after an event; the higher one wins."""
+    """The move of an unschedulable pod after an event; of several strategies the highest wins."""
 
     SKIP = 0
     AFTER_BACKOFF = 1
@@ -40,58 +40,63 @@ class RequeueStrategy(IntEnum):
 
 
 class Registration(NamedTuple):
-    """A plugin's wish to hear of an event, in one profile."""
+    """An event that a plugin of one profile registers for, with its hint."""
 
     profile: str
     plugin: str
-    wanted: ClusterEventWithHint
+    event_with_hint: ClusterEventWithHint
 
 
 class QueueingHints:
     """The registrations of all profiles.
 
-    A plugin without an ``events`` method hears of everything; one that names no event is never
-    asked.
+    A plugin without an ``events`` method is registered for all events; one whose list is empty for
+    none.
 
     Raises:
-        PluginError: if a plugin cannot say what it wants to hear of.
+        PluginError: if a plugin's ``events`` fails.
     """
 
     def __init__(self, profiles: Mapping[str, Framework]) -> None:
         self._profiles = profiles
         self._registrations = [
-            Registration(name, plugin.name, wanted)
+            Registration(name, plugin.name, event_with_hint)
             for name, framework in profiles.items()
             for plugin in framework.rejecting_plugins()
-            for wanted in _wanted(framework, plugin)
+            for event_with_hint in _registered_events(framework, plugin)
         ]
         self._signing = {
-            (each.profile, each.plugin) for each in self._registrations if each.wanted.pure
+            (registration.profile, registration.plugin)
+            for registration in self._registrations
+            if registration.event_with_hint.pure
         }
         self._matching: dict[ClusterEvent, dict[tuple[str, str], list[ClusterEventWithHint]]] = {}
 
     def registrations_for(self, event: ClusterEvent) -> Mapping[tuple[str, str], list[Any]]:
-        """(Profile, plugin) -> its registrations that cover the event."""
-        known = self._matching.get(event)
-        if known is None:
-            known = self._matching[event] = {}
-            for profile, plugin, wanted in self._registrations:
-                if wanted.event.matches(event):
-                    known.setdefault((profile, plugin), []).append(wanted)
-        return known
+        """Returns (profile, plugin) -> its registrations that match the event."""
+        matching = self._matching.get(event)
+        if matching is None:
+            matching = self._matching[event] = {}
+            for profile, plugin, event_with_hint in self._registrations:
+                if event_with_hint.event.matches(event):
+                    matching.setdefault((profile, plugin), []).append(event_with_hint)
+        return matching
 
     def resources(self) -> frozenset[EventResource]:
-        """What some plugin wants to hear of; ANY: there is one that hears of everything."""
-        return frozenset(each.wanted.event.resource for each in self._registrations)
+        """Returns the resources that plugins register for; ANY = some plugin for all."""
+        return frozenset(
+            registration.event_with_hint.event.resource for registration in self._registrations
+        )
 
     def has_listeners(self, event: ClusterEvent) -> bool:
-        """Returns whether any plugin wants to hear of it."""
+        """Returns whether any plugin registers for the event."""
         return event.is_wildcard or bool(self.registrations_for(event))
 
     def group(self, plugin: str, pod: PodInfo) -> tuple[str, Hashable]:
-        """The pod's profile, and what the plugin reads of it: of equals, pure hints say the same.
+        """Returns the pod's profile, and the plugin's fragment of its signature.
 
-        None in the second place: nothing is known, every pod has to be asked about.
+        Pure hints return the same for pods of one group. A fragment of None: hints have to be
+        called for every pod.
         """
         profile = profile_of(pod)
         if (profile, plugin) in self._signing:
@@ -103,53 +108,61 @@ class QueueingHints:
             return self._profiles[profile].fragment(plugin, pod)
         except PluginError as error:
             self._profiles[profile].errors.count(error)
-            # The pod waits like any other; its next attempt fails with this error.
-            _log.exception("a pod cannot be signed", extra={"plugin": plugin, "pod": pod.key})
+            # The pod is queued like any other; its next attempt fails with this error.
+            _log.exception("plugin failed to sign a pod", extra={"plugin": plugin, "pod": pod.key})
             return None
 
     def helps(
-        self, wanted: Sequence[ClusterEventWithHint], plugin: str, pod: PodInfo, old: Any, new: Any
+        self,
+        registrations: Sequence[ClusterEventWithHint],
+        plugin: str,
+        pod: PodInfo,
+        old: Any,
+        new: Any,
     ) -> bool:
-        """Returns whether one of a plugin's registrations says that the event can help the pod."""
-        return any(self._says_queue(each, plugin, pod, old, new) for each in wanted)
+        """Returns whether the hint of one of the registrations returns "queue" for the pod."""
+        return any(
+            self._returns_queue(registration, plugin, pod, old, new)
+            for registration in registrations
+        )
 
-    def _says_queue(
-        self, wanted: ClusterEventWithHint, plugin: str, pod: PodInfo, old: Any, new: Any
+    def _returns_queue(
+        self, registration: ClusterEventWithHint, plugin: str, pod: PodInfo, old: Any, new: Any
     ) -> bool:
-        if wanted.hint is None:
+        if registration.hint is None:
             return True
         try:
-            says = wanted.hint(pod, old, new)
-            if not isinstance(says, QueueingHint):
-                raise TypeError(f"a hint is a QueueingHint, not {says!r}")
+            result = registration.hint(pod, old, new)
+            if not isinstance(result, QueueingHint):
+                raise TypeError(f"a hint is a QueueingHint, not {result!r}")
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; one more attempt
             failed = PluginError(plugin, "QueueingHint", str(error))
             self._profiles[profile_of(pod)].errors.count(failed)
-            _log.exception("a queueing hint failed", extra={"plugin": plugin, "pod": pod.key})
+            _log.exception("queueing hint failed", extra={"plugin": plugin, "pod": pod.key})
             return True
-        return says is QueueingHint.QUEUE
+        return result is QueueingHint.QUEUE
 
     def strategy(
         self, entry: QueuedPod, event: ClusterEvent, old: Any, new: Any
     ) -> RequeueStrategy:
-        """What becomes of a pod after an event; asks the plugins that refused it."""
+        """Returns how an event moves a pod; calls the hints of the plugins that rejected it."""
         rejectors = entry.rejectors
         if not rejectors:
             return RequeueStrategy.AFTER_BACKOFF
         if event.is_wildcard:
             is_for_another = new is not None and getattr(new, "uid", None) != entry.uid
             return RequeueStrategy.SKIP if is_for_another else RequeueStrategy.AFTER_BACKOFF
-        profile, found = profile_of(entry.pod), RequeueStrategy.SKIP
-        asked = self.registrations_for(event)
+        profile, strategy = profile_of(entry.pod), RequeueStrategy.SKIP
+        by_plugin = self.registrations_for(event)
         for plugin in sorted(rejectors):
-            wanted = asked.get((profile, plugin))
-            if wanted and self.helps(wanted, plugin, entry.pod, old, new):
-                found = max(found, strategy_of(entry, plugin))
-        return found
+            registrations = by_plugin.get((profile, plugin))
+            if registrations and self.helps(registrations, plugin, entry.pod, old, new):
+                strategy = max(strategy, strategy_of(entry, plugin))
+        return strategy
 
 
 def strategy_of(entry: QueuedPod, plugin: str) -> RequeueStrategy:
-    """What it means for the pod that ``plugin``, which refused it, says "queue"."""
+    """Returns how the pod moves if a hint of ``plugin``, which rejected it, returns "queue"."""
     return (
         RequeueStrategy.IMMEDIATELY
         if plugin in entry.pending_plugins
@@ -158,21 +171,23 @@ def strategy_of(entry: QueuedPod, plugin: str) -> RequeueStrategy:
 
 
 def profile_of(pod: PodInfo) -> str:
-    """Returns the schedulerName that the pod asks for."""
+    """Returns the schedulerName of the pod."""
     return pod.spec.scheduler_name or "default-scheduler"
 
 
-def _wanted(framework: Framework, plugin: Any) -> list[ClusterEventWithHint]:
+def _registered_events(framework: Framework, plugin: Any) -> list[ClusterEventWithHint]:
     events = getattr(plugin, "events", None)
     if events is None:
         return [ClusterEventWithHint(_EVERYTHING)]
-    wanted = list(framework.call(plugin, _EVENTS, events) or ())
-    for each in wanted:
-        if not isinstance(each, ClusterEventWithHint):
-            raise PluginError(plugin.name, _EVENTS, f"{each!r} is no ClusterEventWithHint")
-    of_nodes = [each.event for each in wanted if each.event.resource is EventResource.NODE]
-    hears_of_new = any(event.action & ActionType.ADD for event in of_nodes)
-    if hears_of_new and not any(event.action & ActionType.UPDATE_NODE_TAINT for event in of_nodes):
-        # kube-scheduler adds this, too: such a plugin's pods wake when a node loses its taint.
-        wanted.append(ClusterEventWithHint(_TAINT))
-    return wanted
+    registered = list(framework.call(plugin, _EVENTS, events) or ())
+    for item in registered:
+        if not isinstance(item, ClusterEventWithHint):
+            raise PluginError(plugin.name, _EVENTS, f"{item!r} is no ClusterEventWithHint")
+    actions = [
+        item.event.action for item in registered if item.event.resource is EventResource.NODE
+    ]
+    is_for_new_nodes = any(action & ActionType.ADD for action in actions)
+    if is_for_new_nodes and not any(action & ActionType.UPDATE_NODE_TAINT for action in actions):
+        # As kube-scheduler: a new node may be usable for the plugin only once it loses a taint.
+        registered.append(ClusterEventWithHint(_TAINT))
+    return registered

@@ -1,6 +1,6 @@
-"""The queues that a waiting pod is in, and how it gets from one into another.
+"""The queues that a pending pod is in, and its moves between them.
 
-A pod is in one of them or in none; ``SchedulingQueue`` says what moves it.
+A pod is in one of them or in none; ``SchedulingQueue`` decides when it moves.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from mooring.queue.queued_pod import QueuedPod, QueueName
 from mooring.queue.queueing_hints import QueueingHints, RequeueStrategy, profile_of
 from mooring.queue.unschedulable_pods import UnschedulablePods
 
-#: How often pods that have waited for too long are looked for.
+#: How often pods that have been unschedulable for too long are looked for.
 UNSCHEDULABLE_FLUSH_INTERVAL_S: Final = 30.0
 
 POP_FROM_BACKOFF: Final = "PopFromBackoffQ"
 
 _log = logging.getLogger(__name__)
 
-#: Told of every move: the pod, the place that it is in now, and the name of what moved it.
+#: Called for every move: the pod, its new queue, and the label of the event that moved it.
 OnMove = Callable[[QueuedPod, QueueName, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
-    """What may be set; the defaults are kube-scheduler's.
+    """Options; the defaults are kube-scheduler's.
 
     Attributes:
         initial_backoff_s: The first backoff of a pod.
         max_backoff_s: The longest; 0 = no backoff.
-        max_unschedulable_s: After this long a parked pod is tried, whatever happened.
-        pop_from_backoff: Whether refused pods are tried early when there is nothing else to do.
+        max_unschedulable_s: After so long an unschedulable pod is requeued without an event.
+        pop_from_backoff: Whether backing-off pods are popped early if the active queue is empty.
         leftover_tick_s: How often those are looked for that have waited for too long.
     """
 
@@ -51,13 +51,13 @@ class QueueOptions:
 
 
 class PodQueues:
-    """Active, backoff, unschedulable and gated pods; each in one of them.
+    """The active, backoff, unschedulable and gated pods; each pod is in one queue.
 
     Attributes:
         pods: UID -> pod.
-        backoff: Those that wait a little.
-        parked: Those that wait for an event, or behind a gate.
-        moves: (place, what moved it) -> how often.
+        backoff: Pods whose backoff has not expired.
+        unschedulable_pods: Unschedulable and gated pods.
+        moves: (queue, label of the event that moved a pod there) -> count.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class PodQueues:
         self._clock = clock
 
     def counts(self) -> dict[QueueName, int]:
-        """How many pods are in each of the queues. Complexity: O(1)."""
+        """Returns the length of each queue. Complexity: O(1)."""
         gated = self.unschedulable_pods.gated_count
         return {
             QueueName.ACTIVE: len(self._active),
@@ -98,7 +98,7 @@ class PodQueues:
         }
 
     def pop(self) -> QueuedPod | None:
-        """Takes out the next pod to try; None if there is none."""
+        """Pops the next pod to schedule; None if there is none."""
         entry = self._active.pop()
         if entry is None and self._pop_from_backoff:
             entry = self.backoff.pop_early()
@@ -109,7 +109,7 @@ class PodQueues:
         return entry
 
     def update(self, entry: QueuedPod) -> None:
-        """The pod has a newer version, which may be sorted or grouped otherwise."""
+        """Sorts or groups a pod again, after its newer version was set."""
         if entry.queue_name is QueueName.ACTIVE:
             self._active.push(entry)
         elif entry.queue_name is QueueName.BACKOFF:
@@ -118,29 +118,29 @@ class PodQueues:
             self.unschedulable_pods.add(entry)
 
     def remove(self, entry: QueuedPod, why: str) -> None:
-        """Lets a pod go for good."""
+        """Removes a pod from its queue."""
         del self.pods[entry.uid]
         self._leave(entry)
         self.note(entry, QueueName.NONE, why)
 
     def requeue(self, entry: QueuedPod, strategy: RequeueStrategy, why: str) -> bool:
-        """Puts a pod where it belongs now; whether it is to be tried again."""
+        """Moves a pod to the queue of its strategy. Returns False if it stays unschedulable."""
         if strategy is RequeueStrategy.SKIP:
-            self._park(entry, why)
+            self._add_unschedulable(entry, why)
             return False
         now_s = self._clock.monotonic_s()
         waits = strategy is RequeueStrategy.AFTER_BACKOFF and self.backoff.is_backing_off(
             entry, now_s
         )
-        return self._to_backoff(entry, why) if waits else self.to_active(entry, why)
+        return self._move_to_backoff(entry, why) if waits else self.move_to_active(entry, why)
 
-    def to_active(self, entry: QueuedPod, why: str, *, ask_gates: bool = True) -> bool:
-        """Has a pod tried, unless a gate holds it back; whether it is to be tried.
+    def move_to_active(self, entry: QueuedPod, why: str, *, run_pre_enqueue: bool = True) -> bool:
+        """Moves a pod to the active queue, unless PreEnqueue gates it. Returns False if gated.
 
-        ``ask_gates`` False: it was asked about when it went into backoff.
+        ``run_pre_enqueue`` False: PreEnqueue was called when the pod entered the backoff queue.
         """
-        if ask_gates and not self._passes_gates(entry):
-            self._park(entry, why)
+        if run_pre_enqueue and not self._passes_pre_enqueue(entry):
+            self._add_unschedulable(entry, why)
             return False
         self._leave(entry)
         if entry.initial_attempt_s is None:
@@ -150,9 +150,9 @@ class PodQueues:
         self._call_ready()
         return True
 
-    def _to_backoff(self, entry: QueuedPod, why: str) -> bool:
-        if not self._passes_gates(entry):
-            self._park(entry, why)
+    def _move_to_backoff(self, entry: QueuedPod, why: str) -> bool:
+        if not self._passes_pre_enqueue(entry):
+            self._add_unschedulable(entry, why)
             return False
         self._leave(entry)
         self._enter(entry, QueueName.BACKOFF, why)
@@ -160,7 +160,7 @@ class PodQueues:
         self._call_ready()
         return True
 
-    def _park(self, entry: QueuedPod, why: str) -> None:
+    def _add_unschedulable(self, entry: QueuedPod, why: str) -> None:
         queue_name = QueueName.GATED if entry.gating_plugin else QueueName.UNSCHEDULABLE
         was_here = entry.queue_name is queue_name
         if not was_here:
@@ -168,8 +168,8 @@ class PodQueues:
             self._enter(entry, queue_name, why)
         self.unschedulable_pods.add(entry)
 
-    def _passes_gates(self, entry: QueuedPod) -> bool:
-        """Asks PreEnqueue; a plugin that fails holds the pod back as one that refuses it does."""
+    def _passes_pre_enqueue(self, entry: QueuedPod) -> bool:
+        """Runs PreEnqueue. Returns False if a plugin refuses the pod, or fails."""
         framework = self._profiles.get(profile_of(entry.pod))
         if framework is None:
             name = profile_of(entry.pod)
@@ -203,7 +203,7 @@ class PodQueues:
             self.unschedulable_pods.remove(entry)
 
     def note(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
-        """The pod is in another place now."""
+        """Records the move of a pod, and calls ``on_move``."""
         entry.queue_name = queue_name
         self.moves[queue_name, why] += 1
         if self.on_move is not None:

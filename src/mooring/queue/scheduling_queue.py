@@ -1,10 +1,10 @@
-"""The scheduling queue: where a pod is from its creation to its last attempt.
+"""The scheduling queue: holds every pending pod from its creation to its last attempt.
 
 ::
 
                add             pop               reserve, permit, bind
     (unknown) ------> active ------> in flight ---------------------> (done)
-        |               ^  ^             | park: no node takes it, or an error
+        |               ^  ^             | add_unschedulable: no node fits, or an error
         | a gate        |  |             v
         v               |  |  event   unschedulable     event, still backing off
       gated ------------+  +------------ | -----------------------> backoff
@@ -13,13 +13,13 @@
                            +-------------------------------------------+
                                   backoff over, or nothing else to do
 
-It never waits: ``pop`` returns None when there is nothing to do, and ``on_ready`` is called when
-there is something again. Time is read from the clock that was passed in; whoever drives the queue
-calls ``flush`` when ``next_flush_at_s`` says so.
+It never waits: ``pop`` returns None when the queue is empty, and ``on_ready`` is called when it is
+not any more. Time is read from the clock that was passed in; the owner of the queue calls ``flush``
+when ``next_flush_at_s`` says so.
 
-Source: pkg/scheduler/backend/queue/scheduling_queue.go. *Differs:* pods are known by UID, so one
-that was made anew under its name never meets what is left of the old one; parked pods are found by
-the plugins that refused them, not by walking all of them for every event.
+Source: pkg/scheduler/backend/queue/scheduling_queue.go. *Differs:* pods are identified by UID, so a
+pod that was deleted and created again is a different one; unschedulable pods are indexed by the
+plugins that rejected them, so an event does not visit all of them.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ POPPED: Final = "Pop"
 
 
 class SchedulingQueue:
-    """Every pod that is to be scheduled, in exactly one place.
+    """All pending pods, each in exactly one queue.
 
     Args:
         profiles: SchedulerName -> Framework; only pods of these may be added.
         clock: For timestamps; monotonic seconds.
         options: Backoff and flushing.
         on_ready: Called when ``pop`` may have something.
-        on_move: Told of every move.
+        on_move: Called for every move.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class SchedulingQueue:
             clock.monotonic_s() + self._options.unschedulable_flush_interval_s
         )
 
-    # -- what is where ----------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------
 
     def queue_of(self, uid: str) -> QueueName:
-        """Where the pod with this UID is."""
+        """Returns the queue of the pod with this UID."""
         if uid in self._in_flight:
             return QueueName.IN_FLIGHT
         entry = self._pods.get(uid)
@@ -99,44 +99,44 @@ class SchedulingQueue:
         return list(self._pods.values())
 
     def counts(self) -> dict[QueueName, int]:
-        """How many pods are in each place. Complexity: O(1)."""
+        """Returns the length of each queue, and the number of pods in flight. Complexity: O(1)."""
         return self._queues.counts() | {QueueName.IN_FLIGHT: len(self._in_flight)}
 
     @property
     def moves(self) -> Counter[tuple[QueueName, str]]:
-        """(place, what moved a pod there) -> how often; numbers only grow."""
+        """(queue, label of the event that moved a pod there) -> count; counts only grow."""
         return self._queues.moves
 
     def resources(self) -> frozenset[EventResource]:
-        """What some plugin wants to hear of."""
+        """Returns the resources that plugins register for."""
         return self._hints.resources()
 
     @property
     def in_flight_events(self) -> int:
-        """How many events are remembered for pods in flight; 0 when there are none."""
+        """Number of events recorded for pods in flight."""
         return self._in_flight.event_count
 
-    # -- pods come, change and go -----------------------------------------------------------------
+    # -- add, update, delete ----------------------------------------------------------------------
 
     def add(self, pod: PodInfo) -> None:
-        """A pod is to be scheduled; one that is known already is updated."""
-        known = self._pods.get(pod.uid)
-        if known is not None:
-            self.update(known.pod, pod)
+        """Adds a pending pod; one that is in a queue already is updated."""
+        queued = self._pods.get(pod.uid)
+        if queued is not None:
+            self.update(queued.pod, pod)
         elif pod.uid not in self._in_flight:
             self._add(pod, POD_ADDED)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
-        """A pod that is to be scheduled has a newer version.
+        """Updates a pending pod.
 
-        With another UID it is another pod: the old one is gone, the new one is added.
+        With another UID it is another pod: the old one is deleted, the new one is added.
         """
         if new.uid != old.uid:
             self.delete(old.uid)
             self.add(new)
             return
         if new.uid in self._in_flight:
-            # It comes back in its newest version; what changed may be what it was refused for.
+            # It is requeued in its newest version; the change may remove the reason of a refusal.
             for event in pod_changes(old, new):
                 self._in_flight.record(event, old.pod, new.pod)
             return
@@ -150,16 +150,16 @@ class SchedulingQueue:
             self._requeue_on_update(entry, old, new)
 
     def delete(self, uid: str) -> None:
-        """The pod is deleted, or bound. In flight it stays until its attempt is over."""
+        """Deletes a pod from its queue. A pod in flight stays until its attempt ends."""
         entry = self._pods.get(uid)
         if entry is not None:
             self._queues.remove(entry, POD_DELETED)
 
     def _add(self, pod: PodInfo, why: str) -> None:
-        self._queues.to_active(QueuedPod(pod, self._clock.monotonic_s()), why)
+        self._queues.move_to_active(QueuedPod(pod, self._clock.monotonic_s()), why)
 
     def _requeue_on_update(self, entry: QueuedPod, old: PodInfo, new: PodInfo) -> None:
-        """A parked pod's own update may be what it waited for."""
+        """Requeues an unschedulable pod if the hints return "queue" for its own update."""
         for event in pod_changes(old, new):
             strategy = self._hints.strategy(entry, event, old.pod, new.pod)
             if strategy is not RequeueStrategy.SKIP and self._queues.requeue(
@@ -167,12 +167,12 @@ class SchedulingQueue:
             ):
                 return
 
-    # -- an attempt -------------------------------------------------------------------------------
+    # -- attempts ---------------------------------------------------------------------------------
 
     def pop(self) -> QueuedPod | None:
-        """Takes out the next pod to try; None = there is nothing to do.
+        """Pops the next pod to schedule; None if there is none.
 
-        Whoever takes it uses it within ``in_flight``.
+        The caller schedules it inside ``in_flight``.
         """
         entry = self._queues.pop()
         if entry is None:
@@ -183,15 +183,15 @@ class SchedulingQueue:
         return entry
 
     def in_flight(self, entry: QueuedPod) -> InFlightAttempt:
-        """Returns the attempt at a pod that was popped, as a block."""
+        """Returns the attempt at a popped pod, as a context manager."""
         return InFlightAttempt(entry, self._end)
 
     def done(self, uid: str) -> None:
-        """The pod's attempt needs no more events: it is over, or only the binding is left."""
+        """Ends the recording of events for a pod: only its binding is left, or nothing."""
         self._in_flight.done(uid)
 
     def _end(self, entry: QueuedPod, attempt_number: int) -> None:
-        # Not a later attempt at the same pod, whose events would be missed.
+        # Not a later attempt at the same pod, which still needs its events.
         if self._in_flight.is_current(entry.uid, attempt_number):
             self._in_flight.done(entry.uid)
 
@@ -203,17 +203,17 @@ class SchedulingQueue:
         refused_by: Iterable[str] = (),
         pending_on: Iterable[str] = (),
     ) -> None:
-        """The attempt found no node: the pod waits for an event, or for its backoff.
+        """Requeues a pod whose attempt failed: unschedulable, or in backoff.
 
-        Without any plugin that refused it the attempt ended with an error. If an event in the
-        meantime can help it, it is tried again after its backoff. A pod that is in a queue already,
-        or in flight for another attempt, is left there.
+        Without a rejecting plugin the attempt ended with an error. If an event since the pod was
+        popped may have made it schedulable, it goes to the backoff queue. A pod that is in a queue
+        already, or in flight for another attempt, is left there.
 
         Args:
             entry: As it was popped.
             pod: Its newest version; with another UID it is another pod, and only the attempt ends.
-            refused_by: The plugins that refused it.
-            pending_on: Those of them whose obstacle goes away by itself.
+            refused_by: The plugins that rejected it.
+            pending_on: Those of them that returned ``Pending``.
         """
         entry.unschedulable_plugins = frozenset(refused_by)
         entry.pending_plugins = frozenset(pending_on)
@@ -230,28 +230,28 @@ class SchedulingQueue:
             self._end(entry, entry.attempt_number)
             return
         entry.pod = pod
-        strategy = self._strategy_after_flight(entry)
-        # Before the pod is in a queue: whoever is told of it there may pop it at once.
+        strategy = self._strategy_after_attempt(entry)
+        # Before the pod is in a queue: ``on_ready`` may pop it at once.
         self._end(entry, entry.attempt_number)
         if self.queue_of(entry.uid) is QueueName.NONE:
             self._queues.requeue(entry, strategy, ATTEMPT_FAILED)
 
-    def _strategy_after_flight(self, entry: QueuedPod) -> RequeueStrategy:
-        """Returns the best that an event since the pod was popped can do for it."""
+    def _strategy_after_attempt(self, entry: QueuedPod) -> RequeueStrategy:
+        """Returns the highest strategy of the events since the pod was popped."""
         is_in_flight = self._in_flight.is_current(entry.uid, entry.attempt_number)
         if not entry.rejectors or not is_in_flight:
             return RequeueStrategy.AFTER_BACKOFF
         best = (
             RequeueStrategy.IMMEDIATELY if entry.pending_plugins else RequeueStrategy.AFTER_BACKOFF
         )
-        found = RequeueStrategy.SKIP
+        strategy = RequeueStrategy.SKIP
         for event, old, new in self._in_flight.events_since(entry.uid):
-            found = max(found, self._hints.strategy(entry, event, old, new))
-            if found is best:
+            strategy = max(strategy, self._hints.strategy(entry, event, old, new))
+            if strategy is best:
                 break
-        return found
+        return strategy
 
-    # -- what moves pods --------------------------------------------------------------------------
+    # -- moves ------------------------------------------------------------------------------------
 
     def move(
         self,
@@ -261,44 +261,46 @@ class SchedulingQueue:
         *,
         only: Callable[[PodInfo], bool] | None = None,
     ) -> None:
-        """Something happened in the cluster: pods that it can help are tried again.
+        """Requeues the unschedulable pods that a cluster event may make schedulable.
 
         Args:
-            event: What happened.
-            old: The object before, None if it is new.
-            new: The object now, None if it is gone.
-            only: Parked pods of which it says no are left where they are.
+            event: The event.
+            old: The object before; None if it was created.
+            new: The object now; None if it was deleted.
+            only: Unschedulable pods for which it returns False are not moved.
         """
         if not self._hints.has_listeners(event):
             return
         label = event.label
         for entry, strategy in self._queues.unschedulable_pods.pods_to_requeue(event, old, new):
-            # One that a plugin has activated meanwhile has left already.
+            # A plugin called by a hint may have activated the pod already.
             if entry.queue_name.waits_for_event and (only is None or only(entry.pod)):
                 self._queues.requeue(entry, strategy, label)
         self._in_flight.record(event, old, new)
 
     def activate(self, uids: Iterable[str]) -> None:
-        """A plugin wants these pods tried now; unknown ones are passed over."""
+        """Moves these pods to the active queue; unknown UIDs are ignored."""
         for uid in uids:
             entry = self._pods.get(uid)
             if entry is not None and entry.queue_name is not QueueName.ACTIVE:
                 from_backoff = entry.queue_name is QueueName.BACKOFF
-                self._queues.to_active(entry, FORCE_ACTIVATE.label, ask_gates=not from_backoff)
+                self._queues.move_to_active(
+                    entry, FORCE_ACTIVATE.label, run_pre_enqueue=not from_backoff
+                )
             elif uid in self._in_flight:
                 self._in_flight.record(FORCE_ACTIVATE, None, _Only(uid))
 
     def flush(self) -> None:
-        """Moves pods whose backoff is over, and those that have waited for too long."""
+        """Requeues pods whose backoff has expired, or that are unschedulable for too long."""
         now_s = self._clock.monotonic_s()
         for entry in self._queues.backoff.pop_completed(now_s):
-            self._queues.to_active(entry, BACKOFF_COMPLETE, ask_gates=False)
+            self._queues.move_to_active(entry, BACKOFF_COMPLETE, run_pre_enqueue=False)
         if now_s >= self._next_unschedulable_flush_s:
             self._next_unschedulable_flush_s = now_s + self._options.unschedulable_flush_interval_s
             self._flush_unschedulable_leftover(now_s)
 
     def next_flush_at_s(self) -> float:
-        """When ``flush`` is next worth calling; monotonic seconds, infinity if never."""
+        """Returns when to call ``flush`` next; monotonic seconds, infinity if never."""
         leftover_s = (
             self._next_unschedulable_flush_s if len(self._queues.unschedulable_pods) else math.inf
         )
@@ -317,7 +319,7 @@ class SchedulingQueue:
 
 
 class _Only:
-    """Stands for the one pod that a wildcard event is for."""
+    """The object of a wildcard event that is for one pod."""
 
     __slots__ = ("uid",)
 

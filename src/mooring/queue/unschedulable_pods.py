@@ -1,8 +1,8 @@
-"""Pods that no node takes, and pods behind a gate: found by the plugins that refused them.
+"""Unschedulable and gated pods, indexed by the plugins that rejected them.
 
-An event goes to the plugins that registered for it, and from there to the pods that these plugins
-refused, and to no others. Pods that a plugin reads the same are one group, for which its pure hints
-are asked once: 100 000 replicas of a pod cost an event as much as one.
+An event reaches the plugins that registered for it, and only the pods that these plugins rejected.
+Pods with an equal fragment of a plugin are one group, for which its pure hints are called once:
+100 000 replicas of a pod cost as much as one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _Group = dict[str, QueuedPod]
 
 
 class UnschedulablePods:
-    """Pods by UID, and by (plugin, what the plugin reads of the pod)."""
+    """Pods by UID, and by (plugin, fragment of the pod's signature)."""
 
     def __init__(self, hints: QueueingHints) -> None:
         self._hints = hints
         self._pods: dict[str, QueuedPod] = {}
         self._groups: dict[str, dict[tuple[str, Hashable], _Group]] = {}
-        #: UIDs of those behind a gate.
+        #: UIDs of the gated pods.
         self._gated: set[str] = set()
         self._last_order = 0
 
@@ -32,36 +32,39 @@ class UnschedulablePods:
         return len(self._pods)
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """In the order in which they were parked."""
+        """Iterates in the order of insertion."""
         return iter(self._pods.values())
 
     @property
     def gated_count(self) -> int:
-        """How many of them are behind a gate."""
+        """Number of gated pods."""
         return len(self._gated)
 
     def add(self, entry: QueuedPod) -> None:
-        """Parks a pod; one that is parked already keeps its turn, under its present rejectors."""
+        """Adds a pod; one that is here already keeps its order, under its present rejectors."""
         self._forget_groups(entry)
         if entry.uid not in self._pods:
             self._last_order += 1
             entry.order = self._last_order
             self._pods[entry.uid] = entry
         (self._gated.add if entry.gating_plugin else self._gated.discard)(entry.uid)
-        # Behind a gate nobody but the gate keeper can help.
+        # Only the gating plugin can requeue a gated pod.
         plugins = [entry.gating_plugin] if entry.gating_plugin else sorted(entry.rejectors)
         entry.groups = tuple((plugin, self._hints.group(plugin, entry.pod)) for plugin in plugins)
         for plugin, group in entry.groups:
             self._groups.setdefault(plugin, {}).setdefault(group, {})[entry.uid] = entry
 
     def remove(self, entry: QueuedPod) -> None:
-        """Lets a pod go."""
+        """Removes a pod."""
         self._forget_groups(entry)
         del self._pods[entry.uid]
         self._gated.discard(entry.uid)
 
     def accepts_event(self, entry: QueuedPod, event: ClusterEvent) -> bool:
-        """Whether an event can reach a pod: behind a gate, only one that the gate keeper wants."""
+        """Returns whether the event may requeue this pod.
+
+        A gated pod accepts only events that its gating plugin registers for.
+        """
         if not entry.gating_plugin:
             return True
         return (profile_of(entry.pod), entry.gating_plugin) in self._hints.registrations_for(event)
@@ -69,48 +72,61 @@ class UnschedulablePods:
     def pods_to_requeue(
         self, event: ClusterEvent, old: Any, new: Any
     ) -> list[tuple[QueuedPod, RequeueStrategy]]:
-        """Returns the pods that an event can help, in the order in which they were parked.
+        """Returns the pods that an event requeues, in the order of insertion.
 
-        Complexity: O(groups of the plugins that registered for it + pods that are helped), if
-        their hints are pure; else their pods.
+        Complexity: O(groups of the plugins that registered for it + pods that are requeued), if
+        their hints are pure; else O(their pods).
         """
         if event.is_wildcard:
-            heard = [entry for entry in self if self.accepts_event(entry, event)]
-            judged = [(entry, self._hints.strategy(entry, event, old, new)) for entry in heard]
-            return [each for each in judged if each[1] is not RequeueStrategy.SKIP]
-        found: dict[str, tuple[QueuedPod, RequeueStrategy]] = {}
-        for (profile, plugin), wanted in self._hints.registrations_for(event).items():
-            for entry in self._pods_requeued_by(plugin, profile, wanted, old, new):
-                before = found.get(entry.uid, (entry, RequeueStrategy.SKIP))[1]
+            entries = [entry for entry in self if self.accepts_event(entry, event)]
+            strategies = [
+                (entry, self._hints.strategy(entry, event, old, new)) for entry in entries
+            ]
+            return [pair for pair in strategies if pair[1] is not RequeueStrategy.SKIP]
+        requeued: dict[str, tuple[QueuedPod, RequeueStrategy]] = {}
+        for (profile, plugin), registrations in self._hints.registrations_for(event).items():
+            for entry in self._pods_requeued_by(plugin, profile, registrations, old, new):
+                before = requeued.get(entry.uid, (entry, RequeueStrategy.SKIP))[1]
                 strategy = strategy_of(entry, plugin)
                 if entry.gating_plugin and entry.pending_plugins:
-                    # It is listed under the gate alone, but may wait for this as well.
+                    # It is indexed under its gating plugin alone, but may be pending on others.
                     strategy = self._hints.strategy(entry, event, old, new)
-                found[entry.uid] = entry, max(before, strategy)
-        return sorted(found.values(), key=lambda each: each[0].order)
+                requeued[entry.uid] = entry, max(before, strategy)
+        return sorted(requeued.values(), key=lambda pair: pair[0].order)
 
     def _pods_requeued_by(
-        self, plugin: str, profile: str, wanted: list[Any], old: Any, new: Any
+        self, plugin: str, profile: str, registrations: list[Any], old: Any, new: Any
     ) -> Iterator[QueuedPod]:
-        """Returns the pods of one profile that one of its plugins says the event can help."""
-        is_pure = all(each.pure or each.hint is None for each in wanted)
+        """Yields the pods of one profile that the hints of one of its plugins requeue."""
+        is_pure = all(
+            registration.pure or registration.hint is None for registration in registrations
+        )
         for (of_profile, fragment), group in list(self._groups.get(plugin, {}).items()):
             if of_profile == profile:
-                share = is_pure and (fragment is not None or _always(wanted))
-                yield from self._ask(wanted, plugin, group, old, new, share=share)
+                share = is_pure and (fragment is not None or _always(registrations))
+                yield from self._requeued_in_group(
+                    registrations, plugin, group, old, new, share=share
+                )
 
-    def _ask(
-        self, wanted: list[Any], plugin: str, group: _Group, old: Any, new: Any, *, share: bool
+    def _requeued_in_group(
+        self,
+        registrations: list[Any],
+        plugin: str,
+        group: _Group,
+        old: Any,
+        new: Any,
+        *,
+        share: bool,
     ) -> Iterable[QueuedPod]:
-        """The pods of a group that the event can help; asks about one of them if they share."""
+        """Returns the pods of a group that the event requeues; ``share`` = with one hint call."""
         if not share:
             return [
                 entry
                 for entry in list(group.values())
-                if self._hints.helps(wanted, plugin, entry.pod, old, new)
+                if self._hints.helps(registrations, plugin, entry.pod, old, new)
             ]
-        anyone = next(iter(group.values()))
-        helps = self._hints.helps(wanted, plugin, anyone.pod, old, new)
+        representative = next(iter(group.values()))
+        helps = self._hints.helps(registrations, plugin, representative.pod, old, new)
         return group.values() if helps else ()
 
     def _forget_groups(self, entry: QueuedPod) -> None:
@@ -124,5 +140,5 @@ class UnschedulablePods:
         entry.groups = ()
 
 
-def _always(wanted: list[Any]) -> bool:
-    return any(each.hint is None for each in wanted)
+def _always(registrations: list[Any]) -> bool:
+    return any(registration.hint is None for registration in registrations)

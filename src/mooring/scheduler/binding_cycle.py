@@ -40,7 +40,7 @@ class HandleFailure(Protocol):
 
 
 class BindingContext:
-    """What one binding cycle works on.
+    """The state of one binding cycle.
 
     Attributes:
         in_flight: The attempt.
@@ -74,7 +74,7 @@ class BindingCycle:
 
     Args:
         cache: Forgets the assumption of a pod that is not bound.
-        queue: Told of released resources.
+        queue: Requeues pods when resources are released.
         bindings: Counts the requests in progress.
         reporting: Writes events and conditions.
         handle_failure: Requeues a pod that is not bound.

@@ -62,21 +62,21 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
 
 def container(**fields: Any) -> dict[str, Any]:
     """A pod "p" whose container has these fields."""
-    found = pod("p")
-    found["spec"]["containers"][0].update(fields)
-    return found
+    obj = pod("p")
+    obj["spec"]["containers"][0].update(fields)
+    return obj
 
 
 def labelled(name: str, labels: dict[str, str]) -> dict[str, Any]:
     """A pod with labels."""
-    found = pod(name)
-    found["metadata"]["labels"] = labels
-    return found
+    obj = pod(name)
+    obj["metadata"]["labels"] = labels
+    return obj
 
 
-def post_pod(found: Any, query: str = "") -> Step:
+def post_pod(obj: Any, query: str = "") -> Step:
     """Create a pod."""
-    return Step("POST", PODS + query, found)
+    return Step("POST", PODS + query, obj)
 
 
 def patch_pod(patch: Any, content_type: str, query: str = "", **more: Any) -> Step:
@@ -88,8 +88,8 @@ def named(name: str, **more: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, **more}}
 
 
-def with_metadata(found: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    return {**found, "metadata": {**found["metadata"], **metadata}}
+def with_metadata(obj: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], **metadata}}
 
 
 def affine(kind: str, **rules: Any) -> dict[str, Any]:

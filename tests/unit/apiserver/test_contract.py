@@ -50,11 +50,11 @@ class LocalWatch:
 
     def take(self, count: int) -> list[tuple[str, str]]:
         events = [self.next() for _ in range(count)]
-        return [(kind, found.get("metadata", {}).get("name", "")) for kind, found in events]
+        return [(kind, result.get("metadata", {}).get("name", "")) for kind, result in events]
 
 
 class LocalApi(Api):
-    """An API server in the same process, asked as ``Api`` asks over a socket."""
+    """An API server in the same process, with the interface of ``Api``."""
 
     def __init__(self, server: ApiServer, loop: asyncio.AbstractEventLoop) -> None:
         self.server, self.loop = server, loop
@@ -99,8 +99,8 @@ class LocalApi(Api):
 
     @contextmanager
     def watch(self, path: str, *, accept: str = JSON, **query: str) -> Iterator[Any]:
-        asked = {"watch": "true", **query}
-        code, _, chunks = self._handle("GET", path, asked, accept=accept)
+        watch_query = {"watch": "true", **query}
+        code, _, chunks = self._handle("GET", path, watch_query, accept=accept)
         assert code == 200, chunks
         yield LocalWatch(self, chunks)
         self.loop.run_until_complete(chunks.aclose())

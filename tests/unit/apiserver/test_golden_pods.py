@@ -16,15 +16,15 @@ FILE = UNIT_DATA / "pods.jsonl.gz"
 LINES = [json.loads(line) for line in gzip.decompress(FILE.read_bytes()).decode().splitlines()]
 
 
-def read(found: Any) -> Any:
-    return reader_of("core.Pod").read(found)
+def read(obj: Any) -> Any:
+    return reader_of("core.Pod").read(obj)
 
 
 @pytest.mark.parametrize("number", range(len(LINES)))
 def test_a_pod_is_filled_in_as_kube_apiserver_does(number: int) -> None:
     written, stored = LINES[number]["written"], LINES[number]["stored"]
-    found = read(written)
-    merge_label_keys(found["spec"], found["metadata"].get("labels", {}))
-    add_default_tolerations(found)
+    obj = read(written)
+    merge_label_keys(obj["spec"], obj["metadata"].get("labels", {}))
+    add_default_tolerations(obj)
     # Read again: the recording may write out values that are empty.
-    assert read(found)["spec"] == read(stored)["spec"]
+    assert read(obj)["spec"] == read(stored)["spec"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.apiserver.persistence import Keeper, new_private_file
+from mooring.apiserver.persistence import SnapshotFile, new_private_file
 from mooring.apiserver.server import ApiServer
 from mooring.apiserver.storage.store import SLICE_OBJECTS
 from mooring.clock import VirtualClock, seeded_random
@@ -24,7 +24,7 @@ def api_with(count: int) -> Api:
 
 def loaded(path: Path) -> ApiServer:
     other = ApiServer(VirtualClock(), seeded_random(1))
-    Keeper(other, path).load()
+    SnapshotFile(other, path).load()
     return other
 
 
@@ -41,12 +41,12 @@ def test_slices_make_the_whole() -> None:
 def test_what_is_written_meanwhile_is_not_in_the_file(tmp_path: Path) -> None:
     api = api_with(SLICE_OBJECTS * 2)
     before = api.server.snapshot()
-    keeper = Keeper(api.server, tmp_path / "data.json")
+    snapshot_file = SnapshotFile(api.server, tmp_path / "data.json")
 
     async def run() -> int:
         turns = 0
         async with asyncio.TaskGroup() as group:
-            saving = group.create_task(keeper.save_slowly())
+            saving = group.create_task(snapshot_file.save_async())
             await asyncio.sleep(0)  # it has begun
             while not saving.done():
                 turns += 1
@@ -59,42 +59,42 @@ def test_what_is_written_meanwhile_is_not_in_the_file(tmp_path: Path) -> None:
     other = ApiServer(VirtualClock(), seeded_random(1))
     other.load((tmp_path / "data.json").read_bytes())
     assert other.snapshot() == before
-    assert keeper.is_saved is False
-    keeper.save()
+    assert snapshot_file.is_saved is False
+    snapshot_file.save()
     other.load((tmp_path / "data.json").read_bytes())
     assert other.snapshot() == api.server.snapshot()
 
 
 def test_nothing_is_written_if_nothing_has_changed(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
-    keeper = Keeper(api_with(1).server, path)
-    keeper.save()
+    snapshot_file = SnapshotFile(api_with(1).server, path)
+    snapshot_file.save()
     path.unlink()
-    keeper.save()
-    asyncio.run(keeper.save_slowly())
+    snapshot_file.save()
+    asyncio.run(snapshot_file.save_async())
     assert not path.exists()
 
 
 def test_a_save_that_is_cancelled_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     path.write_bytes(b"old")
-    keeper = Keeper(api_with(3).server, path)
+    snapshot_file = SnapshotFile(api_with(3).server, path)
 
     async def run() -> None:
         async with asyncio.timeout(0):
-            await keeper.save_slowly()
+            await snapshot_file.save_async()
 
     with pytest.raises(TimeoutError):
         asyncio.run(run())
     assert path.read_bytes() == b"old"
     assert [each.name for each in tmp_path.iterdir()] == ["data.json"]
-    assert not keeper.is_saved
+    assert not snapshot_file.is_saved
 
 
-def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:
-    keeper = Keeper(api_with(1).server, tmp_path / "none" / "data.json")
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
+    snapshot_file = SnapshotFile(api_with(1).server, tmp_path / "none" / "data.json")
     with pytest.raises(ConfigError, match="No such file"):
-        keeper.save()
+        snapshot_file.save()
 
 
 def test_a_private_file_is_private_from_the_first_moment(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_private_file_is_private_from_the_first_moment(tmp_path: Path) -> None
 def test_versions_that_a_crash_has_lost_are_never_given_out_again(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     api = api_with(3)
-    Keeper(api.server, path).save()
+    SnapshotFile(api.server, path).save()
     api.post(CONFIG_MAPS, config_map("lost", data={"a": "1"}))
     lost_version = api.server.store.version
 

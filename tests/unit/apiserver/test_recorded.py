@@ -24,8 +24,8 @@ NOW_S = 1_800_000_000.0
 
 def recorded() -> dict[str, list[Answer]]:
     lines = gzip.decompress(FILE.read_bytes()).decode().splitlines()
-    found = [json.loads(line) for line in lines]
-    return {each["scenario"]: each["answers"] for each in found}
+    items = [json.loads(line) for line in lines]
+    return {each["scenario"]: each["answers"] for each in items}
 
 
 RECORDED = recorded()
@@ -59,11 +59,11 @@ def test_answers_are_those_of_kube_apiserver(name: str) -> None:
     answers = asyncio.run(replay(name))
     assert len(RECORDED[name]) == len(SCENARIOS[name]), "record the scenarios anew"
     for step, real, ours in zip(SCENARIOS[name], RECORDED[name], answers, strict=True):
-        shown = f"{step.method} {step.path} {step.payload}"
+        step_text = f"{step.method} {step.path} {step.payload}"
         if step.differs:
-            assert reduced(ours) == reduced(real), shown
+            assert reduced(ours) == reduced(real), step_text
         else:
-            assert ours == real, shown
+            assert ours == real, step_text
 
 
 def test_few_answers_differ_on_purpose() -> None:

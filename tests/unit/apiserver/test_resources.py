@@ -1,4 +1,4 @@
-"""Who decides what a client may do and who answers must read a path alike."""
+"""Authorization and routing must parse a path alike."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ PATHS = st.lists(st.sampled_from(WORDS), max_size=9).map(lambda parts: "/" + "/"
 @example("//api/v1/secrets")
 @example("/api/v1/namespaces/a/secrets/")
 def test_what_is_answered_is_what_was_allowed(path: str) -> None:
-    found = resource_at(path)
-    if found is None:
+    result = resource_at(path)
+    if result is None:
         return
-    wanted = attributes_of("GET", path, [])
-    assert (wanted.group, wanted.resource) == (found.resource.group, found.resource.name)
-    assert wanted.subresource == found.subresource
-    if found.resource.namespaced:
-        assert wanted.namespace == found.namespace
-    assert wanted.name == found.name
+    attributes = attributes_of("GET", path, [])
+    assert (attributes.group, attributes.resource) == (result.resource.group, result.resource.name)
+    assert attributes.subresource == result.subresource
+    if result.resource.namespaced:
+        assert attributes.namespace == result.namespace
+    assert attributes.name == result.name
 
 
 @given(PATHS)
@@ -35,6 +35,6 @@ def test_nobody_reads_objects(path: str) -> None:
     if resource_at(path) is None:
         return
     for method in ("GET", "POST", "DELETE"):
-        wanted = attributes_of(method, path, [])
-        assert not is_allowed(IDENTITIES["nobody"], wanted)
-        assert not is_allowed(ANONYMOUS, wanted)
+        attributes = attributes_of(method, path, [])
+        assert not is_allowed(IDENTITIES["nobody"], attributes)
+        assert not is_allowed(ANONYMOUS, attributes)

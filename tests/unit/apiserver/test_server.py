@@ -39,17 +39,17 @@ def test_equal_seeds_give_equal_clusters() -> None:
 def test_uids_are_random_and_names_have_five_characters() -> None:
     api = Api()
     generated = {"metadata": {"generateName": "web-"}}
-    found = [api.post(CONFIG_MAPS, generated)["metadata"] for _ in range(20)]
-    assert len({each["uid"] for each in found}) == 20
-    assert all(each["uid"][14] == "4" and each["uid"][19] in "89ab" for each in found)
-    suffixes = {each["name"].removeprefix("web-") for each in found}
+    items = [api.post(CONFIG_MAPS, generated)["metadata"] for _ in range(20)]
+    assert len({each["uid"] for each in items}) == 20
+    assert all(each["uid"][14] == "4" and each["uid"][19] in "89ab" for each in items)
+    suffixes = {each["name"].removeprefix("web-") for each in items}
     assert all(len(suffix) == 5 for suffix in suffixes)
     assert set("".join(suffixes)) <= set("bcdfghjklmnpqrstvwxz2456789")
 
 
 def test_long_bases_of_names_are_cut() -> None:
-    found = Api().post(CONFIG_MAPS, {"metadata": {"generateName": "a" * 70}})
-    assert len(found["metadata"]["name"]) == 63
+    result = Api().post(CONFIG_MAPS, {"metadata": {"generateName": "a" * 70}})
+    assert len(result["metadata"]["name"]) == 63
 
 
 def test_taken_names_are_tried_again() -> None:
@@ -75,9 +75,9 @@ def test_taken_names_are_tried_again() -> None:
 
     generated = {"metadata": {"generateName": "a-"}}
     assert api_with(7).post(CONFIG_MAPS, generated)["metadata"]["name"] != "a-bbbbb"
-    status, found = api_with(8).ask("POST", CONFIG_MAPS, generated)
-    assert (status, found["reason"]) == (409, "AlreadyExists")
-    assert found["details"]["retryAfterSeconds"] == 1
+    status, result = api_with(8).ask("POST", CONFIG_MAPS, generated)
+    assert (status, result["reason"]) == (409, "AlreadyExists")
+    assert result["details"]["retryAfterSeconds"] == 1
 
 
 def test_a_refusal_says_when_to_ask_again() -> None:
@@ -88,9 +88,9 @@ def test_a_refusal_says_when_to_ask_again() -> None:
 
 
 def test_bodies_have_a_limit() -> None:
-    status, found = Api().ask("POST", PODS, b" " * (BODY_BYTES_MAX + 1))
-    assert (status, found["reason"]) == (413, "RequestEntityTooLarge")
-    assert found["message"] == "Request entity too large: limit is 3145728"
+    status, result = Api().ask("POST", PODS, b" " * (BODY_BYTES_MAX + 1))
+    assert (status, result["reason"]) == (413, "RequestEntityTooLarge")
+    assert result["message"] == "Request entity too large: limit is 3145728"
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
@@ -108,9 +108,9 @@ def test_bodies_have_a_depth(opening: str, depth: int) -> None:
         if kind == APPLY and depth > 5_000:
             continue  # YAML of this size takes seconds
         api.ask("POST", PODS, pod("a"))
-        status, found = api.ask(method, path, body, content_type=kind)
-        assert status == 400, found
-        assert "depth" in found["message"] or "deep" in found["message"], found
+        status, result = api.ask(method, path, body, content_type=kind)
+        assert status == 400, result
+        assert "depth" in result["message"] or "deep" in result["message"], result
 
 
 def test_warnings_of_one_answer_are_one_header() -> None:
@@ -140,8 +140,8 @@ def test_dry_runs_leave_no_trace() -> None:
         ("POST", f"{PODS}/a/eviction", {"metadata": {"name": "a"}}, ""),
     ):
         headers = {"content_type": kind} if kind else {}
-        status, found = api.ask(method, f"{path}?dryRun=All&fieldManager=m", body, **headers)
-        assert status < 300, found
+        status, result = api.ask(method, f"{path}?dryRun=All&fieldManager=m", body, **headers)
+        assert status < 300, result
     assert api.server.snapshot() == before
 
 
@@ -157,7 +157,7 @@ def test_a_snapshot_survives_the_process() -> None:
     assert (status, json.loads(body)) == (200, api.get(f"{PODS}/a"))
 
 
-def test_what_is_served_elsewhere_is_asked_there() -> None:
+def test_version_and_discovery_are_served() -> None:
     api = Api()
     assert api.get("/version")["gitVersion"].startswith("v1.36")
     assert api.get("/api/v1")["kind"] == "APIResourceList"
@@ -176,8 +176,8 @@ def test_reviews_are_answered_and_forgotten() -> None:
 def test_yaml_bodies_are_read() -> None:
     api = Api()
     body = "metadata:\n  name: cm\ndata:\n  on: 'yes'\n"
-    found = api.post(CONFIG_MAPS, body, content_type="application/yaml")
-    assert found["data"] in ({"true": "yes"}, {"on": "yes"})
+    response = api.post(CONFIG_MAPS, body, content_type="application/yaml")
+    assert response["data"] in ({"true": "yes"}, {"on": "yes"})
     status, answer = api.ask(
         "POST", CONFIG_MAPS, "a: &x 1\nb: *x\n", content_type="application/yaml"
     )
@@ -192,8 +192,8 @@ def test_priority_classes_give_pods_their_priority() -> None:
     assert api.get(f"{PODS}/a")["spec"]["priorityClassName"] == "usual"
     high = {"metadata": {"name": "high"}, "value": 9, "preemptionPolicy": "Never"}
     api.post(path, high)
-    found = api.post(PODS, pod("b", priorityClassName="high"))["spec"]
-    assert (found["priority"], found["preemptionPolicy"]) == (9, "Never")
+    response = api.post(PODS, pod("b", priorityClassName="high"))["spec"]
+    assert (response["priority"], response["preemptionPolicy"]) == (9, "Never")
     status, answer = api.ask(
         "POST", path, {"metadata": {"name": "other"}, "value": 1, "globalDefault": True}
     )
@@ -214,11 +214,11 @@ def test_claims_get_the_default_storage_class() -> None:
         metadata = {"name": name, "annotations": marked}
         api.post(classes, {"metadata": metadata, "provisioner": "a.b/c"})
     # Both were made in the same second: then the name decides.
-    found = api.post(claims, {"metadata": {"name": "c1"}, "spec": spec})["spec"]
-    assert found["storageClassName"] == "a"
+    response = api.post(claims, {"metadata": {"name": "c1"}, "spec": spec})["spec"]
+    assert response["storageClassName"] == "a"
     none = {**spec, "storageClassName": ""}
-    found = api.post(claims, {"metadata": {"name": "c2"}, "spec": none})["spec"]
-    assert found["storageClassName"] == ""
+    response = api.post(claims, {"metadata": {"name": "c2"}, "spec": none})["spec"]
+    assert response["storageClassName"] == ""
 
 
 def test_both_views_of_an_event_are_one_object() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from mooring import cli
 from mooring.apiserver import ApiServer
-from mooring.apiserver.persistence import Keeper
+from mooring.apiserver.persistence import SnapshotFile
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import ConfigError
 
@@ -38,8 +38,8 @@ def test_what_one_server_saved_another_one_has(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     first, second = make_api(), make_api()
     add(first, "kept")
-    Keeper(first, path).save()
-    Keeper(second, path).load()
+    SnapshotFile(first, path).save()
+    SnapshotFile(second, path).load()
 
     assert names(second) == ["kept"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -47,7 +47,7 @@ def test_what_one_server_saved_another_one_has(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_yet_is_no_error(tmp_path: Path) -> None:
     api = make_api()
-    Keeper(api, tmp_path / "none.json").load()
+    SnapshotFile(api, tmp_path / "none.json").load()
 
     assert names(api) == []
 
@@ -55,24 +55,24 @@ def test_a_file_that_is_not_there_yet_is_no_error(tmp_path: Path) -> None:
 def test_nothing_is_written_unless_something_has_changed(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     api = make_api()
-    keeper = Keeper(api, path)
-    keeper.save()
+    snapshot_file = SnapshotFile(api, path)
+    snapshot_file.save()
     path.unlink()
-    keeper.save()
+    snapshot_file.save()
     assert not path.exists()
     add(api, "new")
-    keeper.save()
+    snapshot_file.save()
 
     assert path.exists()
 
 
 def test_a_loaded_server_has_nothing_new_to_save(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
-    Keeper(make_api(), path).save()
-    keeper = Keeper(make_api(), path)
-    keeper.load()
+    SnapshotFile(make_api(), path).save()
+    snapshot_file = SnapshotFile(make_api(), path)
+    snapshot_file.load()
     path.unlink()
-    keeper.save()
+    snapshot_file.save()
 
     assert not path.exists()
 
@@ -96,7 +96,7 @@ def test_a_data_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     path = tmp_path / "none" / "data.json"
 
     with pytest.raises(ConfigError, match=rf"{path}: No such file or directory"):
-        Keeper(make_api(), path).save()
+        SnapshotFile(make_api(), path).save()
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "x"])

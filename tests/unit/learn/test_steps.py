@@ -271,7 +271,7 @@ def test_step_6_leaves_a_parked_pod_where_it_is() -> None:
     async def play(found: Lab) -> None:
         await found.stage.nodes([0], cordoned=True)
         await found.stage.pods("pod1")
-        await found.stage.until("pod1", "parked")
+        await found.stage.until("pod1", "unschedulable")
         await found.stage.nodes([10])
         await asyncio.sleep(600.0)
         assert found.words("pod1", "popped") == ["popped"]

@@ -94,7 +94,7 @@ def test_no_pod_is_in_flight_twice() -> None:
     flights = InFlight()
     flights.begin("a")
 
-    with pytest.raises(InvariantViolation, match="pod a is taken from the queue twice"):
+    with pytest.raises(InvariantViolation, match="pod a was popped twice"):
         flights.begin("a")
 
 

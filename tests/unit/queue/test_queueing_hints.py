@@ -288,7 +288,7 @@ def test_a_hint_that_fails_or_says_nonsense_counts_as_queue_and_is_logged(
 
     with caplog.at_level(logging.ERROR):
         assert hints.strategy(refused("A"), PV_ADD, None, None) is RequeueStrategy.AFTER_BACKOFF
-    assert [record.message for record in caplog.records] == ["a queueing hint failed"]
+    assert [record.message for record in caplog.records] == ["queueing hint failed"]
     (framework,) = hints._profiles.values()
     assert framework.errors.statistics() == {("A", "QueueingHint"): 1}
     assert caplog.records[0].__dict__["plugin"] == "A"
@@ -323,4 +323,4 @@ def test_a_pod_that_cannot_be_signed_is_in_no_group_and_that_is_logged(
 
     with caplog.at_level(logging.ERROR):
         assert hints.group("S", pod("one")) == ("default-scheduler", None)
-    assert [record.message for record in caplog.records] == ["a pod cannot be signed"]
+    assert [record.message for record in caplog.records] == ["plugin failed to sign a pod"]

@@ -1,8 +1,8 @@
-"""Who a client is: bearer tokens, client certificates, and the kubeconfig that carries a token.
+"""Authentication: identities, bearer tokens, and kubeconfig files with a token.
 
-Tokens are made when the server starts and are forgotten when it stops. The server keeps only
-their digests, so that neither a core dump nor the time that a comparison takes gives one away.
-What an identity may do stands in ``authorization``.
+Tokens are valid until the server stops. The server stores only their digests, so that neither a
+core dump nor the duration of a comparison reveals a token. ``authorization`` has the rules of
+identities.
 """
 
 from __future__ import annotations
@@ -14,62 +14,62 @@ import ssl
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: 256 bits: as many as the digest has.
+#: 256 bits: the size of the digest.
 TOKEN_BYTES = 32
-#: A longer Authorization header is none of ours.
+#: A longer Authorization header has no token of this server.
 TOKEN_LENGTH_MAX = 4096
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
-#: Carry the identity from the door to the handler; a client's own are thrown away at the door.
+#: Pass the identity from the HTTP front end to the handler; a client's own are removed.
 USER_HEADER, GROUPS_HEADER = "x-remote-user", "x-remote-group"
 
 
 class Identity(NamedTuple):
-    """A client as the API server sees it.
+    """The identity of a client.
 
     Attributes:
         user: The user's name.
-        groups: All of them: nobody is given more when it is asked what one may do.
-        uid: "" where there is none.
+        groups: All groups, including ``AUTHENTICATED``.
+        uid: "" = none.
     """
 
     user: str
     groups: tuple[str, ...] = ()
     uid: str = ""
 
-    def known(self) -> Identity:
-        """Returns the same, in the group of all whom the server knows."""
+    def authenticated(self) -> Identity:
+        """Returns the same identity with the group system:authenticated."""
         if AUTHENTICATED in self.groups:
             return self
         return self._replace(groups=(*self.groups, AUTHENTICATED))
 
     def headers(self) -> dict[str, str]:
-        """Returns the request headers that tell a handler who asks."""
+        """Returns the request headers that pass the identity to a handler."""
         return {USER_HEADER: self.user, GROUPS_HEADER: ",".join(self.groups)}
 
 
 ANONYMOUS = Identity("system:anonymous", (UNAUTHENTICATED,))
 ADMIN = Identity("kubernetes-admin", (MASTERS, AUTHENTICATED))
 
-#: By the name under which people ask for a kubeconfig. As in ``mooring.testing.controlplane``.
+#: By the name in kubeconfig requests. As in ``mooring.testing.controlplane``.
 IDENTITIES: Mapping[str, Identity] = MappingProxyType(
     {
         "admin": ADMIN,
-        "system:kube-scheduler": Identity("system:kube-scheduler").known(),
-        "mooring": Identity("mooring").known(),
-        "nobody": Identity("nobody").known(),
+        "system:kube-scheduler": Identity("system:kube-scheduler").authenticated(),
+        "mooring": Identity("mooring").authenticated(),
+        "nobody": Identity("nobody").authenticated(),
     }
 )
 
 
 def identity_in(headers: Mapping[str, str]) -> Identity:
-    """Who asks, by the headers that the door has set; who calls in process is the administrator."""
+    """Returns the identity in the headers; without one (in-process calls) the administrator."""
     user = headers.get(USER_HEADER)
     if user is None:
         return ADMIN
@@ -78,7 +78,7 @@ def identity_in(headers: Mapping[str, str]) -> Identity:
 
 
 class Tokens:
-    """The bearer tokens that a server takes.
+    """The bearer tokens that a server accepts.
 
     Example:
         >>> tokens = Tokens()
@@ -92,51 +92,51 @@ class Tokens:
         self._by_digest: dict[bytes, Identity] = {}
 
     def issue(self, identity: Identity) -> str:
-        """Returns a new token for an identity; older ones of the same go on being good."""
-        # Not from an rng that is handed in: a token must not be guessed, and no run depends on it.
+        """Returns a new token for an identity; its older tokens stay valid."""
+        # Not from an injected rng: a token must not be predictable, and no decision depends on it.
         token = base64.urlsafe_b64encode(ssl.RAND_bytes(TOKEN_BYTES)).decode("ascii").rstrip("=")
-        self._by_digest[_digest(token)] = identity.known()
+        self._by_digest[_digest(token)] = identity.authenticated()
         return token
 
     def revoke(self, token: str) -> None:
-        """Takes it no longer. A token that is not known is no error."""
+        """Revokes a token; an unknown token is ignored."""
         self._by_digest.pop(_digest(token), None)
 
     def identity_of(self, token: str) -> Identity | None:
-        """Whose token it is; None if it is nobody's."""
+        """Returns the identity of a token; None if it is unknown."""
         return self._by_digest.get(_digest(token))
 
     def authenticate(self, authorization: str | None) -> Identity | None:
-        """Who sends this Authorization header; None if there is none.
+        """Returns the identity of an Authorization header; None without one.
 
         Raises:
-            Refused: 401, there is one, and it is not a token that we know.
+            ApiStatusError: 401, the header has no known token.
         """
         if authorization is None:
             return None
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or len(authorization) > TOKEN_LENGTH_MAX:
             raise unauthorized()
-        found = self.identity_of(token.strip())
-        if found is None:
+        identity = self.identity_of(token.strip())
+        if identity is None:
             raise unauthorized()
-        return found
+        return identity
 
 
-def unauthorized() -> Refused:
-    """401: we do not know who that is."""
-    return Refused(401, "Unauthorized", "Unauthorized")
+def unauthorized() -> ApiStatusError:
+    """Returns error 401: the client is unknown."""
+    return ApiStatusError(401, "Unauthorized", "Unauthorized")
 
 
 def kubeconfig(*, url: str, authority: bytes, token: str, name: str = "mooring") -> str:
-    """A kubeconfig file: one cluster, one user with a token, one context, all called ``name``.
+    """Returns a kubeconfig file: one cluster, one user with a token, one context, named ``name``.
 
-    It is JSON, and so YAML as well.
+    The text is JSON, which is valid YAML.
 
     Args:
-        url: Of the API server.
-        authority: The certificate (PEM) that signed the server's.
-        token: A secret: who has the file, is the user.
+        url: The API server's.
+        authority: The CA certificate (PEM) that signed the server's.
+        token: A secret: anything that can read the file can act as the user.
         name: Of cluster, user and context.
     """
     cluster = {

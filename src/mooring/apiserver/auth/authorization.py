@@ -1,6 +1,6 @@
-"""What a client may do: a small table of rules, in RBAC's words.
+"""Authorization: a table of RBAC rules for users and groups.
 
-The table holds what kube-apiserver's own bootstrap roles give to these users and groups; there
+The table has the rules of kube-apiserver's bootstrap roles for these users and groups; there
 are no Role objects. ``system:masters`` may do everything.
 
 Source: k8s.io/kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go;
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.auth.authentication import AUTHENTICATED, MASTERS, UNAUTHENTICATED, Identity
-from mooring.apiserver.errors import Refused, quoted
+from mooring.apiserver.errors import ApiStatusError, quoted
 from mooring.apiserver.resources import segments_of
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ _METHOD_VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
-_NAMESPACE_PARTS = ("status", "finalize")
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 class Attributes(NamedTuple):
-    """What somebody wants to do.
+    """The attributes of a request that authorization evaluates.
 
     Attributes:
-        verb: "get", "list", "watch", "create" ...; for other paths the method in lower case.
+        verb: "get", "list", "watch", "create" ...; for non-resource paths the method, lower case.
         path: The URL path; "" in reviews of resources.
         group: The API group; "" = core.
         resource: The plural name; "" if the path names no resource.
@@ -53,22 +53,22 @@ class Attributes(NamedTuple):
 
 
 def attributes_of(method: str, path: str, query: Sequence[tuple[str, str]]) -> Attributes:
-    """What a request wants, whether or not anything is served there.
+    """Returns the attributes of a request, whether or not its path is served.
 
     Example:
-        >>> found = attributes_of("GET", "/api/v1/namespaces/shop/pods", [("watch", "true")])
-        >>> found.verb, found.resource, found.namespace
+        >>> attributes = attributes_of("GET", "/api/v1/namespaces/shop/pods", [("watch", "true")])
+        >>> attributes.verb, attributes.resource, attributes.namespace
         ('watch', 'pods', 'shop')
     """
     parts = segments_of(path)
-    plain = Attributes(method.lower(), path)
+    non_resource = Attributes(method.lower(), path)
     if len(parts) < 3 or parts[0] not in ("api", "apis"):
-        return plain
+        return non_resource
     group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
     if not rest:
-        return plain
+        return non_resource
     namespace = rest[1] if rest[0] == "namespaces" and len(rest) > 1 else ""
-    if namespace and len(rest) > 2 and rest[2] not in _NAMESPACE_PARTS:
+    if namespace and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         rest = rest[2:]
     name = rest[1] if len(rest) > 1 else ""
     verb = _METHOD_VERBS.get(method.upper(), "")
@@ -77,8 +77,8 @@ def attributes_of(method: str, path: str, query: Sequence[tuple[str, str]]) -> A
         name = _selected_name(query)
     elif verb == "delete" and not name:
         verb = "deletecollection"
-    part = rest[2] if len(rest) > 2 else ""
-    return Attributes(verb, path, group, rest[0], part, namespace, name)
+    subresource = rest[2] if len(rest) > 2 else ""
+    return Attributes(verb, path, group, rest[0], subresource, namespace, name)
 
 
 def _is_watch(query: Sequence[tuple[str, str]]) -> bool:
@@ -87,7 +87,7 @@ def _is_watch(query: Sequence[tuple[str, str]]) -> bool:
 
 
 def _selected_name(query: Sequence[tuple[str, str]]) -> str:
-    """The name that a field selector asks for: a watch of one object is about that object."""
+    """Returns the object name in a field selector, for a list or watch of one object."""
     texts = [value for key, value in query if key == "fieldSelector"]
     for term in ",".join(texts).split(","):
         field, _, name = term.replace("==", "=").partition("=")
@@ -98,15 +98,15 @@ def _selected_name(query: Sequence[tuple[str, str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Lets somebody do something; what no rule allows is forbidden.
+    """One RBAC rule; requests that no rule allows are forbidden.
 
     Attributes:
         verbs: "*" = all.
         groups: API groups.
         resources: Plural names, with subresource: "pods", "pods/status".
-        names: Of objects; none = all.
-        namespace: "" = all, and what has none.
-        paths: Paths that are no resources; a "*" at the end stands for anything.
+        names: Names of objects; empty = all.
+        namespace: "" = all, and resources without namespaces.
+        paths: Non-resource paths; a "*" at the end matches any suffix.
     """
 
     verbs: tuple[str, ...]
@@ -116,18 +116,18 @@ class Rule:
     namespace: str = ""
     paths: tuple[str, ...] = ()
 
-    def allows(self, wanted: Attributes) -> bool:
-        """Returns whether this rule alone allows it."""
-        if wanted.verb not in self.verbs and "*" not in self.verbs:
+    def allows(self, attributes: Attributes) -> bool:
+        """Returns True if this rule allows the request."""
+        if attributes.verb not in self.verbs and "*" not in self.verbs:
             return False
-        if not wanted.resource:
-            return any(_path_matches(pattern, wanted.path) for pattern in self.paths)
-        part = f"/{wanted.subresource}" if wanted.subresource else ""
+        if not attributes.resource:
+            return any(_path_matches(pattern, attributes.path) for pattern in self.paths)
+        suffix = f"/{attributes.subresource}" if attributes.subresource else ""
         return (
-            wanted.group in self.groups
-            and wanted.resource + part in self.resources
-            and (not self.names or wanted.name in self.names)
-            and (not self.namespace or wanted.namespace == self.namespace)
+            attributes.group in self.groups
+            and attributes.resource + suffix in self.resources
+            and (not self.names or attributes.name in self.names)
+            and (not self.namespace or attributes.namespace == self.namespace)
         )
 
 
@@ -184,7 +184,7 @@ GROUP_RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule(("create",), ("authentication.k8s.io",), ("selfsubjectreviews",)),
     ),
 }
-#: Rules by user. Both schedulers may the same, each with a lease of its own name.
+#: Rules by user. Both schedulers have the same ones, each with its own lease.
 USER_RULES: Mapping[str, tuple[Rule, ...]] = {
     "system:kube-scheduler": (
         *_SCHEDULER,
@@ -198,17 +198,17 @@ USER_RULES: Mapping[str, tuple[Rule, ...]] = {
 }
 
 
-def is_allowed(identity: Identity, wanted: Attributes) -> bool:
-    """Returns whether somebody may do something."""
+def is_allowed(identity: Identity, attributes: Attributes) -> bool:
+    """Returns True if a rule of the identity allows the request."""
     if MASTERS in identity.groups:
         return True
-    return any(rule.allows(wanted) for rule in _rules_of(identity))
+    return any(rule.allows(attributes) for rule in _rules_of(identity))
 
 
 def rules_in(
     identity: Identity, namespace: str
 ) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    """The rules about resources, and those about other paths, that somebody has in a namespace."""
+    """Returns an identity's rules in a namespace: those for resources, those for other paths."""
     resources: list[dict[str, object]] = []
     paths: list[dict[str, object]] = []
     if MASTERS in identity.groups:
@@ -218,11 +218,14 @@ def rules_in(
         if rule.paths:
             paths.append({"verbs": list(rule.verbs), "nonResourceURLs": list(rule.paths)})
         elif rule.namespace in ("", namespace):
-            found: dict[str, object] = {"verbs": list(rule.verbs), "apiGroups": list(rule.groups)}
-            found["resources"] = list(rule.resources)
+            resource_rule: dict[str, object] = {
+                "verbs": list(rule.verbs),
+                "apiGroups": list(rule.groups),
+            }
+            resource_rule["resources"] = list(rule.resources)
             if rule.names:
-                found["resourceNames"] = list(rule.names)
-            resources.append(found)
+                resource_rule["resourceNames"] = list(rule.names)
+            resources.append(resource_rule)
     return resources, paths
 
 
@@ -232,41 +235,43 @@ def _rules_of(identity: Identity) -> Iterable[Rule]:
         yield from GROUP_RULES.get(group, ())
 
 
-def check(identity: Identity, wanted: Attributes) -> None:
-    """Nothing, if somebody may do something.
+def check(identity: Identity, attributes: Attributes) -> None:
+    """Checks that a rule of the identity allows the request.
 
     Raises:
-        Refused: 403, with kube-apiserver's message.
+        ApiStatusError: 403, with kube-apiserver's message.
     """
-    if not is_allowed(identity, wanted):
-        raise forbidden(identity, wanted)
+    if not is_allowed(identity, attributes):
+        raise forbidden(identity, attributes)
 
 
-def forbidden(identity: Identity, wanted: Attributes) -> Refused:
-    """403: this client may not do that."""
-    said = _sanitized(_why_forbidden(identity, wanted))
-    if not wanted.resource:
-        return Refused(403, "Forbidden", f"forbidden: {said}", {})
-    subject = f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource
-    if wanted.name:
-        subject += f" {quoted(wanted.name)}"
-    details = {"name": wanted.name, "group": wanted.group, "kind": wanted.resource}
-    found = {key: value for key, value in details.items() if value}
-    return Refused(403, "Forbidden", f"{subject} is forbidden: {said}", found)
+def forbidden(identity: Identity, attributes: Attributes) -> ApiStatusError:
+    """Returns error 403 with kube-apiserver's message."""
+    reason = _sanitized(_forbidden_reason(identity, attributes))
+    if not attributes.resource:
+        return ApiStatusError(403, "Forbidden", f"forbidden: {reason}", {})
+    subject = (
+        f"{attributes.resource}.{attributes.group}" if attributes.group else attributes.resource
+    )
+    if attributes.name:
+        subject += f" {quoted(attributes.name)}"
+    details = {"name": attributes.name, "group": attributes.group, "kind": attributes.resource}
+    details = {key: value for key, value in details.items() if value}
+    return ApiStatusError(403, "Forbidden", f"{subject} is forbidden: {reason}", details)
 
 
-def _why_forbidden(identity: Identity, wanted: Attributes) -> str:
-    start = f"User {quoted(identity.user)} cannot {wanted.verb}"
-    if not wanted.resource:
-        return f"{start} path {quoted(wanted.path)}"
-    part = f"/{wanted.subresource}" if wanted.subresource else ""
-    where = f"in the namespace {quoted(wanted.namespace)}" if wanted.namespace else ""
+def _forbidden_reason(identity: Identity, attributes: Attributes) -> str:
+    start = f"User {quoted(identity.user)} cannot {attributes.verb}"
+    if not attributes.resource:
+        return f"{start} path {quoted(attributes.path)}"
+    suffix = f"/{attributes.subresource}" if attributes.subresource else ""
+    scope = f"in the namespace {quoted(attributes.namespace)}" if attributes.namespace else ""
     return (
-        f"{start} resource {quoted(wanted.resource + part)} "
-        f"in API group {quoted(wanted.group)} {where or 'at the cluster scope'}"
+        f"{start} resource {quoted(attributes.resource + suffix)} "
+        f"in API group {quoted(attributes.group)} {scope or 'at the cluster scope'}"
     )
 
 
 def _sanitized(text: str) -> str:
-    """Upstream keeps its errors from looking like HTML."""
+    """Escapes HTML characters, as upstream."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

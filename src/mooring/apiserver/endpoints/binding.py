@@ -1,7 +1,7 @@
-"""pods/binding: a scheduler's decision, checked once more and written.
+"""The subresource pods/binding: validates a scheduler's decision and assigns the pod.
 
 Source: pkg/registry/core/pod/storage/storage.go (BindingREST), validation.ValidatePodBinding, the
-admission plugin PodTopologyLabels. As there, whether the node exists or has room is not checked.
+admission plugin PodTopologyLabels. As there, the node's existence and capacity are not checked.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.apiserver.errors import (
-    FieldFault,
-    Refused,
+    ApiStatusError,
+    FieldError,
     bad_request,
     conflict,
     not_supported,
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def bind(registry: Registry, target: Target, binding: Object, *, dry_run: bool = False) -> None:
-    """Puts a pod on the node that the binding names.
+    """Assigns a pod to the node that the binding names.
 
     Raises:
-        Refused: 400, 404, 409, or 500 for a binding without a node (as upstream).
+        ApiStatusError: 400, 404, 409, or 500 for a binding without a node (as upstream).
     """
     metadata = binding["metadata"]
     check_namespace(target, metadata)
@@ -56,33 +56,33 @@ def bind(registry: Registry, target: Target, binding: Object, *, dry_run: bool =
 
 
 def _validate(node: Object) -> None:
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     kind = node.get("kind", "")
     if kind not in ("", "Node"):
-        faults.append(not_supported("target.kind", kind, ["Node", "<empty>"]))
+        errors.append(not_supported("target.kind", kind, ["Node", "<empty>"]))
     if not node.get("name"):
-        faults.append(required("target.name"))
-    if faults:
-        # Upstream forgets to make a Status of these: they come out as code 500 without a reason.
-        said = ", ".join(f"{fault.field}: {fault.body}" for fault in faults)
-        raise Refused(500, "", f"[{said}]" if len(faults) > 1 else said)
+        errors.append(required("target.name"))
+    if errors:
+        # Upstream makes no Status of these: they become code 500 without a reason.
+        message = ", ".join(f"{error.field}: {error.body}" for error in errors)
+        raise ApiStatusError(500, "", f"[{message}]" if len(errors) > 1 else message)
 
 
 def _check_preconditions(target: Target, metadata: Object, pod: Object) -> None:
     for field, name in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        wanted = metadata.get(field)
-        if wanted and wanted != pod["metadata"][field]:
-            raise storage_conflict(target, f"{name} in precondition: {wanted}", name, pod)
+        required = metadata.get(field)
+        if required and required != pod["metadata"][field]:
+            raise storage_conflict(target, f"{name} in precondition: {required}", name, pod)
 
 
 def _check_bindable(target: Target, pod: Object) -> None:
     name, spec = target.name, pod["spec"]
     if "deletionTimestamp" in pod["metadata"]:
-        why = f"pod {name} is being deleted, cannot be assigned to a host"
+        message = f"pod {name} is being deleted, cannot be assigned to a host"
     elif spec.get("nodeName"):
-        why = f"pod {name} is already assigned to node {quoted(spec['nodeName'])}"
+        message = f"pod {name} is already assigned to node {quoted(spec['nodeName'])}"
     elif spec.get("schedulingGates"):
-        why = f"pod {name} has non-empty .spec.schedulingGates"
+        message = f"pod {name} has non-empty .spec.schedulingGates"
     else:
         return
-    raise conflict("", "pods/binding", name, why)
+    raise conflict("", "pods/binding", name, message)

@@ -1,7 +1,7 @@
-"""Request bodies: from bytes to an object of the expected kind, and the words for those that fail.
+"""Request bodies: decoding to an object of the expected kind, with upstream's error messages.
 
-JSON, YAML (as ``kubectl apply --server-side`` sends it) and protobuf are read. What is not quite
-right (unknown and duplicate fields) is refused, warned about or ignored, as the request says.
+JSON, YAML (as ``kubectl apply --server-side`` sends it) and protobuf are decoded. Unknown and
+duplicate fields are refused, warned about or ignored, as ``fieldValidation`` says.
 
 Source: k8s.io/apiserver pkg/endpoints/handlers/{create,rest}.go, sigs.k8s.io/json.
 """
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from mooring.apiserver.endpoints import protobuf
-from mooring.apiserver.errors import Refused, bad_request, quoted, unsupported_media_type
+from mooring.apiserver.errors import ApiStatusError, bad_request, quoted, unsupported_media_type
 from mooring.apiserver.resources import RESOURCES
-from mooring.apiserver.schema.type_errors import find_faults
+from mooring.apiserver.schema.type_errors import find_type_errors
 from mooring.errors import ConfigError
 from mooring.objects.files.documents import yaml_documents
 from mooring.objects.schema.decoding import WrongType, reader_of
@@ -33,12 +33,12 @@ JSON, YAML = "application/json", "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 ACCEPTED = (JSON, YAML, PROTOBUF)
 
-#: Levels of a body. The deepest types of the API have about 20, open ones are free.
+#: Nesting levels of a body. The deepest types of the API have about 20; raw JSON has no limit.
 DEPTH_MAX = 100
-#: Warnings of one answer; each is a header.
+#: Warnings of one response; each is a header.
 WARNINGS_MAX = 100
 _KINDS = frozenset((resource.api_version, resource.kind) for resource in RESOURCES)
-#: What upstream decodes first, as Go prints its type.
+#: The struct that upstream decodes first, as Go prints its type.
 TYPE_META = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
     'Kind string "json:\\"kind,omitempty\\"" }'
@@ -48,7 +48,7 @@ _SUMMARY_LENGTH = 30
 
 
 class Expected(NamedTuple):
-    """What a body must hold.
+    """The type that a body must have.
 
     Attributes:
         type_name: The struct, such as "core.Pod".
@@ -80,53 +80,53 @@ def read_object(
     Args:
         body: As sent.
         media_type: One of ``ACCEPTED``.
-        expected: What it must be.
-        resource: That the request is for.
-        validation: "Strict", "Warn" or "Ignore": what to do about unknown and duplicate fields.
-        warnings: Where to put what is only warned about.
+        expected: The type that it must have.
+        resource: The requested resource.
+        validation: "Strict", "Warn" or "Ignore": the handling of unknown and duplicate fields.
+        warnings: Warnings are appended to it.
 
     Raises:
-        Refused: 400, 415.
+        ApiStatusError: 400, 415.
     """
     if media_type not in ACCEPTED:
         raise unsupported_media_type(ACCEPTED)
     if media_type == PROTOBUF:
-        return typed(protobuf.to_json(body, resource), expected, "Ignore", warnings)
+        return convert_object(protobuf.to_json(body, resource), expected, "Ignore", warnings)
     raw = _decoded(body, media_type, expected)
     duplicates = find_duplicates(body, raw) if media_type == JSON and validation != "Ignore" else []
-    return typed(raw, expected, validation, warnings, duplicates)
+    return convert_object(raw, expected, validation, warnings, duplicates)
 
 
-def typed(
+def convert_object(
     raw: Any,
     expected: Expected,
     validation: str,
     warnings: list[str],
     duplicates: list[str] | None = None,
 ) -> Object:
-    """Returns an object of the expected kind out of decoded JSON.
+    """Converts decoded JSON to an object of the expected kind.
 
     Raises:
-        Refused: 400.
+        ApiStatusError: 400.
     """
     _check_kind(raw, expected)
     reader = reader_of(expected.type_name)
     try:
-        found = reader.read(raw)
+        obj = reader.read(raw)
     except WrongType:
-        problem, _ = find_faults(expected.type_name, raw)
+        problem, _ = find_type_errors(expected.type_name, raw)
         raise bad_request(f"{_unhandled(expected)}: {problem}") from None
     problems = [f"duplicate field {quoted(field)}" for field in duplicates or ()]
     if reader.has_unknown_fields and validation != "Ignore":
-        _, unknown = find_faults(expected.type_name, raw)
+        _, unknown = find_type_errors(expected.type_name, raw)
         problems += [f"unknown field {quoted(field)}" for field in unknown]
     if problems and validation == "Strict":
-        said = "strict decoding error: " + ", ".join(problems)
-        raise bad_request(f"{_unhandled(expected)}: {said}")
+        message = "strict decoding error: " + ", ".join(problems)
+        raise bad_request(f"{_unhandled(expected)}: {message}")
     if validation == "Warn":
         warnings.extend(problems[:WARNINGS_MAX])
-    found["kind"], found["apiVersion"] = expected.kind, expected.api_version
-    return found
+    obj["kind"], obj["apiVersion"] = expected.kind, expected.api_version
+    return obj
 
 
 def _unhandled(expected: Expected) -> str:
@@ -144,7 +144,7 @@ def _check_kind(raw: Any, expected: Expected) -> None:
     version = api_version.rpartition("/")[2]
     lead = f"{kind} in version {quoted(version)} cannot be handled as a {expected.kind}"
     if (api_version, kind) not in _KINDS:
-        # Upstream names the Go file in which its registry of kinds was made.
+        # Upstream names the Go file that creates its scheme.
         raise bad_request(
             f"{lead}: no kind {quoted(kind)} is registered for version {quoted(api_version)} in "
             'scheme "pkg/runtime/scheme.go:111"'
@@ -162,8 +162,8 @@ def _check_kind(raw: Any, expected: Expected) -> None:
 def _decoded(body: bytes, media_type: str, expected: Expected) -> Any:
     try:
         raw = decode_yaml(body) if media_type == YAML else decode_json(body)
-    except ValueError as why:
-        raise _unrecognized(body, expected, str(why)) from why
+    except ValueError as error:
+        raise _unrecognized(body, expected, str(error)) from error
     raw = {} if raw is None else raw
     if not isinstance(raw, dict):
         problem = f"json: cannot unmarshal {json_kind(raw)} into Go value of type {TYPE_META}"
@@ -175,7 +175,7 @@ def _decoded(body: bytes, media_type: str, expected: Expected) -> Any:
     return raw
 
 
-def _unrecognized(body: bytes, expected: Expected, problem: str) -> Refused:
+def _unrecognized(body: bytes, expected: Expected, problem: str) -> ApiStatusError:
     lead = f"the object provided is unrecognized (must be of type {expected.kind}): "
     lead += "couldn't get version/kind; json parse error: "
     return bad_request(f"{lead}{problem} ({_summary(body)})")
@@ -184,13 +184,13 @@ def _unrecognized(body: bytes, expected: Expected, problem: str) -> Refused:
 def _summary(body: bytes) -> str:
     if not body:
         return "<empty>"
-    shown = body[:_SUMMARY_LENGTH]
-    text = shown.decode(errors="replace") if body[:1] == b"{" else shown.hex()
+    start = body[:_SUMMARY_LENGTH]
+    text = start.decode(errors="replace") if body[:1] == b"{" else start.hex()
     return text + " ..." if len(body) > _SUMMARY_LENGTH else text
 
 
 def json_kind(value: Any) -> str:
-    """What Go calls a value of JSON."""
+    """Returns Go's name for the type of a JSON value."""
     match value:
         case None:
             return "null"
@@ -209,47 +209,49 @@ def decode_json(body: bytes) -> Any:
     """Returns the value in a JSON text.
 
     Raises:
-        ValueError: It is not JSON, or too deep; the message is Go's where it is simple.
+        ValueError: It is not JSON, or too deep; simple cases have Go's message.
     """
     try:
         value = msgspec.json.decode(body)
     except UnicodeDecodeError:
-        # As Go, which puts the sign for "unknown" where a text is no UTF-8.
+        # As in Go, bytes that are not UTF-8 become the replacement character.
         return decode_json(body.decode(errors="replace").encode())
-    except msgspec.DecodeError as why:
-        raise ValueError(_json_problem(body, str(why))) from why
-    except RecursionError as why:
-        raise ValueError("exceeded max depth") from why
-    # Few bodies have enough brackets to be too deep; only those are looked at.
+    except msgspec.DecodeError as error:
+        raise ValueError(_json_problem(body, str(error))) from error
+    except RecursionError as error:
+        raise ValueError("exceeded max depth") from error
+    # Few bodies have enough brackets to be too deep; only those are walked.
     if body.count(b"[") + body.count(b"{") > DEPTH_MAX and _is_too_deep(value):
         raise ValueError("exceeded max depth")
     return value
 
 
-def _json_problem(body: bytes, said: str) -> str:
-    if not body.strip() or "truncated" in said:
+def _json_problem(body: bytes, message: str) -> str:
+    if not body.strip() or "truncated" in message:
         return "unexpected end of JSON input"
     try:
-        json.loads(body.decode("latin-1"), parse_constant=_no_constant)
-    except json.JSONDecodeError as why:
-        if why.pos >= len(why.doc.rstrip()):
+        json.loads(body.decode("latin-1"), parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(error.doc.rstrip()):
             return "unexpected end of JSON input"
-        character = why.doc[why.pos]
-        if why.msg.startswith("Extra data"):
+        character = error.doc[error.pos]
+        if error.msg.startswith("Extra data"):
             return f"invalid character '{character}' after top-level value"
-        return f"invalid character '{character}' looking for beginning of {_looked_for(why.msg)}"
-    except (UnicodeError, RecursionError) as why:
-        return str(why)
-    return said
+        return (
+            f"invalid character '{character}' looking for beginning of {_expected_token(error.msg)}"
+        )
+    except (UnicodeError, RecursionError) as error:
+        return str(error)
+    return message
 
 
-def _no_constant(name: str) -> None:
-    """Python takes NaN and Infinity as JSON; nobody else does."""
+def _refuse_constant(name: str) -> None:
+    """Refuses NaN and Infinity, which Python accepts as JSON."""
     character = name.lstrip("-")[0]
     raise UnicodeError(f"invalid character '{character}' looking for beginning of value")
 
 
-def _looked_for(message: str) -> str:
+def _expected_token(message: str) -> str:
     return "object key string" if "property name" in message else "value"
 
 
@@ -276,10 +278,10 @@ def decode_yaml(body: bytes) -> Any:
     """
     try:
         documents = list(yaml_documents(body))
-    except ConfigError as why:
-        raise ValueError(f"error converting YAML to JSON: {why}") from why
-    except UnicodeDecodeError as why:
-        raise ValueError(f"error converting YAML to JSON: {why}") from why
+    except ConfigError as error:
+        raise ValueError(f"error converting YAML to JSON: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"error converting YAML to JSON: {error}") from error
     if len(documents) > 1:
         raise ValueError("error converting YAML to JSON: more than one document")
     value = documents[0].value if documents else None
@@ -289,36 +291,36 @@ def decode_yaml(body: bytes) -> Any:
 
 
 def find_duplicates(body: bytes, raw: Any) -> list[str]:
-    """Returns the paths of keys that stand twice in one object of a JSON text.
+    """Returns the paths of keys that occur twice in one object of a JSON text.
 
-    Almost no body has any. None has a text that is what one would write of what was made of it, as
-    that of most programs. Else the keys are counted, before and after: more in the text means that
-    some were lost, or that a string looks like a key.
+    Almost no body has any. A body that equals the encoding of its decoded value has none; most
+    programs send such bodies. For others the keys of both are counted: more in the body means
+    that some were lost, or that a string looks like a key; then the body is parsed in full.
     """
-    written_again = msgspec.json.encode(raw)
-    if body == written_again:
+    encoded = msgspec.json.encode(raw)
+    if body == encoded:
         return []
-    written = body.count(b'":')
+    key_count = body.count(b'":')
     if b" :" in body or b"\n:" in body or b"\t:" in body or b"\r:" in body:
-        written += len(_SPACED_KEY.findall(body))
-    if written <= written_again.count(b'":'):
+        key_count += len(_SPACED_KEY.findall(body))
+    if key_count <= encoded.count(b'":'):
         return []
     pairs = json.loads(body, object_pairs_hook=_Pairs)
     return sorted(_duplicates(pairs, ""))
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The members of one JSON object, none lost."""
+    """The members of one JSON object, with duplicates."""
 
 
 def _duplicates(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, _Pairs):
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, item in value:
             inner = f"{path}.{key}" if path else key
-            if key in seen:
+            if key in keys:
                 yield inner
-            seen.add(key)
+            keys.add(key)
             yield from _duplicates(item, inner)
     elif isinstance(value, list):
         for number, item in enumerate(value):
@@ -330,11 +332,11 @@ __all__ = [
     "JSON",
     "PROTOBUF",
     "YAML",
+    "ApiStatusError",
     "Expected",
-    "Refused",
+    "convert_object",
     "decode_json",
     "decode_yaml",
     "media_type_of",
     "read_object",
-    "typed",
 ]

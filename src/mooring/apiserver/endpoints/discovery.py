@@ -1,8 +1,8 @@
-"""What the server says about itself: groups, versions, resources, health.
+"""Discovery: API groups, versions, resources, and the server's version and health.
 
-Everything is computed once from ``resources.RESOURCES``, in both of kube-apiserver's forms: the
-old one (/api, /apis, then a document for each group and version) and the aggregated one, where
-two requests tell all.
+All documents are computed once from ``resources.RESOURCES``, in both of kube-apiserver's forms:
+unaggregated (/api, /apis, then a document for each group and version) and aggregated, where
+two requests return everything.
 
 Source: k8s.io/apiserver pkg/endpoints/discovery, pkg/endpoints/installer.go, pkg/server/healthz.
 """
@@ -17,38 +17,38 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from mooring.apiserver.endpoints import negotiation
-from mooring.apiserver.resources import RESOURCES, Resource
+from mooring.apiserver.resources import RESOURCES, Resource, Subresource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: What the embedded server behaves like; clients compare it with their own version.
+#: The version that the embedded server follows; clients compare it with their own.
 KUBERNETES_VERSION = "v1.36.3"
 GIT_COMMIT = "mooring"
 HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
-#: Nobody looks for more behind "/": the documents, not the objects.
+#: The index at "/" lists documents, not objects.
 _OPENAPI_PATHS = ("/openapi/v2", "/openapi/v3")
-#: The core events are what is stored; events.k8s.io shows the same objects.
+#: Events are stored as core events; events.k8s.io serves the same objects.
 _STORED_ELSEWHERE = {("events.k8s.io", "events"): "/v1/Event"}
 
 
-class Answer(NamedTuple):
-    """A complete answer."""
+class HttpResponse(NamedTuple):
+    """A complete response."""
 
     status: int
     headers: dict[str, str]
     body: bytes
 
 
-def respond(path: str, headers: Mapping[str, str]) -> Answer | None:
-    """Returns the answer to a GET of ``path``, or None if the path is none of discovery's.
+def respond(path: str, headers: Mapping[str, str]) -> HttpResponse | None:
+    """Returns the response to a GET of ``path``, or None if it is no discovery path.
 
     Args:
         path: Decoded, without query.
         headers: With lower-case names.
 
     Raises:
-        Refused: 406, the client takes no JSON.
+        ApiStatusError: 406, the client does not accept JSON.
 
     Example:
         >>> respond("/healthz", {}).body
@@ -59,30 +59,30 @@ def respond(path: str, headers: Mapping[str, str]) -> Answer | None:
     path = path.rstrip("/") or "/"
     if path in HEALTH_PATHS:
         plain = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
-        return Answer(200, plain, b"ok")
+        return HttpResponse(200, plain, b"ok")
     if path in ("/api", "/apis"):
-        shape = negotiation.wanted_shape(headers.get("accept", ""), negotiation.AGGREGATED)
+        shape = negotiation.requested_shape(headers.get("accept", ""), negotiation.AGGREGATED)
         if shape is not None:
             return _aggregated(path, shape[1], headers)
     body = _documents().get(path)
     if body is None:
         return None
     if path.startswith("/api"):
-        negotiation.wanted_shape(headers.get("accept", ""), ())
-    return Answer(200, {"content-type": negotiation.JSON}, body)
+        negotiation.requested_shape(headers.get("accept", ""), ())
+    return HttpResponse(200, {"content-type": negotiation.JSON}, body)
 
 
 def is_get_only(path: str) -> bool:
-    """Returns whether other methods than GET are refused; the other documents do not look at it."""
+    """Returns True if methods other than GET are refused; other documents ignore the method."""
     parts = path.strip("/").split("/")
     if parts[0] == "apis":
         return len(parts) > 2
     return parts[0] in ("api", "version")
 
 
-def _aggregated(path: str, version: str, headers: Mapping[str, str]) -> Answer:
+def _aggregated(path: str, version: str, headers: Mapping[str, str]) -> HttpResponse:
     body, tag = _aggregated_document(path, version)
-    found = {
+    response_headers = {
         "content-type": f"{negotiation.JSON};g=apidiscovery.k8s.io;v={version}"
         ";as=APIGroupDiscoveryList",
         "etag": tag,
@@ -90,19 +90,19 @@ def _aggregated(path: str, version: str, headers: Mapping[str, str]) -> Answer:
         "cache-control": "public",
     }
     if headers.get("if-none-match") == tag:
-        return Answer(304, found, b"")
-    return Answer(200, found, body)
+        return HttpResponse(304, response_headers, b"")
+    return HttpResponse(200, response_headers, body)
 
 
 @cache
 def _aggregated_document(path: str, version: str) -> tuple[bytes, str]:
     """Returns the aggregated form of /api or /apis, with its ETag."""
-    wanted = [group for group in groups() if bool(group) == (path == "/apis")]
+    names = [group for group in groups() if bool(group) == (path == "/apis")]
     document = {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{version}",
         "metadata": {},
-        "items": [_group_discovery(group) for group in wanted],
+        "items": [_group_discovery(group) for group in names],
     }
     body = msgspec.json.encode(document)
     return body, f'"{hashlib.sha512(body).hexdigest().upper()}"'
@@ -115,11 +115,11 @@ def groups() -> tuple[str, ...]:
 
 def versions(group: str) -> tuple[str, ...]:
     """Returns the versions of a group, the preferred one first."""
-    return tuple(dict.fromkeys(one.version for one in RESOURCES if one.group == group))
+    return tuple(dict.fromkeys(r.version for r in RESOURCES if r.group == group))
 
 
-def _of(group: str, version: str) -> list[Resource]:
-    return [one for one in RESOURCES if (one.group, one.version) == (group, version)]
+def _resources_of(group: str, version: str) -> list[Resource]:
+    return [r for r in RESOURCES if (r.group, r.version) == (group, version)]
 
 
 def _group_discovery(group: str) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _group_discovery(group: str) -> dict[str, Any]:
         "versions": [
             {
                 "version": version,
-                "resources": [_resource_discovery(one) for one in _of(group, version)],
+                "resources": [_resource_discovery(r) for r in _resources_of(group, version)],
                 "freshness": "Current",
             }
             for version in versions(group)
@@ -137,7 +137,7 @@ def _group_discovery(group: str) -> dict[str, Any]:
 
 
 def _resource_discovery(resource: Resource) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "resource": resource.name,
         "responseKind": {"group": "", "version": "", "kind": resource.kind},
         "scope": "Namespaced" if resource.namespaced else "Cluster",
@@ -145,29 +145,29 @@ def _resource_discovery(resource: Resource) -> dict[str, Any]:
         "verbs": list(resource.verbs),
     }
     if resource.short_names:
-        found["shortNames"] = list(resource.short_names)
+        entry["shortNames"] = list(resource.short_names)
     if resource.categories:
-        found["categories"] = list(resource.categories)
+        entry["categories"] = list(resource.categories)
     if resource.subresources:
-        found["subresources"] = [
+        entry["subresources"] = [
             {
-                "subresource": part.name,
+                "subresource": subresource.name,
                 "responseKind": {
-                    "group": part.group,
-                    "version": part.version,
-                    "kind": part.kind or resource.kind,
+                    "group": subresource.group,
+                    "version": subresource.version,
+                    "kind": subresource.kind or resource.kind,
                 },
-                "verbs": list(part.verbs),
+                "verbs": list(subresource.verbs),
             }
-            for part in resource.subresources
+            for subresource in resource.subresources
         ]
-    return found
+    return entry
 
 
 @cache
 def _documents() -> dict[str, bytes]:
-    """Returns every document of the old form, and /version and the index, by path."""
-    found: dict[str, Any] = {
+    """Returns all unaggregated documents, /version and the index, by path."""
+    documents: dict[str, Any] = {
         "/api": {
             "kind": "APIVersions",
             "versions": list(versions("")),
@@ -182,12 +182,12 @@ def _documents() -> dict[str, bytes]:
     }
     for group in groups():
         if group:
-            found[f"/apis/{group}"] = {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
+            documents[f"/apis/{group}"] = {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
         for version in versions(group):
             root = f"/apis/{group}/{version}" if group else f"/api/{version}"
-            found[root] = _resource_list(group, version)
-    found["/"] = {"paths": sorted([*found, *HEALTH_PATHS, *_OPENAPI_PATHS])}
-    return {path: msgspec.json.encode(document) for path, document in found.items()}
+            documents[root] = _resource_list(group, version)
+    documents["/"] = {"paths": sorted([*documents, *HEALTH_PATHS, *_OPENAPI_PATHS])}
+    return {path: msgspec.json.encode(document) for path, document in documents.items()}
 
 
 def _version() -> dict[str, str]:
@@ -210,14 +210,14 @@ def _version() -> dict[str, str]:
 
 
 def _group(group: str) -> dict[str, Any]:
-    known = [
+    served = [
         {"groupVersion": f"{group}/{version}", "version": version} for version in versions(group)
     ]
-    return {"name": group, "versions": known, "preferredVersion": known[0]}
+    return {"name": group, "versions": served, "preferredVersion": served[0]}
 
 
 def _resource_list(group: str, version: str) -> dict[str, Any]:
-    rows = [row for resource in _of(group, version) for row in _rows(resource)]
+    rows = [row for resource in _resources_of(group, version) for row in _rows(resource)]
     return {
         "kind": "APIResourceList",
         # kube-apiserver leaves it out for the core group.
@@ -228,7 +228,7 @@ def _resource_list(group: str, version: str) -> dict[str, Any]:
 
 
 def _rows(resource: Resource) -> list[dict[str, Any]]:
-    """Returns a resource and its subresources, as the old form lists them."""
+    """Returns the entries of a resource and its subresources in an APIResourceList."""
     row: dict[str, Any] = {
         "name": resource.name,
         "singularName": resource.singular,
@@ -242,27 +242,26 @@ def _rows(resource: Resource) -> list[dict[str, Any]]:
         row["categories"] = list(resource.categories)
     if resource.is_stored:
         row["storageVersionHash"] = _storage_version_hash(resource)
-    return [row, *(_part_row(resource, number) for number in range(len(resource.subresources)))]
+    return [row, *(_subresource_row(resource, part) for part in resource.subresources)]
 
 
-def _part_row(resource: Resource, number: int) -> dict[str, Any]:
-    part = resource.subresources[number]
+def _subresource_row(resource: Resource, subresource: Subresource) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "name": f"{resource.name}/{part.name}",
+        "name": f"{resource.name}/{subresource.name}",
         "singularName": "",
         "namespaced": resource.namespaced,
-        "kind": part.kind or resource.kind,
-        "verbs": list(part.verbs),
+        "kind": subresource.kind or resource.kind,
+        "verbs": list(subresource.verbs),
     }
-    if part.group:
-        row["group"] = part.group
-    if part.version:
-        row["version"] = part.version
+    if subresource.group:
+        row["group"] = subresource.group
+    if subresource.version:
+        row["version"] = subresource.version
     return row
 
 
 def _storage_version_hash(resource: Resource) -> str:
-    """Tells clients whether the form in which objects are stored has changed."""
-    usual = f"{resource.group}/{resource.version}/{resource.kind}"
-    stored = _STORED_ELSEWHERE.get((resource.group, resource.name), usual)
+    """Returns the hash by which clients detect a change of the stored version."""
+    served = f"{resource.group}/{resource.version}/{resource.kind}"
+    stored = _STORED_ELSEWHERE.get((resource.group, resource.name), served)
     return base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode("ascii")

@@ -1,7 +1,7 @@
-"""pods/eviction: delete a pod if its disruption budget allows it.
+"""The subresource pods/eviction: deletes a pod if its disruption budget allows it.
 
-As with kube-apiserver alone, the status of a budget is what somebody has written there: no
-controller here counts pods, and a budget that none has looked at allows nothing.
+As with kube-apiserver alone, the status of a budget is written by clients: no controller here
+counts pods, and a budget without a status allows nothing.
 
 Source: pkg/registry/core/pod/storage/eviction.go.
 """
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import convert
 
-from mooring.apiserver.errors import Refused, bad_request, forbidden, too_many_requests
-from mooring.apiserver.patch.managed_fields import Author, note_update
+from mooring.apiserver.errors import ApiStatusError, bad_request, forbidden, too_many_requests
+from mooring.apiserver.patch.managed_fields import FieldManager, track_update
 from mooring.apiserver.registry.delete_options import check_preconditions, options_of
 from mooring.apiserver.registry.deletion import Deleter
 from mooring.apiserver.registry.pod_strategy import set_condition
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 _BUDGETS = resource_named("policy", "poddisruptionbudgets")
-#: More evictions than this without word from the controller are too many.
+#: Evictions that the disruption controller has not confirmed yet.
 DISRUPTED_PODS_MAX = 2000
 VIOLATION = "Cannot evict pod as it would violate the pod's disruption budget."
 MORE_THAN_ONE = (
@@ -42,21 +42,21 @@ MORE_THAN_ONE = (
 def evict(
     registry: Registry, deleter: Deleter, target: Target, eviction: Object, dry_run: Sequence[str]
 ) -> None:
-    """Deletes a pod as its budget allows.
+    """Deletes a pod if its disruption budget allows it.
 
     Raises:
-        Refused: 400, 404, 409, 429, or 500 for a pod with several budgets (as upstream).
+        ApiStatusError: 400, 404, 409, 429, or 500 for a pod with several budgets (as upstream).
     """
     check_namespace(target, eviction["metadata"])
     if eviction["metadata"].get("name", "") != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
-    asked = eviction.get("deleteOptions", {})
-    options = options_of(asked, () if asked.get("dryRun") else dry_run)
+    delete_options = eviction.get("deleteOptions", {})
+    options = options_of(delete_options, () if delete_options.get("dryRun") else dry_run)
     pod = registry.get(target).object()
-    if _counts(pod):
+    if _needs_budget_check(pod):
         budget = _budget_of(registry, pod)
-        if budget is not None and not _is_free_to_go(pod, budget):
-            _spend(registry, target, budget, dry_run=options.dry_run)
+        if budget is not None and not _may_evict_unready(pod, budget):
+            _use_disruption(registry, target, budget, dry_run=options.dry_run)
     if options.dry_run:
         deleter.delete(target, options)
         return
@@ -73,8 +73,8 @@ def evict(
     deleter.delete(target, replace(options, version=None))
 
 
-def _counts(pod: Object) -> bool:
-    """Returns whether budgets are asked at all: not for pods that do not run, or go anyway."""
+def _needs_budget_check(pod: Object) -> bool:
+    """Returns True unless the pod does not run or is being deleted already."""
     if "deletionTimestamp" in pod["metadata"]:
         return False
     return pod["status"].get("phase") not in ("Succeeded", "Failed", "Pending")
@@ -82,31 +82,31 @@ def _counts(pod: Object) -> bool:
 
 def _budget_of(registry: Registry, pod: Object) -> Object | None:
     labels = pod["metadata"].get("labels", {})
-    found = []
+    matches = []
     for stored in registry.collection(_BUDGETS).in_order(pod["metadata"]["namespace"]):
         budget = stored.object()
         selector = convert(budget["spec"].get("selector"), LabelSelector | None)
         if compile_label_selector(selector).matches(labels):
-            found.append(budget)
-    if len(found) > 1:
-        raise Refused(500, "", MORE_THAN_ONE)
-    return found[0] if found else None
+            matches.append(budget)
+    if len(matches) > 1:
+        raise ApiStatusError(500, "", MORE_THAN_ONE)
+    return matches[0] if matches else None
 
 
-def _is_free_to_go(pod: Object, budget: Object) -> bool:
-    """Returns whether a pod that is not ready may go without being counted."""
+def _may_evict_unready(pod: Object, budget: Object) -> bool:
+    """Returns True if a pod that is not ready may be evicted without counting as a disruption."""
     conditions = pod["status"].get("conditions", ())
-    if any(each["type"] == "Ready" and each["status"] == "True" for each in conditions):
+    if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
         return False
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     status = budget["status"]
-    wanted = int(status.get("desiredHealthy", 0))
-    return 0 < wanted <= int(status.get("currentHealthy", 0))
+    desired = int(status.get("desiredHealthy", 0))
+    return 0 < desired <= int(status.get("currentHealthy", 0))
 
 
-def _spend(registry: Registry, target: Target, budget: Object, *, dry_run: bool) -> None:
-    """Takes one from the allowed disruptions."""
+def _use_disruption(registry: Registry, target: Target, budget: Object, *, dry_run: bool) -> None:
+    """Subtracts one from the allowed disruptions."""
     name, status = budget["metadata"]["name"], budget["status"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         message = f"The disruption budget {name} is still being processed by the server."
@@ -115,10 +115,10 @@ def _spend(registry: Registry, target: Target, budget: Object, *, dry_run: bool)
     if allowed < 0:
         raise forbidden(_BUDGETS, name, "pdb disruptions allowed is negative")
     if len(status.get("disruptedPods", {})) > DISRUPTED_PODS_MAX:
-        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
-        raise forbidden(_BUDGETS, name, why)
+        reason = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise forbidden(_BUDGETS, name, reason)
     if allowed == 0:
-        raise too_many_requests(VIOLATION, causes=[_cause(_why_not(name, status))])
+        raise too_many_requests(VIOLATION, causes=[_cause(_violation_message(name, status))])
     if dry_run:
         return
     before = deepcopy(budget)
@@ -126,13 +126,13 @@ def _spend(registry: Registry, target: Target, budget: Object, *, dry_run: bool)
     if allowed == 1:
         _set_exhausted(status, registry.now())
     status.setdefault("disruptedPods", {})[target.name] = registry.now()
-    note_update(budget, before, Author("kube-apiserver", _BUDGETS, "status", registry.now()))
+    track_update(budget, before, FieldManager("kube-apiserver", _BUDGETS, "status", registry.now()))
     key = Target(_BUDGETS, target.namespace, name).key
     registry.collection(_BUDGETS).replace(key, budget)
 
 
 def _set_exhausted(status: Object, now: str) -> None:
-    """Says in a condition that no more disruptions are allowed."""
+    """Sets the condition that no more disruptions are allowed."""
     condition = {
         "type": "DisruptionAllowed",
         "status": "False",
@@ -151,24 +151,28 @@ def _set_exhausted(status: Object, now: str) -> None:
     conditions.append(condition)
 
 
-def _why_not(name: str, status: Object) -> str:
-    healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+def _violation_message(name: str, status: Object) -> str:
+    healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     conditions = status.get("conditions", ())
-    known = [c for c in conditions if c["type"] == "DisruptionAllowed" and c["status"] == "False"]
-    said = known[0] if known and known[0].get("message") else None
-    if said and said["reason"] == "SyncFailed":
+    false_conditions = [
+        c for c in conditions if c["type"] == "DisruptionAllowed" and c["status"] == "False"
+    ]
+    condition = (
+        false_conditions[0] if false_conditions and false_conditions[0].get("message") else None
+    )
+    if condition and condition["reason"] == "SyncFailed":
         return (
             f"The disruption budget {name} does not allow evicting pods currently because it "
-            f"failed sync: {said['message']}"
+            f"failed sync: {condition['message']}"
         )
-    if healthy <= wanted:
+    if healthy <= desired:
         return (
-            f"The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
+            f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
         )
-    if said:
+    if condition:
         return (
             f"The disruption budget {name} does not allow evicting pods currently "
-            f"({said['reason']}): {said['message']}"
+            f"({condition['reason']}): {condition['message']}"
         )
     return f"The disruption budget {name} does not allow evicting pods currently"
 

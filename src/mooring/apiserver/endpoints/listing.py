@@ -1,7 +1,7 @@
-"""Lists: which version of which objects, page by page.
+"""Lists of objects at a version, page by page.
 
-A page's continue token names the version of the first page and the key to go on from; later pages
-are made from what was stored at that version, which the history still knows for a while.
+A page's continue token has the version of the first page and the key of the next object; later
+pages are made of the objects at that version, which the history keeps for a while.
 
 Source: k8s.io/apiserver pkg/storage/{interfaces,continue}.go, pkg/storage/etcd3/{store,errors}.go,
 pkg/apis/meta/internalversion/validation.
@@ -20,8 +20,8 @@ import msgspec
 
 from mooring.apiserver.endpoints.body import decode_json
 from mooring.apiserver.errors import (
-    FieldFault,
-    Refused,
+    ApiStatusError,
+    FieldError,
     bad_request,
     expired,
     forbidden_field,
@@ -54,17 +54,17 @@ CONTINUE_TOO_OLD = (
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """What a URL says about a list or watch.
+    """The parameters of a list or watch.
 
     Attributes:
         limit: Objects of one page; 0 = all.
-        continue_token: As the page before gave it.
-        version: ``resourceVersion``, "" if not given.
-        match: ``resourceVersionMatch``, "" if not given.
-        is_watch: Whether to watch.
-        sends_initial_events: ``sendInitialEvents``; None if not given.
+        continue_token: From the previous page.
+        version: ``resourceVersion``, "" if absent.
+        match: ``resourceVersionMatch``, "" if absent.
+        is_watch: True for a watch.
+        sends_initial_events: ``sendInitialEvents``; None if absent.
         wants_bookmarks: ``allowWatchBookmarks``.
-        timeout_s: Seconds after which a watch ends; None = as is usual.
+        timeout_s: Seconds after which a watch ends; None = the default.
     """
 
     limit: int = 0
@@ -76,59 +76,59 @@ class ListOptions:
     wants_bookmarks: bool = False
     timeout_s: int | None = None
 
-    def checked(self) -> ListOptions:
+    def validated(self) -> ListOptions:
         """Returns the options with their defaults.
 
         Raises:
-            Refused: 422, they contradict each other.
+            ApiStatusError: 422, they contradict each other.
         """
         is_legacy = self.sends_initial_events is None and not self.match
         options = self
         if self.is_watch and is_legacy and self.version in ("", "0"):
             options = replace(self, sends_initial_events=True, match=NOT_OLDER)
-        faults = _watch_faults(options) if options.is_watch else _list_faults(options)
-        if faults:
-            raise invalid_object("ListOptions", "", faults, group="meta.k8s.io")
+        errors = _validate_watch(options) if options.is_watch else _validate_list(options)
+        if errors:
+            raise invalid_object("ListOptions", "", errors, group="meta.k8s.io")
         return options
 
 
-def _list_faults(options: ListOptions) -> list[FieldFault]:
+def _validate_list(options: ListOptions) -> list[FieldError]:
     field = "resourceVersionMatch"
-    faults = []
+    errors = []
     if options.match:
         if not options.version:
             problem = f"{field} is forbidden unless resourceVersion is provided"
-            faults.append(forbidden_field(field, problem))
+            errors.append(forbidden_field(field, problem))
         if options.continue_token:
             problem = f"{field} is forbidden when continue is provided"
-            faults.append(forbidden_field(field, problem))
+            errors.append(forbidden_field(field, problem))
         if options.match not in (EXACT, NOT_OLDER):
-            faults.append(not_supported(field, options.match, [EXACT, NOT_OLDER, ""]))
+            errors.append(not_supported(field, options.match, [EXACT, NOT_OLDER, ""]))
         if options.match == EXACT and options.version == "0":
             problem = f'{field} "exact" is forbidden for resourceVersion "0"'
-            faults.append(forbidden_field(field, problem))
+            errors.append(forbidden_field(field, problem))
     if options.sends_initial_events is not None:
         problem = "sendInitialEvents is forbidden for list"
-        faults.append(forbidden_field("sendInitialEvents", problem))
-    return faults
+        errors.append(forbidden_field("sendInitialEvents", problem))
+    return errors
 
 
-def _watch_faults(options: ListOptions) -> list[FieldFault]:
+def _validate_watch(options: ListOptions) -> list[FieldError]:
     field = "resourceVersionMatch"
-    faults = []
+    errors = []
     if options.sends_initial_events is not None and options.match != NOT_OLDER:
         problem = f"sendInitialEvents requires setting {field} to {NOT_OLDER}"
-        faults.append(forbidden_field(field, problem))
+        errors.append(forbidden_field(field, problem))
     if options.match:
         if options.sends_initial_events is None:
             problem = f"{field} is forbidden for watch unless sendInitialEvents is provided"
-            faults.append(forbidden_field(field, problem))
+            errors.append(forbidden_field(field, problem))
         if options.match != NOT_OLDER:
-            faults.append(not_supported(field, options.match, [NOT_OLDER]))
+            errors.append(not_supported(field, options.match, [NOT_OLDER]))
         if options.continue_token:
             problem = f"{field} is forbidden when continue is provided"
-            faults.append(forbidden_field(field, problem))
-    return faults
+            errors.append(forbidden_field(field, problem))
+    return errors
 
 
 class Page(NamedTuple):
@@ -144,10 +144,10 @@ class Page(NamedTuple):
 
 
 def list_page(store: Store, selection: Selection, options: ListOptions) -> Page:
-    """Returns a page of the objects that are selected.
+    """Returns a page of the selected objects.
 
     Raises:
-        Refused: 400, 410, 504.
+        ApiStatusError: 400, 410, 504.
     """
     collection = store.collection(selection.resource)
     version, after = _start(store, selection, options)
@@ -159,19 +159,19 @@ def list_page(store: Store, selection: Selection, options: ListOptions) -> Page:
             candidates = selection.candidates(collection, after=after)
     except Dropped:
         raise _too_old(selection, options, after) from None
-    found = selection.of(candidates)
+    selected = selection.of(candidates)
     metadata: dict[str, Any] = {"resourceVersion": str(version or store.version)}
-    # Who takes any version is served from upstream's cache, which makes no pages.
+    # Version "0" is served from upstream's cache, which ignores the limit.
     is_cached = options.version == "0" and not options.continue_token and options.match != EXACT
     if options.limit <= 0 or is_cached:
-        return Page(list(found), metadata)
-    objects = list(islice(found, options.limit))
-    following = sum(1 for _ in (found if selection.is_everything else islice(found, 1)))
-    if following:
+        return Page(list(selected), metadata)
+    objects = list(islice(selected, options.limit))
+    remaining = sum(1 for _ in (selected if selection.is_everything else islice(selected, 1)))
+    if remaining:
         last = objects[-1].key
         metadata["continue"] = token_of(version or store.version, last + "\0", selection)
         if selection.is_everything:
-            metadata["remainingItemCount"] = following
+            metadata["remainingItemCount"] = remaining
     return Page(objects, metadata)
 
 
@@ -189,24 +189,24 @@ def _start(store: Store, selection: Selection, options: ListOptions) -> tuple[in
     return (version if is_exact else 0), ""
 
 
-def check_not_ahead(current: int, asked: int) -> None:
-    """Refuses to read a version that does not exist yet.
+def check_not_ahead(current: int, requested: int) -> None:
+    """Checks that a version exists already.
 
     Raises:
-        Refused: 504.
+        ApiStatusError: 504.
     """
-    if asked > current:
-        raise version_too_large(asked, current)
+    if requested > current:
+        raise version_too_large(requested, current)
 
 
 def check_read_version(current: int, text: str) -> None:
-    """The version that an object must have at least reached, as a GET may say.
+    """Checks the ``resourceVersion`` of a GET: the store must have reached it.
 
     Raises:
-        Refused: 500 for what is no version (as upstream), 504.
+        ApiStatusError: 500 for an invalid version (as upstream), 504.
     """
     if problem := version_problem(text):
-        raise Refused(500, "", problem)
+        raise ApiStatusError(500, "", problem)
     check_not_ahead(current, int(text or 0))
 
 
@@ -214,7 +214,7 @@ def parse_version(text: str) -> int:
     """Returns a resourceVersion as a number; "" is 0.
 
     Raises:
-        Refused: 400.
+        ApiStatusError: 400.
     """
     problem = version_problem(text)
     if problem:
@@ -223,16 +223,16 @@ def parse_version(text: str) -> int:
 
 
 def version_problem(text: str) -> str:
-    """Why a text is no resourceVersion, "" if it is one or empty."""
+    """Returns the reason why a text is no resourceVersion; "" if it is one or empty."""
     if not text or (text.isascii() and text.isdecimal() and int(text) < 2**64):
         return ""
-    what = "value out of range" if text.isascii() and text.isdecimal() else "invalid syntax"
-    why = f"strconv.ParseUint: parsing {quoted(text)}: {what}"
-    return f"resourceVersion: Invalid value: {quoted(text)}: {why}"
+    detail = "value out of range" if text.isascii() and text.isdecimal() else "invalid syntax"
+    reason = f"strconv.ParseUint: parsing {quoted(text)}: {detail}"
+    return f"resourceVersion: Invalid value: {quoted(text)}: {reason}"
 
 
 def token_of(version: int, key: str, selection: Selection) -> str:
-    """Returns a continue token: go on with ``key`` at ``version`` (-1 = at the latest)."""
+    """Returns a continue token: continue with ``key`` at ``version`` (-1 = the latest)."""
     start = key
     if selection.namespace:
         start = key.removeprefix(f"{selection.namespace}/")
@@ -241,20 +241,20 @@ def token_of(version: int, key: str, selection: Selection) -> str:
 
 
 def parse_token(token: str) -> tuple[int, str]:
-    """Version and key of a continue token.
+    """Returns version and key of a continue token.
 
     Raises:
-        Refused: 400.
+        ApiStatusError: 400.
     """
     lead = "invalid continue token: continue key is not valid"
     try:
         _check_base64(token)
         padded = token + "=" * (-len(token) % 4)
         content = base64.b64decode(padded, altchars=b"-_", validate=True)
-        found: Mapping[str, Any] = decode_json(content)
-        kind, version, start = found["v"], found["rv"], found["start"]
-    except (binascii.Error, ValueError, KeyError, TypeError) as why:
-        raise bad_request(f"{lead}: {why}") from why
+        fields: Mapping[str, Any] = decode_json(content)
+        kind, version, start = fields["v"], fields["rv"], fields["start"]
+    except (binascii.Error, ValueError, KeyError, TypeError) as error:
+        raise bad_request(f"{lead}: {error}") from error
     if kind != _TOKEN_VERSION:
         problem = "server does not recognize this encoded version"
         raise bad_request(f"{lead}: {problem} {kind}")
@@ -269,17 +269,17 @@ def parse_token(token: str) -> tuple[int, str]:
 
 
 def _check_base64(token: str) -> None:
-    """Raises ValueError with Go's words for what is no base64."""
+    """Raises ValueError with Go's message if a token is not base64."""
     is_short = len(token) % 4 == 1
-    broken = _NO_BASE64.search(token)
-    if broken is not None or is_short:
-        position = broken.start() if broken is not None else len(token) - 1
+    illegal = _NO_BASE64.search(token)
+    if illegal is not None or is_short:
+        position = illegal.start() if illegal is not None else len(token) - 1
         raise ValueError(f"illegal base64 data at input byte {position}")
 
 
-def _too_old(selection: Selection, options: ListOptions, after: str) -> Refused:
+def _too_old(selection: Selection, options: ListOptions, after: str) -> ApiStatusError:
     if not options.continue_token:
         return expired(LIST_TOO_OLD)
-    refusal = expired(CONTINUE_TOO_OLD)
-    refusal.list_metadata = {"continue": token_of(-1, after, selection)}
-    return refusal
+    error = expired(CONTINUE_TOO_OLD)
+    error.list_metadata = {"continue": token_of(-1, after, selection)}
+    return error

@@ -1,7 +1,7 @@
-"""Accept headers: in which form a client wants its answer.
+"""Accept headers: the representation in which a client accepts a response.
 
-An answer has one encoding here, JSON; what is negotiated is the shape: an object as it is, a
-Table of it, or the aggregated form of discovery.
+Responses have one encoding, JSON; the shape is negotiated: the object itself, a Table, or the
+aggregated form of discovery.
 
 Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/negotiate.go.
 """
@@ -12,24 +12,24 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Clauses of one header that are looked at; kubectl sends three.
+#: Clauses of one header that are parsed; kubectl sends three.
 CLAUSES_MAX = 32
-#: Few different headers occur; each is parsed once.
+#: Clients send few different headers.
 _CACHE_SIZE = 256
 JSON = "application/json"
 
 
 class Clause(NamedTuple):
-    """One of the forms that a client takes.
+    """One representation that a client accepts.
 
     Attributes:
         media_type: Such as "application/json" or "*/*"; lower case.
-        parameters: What stands behind it: ``as``, ``g``, ``v``, ``stream`` ...
+        parameters: Its parameters: ``as``, ``g``, ``v``, ``stream`` ...
     """
 
     media_type: str
@@ -37,12 +37,12 @@ class Clause(NamedTuple):
 
     @property
     def is_json(self) -> bool:
-        """Whether JSON fits."""
+        """True if JSON matches."""
         return self.media_type in (JSON, "application/*", "*/*")
 
     @property
     def shape(self) -> tuple[str, str, str]:
-        """Group, version and kind to be converted to; all "" for the object as it is."""
+        """Group, version and kind to convert to; all "" for the object itself."""
         get = self.parameters.get
         return (get("g", ""), get("v", ""), get("as", "")) if "as" in self.parameters else _AS_IS
 
@@ -56,13 +56,13 @@ TABLES = tuple(("meta.k8s.io", version, "Table") for version in ("v1", "v1beta1"
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def clauses(header: str) -> tuple[Clause, ...]:
-    """The forms in an Accept header, the most wanted first; none = anything will do.
+    """Returns the clauses of an Accept header by descending weight; none = anything is accepted.
 
     Example:
         >>> clauses("application/json;as=Table;v=v1;g=meta.k8s.io, */*;q=0.1")[0].shape
         ('meta.k8s.io', 'v1', 'Table')
     """
-    found: list[tuple[float, Clause]] = []
+    weighted: list[tuple[float, Clause]] = []
     for part in header.split(",")[:CLAUSES_MAX]:
         media_type, *rest = (piece.strip() for piece in part.split(";"))
         if not media_type:
@@ -71,9 +71,9 @@ def clauses(header: str) -> tuple[Clause, ...]:
         parameters = {key.strip().lower(): value.strip().strip('"') for key, _, value in pairs}
         weight = _weight(parameters.pop("q", "1"))
         if weight > 0:
-            found.append((weight, Clause(media_type.lower(), MappingProxyType(parameters))))
-    found.sort(key=lambda pair: -pair[0])  # stable: equals stay as the client wrote them
-    return tuple(clause for _, clause in found)
+            weighted.append((weight, Clause(media_type.lower(), MappingProxyType(parameters))))
+    weighted.sort(key=lambda pair: -pair[0])  # stable: equal weights keep their order
+    return tuple(clause for _, clause in weighted)
 
 
 def _weight(text: str) -> float:
@@ -83,13 +83,13 @@ def _weight(text: str) -> float:
         return 1.0
 
 
-def wanted_shape(
-    header: str, known: tuple[tuple[str, str, str], ...]
+def requested_shape(
+    header: str, supported: tuple[tuple[str, str, str], ...]
 ) -> tuple[str, str, str] | None:
-    """Returns the first shape of ``known`` that the client would take; None = the object as it is.
+    """Returns the first accepted shape that is in ``supported``; None = the object itself.
 
     Raises:
-        Refused: 406, the client takes nothing that can be given.
+        ApiStatusError: 406, no accepted shape is supported.
     """
     if not header.strip():
         return None
@@ -99,12 +99,12 @@ def wanted_shape(
         shape = clause.shape
         if shape == _AS_IS:
             return None
-        if shape in known:
+        if shape in supported:
             return shape
     raise not_acceptable()
 
 
-def not_acceptable(media_type: str = JSON) -> Refused:
-    """406: the client wants a form that is not made here."""
+def not_acceptable(media_type: str = JSON) -> ApiStatusError:
+    """Returns error 406: no representation that the client accepts is supported."""
     accepted = f"only the following media types are accepted: {media_type}"
-    return Refused(406, "NotAcceptable", accepted)
+    return ApiStatusError(406, "NotAcceptable", accepted)

@@ -1,8 +1,8 @@
-"""OpenAPI: v3 as an index and one document for each group and version, v2 as kubectl needs it.
+"""OpenAPI: v3 as an index and one document per group and version, v2 as kubectl requests it.
 
 The documents are Kubernetes' own, reduced to what is served (``tools/openapi_documents.py`` and
-``tools/openapi_v2.py`` make them). They lie compressed in the package and are unpacked when
-somebody asks. kubectl checks a document of the kind List by v2, which it takes as protobuf only.
+``tools/openapi_v2.py`` make them). The package has them compressed; they are unpacked on
+request. kubectl validates a document of the kind List with v2, which it reads as protobuf only.
 
 Source: k8s.io/kube-openapi pkg/handler3/handler.go, pkg/handler/handler.go.
 """
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 ROOT = "/openapi/v3"
 ROOT_V2 = "/openapi/v2"
-#: Clients ask for it by its old name too, whose "@" no header may have.
+#: Clients also use its old name, whose "@" is not allowed in a header.
 V2_MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _V2_NAMES = (V2_MEDIA_TYPE, V2_MEDIA_TYPE.replace("v2.v1", "v2@v1"), "*/*")
-#: Unpacked documents that are kept: kubectl asks for few, and each is megabytes.
-_KEPT_MAX = 4
-#: A document is named by its hash, so who has it needs no other.
+#: Unpacked documents in the cache: kubectl requests few, and each is megabytes.
+_CACHE_SIZE = 4
+#: The hash is part of the URL, so a cached document never changes.
 _FOREVER = "public, immutable"
 
 
-class Answer(NamedTuple):
-    """A complete answer."""
+class HttpResponse(NamedTuple):
+    """A complete response."""
 
     status: int
     headers: dict[str, str]
@@ -44,16 +44,16 @@ class Answer(NamedTuple):
 
 def respond(
     path: str, headers: Mapping[str, str], query: Sequence[tuple[str, str]] = ()
-) -> Answer | None:
-    """Returns the answer to a GET of ``path``, or None if no document is there.
+) -> HttpResponse | None:
+    """Returns the response to a GET of ``path``, or None if there is no such document.
 
     Args:
         path: Decoded, without query.
         headers: With lower-case names.
-        query: ``hash`` as the index has it makes the answer one that clients may keep.
+        query: With the ``hash`` of the index, clients may cache the response.
 
     Raises:
-        Refused: 406, the client takes no JSON.
+        ApiStatusError: 406, the client does not accept JSON.
 
     Example:
         >>> answer = respond("/openapi/v3", {})
@@ -66,27 +66,30 @@ def respond(
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         return None
     if path == ROOT:
-        negotiation.wanted_shape(headers.get("accept", ""), ())
+        negotiation.requested_shape(headers.get("accept", ""), ())
         body = _index_document()
-        return _answer(body, hashlib.sha512(body).hexdigest().upper(), headers, {})
+        return _respond_unless_cached(body, hashlib.sha512(body).hexdigest().upper(), headers, {})
     name = path.removeprefix(f"{ROOT}/")
     tag = hashes().get(name)
     if tag is None:
         return None
-    negotiation.wanted_shape(headers.get("accept", ""), ())
-    asked = dict(query).get("hash")
-    if asked is not None and asked != tag:
-        return Answer(301, {"location": _url(name, tag), "vary": "Accept"}, b"")
-    more = {"vary": "Accept"} if asked is None else {"vary": "Accept", "cache-control": _FOREVER}
-    return _answer(document(name), tag, headers, more)
+    negotiation.requested_shape(headers.get("accept", ""), ())
+    requested_tag = dict(query).get("hash")
+    if requested_tag is not None and requested_tag != tag:
+        return HttpResponse(301, {"location": _url(name, tag), "vary": "Accept"}, b"")
+    caching = {} if requested_tag is None else {"cache-control": _FOREVER}
+    extra_headers = {"vary": "Accept", **caching}
+    return _respond_unless_cached(document(name), tag, headers, extra_headers)
 
 
-def _v2(headers: Mapping[str, str]) -> Answer:
-    wanted = negotiation.clauses(headers.get("accept", ""))
-    if wanted and not any(one.media_type in _V2_NAMES for one in wanted):
+def _v2(headers: Mapping[str, str]) -> HttpResponse:
+    clauses = negotiation.clauses(headers.get("accept", ""))
+    if clauses and not any(clause.media_type in _V2_NAMES for clause in clauses):
         raise negotiation.not_acceptable(V2_MEDIA_TYPE)
     body, tag = _v2_document()
-    return _answer(body, tag, headers, {"content-type": V2_MEDIA_TYPE, "vary": "Accept"})
+    return _respond_unless_cached(
+        body, tag, headers, {"content-type": V2_MEDIA_TYPE, "vary": "Accept"}
+    )
 
 
 @lru_cache(maxsize=1)
@@ -95,26 +98,28 @@ def _v2_document() -> tuple[bytes, str]:
     return body, hashlib.sha512(body).hexdigest().upper()
 
 
-def _answer(body: bytes, tag: str, headers: Mapping[str, str], more: Mapping[str, str]) -> Answer:
-    found = {"content-type": negotiation.JSON, "etag": f'"{tag}"', **more}
+def _respond_unless_cached(
+    body: bytes, tag: str, headers: Mapping[str, str], extra_headers: Mapping[str, str]
+) -> HttpResponse:
+    response_headers = {"content-type": negotiation.JSON, "etag": f'"{tag}"', **extra_headers}
     if headers.get("if-none-match") == f'"{tag}"':
-        return Answer(304, found, b"")
-    return Answer(200, found, body)
+        return HttpResponse(304, response_headers, b"")
+    return HttpResponse(200, response_headers, body)
 
 
 @lru_cache(maxsize=1)
 def hashes() -> Mapping[str, str]:
-    """Returns the documents, such as "api/v1" and "apis/apps/v1", and their hashes."""
-    found: dict[str, str] = msgspec.json.decode(_read("index.json"))
-    return MappingProxyType(found)
+    """Returns the hash of each document, such as "api/v1" and "apis/apps/v1"."""
+    index: dict[str, str] = msgspec.json.decode(_read("index.json"))
+    return MappingProxyType(index)
 
 
-@lru_cache(maxsize=_KEPT_MAX)
+@lru_cache(maxsize=_CACHE_SIZE)
 def document(name: str) -> bytes:
     """Returns one document as JSON.
 
     Raises:
-        KeyError: there is none of this name.
+        KeyError: There is none with this name.
     """
     if name not in hashes():
         raise KeyError(name)

@@ -1,13 +1,13 @@
-"""Request bodies in protobuf, turned into the JSON that they stand for.
+"""Request bodies in protobuf, converted to JSON.
 
-client-go and kubectl send some objects this way and do not fall back. A body is an envelope::
+client-go and kubectl send some objects in protobuf, without a fallback. A body is an envelope::
 
     "k8s", 0 ── Unknown ─┬─ typeMeta: apiVersion, kind
                          └─ raw: the message of that kind
 
 ``data/protobuf.json`` (``tools/protobuf_messages.py`` makes it) has the numbers, names and types
-of all fields. Answers are always JSON. The result is as Go would have read it: absent pointers
-are absent, other empty values may be there; whoever normalizes JSON bodies normalizes these too.
+of all fields. Responses are always JSON. The result is as Go decodes it: absent pointers are
+absent, other empty values may be present; it is normalized like a JSON body.
 
 Source: k8s.io/apimachinery pkg/runtime/serializer/protobuf, pkg/runtime/generated.proto.
 """
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 PREFIX = b"k8s\x00"
-#: No object nests more deeply; a body of nothing but nesting must not exhaust the stack.
+#: No object nests more deeply; a deeply nested body must not exhaust the stack.
 DEPTH_MAX = 64
-#: Two bytes of a body can make an object of hundreds of bytes here; so the count is bounded too.
+#: Two bytes of a body can become an object of hundreds of bytes; so their number is limited too.
 VALUES_MAX = 100_000
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -48,7 +48,7 @@ Fields = MappingProxyType[int, tuple[str, str]]
 
 
 class _Malformed(Exception):
-    """The bytes are not what they claim to be; the message says why."""
+    """The body is not valid protobuf; the message has the reason."""
 
 
 @cache
@@ -68,30 +68,30 @@ def to_json(body: bytes, resource: Resource) -> dict[str, Any]:
 
     Args:
         body: With its envelope.
-        resource: That the request is for; tells the kind if the body does not.
+        resource: The requested resource; its kind is used if the body has none.
 
     Raises:
-        Refused: 400, the body cannot be read, or its kind is not known.
+        ApiStatusError: 400, the body cannot be decoded, or its kind is unknown.
     """
     if not body.startswith(PREFIX):
-        shown = " ".join(str(byte) for byte in PREFIX)
+        prefix = " ".join(str(byte) for byte in PREFIX)
         raise bad_request(
-            f"provided data does not appear to be a protobuf message, expected prefix [{shown}]"
+            f"provided data does not appear to be a protobuf message, expected prefix [{prefix}]"
         )
     try:
         return _Reader().envelope(body, resource)
-    except _Malformed as why:
-        raise bad_request(f"the object provided is unrecognized: {why}") from why
+    except _Malformed as error:
+        raise bad_request(f"the object provided is unrecognized: {error}") from error
 
 
 class _Reader:
-    """Reads one body; counts what it makes of it."""
+    """Decodes one body and counts its values."""
 
     def __init__(self) -> None:
         self._values = 0
 
     def envelope(self, body: bytes, resource: Resource) -> dict[str, Any]:
-        """Returns an object with its envelope."""
+        """Returns the object in an envelope."""
         kind, api_version, raw = resource.kind, resource.api_version, b""
         for number, value in _split(body[len(PREFIX) :]):
             if number == 1:
@@ -105,12 +105,12 @@ class _Reader:
         message = _message_of(api_version, kind)
         if message is None:
             raise bad_request(f'no kind "{kind}" is registered for version "{api_version}"')
-        found = {"kind": kind, "apiVersion": api_version}
-        self._read(message, raw, found, 0)
-        return found
+        obj = {"kind": kind, "apiVersion": api_version}
+        self._read(message, raw, obj, 0)
+        return obj
 
-    def _read(self, message: str, data: bytes, into: dict[str, Any], depth: int) -> None:
-        """Adds the fields of a message to an object."""
+    def _read(self, message: str, data: bytes, obj: dict[str, Any], depth: int) -> None:
+        """Decodes the fields of a message into an object."""
         if depth > DEPTH_MAX:
             raise _Malformed("it nests too deeply")
         fields = messages()[message]
@@ -123,32 +123,32 @@ class _Reader:
                 continue  # of a newer version of Kubernetes
             name, type_name = field
             if not name:
-                self._read(type_name, _as_bytes(value), into, depth + 1)
+                self._read(type_name, _as_bytes(value), obj, depth + 1)
             elif type_name.startswith("[]"):
-                self._append(into.setdefault(name, []), type_name[2:], value, depth)
+                self._append(obj.setdefault(name, []), type_name[2:], value, depth)
             elif type_name.startswith("{}"):
-                self._put(into.setdefault(name, {}), type_name[2:], value, depth)
+                self._put(obj.setdefault(name, {}), type_name[2:], value, depth)
             else:
-                into[name] = self._value(type_name, value, depth)
+                obj[name] = self._value(type_name, value, depth)
 
-    def _append(self, into: list[Any], type_name: str, value: int | bytes, depth: int) -> None:
+    def _append(self, items: list[Any], type_name: str, value: int | bytes, depth: int) -> None:
         if type_name in _NUMBERS and isinstance(value, bytes):
-            into.extend(_NUMBERS[type_name](number) for number in _packed(value))
+            items.extend(_NUMBERS[type_name](number) for number in _packed(value))
         else:
-            into.append(self._value(type_name, value, depth))
+            items.append(self._value(type_name, value, depth))
 
-    def _put(self, into: dict[str, Any], type_name: str, value: int | bytes, depth: int) -> None:
+    def _put(self, entries: dict[str, Any], type_name: str, value: int | bytes, depth: int) -> None:
         entry = dict(_split(_as_bytes(value)))
-        into[_text(entry.get(1, b""))] = self._value(type_name, entry.get(2, b""), depth)
+        entries[_text(entry.get(1, b""))] = self._value(type_name, entry.get(2, b""), depth)
 
     def _value(self, type_name: str, value: int | bytes, depth: int) -> Any:
         if type_name in _NUMBERS:
             return _NUMBERS[type_name](_as_number(value))
         if type_name in _TEXTS:
             return _TEXTS[type_name](_as_bytes(value))
-        found: dict[str, Any] = {}
-        self._read(type_name, _as_bytes(value), found, depth + 1)
-        return found
+        obj: dict[str, Any] = {}
+        self._read(type_name, _as_bytes(value), obj, depth + 1)
+        return obj
 
 
 def _message_of(api_version: str, kind: str) -> str | None:
@@ -159,11 +159,11 @@ def _message_of(api_version: str, kind: str) -> str | None:
     return name if version == "v1" and name in messages() else None
 
 
-# ---------------------------------------------------------------------- the wire
+# ---------------------------------------------------------------------- wire format
 
 
 def _split(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Returns the fields of a message: their numbers and raw values."""
+    """Yields the fields of a message: their numbers and raw values."""
     position, end = 0, len(data)
     while position < end:
         tag, position = _varint(data, position)
@@ -187,15 +187,15 @@ def _split(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    found = 0
+    number = 0
     for shift in range(0, 70, 7):
         if position >= len(data):
             raise _Malformed("it ends in the middle of a number")
         byte = data[position]
         position += 1
-        found |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return found & 0xFFFF_FFFF_FFFF_FFFF, position
+            return number & 0xFFFF_FFFF_FFFF_FFFF, position
     raise _Malformed("a number is too long")
 
 
@@ -208,7 +208,7 @@ def _packed(data: bytes) -> Iterator[int]:
 
 def _as_bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
-        raise _Malformed("a number stands where a text or a message belongs")
+        raise _Malformed("a number instead of a text or a message")
     return value
 
 
@@ -217,7 +217,7 @@ def _as_number(value: int | bytes) -> int:
         return value
     if len(value) == 8:
         return int.from_bytes(value, "little")  # a double, see _double
-    raise _Malformed("a text or a message stands where a number belongs")
+    raise _Malformed("a text or a message instead of a number")
 
 
 # ---------------------------------------------------------------------- values
@@ -228,15 +228,15 @@ def _int64(value: int) -> int:
 
 
 def _int32(value: int) -> int:
-    found = _int64(value)
-    if not -(1 << 31) <= found < 1 << 31:
-        raise _Malformed(f"{found} does not fit into 32 bits")
-    return found
+    number = _int64(value)
+    if not -(1 << 31) <= number < 1 << 31:
+        raise _Malformed(f"{number} does not fit into 32 bits")
+    return number
 
 
 def _double(value: int) -> float:
-    found: float = struct.unpack("<d", value.to_bytes(8, "little"))[0]
-    return found
+    (number,) = struct.unpack("<d", value.to_bytes(8, "little"))
+    return float(number)
 
 
 def _text(value: int | bytes) -> str:
@@ -247,7 +247,7 @@ def _text(value: int | bytes) -> str:
 
 
 def _moment(value: bytes) -> tuple[int, int] | None:
-    """Seconds and nanoseconds since 1970; None for the zero time."""
+    """Returns seconds and nanoseconds since 1970; None for the zero time."""
     parts = dict(_split(value))
     seconds, nanos = _int64(_as_number(parts.get(1, 0))), _int32(_as_number(parts.get(2, 0)))
     return (seconds, nanos) if seconds or nanos else None
@@ -286,14 +286,14 @@ def _strings(value: bytes) -> list[str]:
 
 
 def _raw_json(value: bytes) -> Any:
-    """JSON inside of protobuf: managed fields, and the parameters of devices."""
+    """Decodes JSON inside protobuf: managed fields and device parameters."""
     raw = _as_bytes(dict(_split(value)).get(1, b""))
     if not raw:
         return None
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError):
-        raise _Malformed("what should be JSON is not") from None
+        raise _Malformed("a JSON field is not JSON") from None
 
 
 def _duration(value: bytes) -> str:

@@ -1,4 +1,4 @@
-"""The parameters in a URL, read as Go reads them.
+"""The parameters of a URL, parsed as Go parses them.
 
 Source: k8s.io/apimachinery pkg/runtime/converter.go and pkg/conversion/queryparams; the options of
 pkg/apis/meta/v1/validation.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mooring.apiserver.endpoints.listing import ListOptions
 from mooring.apiserver.errors import (
-    FieldFault,
+    FieldError,
     bad_request,
     forbidden_field,
     invalid_object,
@@ -36,11 +36,11 @@ _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a URL says about a write.
+    """The parameters of a write in a URL.
 
     Attributes:
         dry_run: The values of ``dryRun``.
-        manager: Who changes fields; from the user agent if the URL does not say.
+        manager: The field manager; by default from the user agent.
         validation: "Strict", "Warn" or "Ignore".
     """
 
@@ -50,7 +50,7 @@ class WriteOptions:
 
     @property
     def is_dry(self) -> bool:
-        """Whether nothing is stored."""
+        """True if nothing is stored."""
         return bool(self.dry_run)
 
 
@@ -71,16 +71,16 @@ class Query:
         return tuple(self._values.get(name, ()))
 
     def flag(self, name: str) -> bool | None:
-        """Returns a boolean; None if it is not given. Whatever is not "false" or "0" is true."""
+        """Returns a boolean; None if absent. All values but "false" and "0" are true."""
         if name not in self._values:
             return None
         return self.text(name).lower() not in ("false", "0")
 
     def number(self, name: str) -> int | None:
-        """Returns a whole number; None if it is not given.
+        """Returns an integer; None if absent.
 
         Raises:
-            Refused: 400.
+            ApiStatusError: 400.
         """
         text = self.text(name)
         if not text:
@@ -93,10 +93,10 @@ class Query:
         return int(text)
 
     def list_options(self) -> ListOptions:
-        """What the URL says about a list or watch.
+        """Returns the parameters of a list or watch.
 
         Raises:
-            Refused: 400, 422.
+            ApiStatusError: 400, 422.
         """
         return ListOptions(
             limit=max(self.number("limit") or 0, 0),
@@ -107,50 +107,50 @@ class Query:
             sends_initial_events=self.flag("sendInitialEvents"),
             wants_bookmarks=bool(self.flag("allowWatchBookmarks")),
             timeout_s=self.number("timeoutSeconds"),
-        ).checked()
+        ).validated()
 
     def write_options(
         self, kind: str, headers: Mapping[str, str], *, is_apply: bool = False
     ) -> WriteOptions:
-        """What the URL says about a write.
+        """Returns the parameters of a write.
 
         Args:
             kind: "CreateOptions", "UpdateOptions" or "PatchOptions".
             headers: Of the request.
-            is_apply: Whether it is a server-side apply.
+            is_apply: True for a server-side apply.
 
         Raises:
-            Refused: 422.
+            ApiStatusError: 422.
         """
-        named = self._values.get
+        get = self._values.get
         return _checked_options(
             kind,
             self.text("fieldManager"),
             self.text("fieldValidation"),
-            tuple(named("dryRun", ())),
+            tuple(get("dryRun", ())),
             headers.get("user-agent", ""),
             is_apply=is_apply,
             is_forced=self.flag("force") is not None,
         )
 
     def delete_options(self) -> Object:
-        """What the URL says about a deletion, as a DeleteOptions object.
+        """Returns the parameters of a deletion, as a DeleteOptions object.
 
         Raises:
-            Refused: 400.
+            ApiStatusError: 400.
         """
-        found: Object = {}
+        options: Object = {}
         grace_s = self.number("gracePeriodSeconds")
         if grace_s is not None:
-            found["gracePeriodSeconds"] = grace_s
+            options["gracePeriodSeconds"] = grace_s
         if policy := self.text("propagationPolicy"):
-            found["propagationPolicy"] = policy
+            options["propagationPolicy"] = policy
         orphans = self.flag("orphanDependents")
         if orphans is not None:
-            found["orphanDependents"] = orphans
+            options["orphanDependents"] = orphans
         if dry_run := self.texts("dryRun"):
-            found["dryRun"] = list(dry_run)
-        return found
+            options["dryRun"] = list(dry_run)
+        return options
 
 
 @lru_cache(maxsize=1024)
@@ -164,22 +164,22 @@ def _checked_options(
     is_apply: bool,
     is_forced: bool,
 ) -> WriteOptions:
-    """Returns the options of a write, if they make sense; most writes of a client have the same."""
-    faults: list[FieldFault] = []
+    """Returns validated options of a write; cached, since most writes of a client use the same."""
+    errors: list[FieldError] = []
     if is_apply and not manager:
-        faults.append(required("fieldManager", "is required for apply patch"))
+        errors.append(required("fieldManager", "is required for apply patch"))
     if kind == "PatchOptions" and not is_apply and is_forced:
-        faults.append(forbidden_field("force", "may not be specified for non-apply patch"))
-    faults += validate_field_manager(manager)
-    faults += validate_dry_run(dry_run)
+        errors.append(forbidden_field("force", "may not be specified for non-apply patch"))
+    errors += validate_field_manager(manager)
+    errors += validate_dry_run(dry_run)
     if validation not in _VALIDATIONS:
-        faults.append(not_supported("fieldValidation", validation, _VALIDATIONS))
-    if faults:
-        raise invalid_object(kind, "", faults, group="meta.k8s.io")
+        errors.append(not_supported("fieldValidation", validation, _VALIDATIONS))
+    if errors:
+        raise invalid_object(kind, "", errors, group="meta.k8s.io")
     return WriteOptions(dry_run, manager or _prefix_of(agent), validation or "Warn")
 
 
 def _prefix_of(agent: str) -> str:
-    """Returns the program's name in a user agent, as the name of a manager."""
+    """Returns the program's name in a user agent, as the name of a field manager."""
     name = "".join(filter(str.isprintable, agent.partition("/")[0]))
     return name.encode()[:FIELD_MANAGER_BYTES_MAX].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""Answers: objects and lists as the client wants to see them: as they are, as Tables, as metadata.
+"""Renders objects and lists as the client accepts them: whole, as Tables, or metadata only.
 
 Source: k8s.io/apiserver pkg/endpoints/handlers/response.go.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiserver.endpoints import negotiation
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.printers.tables import as_table
 from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import is_view, to_view
@@ -40,12 +40,12 @@ _encode = msgspec.json.encode
 
 @dataclass(slots=True)
 class Renderer:
-    """Writes the objects of one request.
+    """Encodes the objects of one response.
 
     Attributes:
-        resource: That the request is for.
-        shape: Group, version and kind that the client wants; all "" = as they are.
-        include: Of Tables: what comes with each row.
+        resource: The requested resource.
+        shape: Group, version and kind of the representation; all "" = the objects themselves.
+        include: ``includeObject`` of Tables: the object that comes with each row.
         now_s: The wall clock, for ages.
     """
 
@@ -57,7 +57,7 @@ class Renderer:
 
     @property
     def is_table(self) -> bool:
-        """Whether Tables are wanted."""
+        """True if the client accepts Tables."""
         return self.shape[2] == "Table"
 
     @property
@@ -65,10 +65,10 @@ class Renderer:
         return self.shape == _AS_IS and not is_view(self.resource)
 
     def check_shape(self, *, is_list: bool) -> None:
-        """Refuses to show a list as an object, or an object as a list.
+        """Refuses to render a list as an object, or an object as a list.
 
         Raises:
-            Refused: 406.
+            ApiStatusError: 406.
         """
         kind = self.shape[2]
         if kind not in (_PARTIAL_KIND, f"{_PARTIAL_KIND}List") or is_list == kind.endswith("List"):
@@ -79,42 +79,44 @@ class Renderer:
             what = f"is a list (*{package}.{resource.list_kind})"
         else:
             what = f"is not a list (*{package}.{resource.kind})"
-        raise Refused(
+        raise ApiStatusError(
             406, "NotAcceptable", f"you requested {kind}, but the requested object {what}"
         )
 
-    def one(self, found: Stored | Object) -> bytes:
+    def render_object(self, obj: Stored | Object) -> bytes:
         """Returns a single object.
 
         Raises:
-            Refused: 406, a list was asked for.
+            ApiStatusError: 406, a list was requested.
         """
-        if isinstance(found, Stored) and self._is_plain:
-            return found.encoded()
+        if isinstance(obj, Stored) and self._is_plain:
+            return obj.encoded()
         self.check_shape(is_list=False)
-        shown = self._shown(found)
+        representation = self._representation(obj)
         if self.is_table:
-            return _encode(self._table([shown], None))
-        return _encode(self._partial(shown) if self.shape[2] else shown)
+            return _encode(self._table([representation], None))
+        return _encode(self._partial(representation) if self.shape[2] else representation)
 
-    def many(self, found: Sequence[Stored], metadata: Mapping[str, Any]) -> bytes:
+    def render_list(self, objects: Sequence[Stored], metadata: Mapping[str, Any]) -> bytes:
         """Returns a list.
 
         Raises:
-            Refused: 406, a single object was asked for.
+            ApiStatusError: 406, a single object was requested.
         """
         self.check_shape(is_list=True)
         if self.is_table:
-            return _encode(self._table([self._shown(each) for each in found], metadata))
+            return _encode(
+                self._table([self._representation(stored) for stored in objects], metadata)
+            )
         resource = self.resource
         kind, api_version = resource.list_kind, resource.api_version
         if self.shape[2]:
             kind, api_version = "PartialObjectMetadataList", f"meta.k8s.io/{self.shape[1]}"
-            items = [_encode(self._partial(self._shown(each))) for each in found]
+            items = [_encode(self._partial(self._representation(stored))) for stored in objects]
         elif is_view(resource):
-            items = [_encode(_without_kind(self._shown(each))) for each in found]
+            items = [_encode(_without_kind(self._representation(stored))) for stored in objects]
         else:
-            items = [each.item() for each in found]
+            items = [stored.item() for stored in objects]
         if self.shape[2] and not items:
             return _encode(
                 {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": None}
@@ -122,48 +124,48 @@ class Renderer:
         head = _encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
         return head[:-1] + b',"items":[' + b",".join(items) + b"]}"
 
-    def event(self, event: Event) -> bytes:
+    def render_event(self, event: Event) -> bytes:
         """Returns one event of a watch, as a line."""
         if event.stored is not None and self._is_plain:
             return b'{"type":"%b","object":%b}\n' % (event.kind.encode(), event.stored.encoded())
-        shown = self._bookmark(event) if event.stored is None else self._shown(event.stored)
+        obj = self._bookmark(event) if event.stored is None else self._representation(event.stored)
         if self.is_table:
-            shown = self._table([shown], None)
+            obj = self._table([obj], None)
         elif self.shape[2]:
-            shown = self._partial(shown)
-        return _encode({"type": event.kind, "object": shown}) + b"\n"
+            obj = self._partial(obj)
+        return _encode({"type": event.kind, "object": obj}) + b"\n"
 
-    def _shown(self, found: Stored | Object) -> Object:
-        whole = found.object() if isinstance(found, Stored) else found
-        return to_view(whole) if is_view(self.resource) else whole
+    def _representation(self, obj: Stored | Object) -> Object:
+        obj = obj.object() if isinstance(obj, Stored) else obj
+        return to_view(obj) if is_view(self.resource) else obj
 
     def _bookmark(self, event: Event) -> Object:
         metadata: Object = {"resourceVersion": str(event.version)}
         if event.ends_initial:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         resource = self.resource
-        found = {**empty(struct_of(resource)), "metadata": metadata}
-        return {"kind": resource.kind, "apiVersion": resource.api_version, **found}
+        obj = {**empty(struct_of(resource)), "metadata": metadata}
+        return {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
 
-    def _table(self, found: list[Object], metadata: Mapping[str, Any] | None) -> Object:
+    def _table(self, objects: list[Object], metadata: Mapping[str, Any] | None) -> Object:
         table = as_table(
             self.resource,
-            found,
+            objects,
             metadata,
             self.include,
             now_s=self.now_s,
             has_headers=not self._has_sent_columns,
             version=self.shape[1],
-            kind=found[0]["kind"] if metadata is None and found else "",
+            kind=objects[0]["kind"] if metadata is None and objects else "",
         )
         self._has_sent_columns = True
         return table
 
-    def _partial(self, found: Object) -> Object:
+    def _partial(self, obj: Object) -> Object:
         api_version = f"meta.k8s.io/{self.shape[1]}"
-        named = {"kind": "PartialObjectMetadata", "apiVersion": api_version}
-        return {**named, "metadata": found["metadata"]}
+        type_meta = {"kind": "PartialObjectMetadata", "apiVersion": api_version}
+        return {**type_meta, "metadata": obj["metadata"]}
 
 
-def _without_kind(found: Object) -> Object:
-    return {key: value for key, value in found.items() if key not in ("kind", "apiVersion")}
+def _without_kind(obj: Object) -> Object:
+    return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}

@@ -1,7 +1,7 @@
-"""Questions about clients: TokenReview, SubjectAccessReview, SelfSubjectAccessReview.
+"""Reviews of clients: TokenReview, SubjectAccessReview, SelfSubjectAccessReview.
 
-They are answered for the server's own tokens and rules and then forgotten. mooring and
-kube-scheduler ask them about whoever reads their own endpoints.
+They evaluate the server's own tokens and rules and are not stored. mooring and kube-scheduler
+create them to authenticate and authorize the clients of their own endpoints.
 
 Source: k8s.io/kubernetes pkg/registry/authentication/tokenreview/storage.go,
 pkg/registry/authorization/subjectaccessreview/rest.go, pkg/apis/authorization/validation.
@@ -15,72 +15,76 @@ from mooring.apiserver.auth.authentication import Identity, Tokens
 from mooring.apiserver.auth.authorization import Attributes, is_allowed, rules_in
 from mooring.apiserver.endpoints.body import json_kind
 from mooring.apiserver.errors import (
-    FieldFault,
-    Refused,
+    ApiStatusError,
+    FieldError,
     bad_request,
     invalid,
     invalid_object,
     not_found,
 )
 from mooring.apiserver.resources import struct_of
-from mooring.apiserver.schema.type_errors import find_faults
+from mooring.apiserver.schema.type_errors import find_type_errors
 from mooring.objects.schema.types import structs
 
 if TYPE_CHECKING:
     from mooring.apiserver.resources import Resource
 
-#: What tokens are for, unless a review says something else.
+#: The audience of tokens, unless a review has another one.
 AUDIENCE = "https://kubernetes.default.svc"
 
 
 def review(
-    resource: Resource, body: dict[str, Any], who: Identity, tokens: Tokens, *, now: str
+    resource: Resource, body: dict[str, Any], identity: Identity, tokens: Tokens, *, now: str
 ) -> dict[str, Any]:
     """Returns the review that a client sent, with its ``status`` filled in.
 
     Args:
         resource: Of the review.
-        body: As read from the request; not changed.
-        who: The client that asks; SelfSubjectAccessReview is about it.
-        tokens: Those of this server.
-        now: The present time.
+        body: From the request; not changed.
+        identity: The client; the subject of SelfSubjectAccessReview.
+        tokens: The tokens of this server.
+        now: The current time.
 
     Raises:
-        Refused: 400 or 422, the question cannot be understood.
+        ApiStatusError: 400 or 422, the review is invalid.
     """
     spec = _checked_spec(resource, body)
     if resource.name == "selfsubjectreviews":
-        return {**_named(resource), "metadata": {"creationTimestamp": now}, "status": _self(who)}
-    answers = {
+        return {
+            **_type_meta(resource),
+            "metadata": {"creationTimestamp": now},
+            "status": _self(identity),
+        }
+    reviewers = {
         "tokenreviews": lambda: _token(spec, tokens),
         "subjectaccessreviews": lambda: _access(resource, body, spec, _subject(spec)),
-        "selfsubjectaccessreviews": lambda: _access(resource, body, spec, who),
-        "selfsubjectrulesreviews": lambda: _rules(spec, who),
+        "selfsubjectaccessreviews": lambda: _access(resource, body, spec, identity),
+        "selfsubjectrulesreviews": lambda: _rules(spec, identity),
     }
-    if resource.name not in answers:
+    if resource.name not in reviewers:
         raise not_found(resource, "")
-    status = answers[resource.name]()
-    given = body.get("metadata") or {}
-    metadata = {name: value for name, value in given.items() if value is not None}
-    return {**_named(resource), "metadata": metadata, "spec": spec, "status": status}
+    status = reviewers[resource.name]()
+    sent_metadata = body.get("metadata") or {}
+    metadata = {name: value for name, value in sent_metadata.items() if value is not None}
+    return {**_type_meta(resource), "metadata": metadata, "spec": spec, "status": status}
 
 
-def _named(resource: Resource) -> dict[str, Any]:
+def _type_meta(resource: Resource) -> dict[str, Any]:
     return {"kind": resource.kind, "apiVersion": resource.api_version}
 
 
 def _checked_spec(resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
-    """Returns the question, if every field of it is of its type.
+    """Returns the spec of a review, if every field has its type.
 
     Raises:
-        Refused: 400.
+        ApiStatusError: 400.
     """
     type_name = struct_of(resource)
-    problem, _ = find_faults(type_name, body) if type_name in structs() else ("", [])
+    problem, _ = find_type_errors(type_name, body) if type_name in structs() else ("", [])
     metadata = body.get("metadata")
     if not problem and metadata is not None and not isinstance(metadata, dict):
-        where = f"Go struct field {resource.kind}.metadata of type v1.ObjectMeta"
-        problem = f"json: cannot unmarshal {json_kind(metadata)} into {where}"
+        go_type = f"Go struct field {resource.kind}.metadata of type v1.ObjectMeta"
+        problem = f"json: cannot unmarshal {json_kind(metadata)} into {go_type}"
     spec = body.get("spec") or {}
     if not isinstance(spec, dict):
         problem = f"json: cannot unmarshal {json_kind(spec)} into Go struct field .spec"
@@ -90,24 +94,24 @@ def _checked_spec(resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
     return spec
 
 
-def _self(who: Identity) -> dict[str, Any]:
-    """Who asks, as the server sees it."""
-    found: dict[str, Any] = {"username": who.user}
-    if who.uid:
-        found["uid"] = who.uid
-    return {"userInfo": {**found, "groups": list(who.groups)}}
+def _self(identity: Identity) -> dict[str, Any]:
+    """Returns the status of a SelfSubjectReview: the client's identity."""
+    user_info: dict[str, Any] = {"username": identity.user}
+    if identity.uid:
+        user_info["uid"] = identity.uid
+    return {"userInfo": {**user_info, "groups": list(identity.groups)}}
 
 
-def _rules(spec: dict[str, Any], who: Identity) -> dict[str, Any]:
-    """Returns all that somebody may do in a namespace.
+def _rules(spec: dict[str, Any], identity: Identity) -> dict[str, Any]:
+    """Returns all rules that apply to a client in a namespace.
 
     Raises:
-        Refused: 400.
+        ApiStatusError: 400.
     """
     namespace = spec.get("namespace") or ""
     if not namespace or not isinstance(namespace, str):
         raise bad_request("no namespace on request")
-    resources, paths = rules_in(who, namespace)
+    resources, paths = rules_in(identity, namespace)
     return {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
 
 
@@ -115,13 +119,13 @@ def _token(spec: dict[str, Any], tokens: Tokens) -> dict[str, Any]:
     token = spec.get("token") or ""
     if not token:
         raise bad_request("token is required for TokenReview in authentication")
-    found = tokens.identity_of(token)
-    wanted = spec.get("audiences") or [AUDIENCE]
-    if found is None or AUDIENCE not in wanted:
+    identity = tokens.identity_of(token)
+    audiences = spec.get("audiences") or [AUDIENCE]
+    if identity is None or AUDIENCE not in audiences:
         return {"user": {}, "error": "invalid bearer token"}
-    user: dict[str, Any] = {"username": found.user, "groups": list(found.groups)}
-    if found.uid:
-        user["uid"] = found.uid
+    user: dict[str, Any] = {"username": identity.user, "groups": list(identity.groups)}
+    if identity.uid:
+        user["uid"] = identity.uid
     return {"authenticated": True, "user": user, "audiences": [AUDIENCE]}
 
 
@@ -130,52 +134,54 @@ def _subject(spec: dict[str, Any]) -> Identity:
 
 
 def _access(
-    resource: Resource, body: dict[str, Any], spec: dict[str, Any], who: Identity
+    resource: Resource, body: dict[str, Any], spec: dict[str, Any], identity: Identity
 ) -> dict[str, Any]:
-    faults = _faults(resource, body, spec)
-    if faults:
-        raise _invalid(resource, faults)
-    return {"allowed": is_allowed(who, _attributes(spec))}
+    errors = _validate_access(resource, body, spec)
+    if errors:
+        raise _invalid(resource, errors)
+    return {"allowed": is_allowed(identity, _attributes(spec))}
 
 
-def _faults(resource: Resource, body: dict[str, Any], spec: dict[str, Any]) -> list[FieldFault]:
-    found = []
+def _validate_access(
+    resource: Resource, body: dict[str, Any], spec: dict[str, Any]
+) -> list[FieldError]:
+    errors = []
     about_resource, about_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if about_resource is not None and about_path is not None:
         problem = "cannot be specified in combination with resourceAttributes"
-        found.append(invalid("spec.nonResourceAttributes", about_path, problem))
+        errors.append(invalid("spec.nonResourceAttributes", about_path, problem))
     if about_resource is None and about_path is None:
         problem = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        found.append(invalid("spec.resourceAttributes", None, problem))
+        errors.append(invalid("spec.resourceAttributes", None, problem))
     has_subject = resource.name == "selfsubjectaccessreviews" or spec.get("user")
     if not has_subject and not spec.get("groups"):
-        found.append(invalid("spec.user", "", "at least one of user or group must be specified"))
+        errors.append(invalid("spec.user", "", "at least one of user or group must be specified"))
     metadata = {
         key: value
         for key, value in (body.get("metadata") or {}).items()
         if value and key != "managedFields"
     }
     if metadata:
-        found.append(invalid("metadata", metadata, "must be empty"))
-    return found
+        errors.append(invalid("metadata", metadata, "must be empty"))
+    return errors
 
 
-def _invalid(resource: Resource, faults: list[FieldFault]) -> Refused:
-    # Upstream forgets to say which kind.
-    return invalid_object("", "", faults, group=resource.group)
+def _invalid(resource: Resource, errors: list[FieldError]) -> ApiStatusError:
+    # Upstream omits the kind.
+    return invalid_object("", "", errors, group=resource.group)
 
 
 def _attributes(spec: dict[str, Any]) -> Attributes:
     path = spec.get("nonResourceAttributes")
     if path is not None:
         return Attributes(path.get("verb") or "", path.get("path") or "")
-    given = spec["resourceAttributes"]
+    attributes = spec["resourceAttributes"]
     return Attributes(
-        given.get("verb") or "",
+        attributes.get("verb") or "",
         "",
-        given.get("group") or "",
-        given.get("resource") or "",
-        given.get("subresource") or "",
-        given.get("namespace") or "",
-        given.get("name") or "",
+        attributes.get("group") or "",
+        attributes.get("resource") or "",
+        attributes.get("subresource") or "",
+        attributes.get("namespace") or "",
+        attributes.get("name") or "",
     )

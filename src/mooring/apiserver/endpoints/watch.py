@@ -1,12 +1,12 @@
-"""A watch: the changes of a collection, as one client wants to see them.
+"""A watch: the changes of a collection that match one client's selection.
 
 ::
 
     initial state ──> bookmark "initial events end" ──> changes ──> ... ──> bookmark ──> changes
-    (if asked for)      (if bookmarks are wanted)
+    (if requested)      (if bookmarks are allowed)
 
-``Watch`` holds a position in the history and no events of its own; ``read`` is called again and
-again. An object that begins to match the selector is ADDED, one that ceases to is DELETED.
+``Watch`` has a position in the history and no events of its own; ``read`` is called repeatedly.
+An object that begins to match the selector is ADDED, one that ceases to is DELETED.
 
 Source: k8s.io/apiserver pkg/storage/cacher/{cacher,cache_watcher}.go.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.endpoints.listing import ListOptions, version_problem
-from mooring.apiserver.errors import Refused, expired
+from mooring.apiserver.errors import ApiStatusError, expired
 from mooring.apiserver.storage.history import Change, Dropped
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from mooring.apiserver.storage.store import Store
     from mooring.apiserver.storage.stored_object import Stored
 
-#: Events handed out at once, so that one watcher does not hold up the others.
+#: Events of one ``read``, so that one watcher does not delay the others.
 BATCH = 500
 
 
 class Event(NamedTuple):
-    """What a watcher is told.
+    """One event of a watch.
 
     Attributes:
         kind: "ADDED", "MODIFIED", "DELETED" or "BOOKMARK".
         stored: The object; None for a bookmark.
         version: Of a bookmark: everything up to here has been sent.
-        ends_initial: Of a bookmark: whether it says that the initial state is complete.
+        ends_initial: Of a bookmark: True if it marks the end of the initial events.
     """
 
     kind: str
@@ -50,10 +50,10 @@ class Watch:
     """One client's view of the changes of a collection."""
 
     def __init__(self, store: Store, selection: Selection, options: ListOptions) -> None:
-        """Begins as the options say, which are checked.
+        """Starts a watch with validated options.
 
         Raises:
-            Refused: 500 (as upstream); ``problem`` is what the stream has to say instead.
+            ApiStatusError: 500 (as upstream).
         """
         self._selection = selection
         self._options = options
@@ -63,8 +63,8 @@ class Watch:
         self._has_initial = False
         self._after = 0
         self._store = store
-        #: Why the stream can only say that it cannot go on.
-        self.problem: Refused | None = None
+        #: Set if the watch cannot start: the stream has only this error.
+        self.problem: ApiStatusError | None = None
         self._position = self._history.end
         self._begin()
 
@@ -88,11 +88,11 @@ class Watch:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is left to read now."""
+        """True if there is nothing to read now."""
         return not self._has_initial and self._position >= self._history.end
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Calls ``listener`` whenever there may be something to read."""
+        """Registers a function that is called when there may be events to read."""
         self._history.listen(self, listener)
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class Watch:
         self._history.unlisten(self)
 
     def read(self) -> list[Event]:
-        """Returns the next events, not more than a batch; none if nothing has happened.
+        """Returns the next events, at most ``BATCH``; empty if there are none.
 
         Raises:
             Dropped: The reader was too slow.
@@ -112,7 +112,7 @@ class Watch:
         return [
             event
             for change in changes
-            # Who watches from a version that is still to come is told nothing before it.
+            # A watch from a future version gets no events before it.
             if change.version > self._after and (event := self._event(change)) is not None
         ]
 
@@ -122,14 +122,14 @@ class Watch:
         ]
         if not self._initial:
             self._has_initial = False
-            # A watch that begins at "" or "0" in the old way gets no such bookmark upstream
-            # either: it did not ask for bookmarks.
+            # As upstream, a watch from "" or "0" without ``sendInitialEvents`` gets this
+            # bookmark only if it allows bookmarks.
             if self._options.wants_bookmarks:
                 events.append(Event("BOOKMARK", None, self._version, ends_initial=True))
         return events
 
     def bookmark(self) -> Event:
-        """Tells how far the watch has come; only when it is idle."""
+        """Returns a bookmark at the store's version; call only when the watch is idle."""
         return Event("BOOKMARK", None, self._store.version)
 
     def _event(self, change: Change) -> Event | None:
@@ -143,8 +143,8 @@ class Watch:
 
 
 def _parse_version(text: str) -> int:
-    """Returns the version to watch from; upstream makes no Status of what is none."""
+    """Returns the version to watch from; an invalid one is a 500 without a reason, as upstream."""
     problem = version_problem(text)
     if problem:
-        raise Refused(500, "", problem)
+        raise ApiStatusError(500, "", problem)
     return int(text or 0)

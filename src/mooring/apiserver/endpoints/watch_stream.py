@@ -1,4 +1,4 @@
-"""Watches as streams of lines: the only place of the server's core that waits.
+"""Watches as streams of lines: the only module below ``server`` that awaits.
 
 Source: k8s.io/apiserver pkg/endpoints/handlers/{get,watch}.go; pkg/storage/cacher for bookmarks.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mooring.apiserver.endpoints.rendering import Renderer
-from mooring.apiserver.endpoints.request import wanted_shape
+from mooring.apiserver.endpoints.request import requested_shape
 from mooring.apiserver.endpoints.watch import Watch
 from mooring.apiserver.storage.history import Dropped
 from mooring.apiserver.storage.selection import selection_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mooring.apiserver.storage.store import Store
     from mooring.clock import Clock, Rng
 
-#: A watch that does not say ends after once to twice this, as kube-apiserver's.
+#: Without ``timeoutSeconds`` a watch ends after a random one to two times this, as upstream.
 WATCH_S_MIN = 1800.0
 BOOKMARK_S = 60.0
 #: The last bookmark comes this long before the end of a watch.
@@ -31,22 +31,22 @@ LAST_BOOKMARK_S = 2.0
 
 
 def stream(store: Store, request: Request, *, clock: Clock, rng: Rng) -> AsyncIterator[bytes]:
-    """Returns the lines of a watch; what is wrong with the request is found before the first.
+    """Returns the lines of a watch; the request is validated before the first one.
 
     Raises:
-        Refused: 400, 406, 422, 504.
+        ApiStatusError: 400, 406, 422, 504.
     """
-    place, query = request.place, request.query
-    shape = wanted_shape(request.headers)
+    path, query = request.path, request.query
+    shape = requested_shape(request.headers)
     options = query.list_options()
     selection = selection_of(
-        place.resource,
-        place.namespace,
+        path.resource,
+        path.namespace,
         labels=query.text("labelSelector"),
         fields=query.text("fieldSelector"),
     )
     renderer = Renderer(
-        place.resource, shape or ("", "", ""), query.text("includeObject"), clock.wall_s()
+        path.resource, shape or ("", "", ""), query.text("includeObject"), clock.wall_s()
     )
     watch = Watch(store, selection, options)
     timeout_s = float(options.timeout_s or 0) or WATCH_S_MIN * (1 + rng.random())
@@ -61,43 +61,43 @@ async def _lines(
         yield msgspec.json.encode(error) + b"\n"
         return
     loop = asyncio.get_running_loop()
-    awake = asyncio.Event()
-    watch.listen(awake.set)
+    has_news = asyncio.Event()
+    watch.listen(has_news.set)
     end = loop.time() + timeout_s
     bookmark_at = _next_bookmark(loop.time(), end)
     try:
         while loop.time() < end:
-            awake.clear()
+            has_news.clear()
             try:
                 events = watch.read()
             except Dropped:
-                return  # too slow: the client watches anew from where it is
+                return  # too slow: the client starts a new watch from its last version
             if events:
-                renderer.now_s = clock.wall_s()  # ages in Tables are those of the moment
-                yield b"".join(map(renderer.event, events))
+                renderer.now_s = clock.wall_s()  # ages in Tables are computed when they are sent
+                yield b"".join(map(renderer.render_event, events))
                 continue
             if wants_bookmarks and loop.time() >= bookmark_at:
-                yield renderer.event(watch.bookmark())
+                yield renderer.render_event(watch.bookmark())
                 bookmark_at = _next_bookmark(loop.time(), end)
                 continue
             if not watch.is_idle:
                 continue
             until = min(end, bookmark_at) if wants_bookmarks else end
-            await _wait_for(awake, until - loop.time())
+            await _wait_for(has_news, until - loop.time())
     finally:
         watch.close()
 
 
 def _next_bookmark(now: float, end: float) -> float:
-    """Returns a minute from now, or shortly before the end if that comes first."""
+    """Returns the time of the next bookmark: in a minute, or shortly before the end."""
     last = end - LAST_BOOKMARK_S
     return min(now + BOOKMARK_S, last) if now < last else end
 
 
-async def _wait_for(awake: asyncio.Event, seconds: float) -> None:
-    """Waits for news, but not longer than so many seconds."""
+async def _wait_for(has_news: asyncio.Event, seconds: float) -> None:
+    """Waits for the event, at most so many seconds."""
     try:
         async with asyncio.timeout(max(seconds, 0)):
-            await awake.wait()
+            await has_news.wait()
     except TimeoutError:
         pass

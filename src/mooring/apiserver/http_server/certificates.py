@@ -1,12 +1,12 @@
-"""The server's certificate and the authority that signed it, made when the server starts.
+"""Certificates of the server and its clients, signed by an authority that is created at start.
 
 ::
 
     authority ── server            for 127.0.0.1, ::1 and localhost
               └─ one per client    the common name is the user, the organizations its groups
 
-Keys live in memory; Python's TLS reads them from files only, so for that moment they lie in a
-folder of their own (0700) that is gone before the server listens.
+Keys are kept in memory. Python's TLS reads them from files only, so they are written to a
+private folder (0700), which is deleted before the server listens.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from mooring.clock import Clock
 
-#: How long a certificate is good for: longer than any laptop session, shorter than forgetting it.
+#: Validity of a certificate; the authority is created anew at each start.
 VALID_DAYS = 365
-#: Clocks of two machines differ; a certificate that is only valid from now on fails on one of them.
+#: Clocks of two machines differ, so certificates are valid from shortly before now.
 BACKDATED_MINUTES = 5
 HOSTS = ("127.0.0.1", "::1", "localhost")
 #: Clients inside of a cluster call the server by these names.
@@ -52,7 +52,7 @@ class Pair:
 
 
 class Authority:
-    """Signs certificates; what it signed, clients and server trust.
+    """A certificate authority that clients and server trust.
 
     Example:
         >>> from mooring.clock import SystemClock
@@ -62,7 +62,7 @@ class Authority:
     """
 
     def __init__(self, clock: Clock) -> None:
-        """Makes a key and a certificate of its own."""
+        """Creates the authority's key and certificate."""
         self._clock = clock
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("mooring-ca", ())
@@ -77,16 +77,16 @@ class Authority:
 
     @property
     def certificate(self) -> bytes:
-        """The authority's own certificate, PEM: what clients are given."""
+        """The authority's own certificate, PEM, for clients."""
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
     def server(self, hosts: Sequence[str] = (*HOSTS, *IN_CLUSTER_HOSTS)) -> Pair:
-        """Returns a certificate for a server that is called by these names and addresses."""
+        """Returns a certificate for a server with these names and addresses."""
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
         return self._sign(_name("kube-apiserver", ()), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> Pair:
-        """A certificate for a client; the API server takes user and groups from it."""
+        """Returns a certificate for a client, with its user and groups."""
         return self._sign(_name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     @property
@@ -134,11 +134,11 @@ class Authority:
 
 
 def server_context(pair: Pair, authority: bytes) -> ssl.SSLContext:
-    """The TLS side of a server: TLS 1.2 or newer; a client's certificate is welcome, not required.
+    """Returns the TLS context of a server: TLS 1.2 or newer, client certificates are optional.
 
     Args:
         pair: The server's own certificate.
-        authority: PEM; only certificates that it signed are taken from clients.
+        authority: PEM; client certificates must be signed by it.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -153,18 +153,18 @@ def server_context(pair: Pair, authority: bytes) -> ssl.SSLContext:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Writes a file that nobody else can read, all of it or nothing."""
+    """Writes a file that only its owner can read, atomically."""
     with new_private_file(path) as file:
         file.write(content)
 
 
 def subject_of(certificate: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Returns the user ("" = none) and the groups that a client's certificate names.
+    """Returns the user ("" = none) and the groups in a client's certificate.
 
     Args:
-        certificate: As ``ssl.SSLSocket.getpeercert()`` gives it.
+        certificate: As returned by ``ssl.SSLSocket.getpeercert()``.
     """
-    pairs = [pair for part in certificate.get("subject", ()) for pair in part]
+    pairs = [pair for names in certificate.get("subject", ()) for pair in names]
     users = [value for key, value in pairs if key == "commonName"]
     groups = tuple(value for key, value in pairs if key == "organizationName")
     return (users[0] if users else ""), groups

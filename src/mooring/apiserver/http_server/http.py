@@ -1,12 +1,12 @@
-"""The door of the embedded API server: a socket, TLS, who are you, may you, and then the handler.
+"""HTTP front end of the embedded API server: sockets, TLS, authentication, authorization.
 
 ::
 
-    bytes ── TLS ── limits ── identity ── authorization ── handler ──┬── a whole answer
+    bytes ── TLS ── limits ── identity ── authorization ── handler ──┬── a complete response
               401: unknown token   403: no rule allows it            └── a watch, chunk by chunk
 
-It knows nothing of Kubernetes objects: it is handed an ``Api`` that answers, ``ApiServer``.
-HTTP/1.1 only; nothing but loopback unless told otherwise.
+It is independent of Kubernetes objects: an ``Api`` (``ApiServer``) handles the requests.
+HTTP/1.1 only; it listens on loopback by default.
 
 Source: limits and headers as in k8s.io/apiserver pkg/server/config.go,
 pkg/endpoints/handlers/responsewriters/writers.go.
@@ -38,7 +38,7 @@ from mooring.apiserver.auth.authentication import (
     kubeconfig,
 )
 from mooring.apiserver.endpoints import negotiation
-from mooring.apiserver.errors import Refused, bad_request, entity_too_large, internal_error
+from mooring.apiserver.errors import ApiStatusError, bad_request, entity_too_large, internal_error
 from mooring.apiserver.http_server.certificates import Authority, server_context, subject_of
 from mooring.event_loop import ticking
 
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
     from mooring.clock import Clock
 
 QUERY_FIELDS_MAX = 64
-#: Of a URL or a header: selectors can be long.
+#: Length of a URL or a header: selectors can be long.
 LINE_BYTES_MAX = 256 << 10
-#: Smaller answers are not worth compressing.
+#: Smaller responses are not compressed.
 GZIP_BYTES_MIN = 128 << 10
 GZIP_SLICE_BYTES = 1 << 20
 #: Clients keep connections for minutes; one that the server closes costs them a failed request.
 KEEP_ALIVE_S = 3600.0
 
-#: Unless an answer says something else: what one client may see is not for the next one.
+#: Default headers: a response to one client must not be cached for another.
 _PRIVATE: Mapping[str, str] = {"cache-control": "no-cache, private"}
 _IMPERSONATE_USER, _IMPERSONATE_GROUP = "impersonate-user", "impersonate-group"
 _log = logging.getLogger("mooring.apiserver")
@@ -62,14 +62,14 @@ _log = logging.getLogger("mooring.apiserver")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of everything one server takes.
+    """Limits of one server.
 
     Attributes:
         body_bytes: As kube-apiserver: twice what etcd stores, since a request may carry more.
-        body_s: A client that sends its body more slowly than this is stuck.
-        write_s: A watcher that takes nothing for so long is cut off; it lists again.
-        streams: Watches at a time; each holds a buffer.
-        stop_s: Requests under way are let finish for so long when the server stops.
+        body_s: Timeout for receiving a body.
+        write_s: Timeout for sending to a watcher, which must list anew afterwards.
+        streams: Concurrent watches; each has a buffer.
+        stop_s: Time for running requests to finish when the server stops.
     """
 
     body_bytes: int = 3 << 20
@@ -80,11 +80,11 @@ class Limits:
 
 
 #: Status, headers, and the body or its chunks.
-Answer = tuple[int, Mapping[str, str], "bytes | AsyncIterator[bytes]"]
+HttpResponse = tuple[int, Mapping[str, str], "bytes | AsyncIterator[bytes]"]
 
 
 class Api(Protocol):
-    """What is put on a socket: ``ApiServer``."""
+    """Handles the requests of an ``HttpServer``; implemented by ``ApiServer``."""
 
     clock: Clock
     tokens: Tokens
@@ -96,72 +96,72 @@ class Api(Protocol):
         query: Sequence[tuple[str, str]],
         headers: Mapping[str, str],
         body: bytes,
-    ) -> Answer:
-        """Answers a request whose sender may ask it; header names are in lower case."""
+    ) -> HttpResponse:
+        """Handles an authorized request; header names are in lower case."""
         ...
 
     def tick(self) -> object:
-        """Does what time has made due."""
+        """Performs the actions that are due."""
         ...
 
 
-class Door:
+class HttpServer:
     """An API server that listens.
 
     Attributes:
         url: ``https://127.0.0.1:PORT``.
-        authority: The certificate (PEM) that the server's own is signed by.
-        tokens: Those it takes; revoke one to lock its owner out.
+        authority: The CA certificate (PEM) that signed the server's certificate.
+        tokens: The accepted tokens; revoke one to lock its owner out.
     """
 
     def __init__(self, api: Api, *, limits: Limits) -> None:
-        """Nothing listens yet."""
+        """Does not listen yet: see ``listening``."""
         self._limits = limits
         self.url = ""
         self.tokens = api.tokens
-        self._handle = api.handle
+        self._api_handle = api.handle
         self._signer = Authority(api.clock)
         self._streams: dict[int, asyncio.Timeout] = {}
         self._is_stopping = False
 
     @property
     def authority(self) -> bytes:
-        """The certificate (PEM) that the server's own is signed by."""
+        """The CA certificate (PEM) that signed the server's certificate."""
         return self._signer.certificate
 
     def statistics(self) -> dict[str, int]:
-        """``streams``: watches that are open."""
+        """Returns counts: ``streams``, the open watches."""
         return {"streams": len(self._streams)}
 
     def kubeconfig(self, name: str = "admin") -> str:
-        """Returns the text of a kubeconfig with a new token for one of ``identity.IDENTITIES``.
+        """Returns the text of a kubeconfig with a new token for one of ``IDENTITIES``.
 
         Raises:
-            KeyError: there is no such identity; the message lists all.
+            KeyError: There is no such identity; the message lists all.
         """
         return kubeconfig(url=self.url, authority=self.authority, token=self.token(name))
 
     def token(self, name: str = "admin") -> str:
-        """Returns a new bearer token for one of ``identity.IDENTITIES``.
+        """Returns a new bearer token for one of ``IDENTITIES``.
 
         Raises:
-            KeyError: there is no such identity; the message lists all.
+            KeyError: There is no such identity; the message lists all.
         """
         if name not in IDENTITIES:
-            raise KeyError(f"no identity {name!r}; there are {', '.join(IDENTITIES)}")
+            raise KeyError(f"no identity {name!r}; available: {', '.join(IDENTITIES)}")
         return self.tokens.issue(IDENTITIES[name])
 
     def client_certificate(self, user: str, groups: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
-        """Returns a certificate and its key, PEM, for a client of this name."""
+        """Returns a client certificate and its key, both PEM."""
         pair = self._signer.client(user, groups)
         return pair.certificate, pair.key
 
     @asynccontextmanager
     async def listening(self, host: str, port: int) -> AsyncIterator[None]:
-        """Takes requests; at the end stop, watches at once, other requests when they are done.
+        """Serves requests during the block; then ends watches at once, other requests when done.
 
         Raises:
-            OSError: the port is taken.
+            OSError: The port is in use.
         """
         pair = self._signer.server()
         server = web.Server(
@@ -178,15 +178,15 @@ class Door:
         try:
             context = server_context(pair, self.authority)
             await web.TCPSite(runner, host, port, ssl_context=context).start()
-            shown = f"[{host}]" if ":" in host else host
-            self.url = f"https://{shown}:{runner.addresses[0][1]}"
+            url_host = f"[{host}]" if ":" in host else host
+            self.url = f"https://{url_host}:{runner.addresses[0][1]}"
             yield
         finally:
             self.stop()
             await runner.cleanup()
 
     def stop(self) -> None:
-        """Ends all watches and takes no more of them; what comes next is still answered."""
+        """Ends all watches and refuses new ones; other requests are still served."""
         self._is_stopping = True
         for stream in self._streams.values():
             stream.reschedule(0)
@@ -195,46 +195,47 @@ class Door:
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            status, headers, body = await self._answer(request)
+            status, headers, body = await self._handle_request(request)
             headers = {**_PRIVATE, **headers}
-        except Refused as refusal:
-            return _refusal(refusal)
+        except ApiStatusError as error:
+            return _error_response(error)
         except Exception as error:  # noqa: BLE001 - one request's bug must not end the others
             _log.exception("request failed: %s %s", request.method, request.path)
-            return _refusal(internal_error(f"{type(error).__name__}"))
+            return _error_response(internal_error(f"{type(error).__name__}"))
         if isinstance(body, bytes):
-            return await _whole(request, status, headers, body)
+            return await _send_complete(request, status, headers, body)
         return await self._stream(request, status, headers, body)
 
-    async def _answer(self, request: web.BaseRequest) -> Answer:
+    async def _handle_request(self, request: web.BaseRequest) -> HttpResponse:
         raw_path, _, raw_query = request.raw_path.partition("?")
         path = unquote(raw_path)
         try:
             query = parse_qsl(raw_query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
-        except ValueError as why:
-            raise bad_request(f"the query cannot be read: {why}") from None
-        who = self._identify(request)
-        authorization.check(who, authorization.attributes_of(request.method, path, query))
+        except ValueError as error:
+            raise bad_request(f"invalid query: {error}") from None
+        identity = self._identify(request)
+        authorization.check(identity, authorization.attributes_of(request.method, path, query))
         body = await _read(request, self._limits)
-        return await self._handle(request.method, path, query, _passed_on(request, who), body)
+        headers = _forwarded_headers(request, identity)
+        return await self._api_handle(request.method, path, query, headers, body)
 
     def _identify(self, request: web.BaseRequest) -> Identity:
-        """Who asks: by certificate, else by token; those whom masters speak for, if they do.
+        """Returns the client's identity by certificate or token, or the one it impersonates.
 
         Raises:
-            Refused: 401, the token is unknown; 403, who impersonates may not.
+            ApiStatusError: 401, the token is unknown; 403, the client may not impersonate.
         """
-        found = _by_certificate(request)
-        if found is None:
-            found = self.tokens.authenticate(request.headers.get("Authorization"))
-        who = found or ANONYMOUS
+        authenticated = _identity_from_certificate(request)
+        if authenticated is None:
+            authenticated = self.tokens.authenticate(request.headers.get("Authorization"))
+        identity = authenticated or ANONYMOUS
         user = request.headers.get(_IMPERSONATE_USER)
         if user is None:
-            return who
-        if MASTERS not in who.groups:
-            wanted = authorization.Attributes("impersonate", "", "", "users", "", "", user)
-            raise authorization.forbidden(who, wanted)
-        return Identity(user, tuple(request.headers.getall(_IMPERSONATE_GROUP, []))).known()
+            return identity
+        if MASTERS not in identity.groups:
+            attributes = authorization.Attributes("impersonate", "", "", "users", "", "", user)
+            raise authorization.forbidden(identity, attributes)
+        return Identity(user, tuple(request.headers.getall(_IMPERSONATE_GROUP, []))).authenticated()
 
     # ------------------------------------------------------------------ watches
 
@@ -247,19 +248,20 @@ class Door:
     ) -> web.StreamResponse:
         if self._is_stopping or len(self._streams) >= self._limits.streams:
             await _close(chunks)
-            busy = "too many watches, please try again later"
-            return _refusal(Refused(429, "TooManyRequests", busy, {"retryAfterSeconds": 1}))
+            message = "too many watches, please retry later"
+            error = ApiStatusError(429, "TooManyRequests", message, {"retryAfterSeconds": 1})
+            return _error_response(error)
         response = web.StreamResponse(status=status, headers=headers)
         response.enable_chunked_encoding()
         await response.prepare(request)
         try:
             async with asyncio.timeout(None) as scope:
                 self._streams[id(scope)] = scope
-                await _copy(chunks, response, self._limits.write_s)
+                await _send_stream(chunks, response, self._limits.write_s)
         except TimeoutError:
             _log.debug("watch ended by the server: %s", request.path)
         except ConnectionError:
-            return response  # the watcher is gone, and that is no news
+            return response  # the watcher has disconnected, which is normal
         finally:
             self._streams.pop(id(scope), None)
             await _close(chunks)
@@ -268,11 +270,13 @@ class Door:
         return response
 
 
-async def _copy(chunks: AsyncIterator[bytes], response: web.StreamResponse, write_s: float) -> None:
-    """Each chunk is sent when it comes.
+async def _send_stream(
+    chunks: AsyncIterator[bytes], response: web.StreamResponse, write_s: float
+) -> None:
+    """Sends each chunk as it arrives.
 
     Raises:
-        TimeoutError: the client takes nothing.
+        TimeoutError: The client does not read.
     """
     async for chunk in chunks:
         async with asyncio.timeout(write_s):
@@ -280,7 +284,7 @@ async def _copy(chunks: AsyncIterator[bytes], response: web.StreamResponse, writ
 
 
 def _is_stuck(request: web.BaseRequest) -> bool:
-    """Returns whether bytes are waiting for the client; an end behind them would only wait too."""
+    """Returns True if unsent bytes remain: then the end of the stream cannot be sent either."""
     transport = request.transport
     if transport is None:
         return True
@@ -299,8 +303,8 @@ async def _close(chunks: AsyncIterator[bytes]) -> None:
 @asynccontextmanager
 async def serve(
     api: Api, *, host: str = "127.0.0.1", port: int = 0, limits: Limits | None = None
-) -> AsyncIterator[Door]:
-    """Puts an API server on a socket for as long as the block lasts.
+) -> AsyncIterator[HttpServer]:
+    """Serves an API on a socket during the block.
 
     Example::
 
@@ -308,44 +312,44 @@ async def serve(
             write_private(Path("kubeconfig"), server.kubeconfig().encode())
 
     Args:
-        api: Answers the requests.
+        api: Handles the requests.
         host: An address of this machine.
-        port: 0 = any that is free.
-        limits: The usual ones if None.
+        port: 0 = any free port.
+        limits: None = the defaults.
 
     Raises:
-        OSError: the port is taken.
+        OSError: The port is in use.
     """
-    door = Door(api, limits=limits or Limits())
-    async with door.listening(host, port):
+    server = HttpServer(api, limits=limits or Limits())
+    async with server.listening(host, port):
         with ticking(api.tick):
-            yield door
+            yield server
 
 
-# ---------------------------------------------------------------------- parts of a request
+# ---------------------------------------------------------------------- requests and responses
 
 
-def _by_certificate(request: web.BaseRequest) -> Identity | None:
+def _identity_from_certificate(request: web.BaseRequest) -> Identity | None:
     certificate = request.get_extra_info("peercert")
     if not certificate:
         return None
     user, groups = subject_of(certificate)
-    return Identity(user, groups).known() if user else None
+    return Identity(user, groups).authenticated() if user else None
 
 
-def _passed_on(request: web.BaseRequest, who: Identity) -> dict[str, str]:
-    """Returns the headers that the handler sees: no credentials, and only our word on who asks."""
-    found = {name.lower(): value for name, value in request.headers.items()}
+def _forwarded_headers(request: web.BaseRequest, identity: Identity) -> dict[str, str]:
+    """Returns the headers for the handler: no credentials, and the identity set by this server."""
+    headers = {name.lower(): value for name, value in request.headers.items()}
     for name in ("authorization", "cookie", USER_HEADER, GROUPS_HEADER):
-        found.pop(name, None)
-    return {**found, **who.headers()}
+        headers.pop(name, None)
+    return {**headers, **identity.headers()}
 
 
 async def _read(request: web.BaseRequest, limits: Limits) -> bytes:
     """Returns the body.
 
     Raises:
-        Refused: 413, it is too big; 408, it does not come.
+        ApiStatusError: 413, it is too large; 408, it is not received in time.
     """
     if not request.body_exists:
         return b""
@@ -355,29 +359,30 @@ async def _read(request: web.BaseRequest, limits: Limits) -> bytes:
         async with asyncio.timeout(limits.body_s):
             return await _read_all(request, limits.body_bytes)
     except TimeoutError:
-        raise Refused(408, "Timeout", "the body of the request did not come in time") from None
+        message = "the body of the request was not received in time"
+        raise ApiStatusError(408, "Timeout", message) from None
 
 
 async def _read_all(request: web.BaseRequest, bytes_max: int) -> bytes:
-    parts: list[bytes] = []
+    chunks: list[bytes] = []
     length = 0
-    while part := await request.content.readany():
-        parts.append(part)
-        length += len(part)
+    while chunk := await request.content.readany():
+        chunks.append(chunk)
+        length += len(chunk)
         if length > bytes_max:
             raise entity_too_large(f"limit is {bytes_max}")
-    return b"".join(parts)
+    return b"".join(chunks)
 
 
-def _refusal(refusal: Refused) -> web.Response:
+def _error_response(error: ApiStatusError) -> web.Response:
     headers = {"Content-Type": negotiation.JSON, "X-Content-Type-Options": "nosniff", **_PRIVATE}
-    if refusal.retry_after_s:
-        headers["Retry-After"] = str(refusal.retry_after_s)
-    body = msgspec.json.encode(refusal.status())
-    return web.Response(status=refusal.code, headers=headers, body=body)
+    if error.retry_after_s:
+        headers["Retry-After"] = str(error.retry_after_s)
+    body = msgspec.json.encode(error.status())
+    return web.Response(status=error.code, headers=headers, body=body)
 
 
-async def _whole(
+async def _send_complete(
     request: web.BaseRequest, status: int, headers: Mapping[str, str], body: bytes
 ) -> web.StreamResponse:
     if len(body) < GZIP_BYTES_MIN or "gzip" not in request.headers.get("Accept-Encoding", ""):
@@ -387,12 +392,12 @@ async def _whole(
     response.headers["Vary"] = "Accept-Encoding"
     response.enable_chunked_encoding()
     await response.prepare(request)
-    # In slices, so that a list of everything does not hold up all others while it is compressed.
-    packer: Any = zlib.compressobj(1, wbits=31)
+    # In slices, so that compressing a large list does not delay other requests.
+    compressor: Any = zlib.compressobj(1, wbits=31)
     view = memoryview(body)
     for start in range(0, len(body), GZIP_SLICE_BYTES):
-        await response.write(packer.compress(view[start : start + GZIP_SLICE_BYTES]))
+        await response.write(compressor.compress(view[start : start + GZIP_SLICE_BYTES]))
         await asyncio.sleep(0)
-    await response.write(packer.flush())
+    await response.write(compressor.flush())
     await response.write_eof()
     return response

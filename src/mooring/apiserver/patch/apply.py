@@ -1,11 +1,11 @@
-"""Server-side apply: each manager says what it wants, the server knows who wanted what.
+"""Server-side apply: managers send the fields that they own, and the server tracks ownership.
 
-What a manager applied before and does not apply any more is removed, unless another manager owns
-it too. Who would take a field from another manager is refused, unless it insists (``force``) or
-says the same.
+A field that a manager applied before and no longer applies is removed, unless another manager owns
+it too. An apply that would take a field from another manager is a conflict, unless it is forced
+(``force``) or has the same value.
 
-kubectl's own client-side apply came first: fields that it wrote, and whose wish it noted in an
-annotation, go over to the manager "kubectl" without a conflict.
+Fields that kubectl's client-side apply wrote, and recorded in its annotation, move to the manager
+"kubectl" without a conflict.
 
 Source: k8s.io/apimachinery pkg/util/managedfields/internal (lastappliedmanager,
 lastappliedupdater, skipnonapplied, conflict); sigs.k8s.io/structured-merge-diff merge/update.go.
@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiserver.errors import Refused, quoted
+from mooring.apiserver.errors import ApiStatusError, quoted
 from mooring.apiserver.patch.field_diff import compare
 from mooring.apiserver.patch.field_sets import (
     Fields,
@@ -30,23 +30,23 @@ from mooring.apiserver.patch.field_sets import (
     is_granular,
     paths_of,
     remove_fields,
-    unclaimed,
     union,
+    unowned_fields,
     without_paths,
 )
 from mooring.apiserver.patch.managed_fields import (
     APPLY,
     UPDATE,
-    Author,
+    FieldManager,
     after_apply,
     after_update,
     conflicting,
     identity_of,
     in_order,
-    without_ownerless,
+    without_stripped,
 )
 from mooring.apiserver.resources import struct_of
-from mooring.apiserver.schema.type_errors import find_faults
+from mooring.apiserver.schema.type_errors import find_type_errors
 from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import ANNOTATIONS_BYTES_MAX
 from mooring.objects.schema.decoding import empty
@@ -59,122 +59,126 @@ _KUBECTL = "kubectl"
 _BEFORE = "before-first-apply"
 
 
-def apply(live: Object | None, wanted: Object, author: Author, *, force: bool) -> Object:
-    """The object after its author has applied what it wants; ``live`` is used up.
+def apply(live: Object | None, applied: Object, manager: FieldManager, *, force: bool) -> Object:
+    """Returns the object after a manager has applied a configuration; ``live`` is modified.
 
     Args:
         live: The object as stored; None if there is none.
-        wanted: What the manager sent: the fields that it wants, and no others.
-        author: Who applies.
-        force: Whether to take fields from others.
+        applied: The configuration: the fields that the manager owns.
+        manager: The applier.
+        force: True to take fields from other managers.
 
     Raises:
-        Refused: 409 for fields of others.
+        ApiStatusError: 409 for fields of other managers.
     """
-    type_name = struct_of(author.resource)
+    type_name = struct_of(manager.resource)
     before = live if live is not None else {**empty(type_name), "metadata": {}}
     entries = before["metadata"].pop("managedFields", [])
     if live is not None and not entries:
         changes = compare(empty(type_name), live, type_name)
-        earlier = Author(_BEFORE, author.resource, author.subresource, author.now)
+        earlier = FieldManager(_BEFORE, manager.resource, manager.subresource, manager.now)
         entries = after_update([], changes, earlier)
-    after, noted = _applied(before, wanted, entries, author, force=force)
-    if author.manager == _KUBECTL:
-        _keep_last_applied(after, wanted)
-    after["metadata"]["managedFields"] = noted
+    after, tracked = _merge_and_track(before, applied, entries, manager, force=force)
+    if manager.manager == _KUBECTL:
+        _update_last_applied(after, applied)
+    after["metadata"]["managedFields"] = tracked
     return after
 
 
-def _applied(
-    before: Object, wanted: Object, entries: list[Object], author: Author, *, force: bool
+def _merge_and_track(
+    before: Object, applied: Object, entries: list[Object], manager: FieldManager, *, force: bool
 ) -> tuple[Object, list[Object]]:
-    """Returns the object and its entries."""
-    type_name = struct_of(author.resource)
+    """Returns the merged object and its managedFields."""
+    type_name = struct_of(manager.resource)
     root = Field(type_name, "")
-    fields = without_paths(fields_of_object(wanted, type_name), author.reset)
-    entry = author.entry(APPLY, without_ownerless(fields))
-    previous = [each for each in entries if identity_of(each) == identity_of(entry)]
-    others = [each for each in entries if identity_of(each) != identity_of(entry)]
-    after: Object = _merge(deepcopy(before), wanted, root)
+    fields = without_paths(fields_of_object(applied, type_name), manager.reset)
+    entry = manager.entry(APPLY, without_stripped(fields))
+    previous = [e for e in entries if identity_of(e) == identity_of(entry)]
+    others = [e for e in entries if identity_of(e) != identity_of(entry)]
+    after: Object = _merge(deepcopy(before), applied, root)
     after.setdefault("metadata", {})
-    gone = previous[0].get("fieldsV1", {}) if previous else {}
-    for claimed in (fields, *(each.get("fieldsV1", {}) for each in others)):
-        gone = unclaimed(gone, claimed)
-    remove_fields(after, gone, root)
+    removed = previous[0].get("fieldsV1", {}) if previous else {}
+    for owned in (fields, *(other.get("fieldsV1", {}) for other in others)):
+        removed = unowned_fields(removed, owned)
+    remove_fields(after, removed, root)
     changes = compare(before, after, type_name)
     if not force:
-        conflicts = conflicting(others, changes, author)
-        if conflicts and not _is_detached(conflicts, before, author):
+        conflicts = conflicting(others, changes, manager)
+        if conflicts and not _is_last_applied_by_kubectl(conflicts, before, manager):
             raise _conflict(conflicts)
     if after == before:
-        # Nothing has changed: who applied before keeps its time, and who did not gets none.
+        # Nothing has changed: an earlier applier keeps its time, a new one gets none.
         entry["time"] = previous[0].get("time") if previous else None
     entry = {name: value for name, value in entry.items() if value is not None}
-    mine = [entry] if entry["fieldsV1"] else []
-    return after, in_order([*after_apply(others, changes, author), *mine])
+    own = [entry] if entry["fieldsV1"] else []
+    return after, in_order([*after_apply(others, changes, manager), *own])
 
 
 # ---------------------------------------------------------------------- conflicts
 
 
-def _conflict(conflicts: list[tuple[Object, Fields]]) -> Refused:
-    """409: the fields belong to others."""
-    found = [(_said(entry), path) for entry, taken in conflicts for path in paths_of(taken)]
-    causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": path}
-        for who, path in found
+def _conflict(conflicts: list[tuple[Object, Fields]]) -> ApiStatusError:
+    """Returns error 409: other managers own the fields."""
+    conflicting_paths = [
+        (_manager_text(entry), path) for entry, taken in conflicts for path in paths_of(taken)
     ]
-    if len(found) == 1:
-        text = f"1 conflict: conflict with {found[0][0]}: {found[0][1]}"
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}
+        for manager, path in conflicting_paths
+    ]
+    if len(conflicting_paths) == 1:
+        text = f"1 conflict: conflict with {conflicting_paths[0][0]}: {conflicting_paths[0][1]}"
     else:
         lines = []
-        for who in sorted({who for who, _ in found}):
-            lines.append(f"conflicts with {who}:")
-            lines += [f"- {path}" for other, path in found if other == who]
-        text = f"{len(found)} conflicts: " + "\n".join(lines)
-    return Refused(409, "Conflict", f"Apply failed with {text}", {"causes": causes})
+        for manager in sorted({manager for manager, _ in conflicting_paths}):
+            lines.append(f"conflicts with {manager}:")
+            lines += [f"- {path}" for other, path in conflicting_paths if other == manager]
+        text = f"{len(conflicting_paths)} conflicts: " + "\n".join(lines)
+    return ApiStatusError(409, "Conflict", f"Apply failed with {text}", {"causes": causes})
 
 
-def _said(entry: Object) -> str:
-    said = quoted(entry.get("manager", ""))
+def _manager_text(entry: Object) -> str:
+    text = quoted(entry.get("manager", ""))
     if entry.get("subresource"):
-        said += f" with subresource {quoted(entry['subresource'])}"
+        text += f" with subresource {quoted(entry['subresource'])}"
     if entry.get("operation") == UPDATE:
-        said += f" using {entry.get('apiVersion', '')}"
-    return said
+        text += f" using {entry.get('apiVersion', '')}"
+    return text
 
 
-def _is_detached(conflicts: list[tuple[Object, Fields]], live: Object, author: Author) -> bool:
-    """Whether kubectl wrote all those fields itself when it still applied on the client's side."""
+def _is_last_applied_by_kubectl(
+    conflicts: list[tuple[Object, Fields]], live: Object, manager: FieldManager
+) -> bool:
+    """Returns True if kubectl's client-side apply wrote all the conflicting fields."""
     text = live["metadata"].get("annotations", {}).get(LAST_APPLIED, "")
-    if author.manager != _KUBECTL or not text:
+    if manager.manager != _KUBECTL or not text:
         return False
     try:
         last = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return False
-    if not isinstance(last, dict) or last.get("apiVersion") != author.resource.api_version:
+    if not isinstance(last, dict) or last.get("apiVersion") != manager.resource.api_version:
         return False
-    type_name = struct_of(author.resource)
-    if any(find_faults(type_name, last)):
+    type_name = struct_of(manager.resource)
+    if any(find_type_errors(type_name, last)):
         return False
     changes = compare(last, live, type_name)
-    theirs = fields_of_object(last, type_name)
-    theirs = difference(difference(theirs, changes.written), changes.removed)
+    unchanged = fields_of_object(last, type_name)
+    unchanged = difference(difference(unchanged, changes.written), changes.removed)
     taken: Fields = {}
     for _, fields in conflicts:
         taken = union(taken, fields)
-    return not difference(taken, theirs)
+    return not difference(taken, unchanged)
 
 
-def _keep_last_applied(after: Object, wanted: Object) -> None:
-    """What kubectl notes on the client's side stays true, if it is there."""
+def _update_last_applied(after: Object, applied: Object) -> None:
+    """Updates kubectl's last-applied annotation, if the object has it."""
     annotations = after["metadata"].get("annotations")
     if not annotations or not annotations.get(LAST_APPLIED):
         return
-    noted = deepcopy(wanted)
-    ((noted.get("metadata") or {}).get("annotations") or {}).pop(LAST_APPLIED, None)
-    text = msgspec.json.encode(noted, order="sorted").decode() + "\n"
+    configuration = deepcopy(applied)
+    ((configuration.get("metadata") or {}).get("annotations") or {}).pop(LAST_APPLIED, None)
+    text = msgspec.json.encode(configuration, order="sorted").decode() + "\n"
     annotations[LAST_APPLIED] = text
     size = sum(len(key.encode()) + len(str(value).encode()) for key, value in annotations.items())
     if size > ANNOTATIONS_BYTES_MAX:
@@ -184,54 +188,63 @@ def _keep_last_applied(after: Object, wanted: Object) -> None:
 # ---------------------------------------------------------------------- merging
 
 
-def _merge(live: Json, wanted: Json, field: Field) -> Json:
-    if isinstance(wanted, dict) and isinstance(live, dict) and is_granular(wanted, field):
-        for name, item in wanted.items():
+def _merge(live: Json, applied: Json, field: Field) -> Json:
+    if isinstance(applied, dict) and isinstance(live, dict) and is_granular(applied, field):
+        for name, item in applied.items():
             inner = child(field.type_name, name)
             if item is None:
                 continue
-            live[name] = _merge(live[name], item, inner) if name in live else _fresh(item)
+            live[name] = _merge(live[name], item, inner) if name in live else _copy(item)
         return live
-    if isinstance(wanted, list) and isinstance(live, list) and is_granular(wanted, field):
-        return _merge_lists(live, wanted, field)
-    return _fresh(wanted)
+    if isinstance(applied, list) and isinstance(live, list) and is_granular(applied, field):
+        return _merge_lists(live, applied, field)
+    return _copy(applied)
 
 
-def _merge_lists(live: list[Json], wanted: list[Json], field: Field) -> list[Json]:
-    """Applied elements in their order, each behind those of others that stood before it.
+def _merge_lists(live: list[Json], applied: list[Json], field: Field) -> list[Json]:
+    """Merges lists: applied elements in their order, each after the others that preceded it.
 
-    Two lists are read side by side. An element of one's own that comes too early on the live side
-    waits until its turn among the wanted ones has come.
+    Both lists are read side by side. An applied element that comes too early in the live list is
+    deferred to its position in the applied list.
     """
-    by_name = {element_name(item, field): item for item in wanted}
-    names, places = list(by_name), [element_name(item, field) for item in live]
+    by_name = {element_name(item, field): item for item in applied}
+    names, live_names = list(by_name), [element_name(item, field) for item in live]
     present: dict[str, Json] = {}
-    for name, item in zip(places, live, strict=True):
-        present[name] = item if name not in present else None  # of several none is meant
-    turns = deque(name for name in names if name in present)
+    for name, item in zip(live_names, live, strict=True):
+        present[name] = item if name not in present else None  # duplicates are not merged
+    pending = deque(name for name in names if name in present)
     merged: list[Json] = []
-    left = right = 0
-    while left < len(live) or right < len(names):
-        own = left < len(live) and places[left] in by_name
-        if left < len(live) and not own:
-            merged.append(live[left])
-            left += 1
+    live_index = applied_index = 0
+    while live_index < len(live) or applied_index < len(names):
+        is_applied = live_index < len(live) and live_names[live_index] in by_name
+        if live_index < len(live) and not is_applied:
+            merged.append(live[live_index])
+            live_index += 1
             continue
-        is_early = own and right < len(names) and bool(turns) and places[left] != turns[0]
-        if own and (is_early or right == len(names)):
-            left += 1
+        is_early = (
+            is_applied
+            and applied_index < len(names)
+            and bool(pending)
+            and live_names[live_index] != pending[0]
+        )
+        if is_applied and (is_early or applied_index == len(names)):
+            live_index += 1
             continue
-        if own and (places[left] == names[right] or places[left] not in turns):
-            left += 1
-        name = names[right]
-        right += 1
+        if is_applied and (
+            live_names[live_index] == names[applied_index] or live_names[live_index] not in pending
+        ):
+            live_index += 1
+        name = names[applied_index]
+        applied_index += 1
         before = present.get(name)
-        asked = by_name[name]
-        merged.append(_fresh(asked) if before is None else _merge(before, asked, field.inner))
-        if turns and turns[0] == name:
-            turns.popleft()
+        applied_item = by_name[name]
+        merged.append(
+            _copy(applied_item) if before is None else _merge(before, applied_item, field.inner)
+        )
+        if pending and pending[0] == name:
+            pending.popleft()
     return merged
 
 
-def _fresh(value: Json) -> Json:
+def _copy(value: Json) -> Json:
     return deepcopy(value)

@@ -1,7 +1,7 @@
-"""What is wrong with an object that somebody applies, in kube-apiserver's words.
+"""Type errors of applied configurations, with kube-apiserver's messages.
 
-An apply is read by another decoder than other writes: it knows elements of lists by their keys,
-and takes no field that it does not know.
+An apply has another decoder than other writes: it identifies list elements by their keys, and
+refuses unknown fields.
 
 Source: sigs.k8s.io/structured-merge-diff typed/validate.go, typed/helpers.go.
 """
@@ -11,21 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mooring.apiserver.patch.field_sets import element_name, said_of
+from mooring.apiserver.patch.field_sets import element_name, step_text
 from mooring.apiserver.patch.strategic_merge import go_text
 from mooring.objects.schema.types import Field, is_struct, structs
 
 Json = Any
 
-#: What is said about a wrong number of faults; each is a line of a Status.
-FAULTS_MAX = 100
+#: Errors of one response; each is a line of a Status.
+ERRORS_MAX = 100
 _NUMBERS = ("int32", "int64", "float64")
 
 
-def find_apply_faults(type_name: str, wanted: Json) -> list[str]:
-    """What is wrong, such as ``.spec.replicas: expected numeric (int or float), got string``."""
-    faults = _walk(wanted, Field(type_name, ""), "")
-    return sorted(fault for fault, _ in zip(faults, range(FAULTS_MAX), strict=False))
+def find_apply_errors(type_name: str, applied: Json) -> list[str]:
+    """Returns errors such as ``.spec.replicas: expected numeric (int or float), got string``."""
+    errors = _walk(applied, Field(type_name, ""), "")
+    return sorted(error for error, _ in zip(errors, range(ERRORS_MAX), strict=False))
 
 
 def _walk(value: Json, field: Field, path: str) -> Iterator[str]:
@@ -43,14 +43,14 @@ def _walk_map(value: Json, field: Field, path: str) -> Iterator[str]:
     if not isinstance(value, dict):
         yield f"{path}: expected map, got &{{{go_text(value)}}}"
         return
-    known = structs()[field.type_name] if is_struct(field.type_name) else None
+    struct = structs()[field.type_name] if is_struct(field.type_name) else None
     for name, item in value.items():
-        where = f"{path}.{name}"
-        inner = field.inner if known is None else known.get(name)
+        inner_path = f"{path}.{name}"
+        inner = field.inner if struct is None else struct.get(name)
         if inner is None:
-            yield f"{where}: field not declared in schema"
+            yield f"{inner_path}: field not declared in schema"
         else:
-            yield from _walk(item, inner, where)
+            yield from _walk(item, inner, inner_path)
 
 
 def _walk_list(value: Json, field: Field, path: str) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _walk_list(value: Json, field: Field, path: str) -> Iterator[str]:
         yield f"{path}: expected list, got &{{{go_text(value)}}}"
         return
     is_keyed = field.list_type in ("map", "set")
-    seen: set[str] = set()
+    names: set[str] = set()
     for number, item in enumerate(value):
         if not is_keyed:
             yield from _walk(item, field.inner, f"{path}[{number}]")
@@ -67,15 +67,15 @@ def _walk_list(value: Json, field: Field, path: str) -> Iterator[str]:
             yield f"{path}: element {number}: {problem}"
             continue
         name = element_name(item, field)
-        said = said_of(name)
-        if name in seen:
-            yield f"{path}: duplicate entries for key {said}"
-        seen.add(name)
-        yield from _walk(item, field.inner, path + said)
+        key = step_text(name)
+        if name in names:
+            yield f"{path}: duplicate entries for key {key}"
+        names.add(name)
+        yield from _walk(item, field.inner, path + key)
 
 
 def _element_problem(item: Json, field: Field) -> str:
-    """Why an element has no name in a set, "" if it has one."""
+    """Returns the reason why an element has no name in a set; "" if it has one."""
     if field.list_type == "set":
         if isinstance(item, dict):
             return "associative list without keys has an element that's a map type"

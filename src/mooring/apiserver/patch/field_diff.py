@@ -1,7 +1,7 @@
-"""What differs between two objects, as sets of fields: who changes them, owns them.
+"""Differences between two objects as sets of fields; the manager of a change owns them.
 
-Two ways: ``added_fields`` for a new object, compiled for each type since every create asks; and
-``compare`` for a change, which looks only where the two differ.
+``added_fields`` is for new objects and compiled for each type, since every create needs it.
+``compare`` is for changes and visits only the parts that differ.
 
 Source: sigs.k8s.io/structured-merge-diff typed/compare.go.
 """
@@ -25,22 +25,22 @@ from mooring.apiserver.patch.field_sets import (
 from mooring.apiserver.types import Object
 from mooring.objects.schema.types import ALWAYS, NULL, Field, is_struct, structs
 
-#: Wishes of each type whose fields are remembered; a kilobyte or two each.
-WISHES_KEPT = 1024
+#: Specs of each type whose fields are cached; a kilobyte or two each.
+SPEC_CACHE_SIZE = 1024
 _encode = msgspec.json.Encoder().encode
-#: The set of all fields of a value.
+#: Returns the set of all fields of a value.
 Reader = Callable[[Json], Fields]
-#: What compare says of a value that is not there; null is a value.
+#: An absent value in compare; null is a value.
 _ABSENT = object()
 _NAMES = ("kind", "apiVersion")
 
 
 class Changes(NamedTuple):
-    """What differs.
+    """Differences between two objects.
 
     Attributes:
         written: Fields that are new or have another value.
-        removed: Fields that are there no longer.
+        removed: Fields that are absent in the new object.
     """
 
     written: Fields
@@ -49,100 +49,98 @@ class Changes(NamedTuple):
 
 @cache
 def added_fields(type_name: str) -> Reader:
-    """For the objects of a type: which fields they have more than Go's empty object.
+    """Returns the reader of fields that an object has in addition to Go's empty object.
 
-    What is made from one template has the same wish again and again; its set is made once, and
-    must not be changed by who gets it.
+    Objects of one template have equal specs; the set of a spec is cached, so callers must not
+    change it.
     """
-    whole = _over_empty(type_name)
-    known: dict[bytes, Fields] = {}
+    read_fields = _over_empty(type_name)
+    by_spec: dict[bytes, Fields] = {}
 
     def read(value: Json) -> Fields:
         spec = value.get("spec")
         if not spec:
-            return whole(value)
+            return read_fields(value)
         key = _encode(spec)
-        found = known.get(key)
-        if found is None:
-            if len(known) >= WISHES_KEPT:
-                known.clear()
-            found = known[key] = whole({"spec": spec})
+        spec_fields = by_spec.get(key)
+        if spec_fields is None:
+            if len(by_spec) >= SPEC_CACHE_SIZE:
+                by_spec.clear()
+            spec_fields = by_spec[key] = read_fields({"spec": spec})
         rest = {name: item for name, item in value.items() if name != "spec"}
-        return {**whole(rest), **found}
+        return {**read_fields(rest), **spec_fields}
 
     return read
 
 
 def _over_empty(type_name: str) -> Reader:
-    """Reads a struct of which Go writes some fields even if nothing is set."""
+    """Returns the reader of a struct of which Go writes some fields even if unset."""
     table: dict[str, tuple[str, Reader | None]] = {}
     always: dict[str, Reader | None] = {}
     for name, field in structs()[type_name].items():
-        table[name] = (f"f:{name}", whole_value(field))
+        table[name] = (f"f:{name}", new_value(field))
         if field.presence in (ALWAYS, NULL):
             is_part = is_struct(field.type_name) and field.list_type != "atomic"
             always[name] = _over_empty(field.type_name) if is_part else _below(field)
 
     def read(value: Json) -> Fields:
-        found: Fields = {}
+        fields: Fields = {}
         for name, item in value.items():
-            known = table.get(name)
-            if known is None:
+            entry = table.get(name)
+            if entry is None:
                 continue
-            label, whole = known
+            label, read_whole = entry
             if name not in always:
-                found[label] = whole(item) if whole is not None else {}
+                fields[label] = read_whole(item) if read_whole is not None else {}
             elif item:
-                part = always[name]
-                below = part(item) if part is not None else {}
-                if below or part is None:
-                    found[label] = below
-        return found
+                read_part = always[name]
+                below = read_part(item) if read_part is not None else {}
+                if below or read_part is None:
+                    fields[label] = below
+        return fields
 
     return read
 
 
 def _below(field: Field) -> Reader | None:
-    """Reads what is inside a list or mapping that was there, but empty."""
-    whole = whole_value(field)
-    if whole is None:
+    """Returns the reader of the content of a list or mapping that was present but empty."""
+    read_all = new_value(field)
+    if read_all is None:
         return None
-    read_whole = whole
+    read_whole = read_all
     return lambda value: {step: node for step, node in read_whole(value).items() if step != SELF}
 
 
 @cache
-def whole_value(field: Field) -> Reader | None:
-    """Reads all of a value that was not there before; None = it is one thing, without parts."""
+def new_value(field: Field) -> Reader | None:
+    """Returns the reader of all fields of a new value; None for values without parts."""
     if field.list_type == "atomic":
         return None
     if is_struct(field.type_name):
-        return _whole_struct(field.type_name)
+        return _new_struct(field.type_name)
     if field.is_map:
-        return _whole_map(whole_value(field.inner))
+        return _new_map(new_value(field.inner))
     if field.list_type == "map":
-        return _whole_list(field, whole_value(field.inner))
-    return _whole_list(field, None) if field.list_type == "set" else None
+        return _new_list(field, new_value(field.inner))
+    return _new_list(field, None) if field.list_type == "set" else None
 
 
-def _whole_struct(type_name: str) -> Reader:
-    table = {
-        name: (f"f:{name}", whole_value(field)) for name, field in structs()[type_name].items()
-    }
+def _new_struct(type_name: str) -> Reader:
+    table = {name: (f"f:{name}", new_value(field)) for name, field in structs()[type_name].items()}
 
     def read(value: Json) -> Fields:
         if not value:
             return {}
-        found: Fields = {SELF: {}}
+        fields: Fields = {SELF: {}}
         for name, item in value.items():
-            label, part = table[name]
-            found[label] = part(item) if part is not None else {}
-        return found
+            label, read_part = table[name]
+            fields[label] = read_part(item) if read_part is not None else {}
+        return fields
 
     return read
 
 
-def _whole_map(element: Reader | None) -> Reader:
+def _new_map(element: Reader | None) -> Reader:
     def read(value: Json) -> Fields:
         if not value:
             return {}
@@ -153,30 +151,30 @@ def _whole_map(element: Reader | None) -> Reader:
     return read
 
 
-def _whole_list(field: Field, element: Reader | None) -> Reader:
+def _new_list(field: Field, element: Reader | None) -> Reader:
     def read(value: Json) -> Fields:
         if not value:
             return {}
-        found: Fields = {SELF: {}}
+        fields: Fields = {SELF: {}}
         for item in value:
             step = element_name(item, field)
-            # Of elements with the same name only the name belongs to somebody.
-            is_single = element is not None and step not in found
-            found[step] = element(item) if is_single and element is not None else {}
-        return found
+            # Of elements with the same name only the name is owned.
+            is_single = element is not None and step not in fields
+            fields[step] = element(item) if is_single and element is not None else {}
+        return fields
 
     return read
 
 
 def compare(before: Object, after: Object, type_name: str) -> Changes:
-    """What differs between two objects of one type; managedFields do not count."""
-    old, new = _counted(before), _counted(after)
+    """Returns the differences between two objects of one type, ignoring managedFields."""
+    old, new = _without_managed_fields(before), _without_managed_fields(after)
     changes = _differences(old, new, Field(type_name, ""))
     return Changes(changes.written, changes.removed)
 
 
-def _counted(found: Object) -> Object:
-    content = {name: value for name, value in found.items() if name not in _NAMES}
+def _without_managed_fields(obj: Object) -> Object:
+    content = {name: value for name, value in obj.items() if name not in _NAMES}
     metadata = content.get("metadata", {})
     if "managedFields" in metadata:
         content["metadata"] = {k: v for k, v in metadata.items() if k != "managedFields"}
@@ -184,7 +182,7 @@ def _counted(found: Object) -> Object:
 
 
 class _Nodes(NamedTuple):
-    """Like ``Changes``, of one value."""
+    """Differences of one value, like ``Changes``."""
 
     written: Fields
     removed: Fields
@@ -210,58 +208,58 @@ def _differences(before: Json, after: Json, field: Field) -> _Nodes:
 
 
 def _all_of(value: Json, field: Field) -> Fields:
-    reader = whole_value(field)
+    reader = new_value(field)
     return reader(value) if reader is not None else {}
 
 
 def _in_maps(old: Object, new: Object, field: Field) -> _Nodes:
-    found = _Nodes({}, {})
+    nodes = _Nodes({}, {})
     for name in {**old, **new}:
         before, after = old.get(name, _ABSENT), new.get(name, _ABSENT)
-        _note(found, f"f:{name}", _differences(before, after, child(field.type_name, name)))
-    return found
+        _record(nodes, f"f:{name}", _differences(before, after, child(field.type_name, name)))
+    return nodes
 
 
-def _note(found: _Nodes, step: str, nodes: _Nodes) -> None:
+def _record(parent: _Nodes, step: str, nodes: _Nodes) -> None:
     if nodes.is_written or nodes.written:
-        found.written[step] = nodes.written
+        parent.written[step] = nodes.written
     if nodes.is_removed or nodes.removed:
-        found.removed[step] = nodes.removed
+        parent.removed[step] = nodes.removed
 
 
 def _in_lists(old: list[Json], new: list[Json], field: Field) -> _Nodes:
-    found = _Nodes({}, {})
-    befores, afters = _by_name(old, field), _by_name(new, field)
-    for step in {**befores, **afters}:
-        lefts, rights = befores.get(step, []), afters.get(step, [])
-        if len(lefts) > 1 or len(rights) > 1:
-            _note_repeated(found, step, lefts, rights, field)
+    nodes = _Nodes({}, {})
+    old_by_name, new_by_name = _by_name(old, field), _by_name(new, field)
+    for step in {**old_by_name, **new_by_name}:
+        old_items, new_items = old_by_name.get(step, []), new_by_name.get(step, [])
+        if len(old_items) > 1 or len(new_items) > 1:
+            _record_repeated(nodes, step, old_items, new_items, field)
         else:
-            before, after = (*lefts, _ABSENT)[0], (*rights, _ABSENT)[0]
-            _note(found, step, _differences(before, after, field.inner))
-    return found
+            before, after = (*old_items, _ABSENT)[0], (*new_items, _ABSENT)[0]
+            _record(nodes, step, _differences(before, after, field.inner))
+    return nodes
 
 
-def _note_repeated(
-    found: _Nodes, step: str, lefts: list[Json], rights: list[Json], field: Field
+def _record_repeated(
+    parent: _Nodes, step: str, old_items: list[Json], new_items: list[Json], field: Field
 ) -> None:
-    """Of elements with the same name only the name belongs to somebody."""
-    if len(lefts) > 1 and len(rights) > 1:
-        if lefts != rights:
-            found.written[step] = {}
+    """Records elements with the same name: only the name is owned."""
+    if len(old_items) > 1 and len(new_items) > 1:
+        if old_items != new_items:
+            parent.written[step] = {}
         return
-    if len(lefts) > 1:
-        found.removed[step] = {}
-        if rights:
-            found.written[step] = _all_of(rights[0], field.inner)
+    if len(old_items) > 1:
+        parent.removed[step] = {}
+        if new_items:
+            parent.written[step] = _all_of(new_items[0], field.inner)
         return
-    found.written[step] = {}
-    if lefts:
-        found.removed[step] = _all_of(lefts[0], field.inner)
+    parent.written[step] = {}
+    if old_items:
+        parent.removed[step] = _all_of(old_items[0], field.inner)
 
 
 def _by_name(items: list[Json], field: Field) -> dict[str, list[Json]]:
-    found: dict[str, list[Json]] = {}
+    by_name: dict[str, list[Json]] = {}
     for item in items:
-        found.setdefault(element_name(item, field), []).append(item)
-    return found
+        by_name.setdefault(element_name(item, field), []).append(item)
+    return by_name

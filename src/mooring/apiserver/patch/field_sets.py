@@ -1,7 +1,7 @@
-"""Sets of fields as managedFields write them: which parts of an object belong to somebody.
+"""Sets of fields in the format of managedFields: the parts of an object that a manager owns.
 
 A set is nested dictionaries: ``f:name`` for a field, ``k:{"name":"c"}`` for an element of a list
-that is a map, ``v:"x"`` for an element of a set. What is below a path says what of it is meant::
+that is a map, ``v:"x"`` for an element of a set. The content below a path selects parts of it::
 
     {"f:spec": {"f:replicas": {}}}            spec.replicas, but not spec itself
     {"f:labels": {".": {}, "f:app": {}}}      labels itself and labels.app
@@ -32,9 +32,9 @@ ANY = Field("any", "")
 SELF = "."
 #: Keys of elements that may be left out, since they have a default.
 _KEY_DEFAULTS: Mapping[str, Json] = MappingProxyType({"protocol": "TCP"})
-#: Whose name may be left out, as if it were empty.
+#: Elements whose name may be absent, as if it were empty.
 _NAMELESS = "[]core.LocalObjectReference"
-_NAMES_KEPT = 8192
+_NAME_CACHE_SIZE = 8192
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -46,7 +46,7 @@ def child(type_name: str, name: str) -> Field:
 
 
 def is_granular(value: Json, field: Field) -> bool:
-    """Returns whether parts of the value can belong to different managers."""
+    """Returns True if parts of the value can have different managers."""
     if field.list_type == "atomic":
         return False
     if isinstance(value, dict):
@@ -55,30 +55,32 @@ def is_granular(value: Json, field: Field) -> bool:
 
 
 def element_name(item: Json, field: Field) -> str:
-    """How a set names an element of a list."""
+    """Returns the name of a list element in a set."""
     if field.list_type == "set":
         return "v:" + _encode(item).decode()
     values = tuple([item.get(key) for key in field.keys])
     try:
         return _name_of(field, values)
-    except TypeError:  # of no type that a key has; whoever applies it is told so
+    except TypeError:  # not a key's type; find_apply_errors reports it
         return _name_of.__wrapped__(field, values)
 
 
-@lru_cache(maxsize=_NAMES_KEPT)
+@lru_cache(maxsize=_NAME_CACHE_SIZE)
 def _name_of(field: Field, values: tuple[Json, ...]) -> str:
-    """Returns the same by the values of the element's keys; few different ones occur."""
+    """Returns the name for the values of an element's keys; cached, as few different ones occur."""
     keys = dict(zip(field.keys, values, strict=True))
-    filled = {key: _KEY_DEFAULTS.get(key) if keys[key] is None else keys[key] for key in keys}
-    named = {key: value for key, value in filled.items() if value is not None}
-    if not named and field.type_name == _NAMELESS:
-        named = {"name": ""}
-    return "k:" + _encode(named).decode()
+    with_defaults = {
+        key: _KEY_DEFAULTS.get(key) if keys[key] is None else keys[key] for key in keys
+    }
+    keys_present = {key: value for key, value in with_defaults.items() if value is not None}
+    if not keys_present and field.type_name == _NAMELESS:
+        keys_present = {"name": ""}
+    return "k:" + _encode(keys_present).decode()
 
 
-def fields_of_object(found: Object, type_name: str) -> Fields:
-    """Returns the set of all fields that an applied object has."""
-    content = {key: value for key, value in found.items() if key not in ("apiVersion", "kind")}
+def fields_of_object(obj: Object, type_name: str) -> Fields:
+    """Returns the set of all fields of an applied object."""
+    content = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
     return _fields(content, Field(type_name, ""))
 
 
@@ -98,39 +100,39 @@ def _with_self(below: Fields) -> Fields:
     return {SELF: {}, **below} if below else below
 
 
-# ---------------------------------------------------------------------- what clients write
+# ---------------------------------------------------------------------- parsing
 
 
-def read_fields(written: Json) -> Fields:
-    """Returns a set that a client has written, in the one form that all functions here expect.
+def read_fields(sent: Json) -> Fields:
+    """Parses a set that a client has sent, to the normal form of this module.
 
-    Steps of a kind that nobody knows are left out.
+    Steps of unknown kinds are dropped.
 
     Raises:
-        ValueError: It is no such set.
+        ValueError: It is not a set of fields.
 
     Source: sigs.k8s.io/structured-merge-diff fieldpath/serialize.go, serialize-pe.go.
     """
-    found = _read_node(written)
-    found.pop(SELF, None)
-    return found
+    fields = _read_node(sent)
+    fields.pop(SELF, None)
+    return fields
 
 
-def _read_node(written: Json) -> Fields:
-    if written is None:
+def _read_node(sent: Json) -> Fields:
+    if sent is None:
         return {}
-    if not isinstance(written, dict):
-        raise ValueError(f"a set of fields cannot be read from a {type(written).__name__}")
-    found: Fields = {}
-    for step, below in written.items():
+    if not isinstance(sent, dict):
+        raise ValueError(f"a set of fields cannot be read from a {type(sent).__name__}")
+    fields: Fields = {}
+    for step, below in sent.items():
         name = "" if step == SELF else _read_step(step)
         if name:
-            found[name] = _read_node(below)
-    return _node(found, is_meant=SELF in written)
+            fields[name] = _read_node(below)
+    return _node(fields, has_self=SELF in sent)
 
 
 def _read_step(step: str) -> str:
-    """Returns a step as it is written here; "" for those of an unknown kind."""
+    """Returns a step in normal form; "" for an unknown kind."""
     kind, name = step[:2], step[2:]
     if kind[1:] != ":":
         raise ValueError(f"a step without its kind: {step!r}")
@@ -142,8 +144,8 @@ def _read_step(step: str) -> str:
         return ""
     try:
         value = msgspec.json.decode(name)
-    except msgspec.DecodeError as why:
-        raise ValueError(f"no JSON in a step: {step!r}") from why
+    except msgspec.DecodeError as error:
+        raise ValueError(f"no JSON in a step: {step!r}") from error
     if kind == "k:" and not isinstance(value, dict):
         raise ValueError(f"no keys in a step: {step!r}")
     return kind + _encode(value).decode()
@@ -152,72 +154,72 @@ def _read_step(step: str) -> str:
 # ---------------------------------------------------------------------- algebra
 
 
-def _is_meant(node: Fields) -> bool:
-    """Returns whether the path itself is in the set, not only something below it."""
+def _has_self(node: Fields) -> bool:
+    """Returns True if the path itself is in the set, not only parts of it."""
     return not node or SELF in node
 
 
-def _node(below: Fields, *, is_meant: bool) -> Fields:
-    return _with_self(below) if is_meant else below
+def _node(below: Fields, *, has_self: bool) -> Fields:
+    return _with_self(below) if has_self else below
 
 
 def union(fields: Fields, others: Fields) -> Fields:
     """Returns all fields of both sets."""
-    found = {step: below for step, below in fields.items() if step != SELF}
+    joined = {step: below for step, below in fields.items() if step != SELF}
     for step, below in others.items():
-        present = found.get(step)
+        present = joined.get(step)
         if step == SELF:
             continue
         if present is None:
-            found[step] = below
+            joined[step] = below
         else:
-            is_meant = _is_meant(present) or _is_meant(below)
-            found[step] = _node(union(present, below), is_meant=is_meant)
-    return found
+            has_self = _has_self(present) or _has_self(below)
+            joined[step] = _node(union(present, below), has_self=has_self)
+    return joined
 
 
 def difference(fields: Fields, others: Fields) -> Fields:
     """Returns the fields of one set that are not in another."""
-    left: Fields = {}
+    remaining: Fields = {}
     for step, below in fields.items():
         if step == SELF:
             continue
         other = others.get(step)
         if other is None:
-            left[step] = below
+            remaining[step] = below
             continue
-        is_meant = _is_meant(below) and not _is_meant(other)
+        has_self = _has_self(below) and not _has_self(other)
         deeper = difference(below, other)
-        if is_meant or deeper:
-            left[step] = _node(deeper, is_meant=is_meant)
-    return left
+        if has_self or deeper:
+            remaining[step] = _node(deeper, has_self=has_self)
+    return remaining
 
 
-def unclaimed(fields: Fields, others: Fields) -> Fields:
-    """Returns the fields of one set of which another one has neither themselves nor any part."""
-    left: Fields = {}
+def unowned_fields(fields: Fields, others: Fields) -> Fields:
+    """Returns the fields of one set that the other has neither as a whole nor in part."""
+    remaining: Fields = {}
     for step, below in fields.items():
         if step == SELF:
             continue
         if step not in others:
-            left[step] = below
-        elif deeper := unclaimed(below, others[step]):
-            left[step] = deeper
-    return left
+            remaining[step] = below
+        elif deeper := unowned_fields(below, others[step]):
+            remaining[step] = deeper
+    return remaining
 
 
 def intersection(fields: Fields, others: Fields) -> Fields:
     """Returns the fields that are in both sets."""
-    both: Fields = {}
+    common: Fields = {}
     for step, below in fields.items():
         other = others.get(step)
         if step == SELF or other is None:
             continue
-        is_meant = _is_meant(below) and _is_meant(other)
+        has_self = _has_self(below) and _has_self(other)
         deeper = intersection(below, other)
-        if is_meant or deeper:
-            both[step] = _node(deeper, is_meant=is_meant)
-    return both
+        if has_self or deeper:
+            common[step] = _node(deeper, has_self=has_self)
+    return common
 
 
 def without_paths(fields: Fields, paths: tuple[Path, ...]) -> Fields:
@@ -232,24 +234,24 @@ def _without_path(fields: Fields, path: Path) -> Fields:
     below = fields.get(step)
     if below is None:
         return fields
-    left = {name: node for name, node in fields.items() if name != step}
+    remaining = {name: node for name, node in fields.items() if name != step}
     if len(path) > 1:
         deeper = _without_path(below, path[1:])
         if deeper or not below:
-            left[step] = {} if deeper.keys() == {SELF} else deeper
-    return left
+            remaining[step] = {} if deeper.keys() == {SELF} else deeper
+    return remaining
 
 
 def paths_of(fields: Fields, lead: str = "") -> Iterator[str]:
-    """Returns the fields as people read them, such as ``.spec.containers[name="c"].image``."""
+    """Yields the fields as readable paths, such as ``.spec.containers[name="c"].image``."""
     steps = sorted((step for step in fields if step != SELF), key=lambda step: (step[0], step))
-    yield from (lead + said_of(step) for step in steps if _is_meant(fields[step]))
+    yield from (lead + step_text(step) for step in steps if _has_self(fields[step]))
     for step in steps:
-        yield from paths_of(fields[step], lead + said_of(step))
+        yield from paths_of(fields[step], lead + step_text(step))
 
 
-def said_of(step: str) -> str:
-    """Returns one step of a path as people read it."""
+def step_text(step: str) -> str:
+    """Returns one step of a readable path."""
     kind, name = step[0], step[2:]
     if kind == "f":
         return f".{name}"
@@ -262,13 +264,13 @@ def said_of(step: str) -> str:
 # ---------------------------------------------------------------------- objects
 
 
-def remove_fields(value: Json, gone: Fields, field: Field) -> None:
-    """Takes the fields of a set out of a value; what becomes empty by it goes as well."""
+def remove_fields(value: Json, removed: Fields, field: Field) -> None:
+    """Removes the fields of a set from a value, and containers that become empty."""
     if isinstance(value, list):
-        _remove_elements(value, gone, field)
+        _remove_elements(value, removed, field)
     if not isinstance(value, dict):
         return
-    for step, below in gone.items():
+    for step, below in removed.items():
         name = step[2:]
         if not step.startswith("f:") or name not in value:
             continue
@@ -280,12 +282,12 @@ def remove_fields(value: Json, gone: Fields, field: Field) -> None:
             del value[name]
 
 
-def _remove_elements(items: list[Json], gone: Fields, field: Field) -> None:
+def _remove_elements(items: list[Json], removed: Fields, field: Field) -> None:
     for position in reversed(range(len(items))):
         step = element_name(items[position], field)
-        if step not in gone:
+        if step not in removed:
             continue
-        if _is_meant(gone[step]):
+        if _has_self(removed[step]):
             del items[position]
         else:
-            remove_fields(items[position], gone[step], field.inner)
+            remove_fields(items[position], removed[step], field.inner)

@@ -1,7 +1,7 @@
-"""managedFields: which manager wrote which fields last, kept up with every write.
+"""managedFields: tracks field ownership on every write.
 
-An entry is one manager's fields, by one operation ("Update" or "Apply"), in one version of the
-API, through one subresource. Who writes a field takes it from all others.
+An entry has one manager's fields, by one operation ("Update" or "Apply"), in one version of the
+API, through one subresource. A write of a field moves it to the writer's entry.
 
 Source: k8s.io/apimachinery pkg/util/managedfields/internal; the GetResetFields of pkg/registry.
 """
@@ -30,13 +30,13 @@ from mooring.objects.schema.decoding import empty
 if TYPE_CHECKING:
     from mooring.apiserver.resources import Resource
 
-#: Entries of updates; the oldest of more are put together.
+#: Entries of updates; the oldest ones beyond are merged.
 UPDATERS_MAX = 10
-ANCIENT = "ancient-changes"
+ANCIENT_CHANGES = "ancient-changes"
 APPLY, UPDATE = "Apply", "Update"
 _UNKNOWN = "unknown"
-#: Parts of the metadata that belong to nobody.
-_OWNERLESS = frozenset(
+#: Fields of the metadata that no manager owns.
+STRIPPED_FIELDS = frozenset(
     (
         "name",
         "namespace",
@@ -49,10 +49,10 @@ _OWNERLESS = frozenset(
         "resourceVersion",
     )
 )
-_OWNERLESS_FIELDS: Fields = {"f:metadata": {".": {}, **{f"f:{name}": {} for name in _OWNERLESS}}}
+_STRIPPED_SET: Fields = {"f:metadata": {".": {}, **{f"f:{name}": {} for name in STRIPPED_FIELDS}}}
 _NAMES: tuple[Path, ...] = (("kind",), ("apiVersion",))
 _SPEC, _STATUS, _METADATA = ("spec",), ("status",), ("metadata",)
-#: Resources whose status may be changed with the rest, or that have none.
+#: Resources whose status may be changed with the main resource, or that have none.
 _UNRESET = frozenset(
     (
         "configmaps",
@@ -72,7 +72,7 @@ _UNRESET = frozenset(
         "resourceslices",
     )
 )
-#: Resource and subresource -> fields that a write there leaves as they are.
+#: Resource and subresource -> fields that such a write does not change.
 _RESET: Mapping[tuple[str, str], tuple[Path, ...]] = MappingProxyType(
     {
         ("pods", "status"): (
@@ -91,14 +91,14 @@ _RESET: Mapping[tuple[str, str], tuple[Path, ...]] = MappingProxyType(
 )
 
 
-class Author(NamedTuple):
-    """Who writes, and how.
+class FieldManager(NamedTuple):
+    """The writer of a change, for managedFields.
 
     Attributes:
         manager: The name; "" = unknown.
-        resource: What is written.
-        subresource: Through which, "" for the object as a whole.
-        now: The present time.
+        resource: The resource that is written.
+        subresource: The subresource, "" for the main resource.
+        now: The current time.
     """
 
     manager: str
@@ -108,20 +108,20 @@ class Author(NamedTuple):
 
     @property
     def reset(self) -> tuple[Path, ...]:
-        """The fields that such a write leaves as they are."""
+        """The fields that such a write does not change."""
         name = self.resource.name
         if self.subresource == "ephemeralcontainers":
             return ()
-        found = _RESET.get((name, self.subresource))
-        if found is not None:
-            return found
+        paths = _RESET.get((name, self.subresource))
+        if paths is not None:
+            return paths
         if name in _UNRESET:
             return ()
         return (_SPEC,) if self.subresource == "status" else (_STATUS,)
 
     def entry(self, operation: str, fields: Fields) -> Object:
-        """Returns an entry of this author, of now."""
-        found: Object = {
+        """Returns an entry of this manager with the current time."""
+        entry: Object = {
             "manager": self.manager or _UNKNOWN,
             "operation": operation,
             "apiVersion": self.resource.api_version,
@@ -130,201 +130,201 @@ class Author(NamedTuple):
             "fieldsV1": fields,
         }
         if self.subresource == "scale":
-            del found["time"]  # upstream's handler of scales keeps none
+            del entry["time"]  # upstream's handler of scales sets none
         if self.subresource:
-            found["subresource"] = self.subresource
-        return found
+            entry["subresource"] = self.subresource
+        return entry
 
 
-def note_create(new: Object, author: Author) -> None:
-    """Puts into a new object who wrote it.
+def track_create(new: Object, writer: FieldManager) -> None:
+    """Sets the managedFields of a new object.
 
-    What the client itself put there counts only for fields that the object has not got.
+    Entries sent by the client count only for fields that the object does not have.
     """
     metadata = new["metadata"]
-    given = _known_entries(metadata.pop("managedFields", []))
-    shown = to_view(new) if is_view(author.resource) else new
-    type_name = struct_of(author.resource)
-    fields = added_fields(type_name)(_owned(shown, author))
-    if given:
-        changes = compare(empty(type_name), shown, type_name)
-        given = _left_to(given, changes)
+    entries = _valid_entries(metadata.pop("managedFields", []))
+    external = to_view(new) if is_view(writer.resource) else new
+    type_name = struct_of(writer.resource)
+    fields = added_fields(type_name)(_owned(external, writer))
+    if entries:
+        changes = compare(empty(type_name), external, type_name)
+        entries = _without_changed(entries, changes)
     if fields:
-        given = _with_entry(given, author.entry(UPDATE, fields))
-    if given:
-        metadata["managedFields"] = in_order(given)
+        entries = _add_entry(entries, writer.entry(UPDATE, fields))
+    if entries:
+        metadata["managedFields"] = in_order(entries)
 
 
-def _owned(new: Object, author: Author) -> Object:
-    """What of a new object belongs to who wrote it; the object itself stays as it is."""
-    found = dict(new)
-    for path in (*_NAMES, *author.reset):
-        found.pop(path[0], None)
+def _owned(new: Object, writer: FieldManager) -> Object:
+    """Returns the parts of a new object that its writer owns; the object is not changed."""
+    owned = dict(new)
+    for path in (*_NAMES, *writer.reset):
+        owned.pop(path[0], None)
     metadata = new["metadata"]
-    found["metadata"] = {name: metadata[name] for name in metadata if name not in _OWNERLESS}
-    return found
+    owned["metadata"] = {name: metadata[name] for name in metadata if name not in STRIPPED_FIELDS}
+    return owned
 
 
-def note_update(new: Object, old: Object, author: Author) -> None:
-    """Puts into a changed object who changed what. ``old`` is the object as stored."""
+def track_update(new: Object, old: Object, writer: FieldManager) -> None:
+    """Updates the managedFields of a changed object; ``old`` is the stored one."""
     metadata, before = new["metadata"], old["metadata"]
-    entries = _entries_to_keep(metadata, before, is_part=bool(author.subresource))
+    entries = _entries_to_keep(metadata, before, is_subresource=bool(writer.subresource))
     metadata.pop("managedFields", None)
     if not entries:
-        return  # nobody has asked for them to be kept, or somebody not to
-    type_name = struct_of(author.resource)
-    if is_view(author.resource):
+        return  # managedFields are not tracked for this object, or the client cleared them
+    type_name = struct_of(writer.resource)
+    if is_view(writer.resource):
         changes = compare(to_view(old), to_view(new), type_name)
     else:
         changes = compare(old, new, type_name)
-    noted = after_update(entries, changes, author)
-    if noted:
-        metadata["managedFields"] = noted
+    tracked = after_update(entries, changes, writer)
+    if tracked:
+        metadata["managedFields"] = tracked
 
 
-def after_update(entries: list[Object], changes: Changes, author: Author) -> list[Object]:
-    """The entries after an author has changed the object."""
-    changes = _filtered(changes, author)
-    kept = _left_to(_convertible(entries, author), changes)
-    mine = without_ownerless(changes.written)
-    if mine:
-        kept = _with_entry(kept, author.entry(UPDATE, mine))
-    return in_order(_capped(kept))
+def after_update(entries: list[Object], changes: Changes, writer: FieldManager) -> list[Object]:
+    """Returns the entries after a writer has changed the object."""
+    changes = _filtered(changes, writer)
+    remaining = _without_changed(_convertible(entries, writer), changes)
+    written = without_stripped(changes.written)
+    if written:
+        remaining = _add_entry(remaining, writer.entry(UPDATE, written))
+    return in_order(_merge_oldest(remaining))
 
 
-def after_apply(entries: list[Object], changes: Changes, author: Author) -> list[Object]:
-    """The other managers' entries after an author has applied changes."""
-    return _left_to(_convertible(entries, author), _filtered(changes, author))
+def after_apply(entries: list[Object], changes: Changes, writer: FieldManager) -> list[Object]:
+    """Returns the other managers' entries after a writer has applied changes."""
+    return _without_changed(_convertible(entries, writer), _filtered(changes, writer))
 
 
-def without_ownerless(fields: Fields) -> Fields:
-    """Returns the fields without those that belong to nobody."""
-    return difference(fields, _OWNERLESS_FIELDS)
+def without_stripped(fields: Fields) -> Fields:
+    """Returns the fields without those that no manager owns."""
+    return difference(fields, _STRIPPED_SET)
 
 
 def conflicting(
-    entries: list[Object], changes: Changes, author: Author
+    entries: list[Object], changes: Changes, writer: FieldManager
 ) -> list[tuple[Object, Fields]]:
-    """Whose fields an author would take by applying, entry by entry."""
-    written = _filtered(changes, author).written
-    found = []
+    """Returns the entries, with their fields, that conflict with an apply."""
+    written = _filtered(changes, writer).written
+    conflicts = []
     for entry in entries:
         taken = intersection(entry.get("fieldsV1", {}), written)
         if taken:
-            found.append((entry, taken))
-    return found
+            conflicts.append((entry, taken))
+    return conflicts
 
 
-def _convertible(entries: list[Object], author: Author) -> list[Object]:
-    """The entries of this version; of fields in others nothing is known any more."""
-    version = author.resource.api_version
+def _convertible(entries: list[Object], writer: FieldManager) -> list[Object]:
+    """Returns the entries of this API version; others cannot be converted."""
+    version = writer.resource.api_version
     return [entry for entry in entries if entry.get("apiVersion") == version]
 
 
-def _filtered(changes: Changes, author: Author) -> Changes:
-    reset = author.reset
+def _filtered(changes: Changes, writer: FieldManager) -> Changes:
+    reset = writer.reset
     return Changes(without_paths(changes.written, reset), without_paths(changes.removed, reset))
 
 
-def _left_to(entries: list[Object], changes: Changes) -> list[Object]:
-    """Returns the entries without the fields that were written or removed; the empty ones go."""
-    kept = []
+def _without_changed(entries: list[Object], changes: Changes) -> list[Object]:
+    """Returns the non-empty entries without the fields that were written or removed."""
+    remaining = []
     for entry in entries:
         fields = entry.get("fieldsV1", {})
-        left = difference(difference(fields, changes.written), changes.removed)
-        if left:
-            kept.append({**entry, "fieldsV1": left})
-    return kept
+        unchanged = difference(difference(fields, changes.written), changes.removed)
+        if unchanged:
+            remaining.append({**entry, "fieldsV1": unchanged})
+    return remaining
 
 
-def _with_entry(entries: list[Object], entry: Object) -> list[Object]:
-    """Returns the entries with a new one, which takes in the earlier one of the same author."""
+def _add_entry(entries: list[Object], entry: Object) -> list[Object]:
+    """Returns the entries with a new one, merged with the earlier entry of the same manager."""
     others = []
-    for each in entries:
-        if identity_of(each) == identity_of(entry):
-            fields = union(each.get("fieldsV1", {}), entry["fieldsV1"])
+    for other in entries:
+        if identity_of(other) == identity_of(entry):
+            fields = union(other.get("fieldsV1", {}), entry["fieldsV1"])
             entry = {**entry, "fieldsV1": fields}
         else:
-            others.append(each)
+            others.append(other)
     return [*others, entry]
 
 
 def identity_of(entry: Object) -> tuple[str, str, str, str]:
-    """What makes two entries those of the same author; appliers may change the version."""
+    """Returns the key of an entry's manager; appliers may change the version."""
     operation = entry.get("operation", "")
     version = "" if operation == APPLY else entry.get("apiVersion", "")
     return entry.get("manager", ""), operation, version, entry.get("subresource", "")
 
 
 def in_order(entries: list[Object]) -> list[Object]:
-    """Returns the entries as they are written: by operation, then by time."""
-    return sorted(entries, key=_place_of) if len(entries) > 1 else entries
+    """Returns the entries in order: by operation, then by time."""
+    return sorted(entries, key=_sort_key) if len(entries) > 1 else entries
 
 
-def _place_of(entry: Object) -> tuple[str, str, str, str, str]:
+def _sort_key(entry: Object) -> tuple[str, str, str, str, str]:
     names = ("operation", "time", "manager", "apiVersion", "subresource")
     first, second, third, fourth, fifth = (entry.get(name) or "" for name in names)
     return first, second, third, fourth, fifth
 
 
-def _capped(entries: list[Object]) -> list[Object]:
-    """Not more entries of updates than may be; the oldest become one for each version."""
+def _merge_oldest(entries: list[Object]) -> list[Object]:
+    """Limits the entries of updates: the oldest are merged into one for each version."""
     updates = [entry for entry in entries if entry.get("operation") == UPDATE]
     surplus = len(updates) - UPDATERS_MAX
     if surplus <= 0:
         return entries
-    left = {identity_of(entry): entry for entry in entries}
+    remaining = {identity_of(entry): entry for entry in entries}
     firsts: dict[str, Object] = {}
-    for entry in sorted(updates, key=lambda each: (each.get("time") or "", identity_of(each))):
+    for entry in sorted(updates, key=lambda entry: (entry.get("time") or "", identity_of(entry))):
         if surplus <= 0:
             break
         version = entry.get("apiVersion", "")
         if version not in firsts:
             firsts[version] = entry
             continue
-        bucket = (ANCIENT, UPDATE, version, "")
-        so_far = left.get(bucket) or left.pop(identity_of(firsts[version]))
-        fields = union(entry.get("fieldsV1", {}), so_far.get("fieldsV1", {}))
-        left.pop(identity_of(entry), None)
-        found = {**entry, "manager": ANCIENT, "fieldsV1": fields}
-        found.pop("subresource", None)
-        left[bucket] = found
+        bucket = (ANCIENT_CHANGES, UPDATE, version, "")
+        merged = remaining.get(bucket) or remaining.pop(identity_of(firsts[version]))
+        fields = union(entry.get("fieldsV1", {}), merged.get("fieldsV1", {}))
+        remaining.pop(identity_of(entry), None)
+        ancient = {**entry, "manager": ANCIENT_CHANGES, "fieldsV1": fields}
+        ancient.pop("subresource", None)
+        remaining[bucket] = ancient
         surplus -= 1
-    return list(left.values())
+    return list(remaining.values())
 
 
-def _entries_to_keep(metadata: Object, before: Object, *, is_part: bool) -> list[Object]:
-    """The client's entries, if it sent any and they make sense; else those that are there."""
+def _entries_to_keep(metadata: Object, before: Object, *, is_subresource: bool) -> list[Object]:
+    """Returns the client's entries if it sent valid ones, else those of the stored object."""
     present: list[Object] = before.get("managedFields", [])
-    given = metadata.get("managedFields")
-    if is_part or given is None or given == present:
+    sent = metadata.get("managedFields")
+    if is_subresource or sent is None or sent == present:
         return present
-    if given == [{}]:
-        return []  # the agreed way to have them forgotten
-    return _known_entries(given) or present
+    if sent == [{}]:
+        return []  # by convention this clears them
+    return _valid_entries(sent) or present
 
 
-def _known_entries(entries: list[Object]) -> list[Object]:
-    """Returns the entries in their one form, if all of them make sense; else none."""
-    known = []
+def _valid_entries(entries: list[Object]) -> list[Object]:
+    """Returns the entries in normal form if all of them are valid, else none."""
+    valid = []
     for entry in entries:
-        is_known = entry.get("operation") in (APPLY, UPDATE) and entry.get("apiVersion")
-        if not is_known or entry.get("fieldsType") != "FieldsV1":
+        is_valid = entry.get("operation") in (APPLY, UPDATE) and entry.get("apiVersion")
+        if not is_valid or entry.get("fieldsType") != "FieldsV1":
             return []
         try:
             fields = read_fields(entry.get("fieldsV1"))
         except ValueError:
             return []
-        known.append({**entry, "fieldsV1": fields})
-    return known
+        valid.append({**entry, "fieldsV1": fields})
+    return valid
 
 
-def with_old_times(new: Object, old: Object) -> None:
-    """Takes the old entries if only their times differ, and nothing else: that is no change."""
+def keep_timestamps_if_unchanged(new: Object, old: Object) -> None:
+    """Restores the old entries if the objects differ only in their timestamps."""
     entries, before = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
     if not entries or not before or len(entries) != len(before) or entries == before:
         return
-    if [_timeless(each) for each in entries] != [_timeless(each) for each in before]:
+    if [*map(_without_time, entries)] != [*map(_without_time, before)]:
         return
     metadata = {**new["metadata"], "managedFields": before}
     metadata["resourceVersion"] = old["metadata"].get("resourceVersion")
@@ -332,5 +332,5 @@ def with_old_times(new: Object, old: Object) -> None:
         new["metadata"]["managedFields"] = before
 
 
-def _timeless(entry: Object) -> Object:
+def _without_time(entry: Object) -> Object:
     return {name: value for name, value in entry.items() if name != "time"}

@@ -1,4 +1,4 @@
-"""PATCH: from the stored object and the client's patch to the object as it should be.
+"""PATCH: applies a client's patch to the stored object.
 
 JSON patch (RFC 6902), merge patch (RFC 7396), strategic merge patch and server-side apply.
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jsonpatch
 import jsonpointer
 
-from mooring.apiserver.errors import Refused, bad_request, entity_too_large, unprocessable
+from mooring.apiserver.errors import ApiStatusError, bad_request, entity_too_large, unprocessable
 from mooring.apiserver.patch.strategic_merge import strategic_merge
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ OPERATIONS_MAX = 10_000
 _OPERATIONS = ("add", "remove", "replace", "move", "copy", "test")
 
 
-def patched(media_type: str, present: Object, patch: Any, type_name: str) -> Object:
-    """The object with a JSON, merge or strategic merge patch applied; ``present`` is used up.
+def apply_patch(media_type: str, present: Object, patch: Any, type_name: str) -> Object:
+    """Applies a JSON, merge or strategic merge patch; ``present`` is modified.
 
     Raises:
-        Refused: 400, 413, 422.
+        ApiStatusError: 400, 413, 422.
     """
     if media_type == JSON_PATCH:
-        return _json_patched(present, [] if patch is None else patch)
+        return _apply_json_patch(present, [] if patch is None else patch)
     if patch is None and media_type == MERGE_PATCH:
         raise bad_request("Invalid JSON Patch")
     patch = {} if patch is None else patch
@@ -45,49 +45,51 @@ def patched(media_type: str, present: Object, patch: Any, type_name: str) -> Obj
         lead = "" if media_type == STRATEGIC_PATCH else "error decoding patch: "
         raise bad_request(f"{lead}json: {problem}")
     if media_type == MERGE_PATCH:
-        return _merged(present, patch)
+        return _apply_merge_patch(present, patch)
     names: Object = {name: present[name] for name in ("kind", "apiVersion") if name in present}
     return {**strategic_merge(present, patch, type_name), **names}
 
 
-def _json_patched(present: Object, patch: Any) -> Object:
-    if not isinstance(patch, list) or not all(isinstance(each, dict) for each in patch):
+def _apply_json_patch(present: Object, patch: Any) -> Object:
+    if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
         problem = f"cannot unmarshal {_kind(patch)} into Go value of type []handlers.jsonPatchOp"
         raise bad_request(f"error decoding patch: json: {problem}")
     if len(patch) > OPERATIONS_MAX:
         text = "The allowed maximum operations in a JSON patch is"
         raise entity_too_large(f"{text} {OPERATIONS_MAX}, got {len(patch)}")
-    found: Any = present
+    obj: Any = present
     try:
         for operation in patch:
-            found = jsonpatch.apply_patch(found, [_as_upstream(operation, found)], in_place=True)
-    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as why:
-        raise unprocessable(str(why)) from why
-    if not isinstance(found, dict):
+            obj = jsonpatch.apply_patch(obj, [_as_upstream(operation, obj)], in_place=True)
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
+        raise unprocessable(str(error)) from error
+    if not isinstance(obj, dict):
         raise unprocessable("the patch leaves no object")
-    return found
+    return obj
 
 
-def _as_upstream(operation: Object, found: Any) -> Object:
-    """The operation as kube-apiserver's library understands it: "replace" may add a member."""
+def _as_upstream(operation: Object, obj: Any) -> Object:
+    """Converts an operation to kube-apiserver's semantics: "replace" may add a member."""
     kind, path = operation.get("op"), operation.get("path")
     if kind not in _OPERATIONS or not isinstance(path, str):
         raise unprocessable(f"unexpected kind: {kind}")
     if kind != "replace" or not path:
         return operation
-    parent, name = jsonpointer.JsonPointer(path).to_last(found)
+    parent, name = jsonpointer.JsonPointer(path).to_last(obj)
     if isinstance(parent, dict) and name not in parent:
         return {**operation, "op": "add"}
     return operation
 
 
-def _merged(present: Object, patch: Object) -> Object:
+def _apply_merge_patch(present: Object, patch: Object) -> Object:
     for name, value in patch.items():
         if value is None:
             present.pop(name, None)
         elif isinstance(value, dict):
-            below = present.get(name)
-            present[name] = _merged(below if isinstance(below, dict) else {}, value)
+            old_value = present.get(name)
+            present[name] = _apply_merge_patch(
+                old_value if isinstance(old_value, dict) else {}, value
+            )
         else:
             present[name] = value
     return present
@@ -106,4 +108,4 @@ def _kind(value: Any) -> str:
     return "number"
 
 
-__all__ = ["PATCH_TYPES", "Refused", "patched"]
+__all__ = ["PATCH_TYPES", "ApiStatusError", "apply_patch"]

@@ -1,4 +1,4 @@
-"""Strategic merge patches: patches that know which lists are sets of named things.
+"""Strategic merge patches: list elements are merged by key.
 
 Directives: ``$patch`` (replace, delete), ``$retainKeys``, ``$setElementOrder/FIELD``,
 ``$deleteFromPrimitiveList/FIELD``. Merge keys and strategies come from ``schema``.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver.errors import Refused, bad_request, unprocessable
+from mooring.apiserver.errors import ApiStatusError, bad_request, unprocessable
 from mooring.apiserver.types import Object
 from mooring.objects.schema.types import Field, is_struct, structs
 
@@ -27,27 +27,27 @@ _DELETE = "$deleteFromPrimitiveList/"
 
 
 def strategic_merge(original: Object, patch: Object, type_name: str) -> Object:
-    """The object with the patch merged into it; both are used up.
+    """Merges a patch into an object; both are modified.
 
     Args:
         original: As stored.
-        patch: As the client sent it.
+        patch: As sent by the client.
         type_name: The struct of both, such as "core.Pod".
 
     Raises:
-        Refused: 400, 422, or 500 (as upstream) for a patch that cannot be merged.
+        ApiStatusError: 400, 422, or 500 (as upstream) for a patch that cannot be merged.
     """
     return _merge_map(original, patch, type_name)
 
 
-def _failure(message: str) -> Refused:
-    """Upstream does not make a Status of most errors of a merge: they come out as code 500."""
-    return Refused(500, "", message)
+def _failure(message: str) -> ApiStatusError:
+    """Returns error 500: upstream makes no Status of most merge errors."""
+    return ApiStatusError(500, "", message)
 
 
 def _merge_map(original: Object, patch: Object, type_name: str) -> Object:
     if _MARKER in patch:
-        return _directed(patch)
+        return _apply_directive(patch)
     _retain_keys(original, patch)
     for name in [name for name in patch if name.startswith(_ORDER)]:
         _merge_ordered(original, patch, name, type_name)
@@ -57,18 +57,18 @@ def _merge_map(original: Object, patch: Object, type_name: str) -> Object:
         elif value is None:
             original.pop(name, None)
         elif name not in original or type(original[name]) is not type(value):
-            cleaned, is_kept = _without_directives(_without_nulls(value))
-            if is_kept:
+            cleaned, has_value = _without_directives(_without_nulls(value))
+            if has_value:
                 original[name] = cleaned
             else:
                 original.pop(name, None)
         else:
             field = _field(type_name, name)
-            original[name] = _merged(original[name], value, field)
+            original[name] = _merge_value(original[name], value, field)
     return original
 
 
-def _directed(patch: Object) -> Object:
+def _apply_directive(patch: Object) -> Object:
     directive = patch.pop(_MARKER)
     if directive == "replace":
         return patch
@@ -79,15 +79,15 @@ def _directed(patch: Object) -> Object:
 
 
 def _field(type_name: str, name: str) -> Field:
-    """The field of a struct; inside a mapping with free keys every key is one."""
+    """Returns the field of a struct, or of a key of a mapping."""
     if type_name.startswith("{}"):
         return Field(type_name[2:], "")
-    found = structs()[type_name].get(name) if is_struct(type_name) else None
-    return found or Field("any", "")
+    field = structs()[type_name].get(name) if is_struct(type_name) else None
+    return field or Field("any", "")
 
 
-def _merged(original: Json, patch: Json, field: Field) -> Json:
-    strategies = [each for each in field.strategies if each != "retainKeys"]
+def _merge_value(original: Json, patch: Json, field: Field) -> Json:
+    strategies = [strategy for strategy in field.strategies if strategy != "retainKeys"]
     strategy = strategies[0] if strategies else ""
     if isinstance(original, dict):
         return patch if strategy == "replace" else _merge_map(original, patch, field.type_name)
@@ -103,9 +103,9 @@ def _merge_list(original: list[Json], patch: list[Json], field: Field) -> list[J
         return original
     before = list(original)
     key = field.merge_key
-    if not _is_of_maps(original, patch):
+    if not _has_maps(original, patch):
         merged = list(dict.fromkeys([*original, *patch]))
-        return _in_order(merged, patch, before, lambda item: item)
+        return _ordered(merged, patch, before, lambda item: item)
     if not key:
         raise _failure(f"cannot merge lists without merge key for {field.element}")
     merged, rest = _apply_special(original, patch, key)
@@ -117,13 +117,13 @@ def _merge_list(original: list[Json], patch: list[Json], field: Field) -> list[J
         else:
             merged[position] = _merge_map(merged[position], item, field.element)
     order = [item for item in rest if isinstance(item, dict)]
-    return _in_order(merged, order, before, lambda item: _key_of(item, key))
+    return _ordered(merged, order, before, lambda item: _key_of(item, key))
 
 
 def _apply_special(
     original: list[Json], patch: list[Json], key: str
 ) -> tuple[list[Json], list[Json]]:
-    """Does what elements with a directive say; the list, and the elements left to merge."""
+    """Applies the elements with a directive; returns the list and the elements to merge."""
     rest, is_replaced = [], False
     for item in patch:
         directive = item.get(_MARKER) if isinstance(item, dict) else None
@@ -131,7 +131,7 @@ def _apply_special(
             rest.append(item)
         elif directive == "delete":
             value = _key_of(item, key)
-            original = [each for each in original if each.get(key) != value]
+            original = [element for element in original if element.get(key) != value]
         elif directive == "replace":
             is_replaced = True
         elif directive == "merge":
@@ -156,7 +156,7 @@ def _find(items: list[Json], key: str, value: Json) -> int | None:
     return None
 
 
-def _is_of_maps(*lists: list[Json]) -> bool:
+def _has_maps(*lists: list[Json]) -> bool:
     kinds = {type(item) for items in lists for item in items}
     if len(kinds) > 1:
         raise _failure("list element types are not identical")
@@ -165,38 +165,45 @@ def _is_of_maps(*lists: list[Json]) -> bool:
     return dict in kinds
 
 
-def _in_order(
+def _ordered(
     merged: list[Json], order: list[Json], before: list[Json], key: Callable[[Json], Json]
 ) -> list[Json]:
-    """What the patch names in its order, everything else in the old one, woven together."""
-    wanted = [key(item) for item in order]
-    old = [key(item) for item in before]
-    named = sorted(
-        (item for item in merged if key(item) in wanted), key=lambda item: wanted.index(key(item))
+    """Merges the elements of the patch in its order with the others in the old order."""
+    new_order = [key(item) for item in order]
+    old_order = [key(item) for item in before]
+    patched = sorted(
+        (item for item in merged if key(item) in new_order),
+        key=lambda item: new_order.index(key(item)),
     )
-    others = [item for item in merged if key(item) not in wanted]
-    others.sort(key=lambda item: old.index(key(item)) if key(item) in old else len(old))
-    woven: list[Json] = []
-    left, right = 0, 0
-    while left < len(others) or right < len(named):
-        if right >= len(named):
-            is_left = True
-        elif left >= len(others):
-            is_left = False
+    others = [item for item in merged if key(item) not in new_order]
+    others.sort(
+        key=lambda item: old_order.index(key(item)) if key(item) in old_order else len(old_order)
+    )
+    ordered: list[Json] = []
+    other_index, patched_index = 0, 0
+    while other_index < len(others) or patched_index < len(patched):
+        if patched_index >= len(patched):
+            takes_other = True
+        elif other_index >= len(others):
+            takes_other = False
         else:
-            ours, theirs = key(others[left]), key(named[right])
-            is_left = ours in old and theirs in old and old.index(ours) < old.index(theirs)
-        if is_left:
-            woven.append(others[left])
-            left += 1
+            other_key, patched_key = key(others[other_index]), key(patched[patched_index])
+            takes_other = (
+                other_key in old_order
+                and patched_key in old_order
+                and old_order.index(other_key) < old_order.index(patched_key)
+            )
+        if takes_other:
+            ordered.append(others[other_index])
+            other_index += 1
         else:
-            woven.append(named[right])
-            right += 1
-    return woven
+            ordered.append(patched[patched_index])
+            patched_index += 1
+    return ordered
 
 
 def _merge_ordered(original: Object, patch: Object, name: str, type_name: str) -> None:
-    """Merges the list that a ``$setElementOrder`` is about, and brings it into that order."""
+    """Merges the list of a ``$setElementOrder`` and sorts it in that order."""
     order = patch.pop(name)
     target = name.removeprefix(_ORDER)
     if not isinstance(order, list):
@@ -211,29 +218,29 @@ def _merge_ordered(original: Object, patch: Object, name: str, type_name: str) -
     if target in original:
         merged = original[target]
         if changes is not None:
-            merged = _merged(merged, changes, field)
+            merged = _merge_value(merged, changes, field)
     elif changes is not None:
         merged, _ = _without_directives(changes)
     else:
         return
     key = field.merge_key
     identity = (lambda item: _key_of(item, key)) if key else (lambda item: item)
-    original[target] = _in_order(merged, order, before, identity)
+    original[target] = _ordered(merged, order, before, identity)
 
 
 def _check_order(changes: list[Json], order: list[Json], key: str) -> None:
-    """The elements of the patch must stand in the order that it asks for itself."""
+    """Checks that the elements of a patch are in the order of its own ``$setElementOrder``."""
 
     def identity(item: Json) -> Json:
         return item.get(key) if key and isinstance(item, dict) else item
 
-    wanted = [identity(item) for item in order]
+    order_keys = [identity(item) for item in order]
     position = 0
     for item in changes:
         if isinstance(item, dict) and _MARKER in item:
             continue
         try:
-            position = wanted.index(identity(item), position) + 1
+            position = order_keys.index(identity(item), position) + 1
         except ValueError:
             text = (
                 f"The order in patch list:\n{go_text(changes)}\n doesn't match "
@@ -245,13 +252,13 @@ def _check_order(changes: list[Json], order: list[Json], key: str) -> None:
 def _retain_keys(original: Object, patch: Object) -> None:
     if _RETAIN not in patch:
         return
-    kept = patch.pop(_RETAIN)
-    if not isinstance(kept, list):
+    retained = patch.pop(_RETAIN)
+    if not isinstance(retained, list):
         raise bad_request("invalid patch format of retainKeys")
     for name, value in patch.items():
-        if value is not None and not name.startswith((_DELETE, _ORDER)) and name not in kept:
+        if value is not None and not name.startswith((_DELETE, _ORDER)) and name not in retained:
             raise bad_request("invalid patch format of retainKeys")
-    for name in [name for name in original if name not in kept]:
+    for name in [name for name in original if name not in retained]:
         del original[name]
 
 
@@ -273,20 +280,20 @@ def _without_nulls(value: Json) -> Json:
 
 
 def _without_directives(value: Json) -> tuple[Json, bool]:
-    """Returns the value without directives, and whether anything of it is left."""
+    """Returns the value without directives, and False if nothing of it remains."""
     if isinstance(value, dict):
         if _MARKER in value:
             return None, False
         cleaned = {key: _without_directives(item) for key, item in value.items()}
-        return {key: item for key, (item, is_kept) in cleaned.items() if is_kept}, True
+        return {key: item for key, (item, has_value) in cleaned.items() if has_value}, True
     if isinstance(value, list):
         pairs = [_without_directives(item) for item in value]
-        return [item for item, is_kept in pairs if is_kept], True
+        return [item for item, has_value in pairs if has_value], True
     return value, True
 
 
 def conversion_problem(raw: Json, type_name: str) -> str:
-    """Why a merged object does not fit its type, as Go's converter says it; "" if it does.
+    """Returns the error of Go's converter if a merged object does not fit its type; else "".
 
     Source: k8s.io/apimachinery pkg/runtime/converter.go (fromUnstructured).
     """
@@ -303,8 +310,8 @@ def _conversion_problem(value: Json, field: Field) -> str:
         return next(filter(None, problems), "")
     if field.is_map or is_struct(field.type_name):
         if not isinstance(value, dict):
-            what = "map from" if field.is_map else "struct from:"
-            return f"cannot restore {what} {_go_kind(value)}"
+            container = "map from" if field.is_map else "struct from:"
+            return f"cannot restore {container} {_go_kind(value)}"
         problems = (
             _conversion_problem(item, inner)
             for name, item in value.items()
@@ -317,15 +324,15 @@ def _conversion_problem(value: Json, field: Field) -> str:
 def _scalar_problem(value: Json, type_name: str) -> str:
     kind = _go_kind(value)
     if type_name in ("Time", "MicroTime") and kind != "string":
-        word = "number" if kind in ("int64", "float64") else kind
-        return f"json: cannot unmarshal {word} into Go value of type string"
+        json_type = "number" if kind in ("int64", "float64") else kind
+        return f"json: cannot unmarshal {json_type} into Go value of type string"
     if type_name not in ("string", "bool", "int32", "int64", "float64"):
         return ""
     is_number = kind in ("int64", "float64")
     fits = kind == type_name or (is_number and type_name in ("int32", "int64", "float64"))
     if fits and not (kind == "float64" and type_name != "float64" and value % 1):
         return ""
-    # Go converts numbers into numbers and, oddly, whole numbers into texts of one character.
+    # Go converts numbers to numbers and, surprisingly, integers to strings of one character.
     is_convertible = fits or (kind == "int64" and type_name == "string")
     if is_convertible:
         return f"cannot convert {kind} to {type_name}"

@@ -1,6 +1,6 @@
-"""The tables of nodes, events, services, volumes and the other kinds of the core group.
+"""Tables of nodes, events, services, volumes and the other kinds of the core group.
 
-Each function makes the cells of one row; the columns stand in ``data/table_columns.json``.
+Each function returns the cells of one row; the columns are in ``data/table_columns.json``.
 
 Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go.
 """
@@ -27,47 +27,47 @@ if TYPE_CHECKING:
 
 Cells = list[Any]
 _ROLE_PREFIX, _ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
-#: Only the wide table exists on the server; this is what its narrow one would cut.
+#: Status of objects that are being deleted.
 _TERMINATING = "Terminating"
 
 
-def _parts(found: Json) -> tuple[Json, Json, Json]:
-    return found["metadata"], found.get("spec") or {}, found.get("status") or {}
+def _sections(obj: Json) -> tuple[Json, Json, Json]:
+    return obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
 
 
-def _name(found: Json) -> str:
-    return str(found["metadata"].get("name", ""))
+def _name(obj: Json) -> str:
+    return str(obj["metadata"].get("name", ""))
 
 
-def name_and_creation(found: Json, now_s: float) -> Cells:
-    """Name and time of creation: of kinds that upstream has no printer for."""
-    del now_s  # a time, not an age
-    metadata = found["metadata"]
+def name_and_creation(obj: Json, now_s: float) -> Cells:
+    """Returns name and creation time: the row of kinds without a printer upstream."""
+    del now_s  # the row has a time, not an age
+    metadata = obj["metadata"]
     return [metadata.get("name", ""), metadata.get("creationTimestamp")]
 
 
-def name_and_age(found: Json, now_s: float) -> Cells:
-    """Returns the row of kinds that have nothing else to show."""
-    return [_name(found), age(found, now_s)]
+def name_and_age(obj: Json, now_s: float) -> Cells:
+    """Returns name and age: the row of kinds without other columns."""
+    return [_name(obj), age(obj, now_s)]
 
 
 def node_cells(node: Json, now_s: float) -> Cells:
-    """Name, status, roles, age, version, addresses, images and versions."""
-    metadata, spec, status = _parts(node)
-    # The last condition of a type counts; there should be one.
-    ready = {one.get("type"): one.get("status") for one in status.get("conditions") or ()}
-    said = ["Unknown"]
-    if "Ready" in ready:
-        said = ["Ready" if ready["Ready"] == "True" else "NotReady"]
+    """Returns name, status, roles, age, version, addresses, images and versions."""
+    metadata, spec, status = _sections(node)
+    # If a type occurs twice, the last condition is used.
+    conditions = {c.get("type"): c.get("status") for c in status.get("conditions") or ()}
+    states = ["Unknown"]
+    if "Ready" in conditions:
+        states = ["Ready" if conditions["Ready"] == "True" else "NotReady"]
     if spec.get("unschedulable"):
-        said.append("SchedulingDisabled")
+        states.append("SchedulingDisabled")
     info = status.get("nodeInfo") or {}
     kernel = info.get("kernelVersion") or UNKNOWN
     if info.get("architecture"):
         kernel += f" ({info['architecture']})"
     return [
         _name(node),
-        ",".join(said),
+        ",".join(states),
         ",".join(_roles(metadata.get("labels") or {})) or NONE,
         age(node, now_s),
         info.get("kubeletVersion") or "",
@@ -79,20 +79,20 @@ def node_cells(node: Json, now_s: float) -> Cells:
     ]
 
 
-def _roles(found: dict[str, str]) -> list[str]:
-    roles = {key.removeprefix(_ROLE_PREFIX) for key in found if key.startswith(_ROLE_PREFIX)}
-    return sorted((roles | {found.get(_ROLE_LABEL, "")}) - {""})
+def _roles(labels: dict[str, str]) -> list[str]:
+    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
+    return sorted((roles | {labels.get(_ROLE_LABEL, "")}) - {""})
 
 
 def _address(status: Json, kind: str) -> str:
-    for one in status.get("addresses") or ():
-        if one.get("type") == kind:
-            return str(one.get("address", ""))
+    for address in status.get("addresses") or ():
+        if address.get("type") == kind:
+            return str(address.get("address", ""))
     return NONE
 
 
 def event_cells(event: Json, now_s: float) -> Cells:
-    """When, what, about whom; the same for both API groups, whose fields have different names."""
+    """Returns times, type, reason, object and message; for both event API groups."""
     first = _either(event, "firstTimestamp", "deprecatedFirstTimestamp")
     first_seen = since(first or event.get("eventTime"), now_s)
     last = _either(event, "lastTimestamp", "deprecatedLastTimestamp")
@@ -101,16 +101,16 @@ def event_cells(event: Json, now_s: float) -> Cells:
     series = event.get("series")
     if series is not None:
         last_seen, count = since(series.get("lastObservedTime"), now_s), series.get("count", 0)
-    about = _either(event, "involvedObject", "regarding") or {}
-    target = about.get("kind", "").lower()
-    if about.get("name"):
-        target += f"/{about['name']}"
+    involved = _either(event, "involvedObject", "regarding") or {}
+    object_text = involved.get("kind", "").lower()
+    if involved.get("name"):
+        object_text += f"/{involved['name']}"
     return [
         last_seen,
         event.get("type", ""),
         event.get("reason", ""),
-        target,
-        about.get("fieldPath", ""),
+        object_text,
+        involved.get("fieldPath", ""),
         _event_source(event),
         (_either(event, "message", "note") or "").strip(),
         first_seen,
@@ -119,8 +119,8 @@ def event_cells(event: Json, now_s: float) -> Cells:
     ]
 
 
-def _either(found: Json, core_name: str, events_name: str) -> Json:
-    return found.get(core_name) or found.get(events_name)
+def _either(event: Json, core_name: str, events_name: str) -> Json:
+    return event.get(core_name) or event.get(events_name)
 
 
 def _event_source(event: Json) -> str:
@@ -132,19 +132,19 @@ def _event_source(event: Json) -> str:
 
 
 def namespace_cells(namespace: Json, now_s: float) -> Cells:
-    """Name, status, age."""
+    """Returns name, status, age."""
     phase = (namespace.get("status") or {}).get("phase", "")
     return [_name(namespace), phase, age(namespace, now_s)]
 
 
-def config_map_cells(found: Json, now_s: float) -> Cells:
-    """Name, number of keys, age."""
-    count = len(found.get("data") or ()) + len(found.get("binaryData") or ())
-    return [_name(found), count, age(found, now_s)]
+def config_map_cells(config_map: Json, now_s: float) -> Cells:
+    """Returns name, number of keys, age."""
+    count = len(config_map.get("data") or ()) + len(config_map.get("binaryData") or ())
+    return [_name(config_map), count, age(config_map, now_s)]
 
 
 def secret_cells(secret: Json, now_s: float) -> Cells:
-    """Name, type, number of keys, age; never a value."""
+    """Returns name, type, number of keys, age; never a value."""
     return [
         _name(secret),
         secret.get("type", ""),
@@ -154,8 +154,8 @@ def secret_cells(secret: Json, now_s: float) -> Cells:
 
 
 def service_cells(service: Json, now_s: float) -> Cells:
-    """Name, type, addresses, ports, age, selector."""
-    _, spec, status = _parts(service)
+    """Returns name, type, addresses, ports, age, selector."""
+    _, spec, status = _sections(service)
     addresses = spec.get("clusterIPs") or ()
     return [
         _name(service),
@@ -169,14 +169,14 @@ def service_cells(service: Json, now_s: float) -> Cells:
 
 
 def _external_addresses(spec: Json, status: Json) -> str:
-    kind, fixed = spec.get("type") or "ClusterIP", list(spec.get("externalIPs") or ())
+    kind, external_ips = spec.get("type") or "ClusterIP", list(spec.get("externalIPs") or ())
     if kind == "ExternalName":
         return str(spec.get("externalName", ""))
     if kind != "LoadBalancer":
-        return (",".join(fixed) or NONE) if kind in ("ClusterIP", "NodePort") else UNKNOWN
-    entries = (status.get("loadBalancer") or {}).get("ingress") or ()
-    balancers = sorted({one.get("ip") or one.get("hostname") or "" for one in entries} - {""})
-    return ",".join([*balancers, *fixed]) or "<pending>"
+        return (",".join(external_ips) or NONE) if kind in ("ClusterIP", "NodePort") else UNKNOWN
+    ingresses = (status.get("loadBalancer") or {}).get("ingress") or ()
+    balancers = sorted({i.get("ip") or i.get("hostname") or "" for i in ingresses} - {""})
+    return ",".join([*balancers, *external_ips]) or "<pending>"
 
 
 def _service_port(port: Json) -> str:
@@ -187,7 +187,7 @@ def _service_port(port: Json) -> str:
 
 
 def endpoints_cells(endpoints: Json, now_s: float) -> Cells:
-    """Name, the first addresses, age."""
+    """Returns name, the first addresses, age."""
     return [_name(endpoints), _endpoint_addresses(endpoints), age(endpoints, now_s)]
 
 
@@ -195,36 +195,36 @@ def _endpoint_addresses(endpoints: Json) -> str:
     subsets = endpoints.get("subsets") or ()
     if not subsets:
         return NONE
-    found: list[str] = []
+    texts: list[str] = []
     for subset in subsets:
-        addresses = [one.get("ip", "") for one in subset.get("addresses") or ()]
-        ports = [one.get("port", 0) for one in subset.get("ports") or ()]
+        addresses = [address.get("ip", "") for address in subset.get("addresses") or ()]
+        ports = [port.get("port", 0) for port in subset.get("ports") or ()]
         pairs = ((address, port) for port in ports for address in addresses)
-        found += [_joined(*pair) for pair in pairs] if ports else addresses
-    return first_few(found, "")
+        texts += [_joined(*pair) for pair in pairs] if ports else addresses
+    return first_few(texts, "")
 
 
 def _joined(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def replication_controller_cells(found: Json, now_s: float) -> Cells:
-    """Name, replicas, age, containers, selector."""
-    _, spec, status = _parts(found)
+def replication_controller_cells(controller: Json, now_s: float) -> Cells:
+    """Returns name, replicas, age, containers, selector."""
+    _, spec, status = _sections(controller)
     return [
-        _name(found),
+        _name(controller),
         spec.get("replicas", 1),
         status.get("replicas", 0),
         status.get("readyReplicas", 0),
-        age(found, now_s),
+        age(controller, now_s),
         *containers(spec.get("template")),
         labels(spec.get("selector")),
     ]
 
 
 def persistent_volume_cells(volume: Json, now_s: float) -> Cells:
-    """Name, capacity, modes, policy, status, claim, classes, reason, age, mode."""
-    metadata, spec, status = _parts(volume)
+    """Returns name, capacity, modes, policy, status, claim, classes, reason, age, mode."""
+    metadata, spec, status = _sections(volume)
     claim = spec.get("claimRef")
     return [
         _name(volume),
@@ -242,8 +242,8 @@ def persistent_volume_cells(volume: Json, now_s: float) -> Cells:
 
 
 def persistent_volume_claim_cells(claim: Json, now_s: float) -> Cells:
-    """Name, status, volume, capacity, modes, classes, age, mode."""
-    metadata, spec, status = _parts(claim)
+    """Returns name, status, volume, capacity, modes, classes, age, mode."""
+    metadata, spec, status = _sections(claim)
     volume = spec.get("volumeName", "")
     return [
         _name(claim),

@@ -1,4 +1,4 @@
-"""How tables say things: ages, labels, selectors, access modes.
+"""Text formats of tables: ages, labels, selectors, access modes.
 
 Source: k8s.io/apimachinery pkg/util/duration/duration.go, pkg/labels;
 k8s.io/kubernetes pkg/printers/internalversion/printers.go.
@@ -25,8 +25,8 @@ _ACCESS_MODES = {
     "ReadWriteMany": "RWX",
     "ReadWriteOncePod": "RWOP",
 }
-#: kubectl's lists of addresses stop here.
-_SHOWN_MAX = 3
+#: Entries of a list of addresses; further ones are only counted.
+_LIST_ITEMS_MAX = 3
 
 
 def human_duration(duration_s: float) -> str:
@@ -64,29 +64,33 @@ def _two(big: int, big_unit: str, small: int, small_unit: str) -> str:
 
 
 def since(timestamp: str | None, now_s: float) -> str:
-    """How long ago that was."""
+    """Returns the time since a timestamp, as text."""
     try:
         return human_duration(now_s - seconds_of(timestamp)) if timestamp else UNKNOWN
     except ValueError:
         return UNKNOWN
 
 
-def age(found: Json, now_s: float) -> str:
-    """How long ago an object was created."""
-    return since(found["metadata"].get("creationTimestamp"), now_s)
+def age(obj: Json, now_s: float) -> str:
+    """Returns the time since an object was created, as text."""
+    return since(obj["metadata"].get("creationTimestamp"), now_s)
 
 
 def labels(pairs: Mapping[str, str] | None) -> str:
-    """Labels as one text, sorted."""
+    """Returns labels as one text, sorted."""
     return ",".join(f"{key}={value}" for key, value in sorted((pairs or {}).items())) or NONE
 
 
-def selector(found: Json) -> str:
-    """Returns a LabelSelector as people type it; "" if it selects nothing or everything."""
-    if not found:
+def selector(label_selector: Json) -> str:
+    """Returns a LabelSelector in kubectl's format; "" if it selects nothing or everything."""
+    if not label_selector:
         return ""
-    texts = [(key, f"{key}={value}") for key, value in (found.get("matchLabels") or {}).items()]
-    texts += [(term["key"], _expression(term)) for term in found.get("matchExpressions") or ()]
+    texts = [
+        (key, f"{key}={value}") for key, value in (label_selector.get("matchLabels") or {}).items()
+    ]
+    texts += [
+        (term["key"], _expression(term)) for term in label_selector.get("matchExpressions") or ()
+    ]
     return ",".join(text for _, text in sorted(texts, key=lambda pair: pair[0]))
 
 
@@ -103,28 +107,28 @@ def _expression(term: Json) -> str:
 
 def containers(template: Json) -> tuple[str, str]:
     """Returns the names and the images of a pod template's containers."""
-    found = ((template or {}).get("spec") or {}).get("containers") or ()
-    names = ",".join(one.get("name", "") for one in found)
-    return names, ",".join(one.get("image", "") for one in found)
+    template_containers = ((template or {}).get("spec") or {}).get("containers") or ()
+    names = ",".join(container.get("name", "") for container in template_containers)
+    return names, ",".join(container.get("image", "") for container in template_containers)
 
 
 def access_modes(modes: Sequence[str] | None) -> str:
-    """Access modes, abbreviated, in a fixed order."""
+    """Returns access modes, abbreviated, in a fixed order."""
     return ",".join(short for mode, short in _ACCESS_MODES.items() if mode in (modes or ()))
 
 
-def volume_class(found: Json) -> str:
-    """Returns the storage class of a volume or a claim, by its old annotation or its field."""
-    annotations = found["metadata"].get("annotations") or {}
-    old = annotations.get("volume.beta.kubernetes.io/storage-class")
-    if old is not None:
-        return str(old)
-    return str((found.get("spec") or {}).get("storageClassName") or "")
+def volume_class(obj: Json) -> str:
+    """Returns the storage class of a volume or a claim, from its beta annotation or its field."""
+    annotations = obj["metadata"].get("annotations") or {}
+    beta_class = annotations.get("volume.beta.kubernetes.io/storage-class")
+    if beta_class is not None:
+        return str(beta_class)
+    return str((obj.get("spec") or {}).get("storageClassName") or "")
 
 
 def first_few(texts: Sequence[str], empty: str) -> str:
-    """Returns the first three, and how many more there are."""
-    shown = ",".join(texts[:_SHOWN_MAX])
-    if len(texts) > _SHOWN_MAX:
-        return f"{shown} + {len(texts) - _SHOWN_MAX} more..."
-    return shown or empty
+    """Returns the first three texts and the number of the others."""
+    first = ",".join(texts[:_LIST_ITEMS_MAX])
+    if len(texts) > _LIST_ITEMS_MAX:
+        return f"{first} + {len(texts) - _LIST_ITEMS_MAX} more..."
+    return first or empty

@@ -1,4 +1,4 @@
-"""The table of pods: what one word says about all that can be wrong with one.
+"""Table of pods: status, ready containers and restarts, from conditions and container statuses.
 
 Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go, printPod.
 """
@@ -22,7 +22,7 @@ _COMPLETED_MESSAGES = {
 
 @dataclass(slots=True)
 class _Restarts:
-    """How often containers were started again, and when last."""
+    """Number of container restarts, and the time of the last one."""
 
     count: int = 0
     last_s: float = 0.0
@@ -41,7 +41,7 @@ class _Restarts:
 
 @dataclass(slots=True)
 class _Summary:
-    """What was found out on the way through a pod's containers."""
+    """Summary of a pod's container statuses."""
 
     reason: str
     ready: int = 0
@@ -51,7 +51,7 @@ class _Summary:
 
 
 def pod_cells(pod: Json, now_s: float) -> list[Any]:
-    """One row: name, ready, status, restarts, age, IP, node, nominated node, readiness gates."""
+    """Returns name, ready, status, restarts, age, IP, node, nominated node, readiness gates."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     summary = _summary(pod, spec, status)
     sidecars = sum(map(_is_sidecar, spec.get("initContainers") or ()))
@@ -71,7 +71,7 @@ def pod_cells(pod: Json, now_s: float) -> list[Any]:
 
 
 def pod_conditions(pod: Json) -> list[dict[str, str]] | None:
-    """What a row says besides its cells: that the pod is over."""
+    """Returns the conditions of a pod's row: "Completed" if the pod has finished."""
     phase = (pod.get("status") or {}).get("phase", "")
     message = _COMPLETED_MESSAGES.get(phase)
     if message is None:
@@ -87,9 +87,9 @@ def _summary(pod: Json, spec: Json, status: Json) -> _Summary:
         is_gated = condition.get("reason") == "SchedulingGated"
         if condition.get("type") == "PodScheduled" and is_gated:
             summary.reason = "SchedulingGated"
-    _look_at_init_containers(spec, status, summary)
+    _summarize_init_containers(spec, status, summary)
     if not summary.is_initializing or _is_true(conditions, "Initialized"):
-        _look_at_containers(status, conditions, summary)
+        _summarize_containers(status, conditions, summary)
     if pod["metadata"].get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
             summary.reason = "Unknown"
@@ -103,24 +103,24 @@ def _is_sidecar(container: Json) -> bool:
 
 
 def _is_true(conditions: Any, name: str) -> bool:
-    found = next((one for one in conditions if one.get("type") == name), None)
-    return found is not None and found.get("status") == "True"
+    condition = next((c for c in conditions if c.get("type") == name), None)
+    return condition is not None and condition.get("status") == "True"
 
 
-def _look_at_init_containers(spec: Json, status: Json, summary: _Summary) -> None:
-    """Goes through them in order, up to the one that has not done its work yet."""
-    by_name = {one.get("name"): one for one in spec.get("initContainers") or ()}
-    for number, found in enumerate(status.get("initContainerStatuses") or ()):
-        summary.restarts.add(found)
-        is_sidecar = _is_sidecar(by_name.get(found.get("name")))
+def _summarize_init_containers(spec: Json, status: Json, summary: _Summary) -> None:
+    """Adds the init containers to a summary, up to the first that has not finished."""
+    by_name = {container.get("name"): container for container in spec.get("initContainers") or ()}
+    for number, container_status in enumerate(status.get("initContainerStatuses") or ()):
+        summary.restarts.add(container_status)
+        is_sidecar = _is_sidecar(by_name.get(container_status.get("name")))
         if is_sidecar:
-            summary.sidecar_restarts.add(found)
-        state = found.get("state") or {}
+            summary.sidecar_restarts.add(container_status)
+        state = container_status.get("state") or {}
         ended = state.get("terminated")
         if ended is not None and not ended.get("exitCode"):
             continue
-        if is_sidecar and found.get("started"):
-            summary.ready += bool(found.get("ready"))
+        if is_sidecar and container_status.get("started"):
+            summary.ready += bool(container_status.get("ready"))
             continue
         summary.reason = _init_reason(state, number, len(by_name))
         summary.is_initializing = True
@@ -144,13 +144,13 @@ def _end_reason(ended: Json) -> str:
     return f"ExitCode:{ended.get('exitCode', 0)}"
 
 
-def _look_at_containers(status: Json, conditions: Any, summary: _Summary) -> None:
-    """From the last to the first: the first one that has something to say is what is shown."""
+def _summarize_containers(status: Json, conditions: Any, summary: _Summary) -> None:
+    """Adds the containers to a summary, from the last to the first; the first one's reason wins."""
     summary.restarts = summary.sidecar_restarts
     has_running, error_reason = False, ""
-    for found in reversed(status.get("containerStatuses") or ()):
-        summary.restarts.add(found)
-        state = found.get("state") or {}
+    for container_status in reversed(status.get("containerStatuses") or ()):
+        summary.restarts.add(container_status)
+        state = container_status.get("state") or {}
         ended = state.get("terminated")
         if (state.get("waiting") or {}).get("reason"):
             summary.reason = state["waiting"]["reason"]
@@ -158,7 +158,7 @@ def _look_at_containers(status: Json, conditions: Any, summary: _Summary) -> Non
             summary.reason = _end_reason(ended)
             if ended.get("exitCode"):
                 error_reason = summary.reason
-        elif found.get("ready") and state.get("running") is not None:
+        elif container_status.get("ready") and state.get("running") is not None:
             has_running = True
             summary.ready += 1
     if summary.reason != "Completed":

@@ -1,8 +1,8 @@
-"""Objects as kubectl shows them: kube-apiserver, not kubectl, makes the rows and columns.
+"""Tables: the rows and columns that kubectl prints, which kube-apiserver creates.
 
-``data/table_columns.json`` has the columns (``tools/table_columns.py`` makes it), the modules
-``tables_*`` make the cells. All columns are always there; kubectl leaves out those with a
-priority above 0 unless it is asked for ``-o wide``.
+``data/table_columns.json`` has the columns (``tools/table_columns.py`` makes it), the other
+modules of this package create the cells. Tables always have all columns; kubectl prints those
+with a priority above 0 only with ``-o wide``.
 
 Source: k8s.io/apiserver pkg/endpoints/handlers/response.go (asTable),
 k8s.io/kubernetes pkg/printers.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Cells = Callable[[Any, float], list[Any]]
 
-#: Kind -> what makes the cells of one row.
+#: Kind -> the function that returns the cells of one row.
 CELLS: Mapping[str, Cells] = MappingProxyType(
     {
         "CSIDriver": groups.csi_driver_cells,
@@ -73,12 +73,12 @@ INCLUDE = ("None", "Metadata", "Object")
 @cache
 def _columns() -> Mapping[str, list[dict[str, Any]]]:
     text = files("mooring").joinpath("apiserver/data/table_columns.json").read_bytes()
-    found: dict[str, list[dict[str, Any]]] = msgspec.json.decode(text)["columns"]
-    return MappingProxyType(found)
+    columns_by_kind: dict[str, list[dict[str, Any]]] = msgspec.json.decode(text)["columns"]
+    return MappingProxyType(columns_by_kind)
 
 
 def columns(kind: str) -> list[dict[str, Any]]:
-    """Returns the columns of a kind's table, as they are served; do not change them."""
+    """Returns the columns of a kind's table; do not change them."""
     return _columns()[kind]
 
 
@@ -96,69 +96,69 @@ def as_table(
     """Returns a Table with one row per object.
 
     Args:
-        resource: Of the objects.
+        resource: The resource of the objects.
         objects: As stored, with kind and apiVersion where ``include`` is "Object".
-        list_meta: That of the list; None for a single object.
-        include: What comes along with each row: "None", "Metadata" or "Object"; "" = "Metadata".
+        list_meta: The metadata of the list; None for a single object.
+        include: The object in each row: "None", "Metadata" or "Object"; "" = "Metadata".
         now_s: The server's wall clock, for ages.
-        has_headers: False leaves out the columns: a watch sends them once.
+        has_headers: False omits the columns: a watch sends them once.
         version: "v1" or "v1beta1", of meta.k8s.io.
-        kind: Of the objects, where it is not the resource's: "Scale".
+        kind: The kind of the objects if it is not the resource's: "Scale".
 
     Raises:
-        Refused: 400, ``include`` is none of these.
+        ApiStatusError: 400, ``include`` has another value.
     """
     if include and include not in INCLUDE:
         raise bad_request(f'unrecognized includeObject value: "{include}"')
     kind = kind or resource.kind
     api_version = f"meta.k8s.io/{version}"
     if list_meta is None:
-        found = objects[0]["metadata"].get("resourceVersion") if objects else None
-        list_meta = {"resourceVersion": found} if found else {}
+        object_version = objects[0]["metadata"].get("resourceVersion") if objects else None
+        list_meta = {"resourceVersion": object_version} if object_version else {}
     return {
         "kind": "Table",
         "apiVersion": api_version,
         "metadata": dict(list_meta),
         "columnDefinitions": columns(kind) if has_headers else None,
-        "rows": [_row(kind, found, include, api_version, now_s) for found in objects]
-        # What has no printer of its own is printed by another part of upstream, which says null.
+        "rows": [_row(kind, obj, include, api_version, now_s) for obj in objects]
+        # Kinds without a printer are printed by another part of upstream, which returns null.
         or ([] if CELLS[kind] is not core.name_and_creation else None),
     }
 
 
 def _row(
-    kind: str, found: dict[str, Any], include: str, api_version: str, now_s: float
+    kind: str, obj: dict[str, Any], include: str, api_version: str, now_s: float
 ) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "cells": CELLS[kind](found, now_s),
-        "object": _included(found, include, api_version),
+        "cells": CELLS[kind](obj, now_s),
+        "object": _included(obj, include, api_version),
     }
-    conditions = pod_conditions(found) if kind == "Pod" else None
+    conditions = pod_conditions(obj) if kind == "Pod" else None
     if conditions is not None:
         row["conditions"] = conditions
     return row
 
 
-def _included(found: dict[str, Any], include: str, api_version: str) -> dict[str, Any] | None:
+def _included(obj: dict[str, Any], include: str, api_version: str) -> dict[str, Any] | None:
     if include == "Object":
-        return found
-    annotations = found["metadata"].get("annotations") or {}
-    # The mark between a watch's first objects and its changes must reach the client.
+        return obj
+    annotations = obj["metadata"].get("annotations") or {}
+    # The bookmark at the end of a watch's initial events must reach the client.
     if include == "None" and "k8s.io/initial-events-end" not in annotations:
         return None
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": api_version,
-        "metadata": _without_conversions(found["metadata"], annotations),
+        "metadata": _without_conversions(obj["metadata"], annotations),
     }
 
 
 def _without_conversions(
     metadata: dict[str, Any], annotations: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The metadata as upstream has it inside, before a DaemonSet's generation becomes a mark."""
+    """Returns the metadata as of upstream's internal version, without the template generation."""
     if TEMPLATE_GENERATION not in annotations:
         return metadata
-    left = {name: text for name, text in annotations.items() if name != TEMPLATE_GENERATION}
-    without = {name: value for name, value in metadata.items() if name != "annotations"}
-    return {**without, "annotations": left} if left else without
+    remaining = {name: text for name, text in annotations.items() if name != TEMPLATE_GENERATION}
+    metadata_fields = {name: value for name, value in metadata.items() if name != "annotations"}
+    return {**metadata_fields, "annotations": remaining} if remaining else metadata_fields

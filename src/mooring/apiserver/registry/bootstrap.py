@@ -1,4 +1,4 @@
-"""The objects that every cluster has from the beginning.
+"""Default objects of every cluster: namespaces and system priority classes.
 
 Source: pkg/controlplane/controller/systemnamespaces, pkg/registry/scheduling/rest, and for the
 values pkg/apis/scheduling/v1/helpers.go.
@@ -19,18 +19,19 @@ if TYPE_CHECKING:
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
-def plant(registry: Registry) -> None:
-    """Creates what is missing of them."""
+def create_defaults(registry: Registry) -> None:
+    """Creates the default objects that do not exist yet."""
     resource = resource_named("", "namespaces")
     for name in NAMESPACES:
-        _plant_one(registry, Target(resource, "", name), {"metadata": {"name": name}})
+        _create_if_missing(registry, Target(resource, "", name), {"metadata": {"name": name}})
     classes = resource_named("scheduling.k8s.io", "priorityclasses")
-    for found in system_classes():
-        _plant_one(registry, Target(classes, "", found["metadata"]["name"]), found)
+    for obj in system_classes():
+        _create_if_missing(registry, Target(classes, "", obj["metadata"]["name"]), obj)
 
 
-def _plant_one(registry: Registry, target: Target, found: dict[str, object]) -> None:
+def _create_if_missing(registry: Registry, target: Target, obj: dict[str, object]) -> None:
     if registry.collection(target.resource).get(target.key) is None:
-        typed = reader_of(struct_of(target.resource)).read(found)
-        typed["kind"], typed["apiVersion"] = target.resource.kind, target.resource.api_version
-        registry.create(target, typed, manager="kube-apiserver")
+        resource = target.resource
+        new = reader_of(struct_of(resource)).read(obj)
+        new["kind"], new["apiVersion"] = resource.kind, resource.api_version
+        registry.create(target, new, manager="kube-apiserver")

@@ -1,4 +1,4 @@
-"""How to delete: the options of a DELETE, and what follows from them for one object.
+"""Options of a DELETE, and their effect on one object.
 
 Source: k8s.io/apiserver pkg/registry/rest/delete.go; k8s.io/apimachinery
 pkg/apis/meta/v1/validation.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver.errors import FieldFault, conflict, invalid, invalid_object, not_supported
+from mooring.apiserver.errors import FieldError, conflict, invalid, invalid_object, not_supported
 from mooring.apiserver.schema.times import seconds_of, timestamp
 from mooring.apiserver.validation.metadata import FOREGROUND, ORPHAN, validate_dry_run
 
@@ -23,15 +23,15 @@ _POLICIES = ("Foreground", "Background", "Orphan")
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete.
+    """Options of a deletion.
 
     Attributes:
-        grace_s: Seconds until a pod is gone; None = its own.
-        policy: "Foreground", "Background", "Orphan"; None = as is usual.
-        orphans: The old way to say the policy.
+        grace_s: Seconds until a pod is removed; None = the pod's grace period.
+        policy: "Foreground", "Background", "Orphan"; None = the default.
+        orphans: The deprecated ``orphanDependents``.
         uid: The UID that the object must have; None = any.
         version: The resourceVersion that it must have; None = any.
-        dry_run: Whether nothing is deleted.
+        dry_run: True if nothing is deleted.
     """
 
     grace_s: int | None = None
@@ -42,25 +42,25 @@ class DeleteOptions:
     dry_run: bool = False
 
 
-def options_of(found: Object, dry_run: Sequence[str] = ()) -> DeleteOptions:
+def options_of(obj: Object, dry_run: Sequence[str] = ()) -> DeleteOptions:
     """Returns the options in a DeleteOptions object, and in the URL.
 
     Raises:
-        Refused: 422.
+        ApiStatusError: 422.
     """
-    values = [*found.get("dryRun", ()), *dry_run]
-    policy, orphans = found.get("propagationPolicy"), found.get("orphanDependents")
-    faults: list[FieldFault] = []
+    values = [*obj.get("dryRun", ()), *dry_run]
+    policy, orphans = obj.get("propagationPolicy"), obj.get("orphanDependents")
+    errors: list[FieldError] = []
     if policy is not None and orphans is not None:
         problem = "orphanDependents and deletionPropagation cannot be both set"
-        faults.append(invalid("propagationPolicy", policy, problem))
+        errors.append(invalid("propagationPolicy", policy, problem))
     if policy is not None and policy not in _POLICIES:
-        faults.append(not_supported("propagationPolicy", policy, [*_POLICIES, "nil"]))
-    faults += validate_dry_run(values)
-    if faults:
-        raise invalid_object("DeleteOptions", "", faults, group="meta.k8s.io")
-    preconditions: dict[str, Any] = found.get("preconditions", {})
-    grace_s = found.get("gracePeriodSeconds")
+        errors.append(not_supported("propagationPolicy", policy, [*_POLICIES, "nil"]))
+    errors += validate_dry_run(values)
+    if errors:
+        raise invalid_object("DeleteOptions", "", errors, group="meta.k8s.io")
+    preconditions: dict[str, Any] = obj.get("preconditions", {})
+    grace_s = obj.get("gracePeriodSeconds")
     return DeleteOptions(
         grace_s=grace_s if grace_s is None or grace_s >= 0 else 1,
         policy=policy,
@@ -71,28 +71,28 @@ def options_of(found: Object, dry_run: Sequence[str] = ()) -> DeleteOptions:
     )
 
 
-def check_preconditions(target: Target, found: Object, options: DeleteOptions) -> None:
-    """Refuses to delete another object, or another state of it, than the client meant.
+def check_preconditions(target: Target, obj: Object, options: DeleteOptions) -> None:
+    """Checks the preconditions on UID and resourceVersion.
 
     Raises:
-        Refused: 409.
+        ApiStatusError: 409.
     """
-    metadata, resource = found["metadata"], target.resource
-    asked = (
+    metadata, resource = obj["metadata"], target.resource
+    preconditions = (
         ("UID", options.uid, metadata["uid"], "been deleted and then recreated"),
         ("ResourceVersion", options.version, metadata["resourceVersion"], "been modified"),
     )
-    for name, wanted, present, excuse in asked:
-        if wanted is not None and wanted != present:
-            why = (
-                f"the {name} in the precondition ({wanted}) does not match the {name} in record "
-                f"({present}). The object might have {excuse}"
+    for name, required, actual, cause in preconditions:
+        if required is not None and required != actual:
+            message = (
+                f"the {name} in the precondition ({required}) does not match the {name} in record "
+                f"({actual}). The object might have {cause}"
             )
-            raise conflict(resource.group, resource.kind, target.name, why)
+            raise conflict(resource.group, resource.kind, target.name, message)
 
 
 def shorten_grace(metadata: Object, options: DeleteOptions, now_s: float) -> bool | None:
-    """Of a pod that is being deleted already the grace period can only become shorter."""
+    """Shortens the grace period of a pod that is being deleted; it cannot become longer."""
     present = metadata.get("deletionGracePeriodSeconds", 0)
     if not present:
         return False
@@ -109,25 +109,25 @@ def shorten_grace(metadata: Object, options: DeleteOptions, now_s: float) -> boo
 
 
 def orphans_of(options: DeleteOptions) -> bool:
-    """Returns whether dependents are left alone."""
+    """Returns True if dependents are orphaned."""
     return options.orphans is True or options.policy == "Orphan"
 
 
 def finalizers_of(
-    metadata: Object, options: DeleteOptions, *, orphans_usually: bool = False
+    metadata: Object, options: DeleteOptions, *, orphans_by_default: bool = False
 ) -> list[str]:
-    """Returns the finalizers of an object that is deleted this way.
+    """Returns the finalizers of an object that is deleted with these options.
 
     Args:
         metadata: The object's.
-        options: How it is deleted.
-        orphans_usually: Whether its dependents stay if nobody says otherwise.
+        options: The options.
+        orphans_by_default: True if dependents are orphaned unless the options have a policy.
     """
     present = metadata.get("finalizers", [])
     foreground = options.policy == "Foreground"
     orphan = orphans_of(options)
     if options.policy is None and options.orphans is None:
-        orphan = ORPHAN in present or (orphans_usually and FOREGROUND not in present)
+        orphan = ORPHAN in present or (orphans_by_default and FOREGROUND not in present)
         foreground = FOREGROUND in present and not orphan
-    kept = [name for name in present if name not in (ORPHAN, FOREGROUND)]
-    return kept + [ORPHAN] * orphan + [FOREGROUND] * foreground
+    remaining = [name for name in present if name not in (ORPHAN, FOREGROUND)]
+    return remaining + [ORPHAN] * orphan + [FOREGROUND] * foreground

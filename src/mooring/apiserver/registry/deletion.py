@@ -1,17 +1,17 @@
 """Deleting: preconditions, grace periods, finalizers, dependents, namespaces.
 
-Where a cluster has kubelets and controllers, here the registry itself finishes what they would: a
-bound pod goes when its grace period is over (``tick``), dependents go with their owner, and a
-deleted namespace is emptied.
+This module does the work of kubelets and controllers, too: a bound pod is removed when its grace
+period has expired (``tick``), dependents are deleted with their owner, and a deleted namespace is
+emptied.
 
 ::
 
-    DELETE ──> pending ──(grace period is over)──> without finalizers? ──> gone
-                 ▲                                        │ no
-                 └── shorter grace periods only           └──> waits for an update
+    DELETE ──> pending ──(grace period expired)──> no finalizers? ──> removed
+                 ▲                                      │ no
+                 └── shorter grace periods only         └──> waits for an update
 
 Source: k8s.io/apiserver pkg/registry/rest/delete.go, pkg/registry/generic/registry/store.go,
-pkg/registry/core/{pod,namespace}; the garbage collector and the namespace controller in short.
+pkg/registry/core/{pod,namespace}; the garbage collector and the namespace controller, simplified.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mooring.apiserver.admission import IMMORTAL_NAMESPACES
-from mooring.apiserver.errors import Refused, forbidden
+from mooring.apiserver.admission import PROTECTED_NAMESPACES
+from mooring.apiserver.errors import ApiStatusError, forbidden
 from mooring.apiserver.registry.delete_options import (
     DeleteOptions,
     check_preconditions,
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 #: All resources whose objects are stored, each once.
-COLLECTED = tuple(each for each in RESOURCES if each.is_stored and not is_view(each))
+COLLECTED = tuple(r for r in RESOURCES if r.is_stored and not is_view(r))
 
 _PODS = resource_named("", "pods")
 _NAMESPACES = resource_named("", "namespaces")
 
 
 class Deleter:
-    """Deletes from a registry, and finishes later what cannot be finished at once."""
+    """Deletes objects of a registry, at once or when their grace period has expired."""
 
     def __init__(self, registry: Registry, *, is_instant: bool = False) -> None:
         """Deletes from ``registry``; ``is_instant`` = every grace period is 0."""
@@ -58,26 +58,26 @@ class Deleter:
         self._garbage = GarbageCollector(registry, self)
         self._is_instant = is_instant
         self._due: list[tuple[float, str, str]] = []
-        #: What is gone, and whose consequences are still to be drawn.
-        self._gone: deque[tuple[str, Stored, bool]] = deque()
-        self._is_following = False
+        #: Removed objects whose dependents and namespaces are to be processed.
+        self._removed: deque[tuple[str, Stored, bool]] = deque()
+        self._is_processing = False
 
     def delete(self, target: Target, options: DeleteOptions) -> tuple[Stored | Object, bool]:
-        """Deletes an object; answers its last state and whether it is gone already.
+        """Deletes an object; returns its last state, and True if it has been removed.
 
         Raises:
-            Refused: 403, 404, 409.
+            ApiStatusError: 403, 404, 409.
         """
         if target.resource is _NAMESPACES:
             return self._delete_namespace(target, options)
         present = self._registry.get(target)
-        found = present.object()
-        check_preconditions(target, found, options)
-        metadata = found["metadata"]
-        usually = strategy_of(target.resource).orphans_dependents
-        finalizers = finalizers_of(metadata, options, orphans_usually=usually)
+        obj = present.object()
+        check_preconditions(target, obj, options)
+        metadata = obj["metadata"]
+        orphans_by_default = strategy_of(target.resource).orphans_dependents
+        finalizers = finalizers_of(metadata, options, orphans_by_default=orphans_by_default)
         if target.resource is _PODS:
-            pending = self._begin_grace(found, options)
+            pending = self._begin_grace(obj, options)
             if pending is None:
                 return present, False
         else:
@@ -88,43 +88,45 @@ class Deleter:
         elif changed:
             metadata.pop("finalizers", None)
         if not pending and not finalizers:
-            return self._remove(target, present, found, options), True
+            return self._remove(target, present, obj, options), True
         if not pending:
-            self._mark(metadata)
-        return self._wait(target, found, options), False
+            self._mark_deleted(metadata)
+        return self._store_terminating(target, obj, options), False
 
     def _remove(
-        self, target: Target, present: Stored, found: Object, options: DeleteOptions
+        self, target: Target, present: Stored, obj: Object, options: DeleteOptions
     ) -> Stored | Object:
         if options.dry_run:
-            # As upstream, which answers with the mark it would have set before the removal.
-            return found if target.resource is _PODS else present
+            # As upstream, which returns the object with its deletion timestamp.
+            return obj if target.resource is _PODS else present
         collection = self._registry.collection(target.resource)
-        if "deletionTimestamp" in found["metadata"]:
-            # As upstream: first the deletion is seen as a change, then the object goes.
-            found["metadata"]["deletionGracePeriodSeconds"] = 0
-            collection.replace(target.key, found)
+        if "deletionTimestamp" in obj["metadata"]:
+            # As upstream: watchers get the deletion as a change before the removal.
+            obj["metadata"]["deletionGracePeriodSeconds"] = 0
+            collection.replace(target.key, obj)
         last = collection.remove(target.key)
-        self.after_removal(target.namespace, last, orphans=orphans_of(options))
+        self.on_removed(target.namespace, last, orphans=orphans_of(options))
         return last
 
-    def _wait(self, target: Target, found: Object, options: DeleteOptions) -> Stored | Object:
+    def _store_terminating(
+        self, target: Target, obj: Object, options: DeleteOptions
+    ) -> Stored | Object:
         """Stores an object that is being deleted."""
         if options.dry_run:
-            return found
-        stored = self._registry.collection(target.resource).replace(target.key, found)
-        metadata = found["metadata"]
+            return obj
+        stored = self._registry.collection(target.resource).replace(target.key, obj)
+        metadata = obj["metadata"]
         if target.resource is _PODS and metadata["deletionGracePeriodSeconds"] > 0:
-            self._remember(target.key, metadata)
+            self._schedule(target.key, metadata)
         self._garbage.release(target, metadata)
         return self._registry.collection(target.resource).get(target.key) or stored
 
-    def _remember(self, key: str, metadata: Object) -> None:
+    def _schedule(self, key: str, metadata: Object) -> None:
         due_s = seconds_of(metadata["deletionTimestamp"])
         heapq.heappush(self._due, (due_s, key, metadata["uid"]))
 
-    def _mark(self, metadata: Object) -> None:
-        """Marks an object as deleted that only finalizers keep."""
+    def _mark_deleted(self, metadata: Object) -> None:
+        """Marks an object as deleted that still has finalizers."""
         if "deletionTimestamp" not in metadata and metadata.get("generation", 0) > 0:
             metadata["generation"] += 1
         now = self._registry.now()
@@ -132,7 +134,7 @@ class Deleter:
         metadata["deletionGracePeriodSeconds"] = 0
 
     def _begin_grace(self, pod: Object, options: DeleteOptions) -> bool | None:
-        """Sets a pod's time of deletion: False = at once, None = it stays as it is."""
+        """Sets a pod's deletion timestamp; returns False = at once, None = no change."""
         metadata = pod["metadata"]
         now_s = self._registry.clock.wall_s()
         if "deletionTimestamp" in metadata:
@@ -156,7 +158,7 @@ class Deleter:
         return grace_s if grace_s >= 0 else 1
 
     def tick(self) -> int:
-        """Finishes the deletion of the pods whose grace period is over; answers how many."""
+        """Removes the pods whose grace period has expired; returns their number."""
         finished = 0
         if not self._due:
             return finished
@@ -177,121 +179,120 @@ class Deleter:
 
     @property
     def due_s(self) -> float | None:
-        """When ``tick`` has something to do next, by the wall clock; None = never."""
+        """Wall clock time of the next removal by ``tick``; None = never."""
         return self._due[0][0] if self._due else None
 
     def resume(self) -> None:
-        """Takes up what a snapshot left unfinished."""
+        """Continues the deletions that were pending in a snapshot."""
         self._due.clear()
         for stored in self._registry.collection(_PODS).in_order():
             if b'"deletionTimestamp"' in stored.tail:
                 metadata = stored.object()["metadata"]
                 if metadata.get("deletionGracePeriodSeconds", 0) > 0:
-                    self._remember(stored.key, metadata)
+                    self._schedule(stored.key, metadata)
         for stored in list(self._registry.collection(_NAMESPACES).in_order()):
             self.finish_namespace(stored.key)
 
-    def after_removal(self, namespace: str, last: Stored, *, orphans: bool = False) -> None:
-        """Does what follows from the end of an object: dependents, its namespace.
+    def on_removed(self, namespace: str, last: Stored, *, orphans: bool = False) -> None:
+        """Processes the removal of an object: its dependents, owners and namespace.
 
-        What goes because of that waits its turn: a long chain of owners needs no deep stack.
+        Removals that follow from it are queued, so a long chain of owners needs no recursion.
         """
-        self._gone.append((namespace, last, orphans))
-        if self._is_following:
+        self._removed.append((namespace, last, orphans))
+        if self._is_processing:
             return
-        self._is_following = True
+        self._is_processing = True
         try:
-            while self._gone:
-                space, gone, is_left = self._gone.popleft()
-                self._follow(space, gone, orphans=is_left)
+            while self._removed:
+                removed_namespace, removed, orphans_dependents = self._removed.popleft()
+                self._process_removals(removed_namespace, removed, orphans=orphans_dependents)
         finally:
-            self._is_following = False
+            self._is_processing = False
 
-    def _follow(self, namespace: str, last: Stored, *, orphans: bool) -> None:
+    def _process_removals(self, namespace: str, last: Stored, *, orphans: bool) -> None:
         if not orphans:
             self._garbage.delete_dependents(last.object()["metadata"]["uid"])
         self._garbage.finish_owners(last)
         if namespace:
             self.finish_namespace(namespace)
 
-    def replaced(self, target: Target, new: Object, present: Stored) -> Stored | Object:
-        """Stores a change; what it was the last obstacle of goes, with all that follows."""
-        answer = self._registry.replace(target, new, present.object())
+    def store_and_finish(self, target: Target, new: Object, present: Stored) -> Stored | Object:
+        """Stores a change; processes the removal if it removed the last finalizer."""
+        stored = self._registry.replace(target, new, present.object())
         if self._registry.collection(target.resource).get(target.key) is None:
-            self.after_removal(target.namespace, present)
-        return answer
+            self.on_removed(target.namespace, present)
+        return stored
 
     def _delete_namespace(
         self, target: Target, options: DeleteOptions
     ) -> tuple[Stored | Object, bool]:
-        if target.name in IMMORTAL_NAMESPACES:
+        if target.name in PROTECTED_NAMESPACES:
             raise forbidden(_NAMESPACES, target.name, "this namespace may not be deleted")
         present = self._registry.get(target)
-        found = present.object()
-        check_preconditions(target, found, options)
-        metadata = found["metadata"]
+        obj = present.object()
+        check_preconditions(target, obj, options)
+        metadata = obj["metadata"]
         if "deletionTimestamp" not in metadata:
             metadata["deletionTimestamp"] = self._registry.now()
-            found["status"]["phase"] = "Terminating"
+            obj["status"]["phase"] = "Terminating"
             finalizers = finalizers_of(metadata, options)
             if finalizers:
                 metadata["finalizers"] = finalizers
         if options.dry_run:
-            return found, False
-        stored = self._registry.collection(_NAMESPACES).replace(target.key, found)
+            return obj, False
+        stored = self._registry.collection(_NAMESPACES).replace(target.key, obj)
         self._empty_namespace(target.name)
         self.finish_namespace(target.name)
         return stored, False
 
     def _empty_namespace(self, namespace: str) -> None:
-        collections = [self._registry.collection(each) for each in COLLECTED if each.namespaced]
+        collections = [self._registry.collection(r) for r in COLLECTED if r.namespaced]
         for collection in collections:
             for stored in list(collection.in_order(namespace)):
-                # Its owner may have taken it along meanwhile.
+                # It may have been deleted with its owner.
                 if collection.get(stored.key) is not None:
                     target = Target(collection.resource, namespace, stored.name)
                     self.delete(target, DeleteOptions(policy="Background"))
 
     def finish_namespace(self, name: str) -> None:
-        """Lets a deleted namespace go, once nothing is in it any more."""
+        """Removes a deleted namespace that is empty."""
         present = self._registry.collection(_NAMESPACES).get(name)
         if present is None or b'"Terminating"' not in present.tail:
             return
-        found = present.object()
-        if "deletionTimestamp" not in found["metadata"] or any(
+        obj = present.object()
+        if "deletionTimestamp" not in obj["metadata"] or any(
             self._registry.collection(resource).count(name)
             for resource in COLLECTED
             if resource.namespaced
         ):
             return
-        left = [each for each in found["spec"].get("finalizers", ()) if each != "kubernetes"]
-        kept = found["metadata"].get("finalizers")
-        if left or kept:
-            found["spec"] = {**found["spec"], "finalizers": left} if left else {}
-            self._registry.collection(_NAMESPACES).replace(name, found)
+        remaining = [name for name in obj["spec"].get("finalizers", ()) if name != "kubernetes"]
+        if remaining or obj["metadata"].get("finalizers"):
+            obj["spec"] = {**obj["spec"], "finalizers": remaining} if remaining else {}
+            self._registry.collection(_NAMESPACES).replace(name, obj)
         else:
             self._registry.collection(_NAMESPACES).remove(name)
 
-    def delete_each(
-        self, resource: Resource, found: Sequence[Stored], options: DeleteOptions
+    def delete_all(
+        self, resource: Resource, objects: Sequence[Stored], options: DeleteOptions
     ) -> None:
-        """Deletes several objects; who is gone meanwhile is no problem.
+        """Deletes several objects; those that no longer exist are skipped.
 
         Raises:
-            Refused: The first refusal that is not 404.
+            ApiStatusError: The first error that is not 404.
         """
-        for stored in found:
+        for stored in objects:
             try:
                 self.delete(Target(resource, stored.namespace, stored.name), options)
-            except Refused as refusal:
-                if refusal.code != 404:
+            except ApiStatusError as error:
+                if error.code != 404:
                     raise
 
 
 class GarbageCollector:
-    """Follows ownerReferences when owners are deleted.
+    """Deletes dependents when their owners are deleted.
 
-    Real clusters have a controller for it, which does the same a moment later.
+    In other clusters a controller does this asynchronously.
 
     Source: pkg/controller/garbagecollector.
     """
@@ -301,24 +302,24 @@ class GarbageCollector:
         self._deleter = deleter
 
     def delete_dependents(self, uid: str) -> int:
-        """Deletes the objects that no owner is left of; answers how many still stand."""
-        left = 0
+        """Deletes the dependents without other owners; returns how many still exist."""
+        remaining = 0
         for resource in COLLECTED:
             for stored in self._registry.collection(resource).owned_by(uid):
                 target = Target(resource, stored.namespace, stored.name)
-                found = stored.object()
-                others = [o for o in found["metadata"]["ownerReferences"] if o["uid"] != uid]
+                obj = stored.object()
+                others = [o for o in obj["metadata"]["ownerReferences"] if o["uid"] != uid]
                 if any(self._exists(owner, stored.namespace) for owner in others):
-                    found["metadata"]["ownerReferences"] = others
-                    self._registry.collection(resource).replace(stored.key, found)
+                    obj["metadata"]["ownerReferences"] = others
+                    self._registry.collection(resource).replace(stored.key, obj)
                 else:
                     self._try_to_delete(target)
-                    left += self._registry.collection(resource).get(stored.key) is not None
-        return left
+                    remaining += self._registry.collection(resource).get(stored.key) is not None
+        return remaining
 
     def _try_to_delete(self, target: Target) -> None:
-        """Deletes a dependent; one that may not be deleted stays, and harms nobody else."""
-        with suppress(Refused):
+        """Deletes a dependent; ignores one that may not be deleted."""
+        with suppress(ApiStatusError):
             self._deleter.delete(target, DeleteOptions(policy="Background"))
 
     def _exists(self, owner: Object, namespace: str) -> bool:
@@ -330,48 +331,48 @@ class GarbageCollector:
         return False
 
     def release(self, target: Target, metadata: Object) -> None:
-        """Does what the finalizers "orphan" and "foregroundDeletion" wait for."""
+        """Processes the finalizers "orphan" and "foregroundDeletion" of an owner."""
         uid, finalizers = metadata["uid"], metadata.get("finalizers", [])
         if ORPHAN in finalizers:
             for resource in COLLECTED:
                 collection = self._registry.collection(resource)
                 for stored in collection.owned_by(uid):
-                    found = stored.object()
-                    _disown(found["metadata"], uid)
-                    collection.replace(stored.key, found)
-            self._without_finalizer(target, ORPHAN)
+                    obj = stored.object()
+                    _drop_owner(obj["metadata"], uid)
+                    collection.replace(stored.key, obj)
+            self._remove_finalizer(target, ORPHAN)
         elif FOREGROUND in finalizers and not self.delete_dependents(uid):
-            self._without_finalizer(target, FOREGROUND)
+            self._remove_finalizer(target, FOREGROUND)
 
-    def _without_finalizer(self, target: Target, finalizer: str) -> None:
+    def _remove_finalizer(self, target: Target, finalizer: str) -> None:
         present = self._registry.collection(target.resource).get(target.key)
         if present is None:
             return
-        found = present.object()
-        metadata = found["metadata"]
-        left = [name for name in metadata.get("finalizers", []) if name != finalizer]
-        if left:
-            metadata["finalizers"] = left
+        obj = present.object()
+        metadata = obj["metadata"]
+        remaining = [name for name in metadata.get("finalizers", []) if name != finalizer]
+        if remaining:
+            metadata["finalizers"] = remaining
         else:
             metadata.pop("finalizers", None)
-        self._deleter.replaced(target, found, present)
+        self._deleter.store_and_finish(target, obj, present)
 
     def finish_owners(self, last: Stored) -> None:
-        """Lets owners go that were waiting in the foreground for this dependent."""
+        """Finishes the foreground deletion of owners that waited for this dependent."""
         for owner in last.object()["metadata"].get("ownerReferences", ()):
             for resource in COLLECTED:
                 if (resource.api_version, resource.kind) != (owner["apiVersion"], owner["kind"]):
                     continue
                 namespace = last.namespace if resource.namespaced else ""
                 target = Target(resource, namespace, owner["name"])
-                found = self._registry.collection(resource).get(target.key)
-                if found is not None and b'"foregroundDeletion"' in found.tail:
-                    self.release(target, found.object()["metadata"])
+                stored = self._registry.collection(resource).get(target.key)
+                if stored is not None and b'"foregroundDeletion"' in stored.tail:
+                    self.release(target, stored.object()["metadata"])
 
 
-def _disown(metadata: Object, uid: str) -> None:
-    left = [owner for owner in metadata["ownerReferences"] if owner["uid"] != uid]
-    if left:
-        metadata["ownerReferences"] = left
+def _drop_owner(metadata: Object, uid: str) -> None:
+    remaining = [owner for owner in metadata["ownerReferences"] if owner["uid"] != uid]
+    if remaining:
+        metadata["ownerReferences"] = remaining
     else:
         del metadata["ownerReferences"]

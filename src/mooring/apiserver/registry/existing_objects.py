@@ -1,8 +1,8 @@
-"""The rules for objects that files hold: what a cluster has already, and what is to be created.
+"""Validation of objects from files: objects that a cluster has already, and new ones.
 
-``ExistingObjects`` is the validator of ``objects.reader``. An object that an API server has stored
-before is not refused for what only a create may not say (ephemeral containers, a UID, a status, a
-name that today's rules would not allow); all else is as in a request.
+``ExistingObjects`` is the validator of ``objects.files.reader``. An object that an API server has
+stored before is exempt from the rules that apply only to a create (no ephemeral containers, no UID,
+no status, today's rules for names); the other rules are those of a request.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from mooring.apiserver import names
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.registry.strategy import nothing
 from mooring.apiserver.resources import RESOURCES
-from mooring.apiserver.validation.metadata import each as each_problem
-from mooring.apiserver.validation.metadata import validate_metadata
+from mooring.apiserver.validation.metadata import field_errors, validate_metadata
 from mooring.apiserver.validation.pod import (
-    KEPT_SPEC_BYTES_MAX,
-    KEPT_SPECS_MAX,
+    CACHED_SPEC_BYTES_MAX,
+    VALID_SPEC_CACHE_SIZE,
     validate_new_pod,
     validate_pod_spec,
 )
@@ -32,7 +31,7 @@ from mooring.objects.defaulting.pods import is_stored
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mooring.apiserver.errors import FieldFault
+    from mooring.apiserver.errors import FieldError
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.types import Object
 
@@ -43,7 +42,7 @@ _RESOURCES: Mapping[tuple[str, str], Resource] = MappingProxyType(
         if resource.is_stored
     }
 )
-#: Any moment; it ends in no answer.
+#: An arbitrary time; it does not affect the result.
 _NOW = "2000-01-01T00:00:00Z"
 
 
@@ -51,18 +50,18 @@ class ExistingObjects:
     """Validates objects of all kinds that the server stores."""
 
     def knows(self, api_version: str, kind: str) -> bool:
-        """Returns whether the server stores objects of the kind."""
+        """Returns True if the server stores objects of the kind."""
         return (api_version, kind) in _RESOURCES
 
-    def problems_of(self, obj: Object) -> list[FieldFault]:
-        """Returns what is wrong with an object that has its defaults and was admitted."""
+    def problems_of(self, obj: Object) -> list[FieldError]:
+        """Returns the errors of an object that has its defaults and was admitted."""
         resource = _RESOURCES.get((obj["apiVersion"], obj["kind"]))
         if resource is None:
             return []
-        return _metadata_faults(resource, obj) + _faults_of(resource, obj)
+        return _metadata_errors(resource, obj) + _errors_of(resource, obj)
 
 
-def _metadata_faults(resource: Resource, obj: Object) -> list[FieldFault]:
+def _metadata_errors(resource: Resource, obj: Object) -> list[FieldError]:
     metadata = obj["metadata"]
     if resource.namespaced and not metadata.get("namespace"):
         metadata = {**metadata, "namespace": DEFAULT_NAMESPACE}
@@ -70,11 +69,11 @@ def _metadata_faults(resource: Resource, obj: Object) -> list[FieldFault]:
     return validate_metadata(metadata, namespaced=resource.namespaced, check_name=check_name)
 
 
-def _faults_of(resource: Resource, obj: Object) -> list[FieldFault]:
+def _errors_of(resource: Resource, obj: Object) -> list[FieldError]:
     if resource.kind == "Pod":
-        return _faults_of_pod(obj)
+        return _errors_of_pod(obj)
     if resource.kind == "Event":
-        return []  # nothing reads those of files, and old recorders wrote what is refused today
+        return []  # events of files are unused, and old recorders wrote invalid ones
     strategy = strategy_of(resource)
     if not is_stored(obj) and strategy.prepare_create is not nothing:
         obj = deepcopy(obj)
@@ -82,21 +81,21 @@ def _faults_of(resource: Resource, obj: Object) -> list[FieldFault]:
     return strategy.validate(obj)
 
 
-def _faults_of_pod(pod: Object) -> list[FieldFault]:
-    """Returns what is wrong with a pod; specs that differ only in the node are judged once."""
+def _errors_of_pod(pod: Object) -> list[FieldError]:
+    """Returns the errors of a pod; specs that differ only in the node are validated once."""
     spec = dict(pod["spec"])
     node = spec.pop("nodeName", "")
     try:
         encoded = msgspec.json.encode(spec)
-    except UnicodeEncodeError:  # JSON can write halves of characters
+    except UnicodeEncodeError:  # JSON can contain lone surrogates
         encoded = b""
-    is_good = 0 < len(encoded) <= KEPT_SPEC_BYTES_MAX and _is_good(encoded)
-    if is_good and not (node and "schedulingGates" in spec):
-        return each_problem("spec.nodeName", node, names.dns_subdomain(node)) if node else []
+    is_valid = 0 < len(encoded) <= CACHED_SPEC_BYTES_MAX and _is_valid_cached(encoded)
+    if is_valid and not (node and "schedulingGates" in spec):
+        return field_errors("spec.nodeName", node, names.dns_subdomain(node)) if node else []
     return validate_pod_spec(pod) if is_stored(pod) else validate_new_pod(pod)
 
 
-@lru_cache(maxsize=KEPT_SPECS_MAX)
-def _is_good(encoded_spec: bytes) -> bool:
-    """Returns whether nothing is wrong with a spec, be it of a new pod or of a stored one."""
+@lru_cache(maxsize=VALID_SPEC_CACHE_SIZE)
+def _is_valid_cached(encoded_spec: bytes) -> bool:
+    """Returns True if a spec is valid for new and for stored pods."""
     return not validate_new_pod({"spec": msgspec.json.decode(encoded_spec)})

@@ -1,4 +1,4 @@
-"""What becomes of a pod when it is created or changed.
+"""Rules for creating and changing pods.
 
 Source: pkg/registry/core/pod/strategy.go.
 """
@@ -22,7 +22,7 @@ GATED = {
 
 
 def prepare_create(pod: Object, now: str) -> None:
-    """Gives a new pod its status, and completes its spec."""
+    """Sets the status of a new pod, and completes its spec."""
     status: Object = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         status["conditions"] = [{**GATED, "lastTransitionTime": now}]
@@ -31,7 +31,7 @@ def prepare_create(pod: Object, now: str) -> None:
 
 
 def prepare_status(new: Object, old: Object) -> None:
-    """Only the status changes, and labels and annotations with it."""
+    """Restores all fields except the status, labels and annotations."""
     new["spec"] = old["spec"]
     metadata, before = new["metadata"], old["metadata"]
     metadata.pop("deletionTimestamp", None)
@@ -46,42 +46,44 @@ def prepare_status(new: Object, old: Object) -> None:
 
 
 def _keep_observed_generations(status: Object, before: Object) -> None:
-    """Who does not know of observedGeneration must not lose it."""
+    """Restores observedGeneration where a client that does not know it omits it."""
     if "observedGeneration" not in status and "observedGeneration" in before:
         status["observedGeneration"] = before["observedGeneration"]
-    known: dict[str, list[int]] = {}
+    generations_by_type: dict[str, list[int]] = {}
     for condition in before.get("conditions", ()):
-        known.setdefault(condition["type"], []).append(condition.get("observedGeneration", 0))
+        generations_by_type.setdefault(condition["type"], []).append(
+            condition.get("observedGeneration", 0)
+        )
     for condition in status.get("conditions", ()):
-        generations = known.get(condition["type"])
+        generations = generations_by_type.get(condition["type"])
         generation = generations.pop(0) if generations else 0
         if generation and not condition.get("observedGeneration"):
             condition["observedGeneration"] = generation
 
 
 def prepare_ephemeral(new: Object, old: Object) -> None:
-    """Only the ephemeral containers change."""
-    wanted = new["spec"].get("ephemeralContainers")
-    new["spec"] = {**old["spec"], "ephemeralContainers": wanted}
-    if not wanted:
+    """Restores all fields except the ephemeral containers."""
+    ephemeral = new["spec"].get("ephemeralContainers")
+    new["spec"] = {**old["spec"], "ephemeralContainers": ephemeral}
+    if not ephemeral:
         del new["spec"]["ephemeralContainers"]
     new["status"] = old["status"]
     keep_metadata(new, old)
 
 
 def prepare_resize(new: Object, old: Object) -> None:
-    """Only the resources of containers change."""
-    asked, spec = new["spec"], deepcopy(old["spec"])
+    """Restores all fields except the resources of containers."""
+    new_spec, spec = new["spec"], deepcopy(old["spec"])
     for kind in ("containers", "initContainers"):
-        wishes, containers = asked.get(kind) or (), spec.get(kind) or ()
-        if [each["name"] for each in wishes] != [each["name"] for each in containers]:
+        new_containers, containers = new_spec.get(kind) or (), spec.get(kind) or ()
+        if [c["name"] for c in new_containers] != [c["name"] for c in containers]:
             return
-        for wish, container in zip(wishes, containers, strict=True):
-            container["resources"] = wish["resources"]
-            if "resizePolicy" in wish:
-                container["resizePolicy"] = wish["resizePolicy"]
-    if "resources" in asked:
-        spec["resources"] = asked["resources"]
+        for new_container, container in zip(new_containers, containers, strict=True):
+            container["resources"] = new_container["resources"]
+            if "resizePolicy" in new_container:
+                container["resizePolicy"] = new_container["resizePolicy"]
+    if "resources" in new_spec:
+        spec["resources"] = new_spec["resources"]
     metadata = {**old["metadata"], "resourceVersion": new["metadata"].get("resourceVersion", "")}
     new["spec"], new["status"], new["metadata"] = spec, old["status"], metadata
 
@@ -89,11 +91,11 @@ def prepare_resize(new: Object, old: Object) -> None:
 def set_condition(status: Object, condition: Object, now: str) -> None:
     """Sets a condition of a pod; its time changes only if its status does."""
     conditions = status.setdefault("conditions", [])
-    full = {"lastProbeTime": None, "lastTransitionTime": now, **condition}
+    new_condition = {"lastProbeTime": None, "lastTransitionTime": now, **condition}
     for position, present in enumerate(conditions):
         if present["type"] == condition["type"]:
             if present["status"] == condition["status"]:
-                full["lastTransitionTime"] = present["lastTransitionTime"]
-            conditions[position] = full
+                new_condition["lastTransitionTime"] = present["lastTransitionTime"]
+            conditions[position] = new_condition
             return
-    conditions.append(full)
+    conditions.append(new_condition)

@@ -1,8 +1,7 @@
-"""Writing objects: what kube-apiserver's generic registry does, on our store.
+"""Registry: reads and writes objects of the store, as kube-apiserver's generic registry.
 
-``Registry`` creates, changes and hands out the objects of all resources. What is special about a
-resource comes from its ``Strategy``; deleting is in ``deletion``, listing and watching in
-``listing``.
+``Registry`` creates, updates and returns the objects of all resources. The rules of one resource
+are in its ``Strategy``; ``deletion`` deletes, ``endpoints`` lists and watches.
 
 Source: k8s.io/apiserver pkg/registry/generic/registry/store.go and
 pkg/registry/rest/{create,update}.go.
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.admission import Admission
 from mooring.apiserver.errors import (
-    FieldFault,
-    Refused,
+    ApiStatusError,
+    FieldError,
     already_exists,
     bad_request,
     conflict,
@@ -26,7 +25,12 @@ from mooring.apiserver.errors import (
     not_found,
 )
 from mooring.apiserver.names import path_segment
-from mooring.apiserver.patch.managed_fields import Author, note_create, note_update, with_old_times
+from mooring.apiserver.patch.managed_fields import (
+    FieldManager,
+    keep_timestamps_if_unchanged,
+    track_create,
+    track_update,
+)
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import is_view
@@ -38,13 +42,13 @@ from mooring.objects.schema.decoding import empty
 from mooring.objects.schema.types import structs
 
 if TYPE_CHECKING:
-    from mooring.apiserver.registry.strategy import Part, Strategy
+    from mooring.apiserver.registry.strategy import Strategy, SubresourceStrategy
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.storage.store import Collection, Store
     from mooring.clock import Clock, Rng
 
-#: Makes the new object from the one that is there; None if there is none.
-Change = Callable[[Object | None], Object]
+#: Returns the new object, given the stored one or None.
+UpdateFunction = Callable[[Object | None], Object]
 
 MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
@@ -53,7 +57,7 @@ MODIFIED = (
 NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 NAME_BASE_MAX = 58
 NAME_ATTEMPTS = 8
-#: What a client cannot decide about a new object.
+#: Fields of a new object that a client cannot set.
 _SYSTEM_FIELDS = (
     "uid",
     "creationTimestamp",
@@ -64,7 +68,7 @@ _SYSTEM_FIELDS = (
 
 
 class Target(NamedTuple):
-    """What a request is about.
+    """The object or collection of a request.
 
     Attributes:
         resource: The resource.
@@ -78,7 +82,7 @@ class Target(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Where the object is kept."""
+        """The storage key of the object."""
         return key_of(self.namespace, self.name)
 
 
@@ -86,7 +90,7 @@ class Registry:
     """All objects and the rules by which they are written."""
 
     def __init__(self, store: Store, *, clock: Clock, rng: Rng) -> None:
-        """Works on ``store``, which nobody else writes to."""
+        """Reads and writes ``store``; no other code may write to it."""
         self.store = store
         self.clock = clock
         self.rng = rng
@@ -104,42 +108,43 @@ class Registry:
         """Returns an object.
 
         Raises:
-            Refused: 404.
+            ApiStatusError: 404.
         """
-        found = self.collection(target.resource).get(target.key)
-        if found is None:
+        stored = self.collection(target.resource).get(target.key)
+        if stored is None:
             raise not_found(target.resource, target.name)
-        return found
+        return stored
 
     def create(
-        self, target: Target, found: Object, *, manager: str, dry_run: bool = False
+        self, target: Target, obj: Object, *, manager: str, dry_run: bool = False
     ) -> Stored | Object:
-        """Stores a new object; a dry run answers what would be stored.
+        """Stores a new object; a dry run returns the object that would be stored.
 
         Args:
-            target: Where; its name is not looked at.
-            found: As the client wrote it, with defaults; it is changed.
-            manager: Who writes, for managedFields.
-            dry_run: Whether everything is done but the storing.
+            target: The resource and namespace; the name is ignored.
+            obj: As sent by the client, with defaults; it is changed.
+            manager: The field manager, for managedFields.
+            dry_run: True to do everything except storing.
 
         Raises:
-            Refused: 400, 403, 404, 409, 422.
+            ApiStatusError: 400, 403, 404, 409, 422.
         """
-        _forget_system_fields(target, found["metadata"])
-        author = Author(manager, target.resource, "", self.now())
-        note_create(found, author)
-        return self._create_noted(target, found, author.now, dry_run=dry_run)
+        _remove_system_fields(target, obj["metadata"])
+        writer = FieldManager(manager, target.resource, "", self.now())
+        track_create(obj, writer)
+        return self._create_tracked(target, obj, writer.now, dry_run=dry_run)
 
-    def _create_noted(
-        self, target: Target, found: Object, now: str, *, dry_run: bool
+    def _create_tracked(
+        self, target: Target, obj: Object, now: str, *, dry_run: bool
     ) -> Stored | Object:
-        """Stores a new object in which stands who wrote it."""
-        resource, metadata = target.resource, found["metadata"]
+        """Stores a new object that has its managedFields."""
+        resource, metadata = target.resource, obj["metadata"]
         name = metadata.get("name", "")
         self.admission.check_namespace(resource, target.namespace, name)
         if metadata.get("resourceVersion", "0") not in ("", "0"):
-            raise Refused(500, "", "resourceVersion should not be set on objects to be created")
-        self.admission.admit_create(resource, found)
+            message = "resourceVersion should not be set on objects to be created"
+            raise ApiStatusError(500, "", message)
+        self.admission.admit_create(resource, obj)
         metadata["creationTimestamp"] = now
         metadata["uid"] = self.new_uid()
         base = metadata.get("generateName", "")
@@ -147,13 +152,13 @@ class Registry:
         if is_generated:
             name = metadata["name"] = self._free_name(target, base)
         strategy = strategy_of(resource)
-        self._prepare_create(resource, strategy, found, now)
-        self._validate(resource, name, self._faults_of_new(resource, strategy, found))
-        self.admission.validate_create(resource, found)
-        return self._store_new(target, name, found, dry_run=dry_run, is_generated=is_generated)
+        self._prepare_create(resource, strategy, obj, now)
+        self._check_errors(resource, name, self._validate_new(resource, strategy, obj))
+        self.admission.validate_create(resource, obj)
+        return self._store_new(target, name, obj, dry_run=dry_run, is_generated=is_generated)
 
     def _store_new(
-        self, target: Target, name: str, found: Object, *, dry_run: bool, is_generated: bool
+        self, target: Target, name: str, obj: Object, *, dry_run: bool, is_generated: bool
     ) -> Stored | Object:
         resource = target.resource
         collection = self.collection(resource)
@@ -162,49 +167,49 @@ class Registry:
         if present is not None:
             if is_generated:
                 raise name_not_generated(resource, name)
-            refusal = already_exists(resource, name)
+            error = already_exists(resource, name)
             if "deletionTimestamp" in present.object()["metadata"]:
-                refusal.message = f"object is being deleted: {refusal.message}"
-            raise refusal
+                error.message = f"object is being deleted: {error.message}"
+            raise error
         if dry_run:
-            found["metadata"].pop("resourceVersion", None)
-            return found
-        stored = collection.create(key, found)
+            obj["metadata"].pop("resourceVersion", None)
+            return obj
+        stored = collection.create(key, obj)
         if not is_view(resource):
             return stored
-        # It is shown as another kind: so it need not be decoded for that.
-        found["metadata"]["resourceVersion"] = str(stored.version)
-        return found
+        # It is rendered as another kind; returning it here avoids decoding it again.
+        obj["metadata"]["resourceVersion"] = str(stored.version)
+        return obj
 
     def _prepare_create(
-        self, resource: Resource, strategy: Strategy, found: Object, now: str
+        self, resource: Resource, strategy: Strategy, obj: Object, now: str
     ) -> None:
-        if strategy.empties_status and "status" in found:
+        if strategy.empties_status and "status" in obj:
             status = structs()[struct_of(self.collection(resource).resource)]["status"]
-            found["status"] = empty(status.type_name)
+            obj["status"] = empty(status.type_name)
         if strategy.starts_generation:
-            found["metadata"]["generation"] = 1
-        strategy.prepare_create(found, now)
+            obj["metadata"]["generation"] = 1
+        strategy.prepare_create(obj, now)
 
-    def _faults_of_new(
-        self, resource: Resource, strategy: Strategy, found: Object
-    ) -> list[FieldFault]:
+    def _validate_new(
+        self, resource: Resource, strategy: Strategy, obj: Object
+    ) -> list[FieldError]:
         namespaced = resource.namespaced
         check_name = strategy.check_name
-        faults = validate_metadata(found["metadata"], namespaced=namespaced, check_name=check_name)
-        if not faults and path_segment(found["metadata"]["name"]):
-            faults = validate_metadata(
-                found["metadata"], namespaced=namespaced, check_name=path_segment
+        errors = validate_metadata(obj["metadata"], namespaced=namespaced, check_name=check_name)
+        if not errors and path_segment(obj["metadata"]["name"]):
+            errors = validate_metadata(
+                obj["metadata"], namespaced=namespaced, check_name=path_segment
             )
-        return faults + strategy.validate(found)
+        return errors + strategy.validate(obj)
 
-    def _validate(self, resource: Resource, name: str, faults: list[FieldFault]) -> None:
-        if faults:
+    def _check_errors(self, resource: Resource, name: str, errors: list[FieldError]) -> None:
+        if errors:
             stored_as = self.collection(resource).resource
-            raise invalid_object(stored_as.kind, name, faults, group=stored_as.group)
+            raise invalid_object(stored_as.kind, name, errors, group=stored_as.group)
 
     def _free_name(self, target: Target, base: str) -> str:
-        """Returns a name with five random characters; of several tries the first that is free."""
+        """Returns a name with five random characters: the first of several that is not in use."""
         collection = self.collection(target.resource)
         name = ""
         for _ in range(NAME_ATTEMPTS):
@@ -222,75 +227,75 @@ class Registry:
     def update(
         self,
         target: Target,
-        change: Change,
+        change: UpdateFunction,
         *,
-        author: Author,
-        part: str = "",
-        creates: bool = False,
+        writer: FieldManager,
+        subresource: str = "",
+        create_if_missing: bool = False,
         uid: str = "",
         dry_run: bool = False,
     ) -> tuple[Stored | Object, bool]:
-        """Replaces an object by what ``change`` makes of it; also says whether it was created.
+        """Replaces an object by the result of ``change``; returns it, and True if it was created.
 
         Args:
-            target: Which object.
-            change: Makes the new object; what it is given is its own.
-            author: Who writes; an applier has put itself into the object already.
-            part: "" or the subresource, which decides what may be changed.
-            creates: Whether to create what is not there, as server-side apply does.
-            uid: The UID that the object must have, "" for any.
-            dry_run: Whether everything is done but the storing.
+            target: The object.
+            change: Returns the new object; it may modify its argument.
+            writer: The field manager; an apply has set managedFields already.
+            subresource: "" for the main resource; decides what may be changed.
+            create_if_missing: True to create an absent object, as server-side apply does.
+            uid: The UID that the object must have, "" = any.
+            dry_run: True to do everything except storing.
 
         Raises:
-            Refused: 400, 403, 404, 409, 422.
+            ApiStatusError: 400, 403, 404, 409, 422.
         """
         resource = target.resource
         strategy = strategy_of(resource)
         present = self.collection(resource).get(target.key)
         if present is None:
-            if not creates and (part or not strategy.creates_on_update):
-                if not part:
+            if not create_if_missing and (subresource or not strategy.creates_on_update):
+                if not subresource:
                     self.admission.check_update(resource, target.namespace)
                 raise not_found(resource, target.name)
             new = change(None)
-            _forget_system_fields(target, new["metadata"])
-            if not creates:
-                note_create(new, author)
-            return self._create_noted(target, new, author.now, dry_run=dry_run), True
+            _remove_system_fields(target, new["metadata"])
+            if not create_if_missing:
+                track_create(new, writer)
+            return self._create_tracked(target, new, writer.now, dry_run=dry_run), True
         old = present.object()
         if uid and uid != old["metadata"]["uid"]:
             raise storage_conflict(target, f"UID in precondition: {uid}", "UID", old)
         new = change(present.object())
-        if not creates:
-            note_update(new, old, author)
+        if not create_if_missing:
+            track_update(new, old, writer)
         self._check_version(strategy, target, new, present)
         check_namespace(target, new["metadata"])
-        if not part:
+        if not subresource:
             self.admission.admit_update(resource, new, old)
-        how = strategy.parts[part]
-        _prepare_update(strategy, how, new, old)
-        self._validate(resource, target.name, self._faults_of_change(resource, how, new, old))
-        with_old_times(new, old)
+        rules = strategy.subresources[subresource]
+        _prepare_update(strategy, rules, new, old)
+        self._check_errors(resource, target.name, self._validate_change(resource, rules, new, old))
+        keep_timestamps_if_unchanged(new, old)
         return self.replace(target, new, old, dry_run=dry_run), False
 
     @staticmethod
-    def _faults_of_change(
-        resource: Resource, part: Part, new: Object, old: Object
-    ) -> list[FieldFault]:
+    def _validate_change(
+        resource: Resource, rules: SubresourceStrategy, new: Object, old: Object
+    ) -> list[FieldError]:
         metadata = new["metadata"]
         common = [
             *validate_metadata(metadata, namespaced=resource.namespaced, check_name=path_segment),
             *validate_metadata_update(metadata, old["metadata"]),
         ]
-        # Upstream's strategies check the metadata once more: each fault is a cause twice.
-        return [*common, *common, *part.validate(new, old)]
+        # Upstream's strategies validate the metadata again: each error is a cause twice.
+        return [*common, *common, *rules.validate(new, old)]
 
     def replace(
         self, target: Target, new: Object, old: Object, *, dry_run: bool = False
     ) -> Stored | Object:
-        """Stores a checked object over another one, or deletes it if that is what was missing."""
+        """Stores a validated version, or deletes the object if its last finalizer was removed."""
         collection = self.collection(target.resource)
-        if is_finished(target.resource, new, old):
+        if finalizers_cleared(target.resource, new, old):
             if not dry_run:
                 collection.remove(target.key)
             return _at_version_of(old, new)
@@ -301,34 +306,36 @@ class Registry:
     def _check_version(
         self, strategy: Strategy, target: Target, new: Object, present: Stored
     ) -> None:
-        """Refuses a change that was made to another version than the present one."""
+        """Checks that a change is based on the current version."""
         resource = target.resource
         text = new["metadata"].get("resourceVersion", "")
         if text and not text.isdecimal():
-            raise Refused(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
+            raise ApiStatusError(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
         version = int(text or 0)
         if version == 0 and strategy.updates_unconditionally:
             return
         if version == 0:
-            fault = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid_object(resource.name, target.name, [fault], group=resource.group)
+            error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid_object(resource.name, target.name, [error], group=resource.group)
         if version != present.version:
             raise conflict(resource.group, resource.name, target.name, MODIFIED)
 
 
-def _forget_system_fields(target: Target, metadata: Object) -> None:
+def _remove_system_fields(target: Target, metadata: Object) -> None:
     for name in _SYSTEM_FIELDS:
         metadata.pop(name, None)
     check_namespace(target, metadata)
 
 
-def _prepare_update(strategy: Strategy, part: Part, new: Object, old: Object) -> None:
-    """Takes over from the old object what a client cannot change."""
+def _prepare_update(
+    strategy: Strategy, rules: SubresourceStrategy, new: Object, old: Object
+) -> None:
+    """Copies the fields that a client cannot change from the old object."""
     metadata, before = new["metadata"], old["metadata"]
     _carry_over(metadata, before, "generation")
-    part.prepare(new, old)
+    rules.prepare(new, old)
     is_new = strategy.is_new_generation
-    if is_new is not None and part.raises_generation and is_new(new, old):
+    if is_new is not None and rules.raises_generation and is_new(new, old):
         metadata["generation"] = before.get("generation", 0) + 1
     if not metadata.get("uid"):
         metadata["uid"] = before["uid"]
@@ -347,40 +354,36 @@ def _carry_over(metadata: Object, before: Object, name: str) -> None:
 
 
 def check_namespace(target: Target, metadata: Object) -> None:
-    """Gives the object the namespace of the request; it may not name another one.
+    """Sets the object's namespace to that of the request; it may not have another one.
 
     Raises:
-        Refused: 400.
+        ApiStatusError: 400.
     """
-    given = metadata.get("namespace", "")
-    if target.namespace and not given:
+    namespace = metadata.get("namespace", "")
+    if target.namespace and not namespace:
         metadata["namespace"] = target.namespace
-    elif given != target.namespace and target.resource.namespaced:
+    elif namespace != target.namespace and target.resource.namespaced:
         text = (
             "the namespace of the provided object does not match the namespace sent on the request"
         )
         raise bad_request(text)
 
 
-def storage_conflict(target: Target, precondition: str, name: str, found: Object) -> Refused:
-    """409 in the words of upstream's storage, which are all that a client gets to see."""
-    metadata = found["metadata"]
-    is_value = metadata["uid"] if name == "UID" else metadata["resourceVersion"]
-    place = (
-        target.resource.name
-        if not target.resource.group
-        else (f"{target.resource.name}.{target.resource.group}")
-    )
+def storage_conflict(target: Target, precondition: str, name: str, obj: Object) -> ApiStatusError:
+    """Returns error 409 with the message of upstream's storage."""
+    metadata = obj["metadata"]
+    actual = metadata["uid"] if name == "UID" else metadata["resourceVersion"]
     text = (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{place}/{target.key}, "
+        "StorageError: invalid object, Code: 4, Key: "
+        f"/registry/{target.resource.qualified}/{target.key}, "
         f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {precondition}, "
-        f"{name} in object meta: {is_value}"
+        f"{name} in object meta: {actual}"
     )
     return conflict(target.resource.group, target.resource.name, target.name, text)
 
 
-def is_finished(resource: Resource, new: Object, old: Object) -> bool:
-    """Returns whether the change took away the last thing that kept a deleted object."""
+def finalizers_cleared(resource: Resource, new: Object, old: Object) -> bool:
+    """Returns True if a change removed the last finalizer of an object that is being deleted."""
     before = old["metadata"]
     if new["metadata"].get("finalizers") or "deletionTimestamp" not in before:
         return False

@@ -1,4 +1,4 @@
-"""The strategy of every resource that is served.
+"""The strategy of every resource.
 
 Source: the strategy.go files below pkg/registry, one for each resource.
 """
@@ -12,20 +12,23 @@ from mooring.apiserver import names
 from mooring.apiserver.registry import pod_strategy
 from mooring.apiserver.registry.strategy import (
     STATUS,
-    Part,
     Strategy,
+    SubresourceStrategy,
     keep_spec,
     keep_spec_and_metadata,
     keep_status,
     spec_differs,
     spec_or_annotations_differ,
 )
-from mooring.apiserver.validation import events as of_event
-from mooring.apiserver.validation import jobs, workloads
-from mooring.apiserver.validation import other_kinds as small
-from mooring.apiserver.validation import pod as of_pod
-from mooring.apiserver.validation import pod_parts as of_part
-from mooring.apiserver.validation import storage as of_storage
+from mooring.apiserver.validation import (
+    events,
+    jobs,
+    other_kinds,
+    pod,
+    pod_subresources,
+    storage,
+    workloads,
+)
 from mooring.objects.defaulting.storage import prepare_claim_spec
 from mooring.objects.schema.defaults import TEMPLATE_GENERATION
 
@@ -36,30 +39,30 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 
-def _namespace_created(found: Object, _now: str) -> None:
-    found["status"] = {"phase": "Active"}
-    finalizers = found["spec"].setdefault("finalizers", [])
+def _prepare_namespace(obj: Object, _now: str) -> None:
+    obj["status"] = {"phase": "Active"}
+    finalizers = obj["spec"].setdefault("finalizers", [])
     if "kubernetes" not in finalizers:
         finalizers.append("kubernetes")
 
 
-def _namespace_changed(new: Object, old: Object) -> None:
+def _keep_namespace(new: Object, old: Object) -> None:
     keep_status(new, old)
     keep_spec(new, old)
 
 
-def _claim_created(found: Object, _now: str) -> None:
-    found["status"] = {"phase": "Pending"}
-    prepare_claim_spec(found)
+def _prepare_claim(obj: Object, _now: str) -> None:
+    obj["status"] = {"phase": "Pending"}
+    prepare_claim_spec(obj)
 
 
-def _volume_created(found: Object, now: str) -> None:
-    found["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now}
+def _prepare_volume(obj: Object, now: str) -> None:
+    obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now}
 
 
-def _service_created(found: Object, _now: str) -> None:
-    """No addresses are given out here; a service that wants none says so in every field."""
-    spec = found["spec"]
+def _prepare_service(obj: Object, _now: str) -> None:
+    """Sets the fields of a headless service; this server assigns no addresses."""
+    spec = obj["spec"]
     if spec.get("clusterIP") != "None":
         return
     spec.setdefault("clusterIPs", ["None"])
@@ -68,14 +71,14 @@ def _service_created(found: Object, _now: str) -> None:
     spec.setdefault("ipFamilyPolicy", "SingleStack" if has_pods else "RequireDualStack")
 
 
-def _daemon_set_created(found: Object, _now: str) -> None:
-    annotations = found["metadata"]["annotations"]
+def _prepare_daemon_set(obj: Object, _now: str) -> None:
+    annotations = obj["metadata"]["annotations"]
     if annotations[TEMPLATE_GENERATION] == "0":
         annotations[TEMPLATE_GENERATION] = "1"
 
 
-def _daemon_set_changed(new: Object, old: Object) -> None:
-    """The generation of the template is counted by the server alone."""
+def _prepare_daemon_set_update(new: Object, old: Object) -> None:
+    """Increments the generation of a DaemonSet's template; clients cannot set it."""
     keep_status(new, old)
     text = old["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
     is_new = new["spec"]["template"] != old["spec"]["template"]
@@ -83,21 +86,21 @@ def _daemon_set_changed(new: Object, old: Object) -> None:
     new["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(int(generation))
 
 
-def _request_changed(new: Object, old: Object) -> None:
+def _keep_signing_request(new: Object, old: Object) -> None:
     keep_spec(new, old)
     keep_status(new, old)
 
 
-def _approval(new: Object, old: Object) -> None:
-    """Only the conditions change."""
+def _prepare_approval(new: Object, old: Object) -> None:
+    """Restores all fields except the status conditions."""
     conditions = new.get("status", {}).get("conditions", [])
     keep_spec(new, old)
     new["status"] = {**old.get("status", {}), "conditions": conditions}
 
 
 def _slice_differs(new: Object, old: Object) -> bool:
-    def content(found: Object) -> Object:
-        return {key: value for key, value in found.items() if key != "metadata"}
+    def content(obj: Object) -> Object:
+        return {key: value for key, value in obj.items() if key != "metadata"}
 
     labels = (new["metadata"].get("labels"), old["metadata"].get("labels"))
     return content(new) != content(old) or labels[0] != labels[1]
@@ -111,86 +114,102 @@ def _keep_spec_and_labels(new: Object, old: Object) -> None:
         new["metadata"].pop("labels", None)
 
 
-def _parts(**parts: Part) -> Mapping[str, Part]:
-    return MappingProxyType({**STATUS, **parts})
+def _with_subresources(**subresources: SubresourceStrategy) -> Mapping[str, SubresourceStrategy]:
+    return MappingProxyType({**STATUS, **subresources})
 
 
-def _whole(whole: Part, **parts: Part) -> Mapping[str, Part]:
-    return MappingProxyType({**STATUS, "": whole, **parts})
+def _with_main_resource(
+    main_resource: SubresourceStrategy, **subresources: SubresourceStrategy
+) -> Mapping[str, SubresourceStrategy]:
+    return MappingProxyType({**STATUS, "": main_resource, **subresources})
 
 
-_WORKLOAD_PARTS = _whole(
-    Part(keep_status, workloads.validate_workload_update, raises_generation=True)
+_WORKLOAD_SUBRESOURCES = _with_main_resource(
+    SubresourceStrategy(keep_status, workloads.validate_workload_update, raises_generation=True)
 )
 _WORKLOAD = Strategy(
     starts_generation=True,
     is_new_generation=spec_differs,
     validate=workloads.validate_workload,
-    parts=_WORKLOAD_PARTS,
+    subresources=_WORKLOAD_SUBRESOURCES,
 )
-_NO_STATUS = MappingProxyType({"": Part(lambda _new, _old: None, raises_generation=True)})
+_NO_STATUS = MappingProxyType(
+    {"": SubresourceStrategy(lambda _new, _old: None, raises_generation=True)}
+)
 
 _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
     {
         ("", "configmaps"): Strategy(
-            validate=small.validate_config_map,
-            parts=_whole(Part(keep_status, small.validate_immutable_data)),
+            validate=other_kinds.validate_config_map,
+            subresources=_with_main_resource(
+                SubresourceStrategy(keep_status, other_kinds.validate_immutable_data)
+            ),
         ),
         ("", "endpoints"): Strategy(creates_on_update=True),
         ("", "events"): Strategy(
             creates_on_update=True,
-            validate=of_event.validate_event,
-            parts=_whole(Part(keep_status, of_event.validate_event_update)),
+            validate=events.validate_event,
+            subresources=_with_main_resource(
+                SubresourceStrategy(keep_status, events.validate_event_update)
+            ),
         ),
         ("events.k8s.io", "events"): Strategy(
             creates_on_update=True,
-            validate=of_event.validate_new_event,
-            parts=_whole(Part(keep_status, of_event.validate_new_event_update)),
+            validate=events.validate_new_event,
+            subresources=_with_main_resource(
+                SubresourceStrategy(keep_status, events.validate_new_event_update)
+            ),
         ),
         ("", "namespaces"): Strategy(
             check_name=names.dns_label,
-            prepare_create=_namespace_created,
-            parts=_whole(
-                Part(_namespace_changed, raises_generation=True),
-                finalize=Part(keep_status),
+            prepare_create=_prepare_namespace,
+            subresources=_with_main_resource(
+                SubresourceStrategy(_keep_namespace, raises_generation=True),
+                finalize=SubresourceStrategy(keep_status),
             ),
             returns_deleted=True,
         ),
         ("", "nodes"): Strategy(
             empties_status=False,
-            validate=small.validate_node,
-            parts=_whole(
-                Part(keep_status, small.validate_node_update),
-                status=Part(keep_spec, small.validate_node_update),
+            validate=other_kinds.validate_node,
+            subresources=_with_main_resource(
+                SubresourceStrategy(keep_status, other_kinds.validate_node_update),
+                status=SubresourceStrategy(keep_spec, other_kinds.validate_node_update),
             ),
         ),
         ("", "persistentvolumeclaims"): Strategy(
-            prepare_create=_claim_created,
-            validate=of_storage.validate_claim,
-            parts=_whole(Part(keep_status, of_storage.validate_claim_update)),
+            prepare_create=_prepare_claim,
+            validate=storage.validate_claim,
+            subresources=_with_main_resource(
+                SubresourceStrategy(keep_status, storage.validate_claim_update)
+            ),
             returns_deleted=True,
         ),
         ("", "persistentvolumes"): Strategy(
-            prepare_create=_volume_created,
-            validate=of_storage.validate_volume,
+            prepare_create=_prepare_volume,
+            validate=storage.validate_volume,
             returns_deleted=True,
         ),
         ("", "pods"): Strategy(
             prepare_create=pod_strategy.prepare_create,
-            empties_status=False,  # it gets another one anyway
+            empties_status=False,  # prepare_create sets it
             starts_generation=True,
             is_new_generation=spec_differs,
-            validate=of_pod.validate_pod,
-            parts=_whole(
-                Part(keep_status, of_pod.validate_update, raises_generation=True),
-                status=Part(pod_strategy.prepare_status, of_part.validate_status),
-                ephemeralcontainers=Part(
+            validate=pod.validate_pod,
+            subresources=_with_main_resource(
+                SubresourceStrategy(keep_status, pod.validate_update, raises_generation=True),
+                status=SubresourceStrategy(
+                    pod_strategy.prepare_status, pod_subresources.validate_status
+                ),
+                ephemeralcontainers=SubresourceStrategy(
                     pod_strategy.prepare_ephemeral,
-                    of_part.validate_ephemeral,
+                    pod_subresources.validate_ephemeral,
                     raises_generation=True,
                 ),
-                resize=Part(
-                    pod_strategy.prepare_resize, of_part.validate_resize, raises_generation=True
+                resize=SubresourceStrategy(
+                    pod_strategy.prepare_resize,
+                    pod_subresources.validate_resize,
+                    raises_generation=True,
                 ),
             ),
             returns_deleted=True,
@@ -201,25 +220,29 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             orphans_dependents=True,
         ),
         ("", "secrets"): Strategy(
-            validate=small.validate_config_map,
-            parts=_whole(Part(keep_status, small.validate_immutable_data)),
+            validate=other_kinds.validate_config_map,
+            subresources=_with_main_resource(
+                SubresourceStrategy(keep_status, other_kinds.validate_immutable_data)
+            ),
         ),
         ("", "serviceaccounts"): Strategy(returns_deleted=True),
         ("", "services"): Strategy(
             check_name=names.dns_label,
-            prepare_create=_service_created,
+            prepare_create=_prepare_service,
             creates_on_update=True,
-            validate=small.validate_service,
+            validate=other_kinds.validate_service,
             returns_deleted=True,
         ),
         ("apps", "daemonsets"): Strategy(
-            prepare_create=_daemon_set_created,
+            prepare_create=_prepare_daemon_set,
             starts_generation=True,
             is_new_generation=spec_differs,
             validate=workloads.validate_workload,
-            parts=_whole(
-                Part(
-                    _daemon_set_changed, workloads.validate_workload_update, raises_generation=True
+            subresources=_with_main_resource(
+                SubresourceStrategy(
+                    _prepare_daemon_set_update,
+                    workloads.validate_workload_update,
+                    raises_generation=True,
                 )
             ),
         ),
@@ -227,7 +250,9 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             starts_generation=True,
             is_new_generation=spec_or_annotations_differ,
             validate=workloads.validate_workload,
-            parts=MappingProxyType({**_WORKLOAD_PARTS, "status": Part(_keep_spec_and_labels)}),
+            subresources=MappingProxyType(
+                {**_WORKLOAD_SUBRESOURCES, "status": SubresourceStrategy(_keep_spec_and_labels)}
+            ),
         ),
         ("apps", "replicasets"): _WORKLOAD,
         ("apps", "statefulsets"): _WORKLOAD,
@@ -236,18 +261,25 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             starts_generation=True,
             is_new_generation=spec_differs,
             validate=jobs.validate_job,
-            parts=_whole(Part(keep_status, jobs.validate_job_update, raises_generation=True)),
+            subresources=_with_main_resource(
+                SubresourceStrategy(keep_status, jobs.validate_job_update, raises_generation=True)
+            ),
             orphans_dependents=True,
         ),
         ("certificates.k8s.io", "certificatesigningrequests"): Strategy(
             check_name=names.path_segment,
-            parts=_whole(Part(_request_changed), approval=Part(_approval)),
+            subresources=_with_main_resource(
+                SubresourceStrategy(_keep_signing_request),
+                approval=SubresourceStrategy(_prepare_approval),
+            ),
         ),
         ("coordination.k8s.io", "leases"): Strategy(
             creates_on_update=True,
             updates_unconditionally=False,
-            validate=small.validate_lease,
-            parts=_whole(Part(keep_status, small.validate_lease_update)),
+            validate=other_kinds.validate_lease,
+            subresources=_with_main_resource(
+                SubresourceStrategy(keep_status, other_kinds.validate_lease_update)
+            ),
         ),
         ("discovery.k8s.io", "endpointslices"): Strategy(
             starts_generation=True, is_new_generation=_slice_differs
@@ -256,21 +288,27 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             starts_generation=True,
             is_new_generation=spec_differs,
             updates_unconditionally=False,
-            validate=small.validate_budget,
-            parts=_whole(Part(keep_status, small.validate_budget_update, raises_generation=True)),
+            validate=other_kinds.validate_budget,
+            subresources=_with_main_resource(
+                SubresourceStrategy(
+                    keep_status, other_kinds.validate_budget_update, raises_generation=True
+                )
+            ),
         ),
         ("resource.k8s.io", "deviceclasses"): Strategy(
             starts_generation=True, is_new_generation=spec_differs, returns_deleted=True
         ),
         ("resource.k8s.io", "resourceclaims"): Strategy(
-            parts=_whole(
-                Part(keep_status, small.validate_spec_is_kept),
-                status=Part(keep_spec_and_metadata),
+            subresources=_with_main_resource(
+                SubresourceStrategy(keep_status, other_kinds.validate_immutable_spec),
+                status=SubresourceStrategy(keep_spec_and_metadata),
             ),
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceclaimtemplates"): Strategy(
-            parts=_whole(Part(keep_status, small.validate_spec_is_kept)),
+            subresources=_with_main_resource(
+                SubresourceStrategy(keep_status, other_kinds.validate_immutable_spec)
+            ),
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceslices"): Strategy(
@@ -278,8 +316,10 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("scheduling.k8s.io", "priorityclasses"): Strategy(
             starts_generation=True,
-            validate=small.validate_priority_class,
-            parts=_whole(Part(keep_status, small.validate_priority_class_update)),
+            validate=other_kinds.validate_priority_class,
+            subresources=_with_main_resource(
+                SubresourceStrategy(keep_status, other_kinds.validate_priority_class_update)
+            ),
         ),
         ("storage.k8s.io", "csidrivers"): Strategy(
             is_new_generation=spec_differs, updates_unconditionally=False, returns_deleted=True
@@ -289,13 +329,15 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("storage.k8s.io", "csistoragecapacities"): Strategy(updates_unconditionally=False),
         ("storage.k8s.io", "storageclasses"): Strategy(
-            validate=of_storage.validate_storage_class,
-            parts=_whole(Part(keep_status, of_storage.validate_storage_class_update)),
+            validate=storage.validate_storage_class,
+            subresources=_with_main_resource(
+                SubresourceStrategy(keep_status, storage.validate_storage_class_update)
+            ),
             returns_deleted=True,
         ),
         ("storage.k8s.io", "volumeattachments"): Strategy(
             updates_unconditionally=False,
-            parts=_parts(status=Part(keep_spec_and_metadata)),
+            subresources=_with_subresources(status=SubresourceStrategy(keep_spec_and_metadata)),
             returns_deleted=True,
         ),
     }

@@ -1,8 +1,8 @@
-"""What is special about one resource when its objects are written, as a table of functions.
+"""``Strategy``: the rules for writing the objects of one resource, as a table of functions.
 
-``rest`` does what all resources have in common and asks a ``Strategy`` for the rest: which parts
-of an object a client may set, what counts as a change of the wish (the generation), and what is
-valid. ``strategies`` holds the table.
+``registry`` has the rules that all resources share; a ``Strategy`` has the others: the parts of an
+object that a client may set, the changes that increment the generation, and the validation.
+``strategies`` has the table.
 
 Source: the strategy.go files below pkg/registry.
 """
@@ -14,32 +14,32 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import FieldFault
+from mooring.apiserver.errors import FieldError
 from mooring.apiserver.types import Object
 
-#: Gets the object and the present time.
+#: Takes the object and the current time.
 Prepare = Callable[[Object, str], None]
 PrepareUpdate = Callable[[Object, Object], None]
-Validate = Callable[[Object], list[FieldFault]]
-ValidateUpdate = Callable[[Object, Object], list[FieldFault]]
+Validate = Callable[[Object], list[FieldError]]
+ValidateUpdate = Callable[[Object, Object], list[FieldError]]
 
 
 def nothing(_found: Object, _now: str) -> None:
     """Prepares nothing."""
 
 
-def always_valid(_: Object) -> list[FieldFault]:
-    """Finds nothing wrong."""
+def always_valid(_: Object) -> list[FieldError]:
+    """Returns no errors."""
     return []
 
 
-def valid_update(_new: Object, _old: Object) -> list[FieldFault]:
-    """Finds nothing wrong."""
+def valid_update(_new: Object, _old: Object) -> list[FieldError]:
+    """Returns no errors."""
     return []
 
 
 def keep_status(new: Object, old: Object) -> None:
-    """The status is not changed by who changes the wish."""
+    """Restores the status: a change of the main resource does not change it."""
     if "status" in old:
         new["status"] = old["status"]
     else:
@@ -47,15 +47,15 @@ def keep_status(new: Object, old: Object) -> None:
 
 
 def keep_spec(new: Object, old: Object) -> None:
-    """The wish is not changed by who reports the status."""
+    """Restores the spec: a change of the status does not change it."""
     if "spec" in old:
         new["spec"] = old["spec"]
     else:
         new.pop("spec", None)
 
 
-#: What a report of the status may not change, where it may change no metadata at all.
-_METADATA_OF_WISH = (
+#: Fields that a status update may not change, where it may change no metadata.
+_METADATA_OF_SPEC = (
     "deletionTimestamp",
     "generation",
     "labels",
@@ -66,14 +66,14 @@ _METADATA_OF_WISH = (
 
 
 def keep_spec_and_metadata(new: Object, old: Object) -> None:
-    """Only the status is changed: no labels, annotations, finalizers and owners either."""
+    """Restores the spec, labels, annotations, finalizers and owners: only the status changes."""
     keep_spec(new, old)
     keep_metadata(new, old)
 
 
 def keep_metadata(new: Object, old: Object) -> None:
-    """No label, annotation, finalizer or owner is changed."""
-    for name in _METADATA_OF_WISH:
+    """Restores labels, annotations, finalizers and owners."""
+    for name in _METADATA_OF_SPEC:
         if name in old["metadata"]:
             new["metadata"][name] = old["metadata"][name]
         else:
@@ -81,25 +81,25 @@ def keep_metadata(new: Object, old: Object) -> None:
 
 
 def spec_differs(new: Object, old: Object) -> bool:
-    """Returns whether the wish has changed."""
+    """Returns True if the spec has changed."""
     return new.get("spec") != old.get("spec")
 
 
 def spec_or_annotations_differ(new: Object, old: Object) -> bool:
-    """Returns whether the wish of a Deployment has changed: its annotations count too."""
+    """Returns True if the spec or the annotations have changed."""
     return spec_differs(new, old) or (
         new["metadata"].get("annotations") != old["metadata"].get("annotations")
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """How one subresource changes its object.
+class SubresourceStrategy:
+    """Rules for a change through one subresource, or of the main resource.
 
     Attributes:
-        prepare: Takes over from the old object what this part may not change.
-        validate: What is wrong with the change, in addition to its metadata.
-        raises_generation: Whether a change of the wish counts as one.
+        prepare: Restores the fields that the subresource may not change.
+        validate: Validates the change, except the metadata.
+        raises_generation: True if a change of the spec increments the generation.
     """
 
     prepare: PrepareUpdate = keep_spec
@@ -107,27 +107,29 @@ class Part:
     raises_generation: bool = False
 
 
-#: The whole object, where nothing is special.
-WHOLE = Part(keep_status, valid_update, raises_generation=True)
-STATUS: Mapping[str, Part] = MappingProxyType({"": WHOLE, "status": Part()})
+#: The default for main resources.
+MAIN_RESOURCE = SubresourceStrategy(keep_status, valid_update, raises_generation=True)
+STATUS: Mapping[str, SubresourceStrategy] = MappingProxyType(
+    {"": MAIN_RESOURCE, "status": SubresourceStrategy()}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """How the objects of one resource are written; the defaults are those of plain storage.
+    """Rules for writing the objects of one resource; the defaults are those of plain storage.
 
     Attributes:
-        check_name: What a name must be.
-        empties_status: Whether a new object begins with an empty status whatever was sent.
+        check_name: Validates names.
+        empties_status: True if the status of a new object is dropped.
         prepare_create: Changes a new object before it is validated.
-        starts_generation: Whether new objects have generation 1.
-        is_new_generation: Whether a change raises the generation; None = none does.
-        validate: What is wrong with a new object.
-        parts: How an object is changed, by the subresource; "" is the whole object.
-        creates_on_update: Whether a PUT creates what is not there.
-        updates_unconditionally: Whether a PUT may leave out the resourceVersion.
-        returns_deleted: Whether a DELETE answers with the object, not with a Status.
-        orphans_dependents: Whether a DELETE that says nothing about them leaves dependents alone.
+        starts_generation: True if new objects have generation 1.
+        is_new_generation: True for a change that increments the generation; None = never.
+        validate: Validates a new object.
+        subresources: The rules for changes by subresource; "" is the main resource.
+        creates_on_update: True if a PUT creates an absent object.
+        updates_unconditionally: True if a PUT may omit the resourceVersion.
+        returns_deleted: True if a DELETE returns the object, not a Status.
+        orphans_dependents: True if a DELETE without a policy orphans the dependents.
     """
 
     check_name: names.Check = names.dns_subdomain
@@ -136,7 +138,7 @@ class Strategy:
     starts_generation: bool = False
     is_new_generation: Callable[[Object, Object], bool] | None = None
     validate: Validate = always_valid
-    parts: Mapping[str, Part] = field(default_factory=lambda: STATUS)
+    subresources: Mapping[str, SubresourceStrategy] = field(default_factory=lambda: STATUS)
     creates_on_update: bool = False
     updates_unconditionally: bool = True
     returns_deleted: bool = False

@@ -1,7 +1,7 @@
-"""One stored object, two kinds: core/v1 and events.k8s.io/v1 events are views of the same thing.
+"""Conversion of events between core/v1 and events.k8s.io/v1.
 
-Events are stored as core/v1 ones. Whoever asks for the other kind gets them with their fields
-renamed; what he writes is renamed back.
+Events are stored as core/v1. For events.k8s.io/v1 their fields are renamed on reading, and renamed
+back on writing.
 
 Source: pkg/apis/events/v1/conversion.go, pkg/apis/core/types.go (Event).
 """
@@ -40,35 +40,35 @@ _EMPTY_IN_VIEW = ("reportingController", "reportingInstance", "regarding")
 
 
 def is_view(resource: Resource) -> bool:
-    """Returns whether the resource's objects are stored as those of another one."""
+    """Returns True if the resource's objects are stored as those of another one."""
     return resource is EVENTS_VIEW
 
 
 def to_core(event: Object) -> Object:
     """Returns an events.k8s.io/v1 event as a core/v1 one."""
-    found = _renamed(event, _CORE_NAMES)
-    found["apiVersion"] = "v1"
-    found.setdefault("involvedObject", {})
+    core = _renamed(event, _CORE_NAMES)
+    core["apiVersion"] = "v1"
+    core.setdefault("involvedObject", {})
     for name in _ALWAYS_IN_CORE:
-        found.setdefault(name, "")
-    return found
+        core.setdefault(name, "")
+    return core
 
 
 def to_view(event: Object) -> Object:
     """Returns a core/v1 event as an events.k8s.io/v1 one."""
-    found = _renamed(event, _VIEW_NAMES)
-    if "apiVersion" in found:
-        found["apiVersion"] = "events.k8s.io/v1"
+    view = _renamed(event, _VIEW_NAMES)
+    if "apiVersion" in view:
+        view["apiVersion"] = "events.k8s.io/v1"
     for name in _EMPTY_IN_VIEW:
-        if not found.get(name):
-            found.pop(name, None)
-    found.setdefault("regarding", {})
-    return found
+        if not view.get(name):
+            view.pop(name, None)
+    view.setdefault("regarding", {})
+    return view
 
 
 def _renamed(event: Object, names: Mapping[str, str]) -> Object:
-    found = dict(event)
+    renamed = dict(event)
     for old, new in names.items():
-        if old in found:
-            found[new] = found.pop(old)
-    return found
+        if old in renamed:
+            renamed[new] = renamed.pop(old)
+    return renamed

@@ -1,4 +1,4 @@
-"""Timestamps as objects carry them: RFC 3339, UTC, whole seconds."""
+"""Timestamps of objects: RFC 3339, UTC, whole seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _of_second(second: int) -> str:
 
 
 def timestamp(wall_s: float) -> str:
-    """Returns a reading of the wall clock (seconds since 1970) as a timestamp.
+    """Returns a wall clock time (seconds since 1970) as a timestamp.
 
     Example:
         >>> timestamp(1_767_225_600.9)
@@ -22,5 +22,5 @@ def timestamp(wall_s: float) -> str:
 
 
 def seconds_of(text: str) -> float:
-    """Seconds since 1970 of a timestamp."""
+    """Returns the seconds since 1970 of a timestamp."""
     return datetime.fromisoformat(text).timestamp()

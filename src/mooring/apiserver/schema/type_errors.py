@@ -1,6 +1,6 @@
-"""What is wrong with JSON that does not fit its type, in kube-apiserver's words.
+"""Errors of JSON that does not fit its type, with kube-apiserver's messages.
 
-Run only after decoding has noticed that something is wrong: it builds a path for every value.
+Runs only after decoding has failed: it builds a path for every value.
 
 Source: the errors of Go's encoding/json, and sigs.k8s.io/json's strict ones.
 """
@@ -15,11 +15,11 @@ from mooring.objects.schema.types import is_struct, structs
 _INT32 = 2**31
 
 
-def find_faults(type_name: str, value: Json) -> tuple[str, list[str]]:
-    """What is wrong with a value: the first wrong type ("" = none), and all unknown fields.
+def find_type_errors(type_name: str, value: Json) -> tuple[str, list[str]]:
+    """Returns the errors of a value: the first wrong type ("" = none), and all unknown fields.
 
-    Both as kube-apiserver says them: a Go type error, and paths such as
-    "spec.containers[0].nme" in alphabetical order.
+    Both in kube-apiserver's format: a Go type error, and paths such as "spec.containers[0].nme" in
+    alphabetical order.
     """
     unknown: list[str] = []
     problem = _walk(type_name, value, "", "", unknown)
@@ -27,7 +27,7 @@ def find_faults(type_name: str, value: Json) -> tuple[str, list[str]]:
 
 
 def _walk(type_name: str, value: Json, path: str, struct: str, unknown: list[str]) -> str:
-    """Returns the first wrong type at or below a value; fills ``unknown``."""
+    """Returns the first wrong type at or below a value; appends to ``unknown``."""
     if value is None:
         return ""
     if type_name.startswith("[]"):
@@ -47,8 +47,8 @@ def _walk(type_name: str, value: Json, path: str, struct: str, unknown: list[str
         return _walk_struct(type_name, value, path, struct, unknown)
     try:
         SCALARS[type_name](value)
-    except WrongType as why:
-        return str(why) or _mismatch(type_name, value, path, struct)
+    except WrongType as error:
+        return str(error) or _mismatch(type_name, value, path, struct)
     return ""
 
 
@@ -68,9 +68,11 @@ def _walk_struct(type_name: str, value: Json, path: str, struct: str, unknown: l
 
 def _mismatch(type_name: str, value: Json, path: str, struct: str) -> str:
     """Returns the error of Go's JSON decoder for a value that does not fit its field."""
-    where = re.sub(r"\[\d+\]", "", path)
-    place = f"Go struct field {struct.partition('.')[2]}.{where}" if struct else "Go value"
-    return f"json: cannot unmarshal {_json_kind(value)} into {place} of type {go_type(type_name)}"
+    field_path = re.sub(r"\[\d+\]", "", path)
+    location = f"Go struct field {struct.partition('.')[2]}.{field_path}" if struct else "Go value"
+    return (
+        f"json: cannot unmarshal {_json_kind(value)} into {location} of type {go_type(type_name)}"
+    )
 
 
 def _json_kind(value: Json) -> str:

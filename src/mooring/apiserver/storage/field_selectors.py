@@ -1,4 +1,4 @@
-"""The fields by which objects can be selected: ``fieldSelector=spec.nodeName=n1``.
+"""Selectable fields of objects: ``fieldSelector=spec.nodeName=n1``.
 
 Source: AddFieldLabelConversionFunc in pkg/apis/*/v1/conversion.go, and the ToSelectableFields of
 pkg/registry.
@@ -22,7 +22,7 @@ Name = tuple[str, str]
 
 
 def pod_fields(pod: Object) -> dict[str, str]:
-    """The selectable fields of a pod: every scheduler and every kubelet watches pods by them."""
+    """Returns the selectable fields of a pod; schedulers and kubelets watch pods by them."""
     spec, status = pod.get("spec", {}), pod.get("status", {})
     addresses = status.get("podIPs")
     return {
@@ -34,13 +34,13 @@ def pod_fields(pod: Object) -> dict[str, str]:
         "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
         "status.phase": status.get("phase", ""),
         "status.podIP": status.get("podIP", ""),
-        "status.podIPs": ",".join([each["ip"] for each in addresses]) if addresses else "",
+        "status.podIPs": ",".join([address["ip"] for address in addresses]) if addresses else "",
         "status.nominatedNodeName": status.get("nominatedNodeName", ""),
     }
 
 
-def _names_of(found: Object) -> dict[str, str]:
-    metadata = found["metadata"]
+def _names_of(obj: Object) -> dict[str, str]:
+    metadata = obj["metadata"]
     return {
         "metadata.name": metadata["name"],
         "metadata.namespace": metadata.get("namespace", ""),
@@ -56,7 +56,7 @@ _EVENT = (
     "source",
     "type",
 )
-#: Fields that can be asked for, besides metadata.name and metadata.namespace.
+#: Selectable fields besides metadata.name and metadata.namespace.
 _FIELDS: Mapping[Name, Collection[str]] = MappingProxyType(
     {
         ("", "pods"): _POD,
@@ -72,8 +72,8 @@ _FIELDS: Mapping[Name, Collection[str]] = MappingProxyType(
         ("resource.k8s.io", "resourceslices"): ("spec.nodeName", "spec.driver"),
     }
 )
-#: Names that clients use for a field, where they are not its own.
-_OTHER_NAMES: Mapping[Name, Mapping[str, str]] = MappingProxyType(
+#: Aliases of fields.
+_ALIASES: Mapping[Name, Mapping[str, str]] = MappingProxyType(
     {
         ("", "pods"): {"spec.host": "spec.nodeName"},
         ("events.k8s.io", "events"): {
@@ -84,9 +84,9 @@ _OTHER_NAMES: Mapping[Name, Mapping[str, str]] = MappingProxyType(
         },
     }
 )
-#: Resources whose objects cannot be asked for by namespace, though they may have one.
+#: Resources that have no field selector for the namespace.
 _CLUSTER = frozenset((("", "nodes"), ("certificates.k8s.io", "certificatesigningrequests")))
-_QUALIFIED_REFUSAL: Mapping[Name, Callable[[str], str]] = MappingProxyType(
+_UNSUPPORTED_MESSAGES: Mapping[Name, Callable[[str], str]] = MappingProxyType(
     {
         ("batch", "jobs"): lambda field: f"field label {quoted(field)} not supported for Job",
         ("resource.k8s.io", "resourceslices"): lambda field: (
@@ -97,28 +97,30 @@ _QUALIFIED_REFUSAL: Mapping[Name, Callable[[str], str]] = MappingProxyType(
 
 
 def check_fields(resource: Resource, selector: FieldSelector) -> FieldSelector:
-    """Returns the selector with the fields' own names.
+    """Replaces aliases in a selector by the fields' names.
 
     Raises:
-        Refused: 400, it asks for a field that the resource cannot be selected by.
+        ApiStatusError: 400, the resource cannot be selected by a field.
     """
     name = (resource.group, resource.name)
-    known = _FIELDS.get(name, ())
-    others = _OTHER_NAMES.get(name, {})
-    checked = []
-    for asked in selector.requirements:
-        field = others.get(asked.field, asked.field)
-        is_view = name == ("events.k8s.io", "events") and asked.field not in others
-        is_known = (field in known and not is_view) or field == "metadata.name"
-        if not is_known and (field != "metadata.namespace" or name in _CLUSTER):
-            raise bad_request(_refusal(name, asked.field))
-        checked.append(FieldRequirement(field, asked.value, is_equal=asked.is_equal))
-    return FieldSelector(tuple(checked))
+    supported = _FIELDS.get(name, ())
+    aliases = _ALIASES.get(name, {})
+    requirements = []
+    for requirement in selector.requirements:
+        field = aliases.get(requirement.field, requirement.field)
+        is_view = name == ("events.k8s.io", "events") and requirement.field not in aliases
+        is_supported = (field in supported and not is_view) or field == "metadata.name"
+        if not is_supported and (field != "metadata.namespace" or name in _CLUSTER):
+            raise bad_request(_unsupported_message(name, requirement.field))
+        requirements.append(
+            FieldRequirement(field, requirement.value, is_equal=requirement.is_equal)
+        )
+    return FieldSelector(tuple(requirements))
 
 
-def _refusal(name: Name, field: str) -> str:
-    if name in _QUALIFIED_REFUSAL:
-        return _QUALIFIED_REFUSAL[name](field)
+def _unsupported_message(name: Name, field: str) -> str:
+    if name in _UNSUPPORTED_MESSAGES:
+        return _UNSUPPORTED_MESSAGES[name](field)
     if name in _FIELDS:
         return f"field label not supported: {field}"
     return (
@@ -127,29 +129,29 @@ def _refusal(name: Name, field: str) -> str:
 
 
 def fields_of(resource: Resource, stored: Stored) -> Mapping[str, str]:
-    """Returns the selectable fields of an object; kept with it."""
+    """Returns the selectable fields of an object; cached in it."""
     if stored.fields is None:
-        found = stored.object()
+        obj = stored.object()
         if (resource.group, resource.name) == ("", "pods"):
-            stored.fields = pod_fields(found)
+            stored.fields = pod_fields(obj)
         else:
-            stored.fields = {**_names_of(found), **_values(resource, found)}
+            stored.fields = {**_names_of(obj), **_values(resource, obj)}
     return stored.fields
 
 
-def _values(resource: Resource, found: Object) -> dict[str, str]:
+def _values(resource: Resource, obj: Object) -> dict[str, str]:
     name = (resource.group, resource.name)
     if resource.name == "events":
-        return _event_values(found)
-    values = {field: _text(_at(found, field)) for field in _FIELDS.get(name, ())}
+        return _event_values(obj)
+    values = {field: _text(_at(obj, field)) for field in _FIELDS.get(name, ())}
     if name == ("", "nodes"):
-        values["spec.unschedulable"] = _text(found["spec"].get("unschedulable", False))
+        values["spec.unschedulable"] = _text(obj["spec"].get("unschedulable", False))
     elif name == ("", "namespaces"):
-        values["name"] = found["metadata"]["name"]
+        values["name"] = obj["metadata"]["name"]
     elif name == ("", "replicationcontrollers"):
         values["status.replicas"] = values["status.replicas"] or "0"
     elif name == ("batch", "jobs"):
-        values["status.successful"] = _text(found["status"].get("succeeded", 0))
+        values["status.successful"] = _text(obj["status"].get("succeeded", 0))
     return values
 
 
@@ -164,8 +166,8 @@ def _event_values(event: Object) -> dict[str, str]:
     }
 
 
-def _at(found: Object, path: str) -> Any:
-    value: Any = found
+def _at(obj: Object, path: str) -> Any:
+    value: Any = obj
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
     return value

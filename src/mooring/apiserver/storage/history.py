@@ -1,13 +1,13 @@
-"""What happened to the objects of one resource: a bounded list of changes that watches read.
+"""The history of one resource: a bounded list of changes that watches read.
 
 ::
 
-    dropped │ kept: change, change, change, ... │ next
-            ▲                                   ▲
-            compacted version                   the end that followers wait at
+    dropped │ change, change, change, ... │ next
+            ▲                             ▲
+            compacted version             the end that watches wait at
 
-A watch is a position in this list, not a queue of its own: who reads too slowly finds that the
-change at its position was dropped, and is closed. So no watch can hold more memory than the list.
+A watch is a position in this list, not a queue of its own. If a watch reads too slowly, the change
+at its position has been dropped, and the watch is closed. So watches need no memory of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mooring.apiserver.storage.stored_object import Stored
 
-#: Changes kept per resource: two minutes of a cluster that binds 80 pods a second.
+#: Changes stored per resource: two minutes of a cluster that binds 80 pods a second.
 HISTORY_CHANGES = 20_000
 
 
@@ -40,20 +40,20 @@ class Change(NamedTuple):
     @property
     def key(self) -> str:
         """The key of the object that was written."""
-        found = self.new or self.old
-        assert found is not None
-        return found.key
+        stored = self.new or self.old
+        assert stored is not None
+        return stored.key
 
 
 class Dropped(Exception):
-    """The changes asked for are no longer kept."""
+    """Raised if the requested changes are no longer stored."""
 
 
 class History:
     """The latest changes of one resource, in the order in which they happened."""
 
     def __init__(self, *, compacted: int = 0, changes_max: int = HISTORY_CHANGES) -> None:
-        """Starts empty; what happened up to version ``compacted`` is unknown."""
+        """Starts empty; changes up to version ``compacted`` are not available."""
         self.compacted = compacted
         self._changes_max = changes_max
         self._changes: list[Change] = []
@@ -66,16 +66,16 @@ class History:
         return self._dropped + len(self._changes)
 
     def append(self, change: Change) -> None:
-        """Adds the newest change and wake who waits for it."""
+        """Appends a change and calls the listeners."""
         self._changes.append(change)
-        # Dropped in blocks: taking single ones from the front would move all the others.
+        # Dropped in blocks: removing single ones from the front would move all the others.
         if len(self._changes) > self._changes_max + self._changes_max // 4:
             self.drop(len(self._changes) - self._changes_max)
         for listener in tuple(self._listeners.values()):
             listener()
 
     def drop(self, count: int) -> None:
-        """Forgets the oldest changes."""
+        """Drops the oldest changes."""
         count = min(count, len(self._changes))
         if count:
             self.compacted = self._changes[count - 1].version
@@ -86,18 +86,18 @@ class History:
         """Returns the position of the first change that is newer than ``version``.
 
         Raises:
-            Dropped: Some changes after that version are no longer kept.
+            Dropped: Some changes after that version are no longer stored.
         """
         if version < self.compacted:
             raise Dropped
-        found = bisect_right(self._changes, version, key=lambda change: change.version)
-        return self._dropped + found
+        index = bisect_right(self._changes, version, key=lambda change: change.version)
+        return self._dropped + index
 
     def read(self, position: int, count_max: int) -> list[Change]:
-        """At most ``count_max`` changes from a position on.
+        """Returns at most ``count_max`` changes from a position on.
 
         Raises:
-            Dropped: The change at that position is no longer kept.
+            Dropped: The change at that position is no longer stored.
         """
         start = position - self._dropped
         if start < 0:
@@ -108,20 +108,20 @@ class History:
         """Returns all changes that are newer than ``version``.
 
         Raises:
-            Dropped: Some of them are no longer kept.
+            Dropped: Some of them are no longer stored.
         """
         start = self.position_after(version) - self._dropped
         return iter(self._changes[start:])
 
-    def listen(self, who: object, listener: Callable[[], None]) -> None:
+    def listen(self, owner: object, listener: Callable[[], None]) -> None:
         """Calls ``listener`` after every change, until ``unlisten``."""
-        self._listeners[who] = listener
+        self._listeners[owner] = listener
 
-    def unlisten(self, who: object) -> None:
-        """Stops calling the listener of ``who``; it may have none."""
-        self._listeners.pop(who, None)
+    def unlisten(self, owner: object) -> None:
+        """Removes the listener of ``owner``, if any."""
+        self._listeners.pop(owner, None)
 
     @property
     def listeners(self) -> int:
-        """How many wait for changes."""
+        """Number of listeners."""
         return len(self._listeners)

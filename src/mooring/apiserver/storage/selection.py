@@ -1,7 +1,7 @@
-"""Which objects a list or watch is about: namespace, labels, fields.
+"""Selections of lists and watches: namespace, labels, fields.
 
-The parsers are those of ``objects``; here stand kube-apiserver's words for what they refuse, and
-how a selector picks from a collection.
+The parsers are those of ``objects``; this module has kube-apiserver's messages for their errors,
+and selects from a collection.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _EVERYTHING = FieldSelector()
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a list or watch selects.
+    """The objects that a list or watch selects.
 
     Attributes:
-        resource: Whose objects.
+        resource: The resource.
         namespace: "" = all.
         labels: None = any.
         fields: Without requirements = any.
@@ -48,11 +48,11 @@ class Selection:
 
     @property
     def is_everything(self) -> bool:
-        """Whether neither labels nor fields matter."""
+        """True without label and field selectors."""
         return self.labels is None and not self.fields.requirements
 
     def matches(self, stored: Stored | None) -> bool:
-        """Returns whether an object is selected; None is not."""
+        """Returns True if an object is selected; False for None."""
         if stored is None:
             return False
         if self.namespace and not stored.key.startswith(f"{self.namespace}/"):
@@ -64,74 +64,74 @@ class Selection:
         return self.fields.matches(fields_of(self.resource, stored))
 
     def candidates(self, collection: Collection, *, after: str = "") -> Iterator[Stored]:
-        """The objects that may match, in the order of their keys: all, if nothing is indexed."""
+        """Returns the objects that may match, in key order; uses an index if one applies."""
         node = self.fields.exact("spec.nodeName")
         if node and self.resource.name == "pods":
             return (stored for stored in collection.on_node(node) if stored.key >= after)
         name = self.fields.exact("metadata.name")
         namespace = self.namespace or self.fields.exact("metadata.namespace") or ""
         if name and (namespace or not self.resource.namespaced):
-            found = collection.get(f"{namespace}/{name}" if namespace else name)
-            return iter([found] if found is not None and found.key >= after else [])
+            match = collection.get(f"{namespace}/{name}" if namespace else name)
+            return iter([match] if match is not None and match.key >= after else [])
         return collection.in_order(self.namespace, after=after)
 
     def of(self, objects: Iterable[Stored]) -> Iterator[Stored]:
-        """Returns those of the objects that are selected."""
+        """Returns the selected ones of the objects."""
         if self.is_everything and not self.namespace:
             return iter(objects)
         return (stored for stored in objects if self.matches(stored))
 
 
 def selection_of(resource: Resource, namespace: str, *, labels: str, fields: str) -> Selection:
-    """Returns the selection that a URL asks for.
+    """Returns the selection in the parameters of a URL.
 
     Raises:
-        Refused: 400.
+        ApiStatusError: 400.
     """
     label_selector = _labels(labels) if labels else None
     try:
         field_selector = parse_field_selector(fields)
-    except SelectorError as why:
-        raise bad_request(_field_problem(fields)) from why
-    checked = check_fields(resource, field_selector)
-    return Selection(resource, namespace, label_selector, checked)
+    except SelectorError as error:
+        raise bad_request(_field_problem(fields)) from error
+    translated = check_fields(resource, field_selector)
+    return Selection(resource, namespace, label_selector, translated)
 
 
 def _labels(text: str) -> Selector | None:
     try:
         selector = parse_label_selector(text)
-    except SelectorError as why:
-        problem = _label_problem(why)
+    except SelectorError as error:
+        problem = _label_problem(error)
         is_rest = problem.endswith("'end of string'")
         raise bad_request(
             problem if is_rest else f"unable to parse requirement: {problem}"
-        ) from why
+        ) from error
     return selector if selector.requirements else None
 
 
 def _field_problem(text: str) -> str:
-    for part in re.split(r"(?<!\\),", text):
-        if part and not re.search("=", part):
-            return f"invalid selector: '{text}'; can't understand '{part}'"
+    for term in re.split(r"(?<!\\),", text):
+        if term and not re.search("=", term):
+            return f"invalid selector: '{text}'; can't understand '{term}'"
     return f"invalid selector: '{text}'"
 
 
-def _label_problem(why: SelectorError) -> str:
-    """Upstream's words where they are simple, ours else."""
-    named = re.search(r"(?:label '(.*)': )?'(.*)' is not a label (key|value)", str(why))
-    if named is not None:
-        is_key = named[3] == "key"
-        problems = (names.qualified_name if is_key else names.label_value)(named[2])
-        field = "<nil>" if is_key else f"values[0][{named[1]}]"
-        return f"{field}: Invalid value: {quoted(named[2])}: {'; '.join(problems)}"
-    found = re.search(r"found '?(.*?)'? instead of (.*)$", str(why))
-    if found is None:
-        return str(why)
-    what = "" if found[1] == "the end" else found[1]
-    if found[2].startswith("one of"):
-        return f"found '{what}', expected: in, notin, =, ==, !=, gt, lt"
-    if found[2] == "',' or the end":
-        return f"found '{what}', expected: ',' or 'end of string'"
-    if found[2] == "'('":
-        return f"found '{what}' expected: '('"
-    return f"found '{what}', expected: {found[2]}"
+def _label_problem(error: SelectorError) -> str:
+    """Returns upstream's message where it is simple, else our own."""
+    invalid_label = re.search(r"(?:label '(.*)': )?'(.*)' is not a label (key|value)", str(error))
+    if invalid_label is not None:
+        is_key = invalid_label[3] == "key"
+        problems = (names.qualified_name if is_key else names.label_value)(invalid_label[2])
+        field = "<nil>" if is_key else f"values[0][{invalid_label[1]}]"
+        return f"{field}: Invalid value: {quoted(invalid_label[2])}: {'; '.join(problems)}"
+    unexpected = re.search(r"found '?(.*?)'? instead of (.*)$", str(error))
+    if unexpected is None:
+        return str(error)
+    token = "" if unexpected[1] == "the end" else unexpected[1]
+    if unexpected[2].startswith("one of"):
+        return f"found '{token}', expected: in, notin, =, ==, !=, gt, lt"
+    if unexpected[2] == "',' or the end":
+        return f"found '{token}', expected: ',' or 'end of string'"
+    if unexpected[2] == "'('":
+        return f"found '{token}' expected: '('"
+    return f"found '{token}', expected: {unexpected[2]}"

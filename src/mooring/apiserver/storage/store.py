@@ -1,8 +1,8 @@
-"""Where the embedded API server keeps its objects: in memory, as bytes, in one order of versions.
+"""In-memory storage of the embedded API server: objects as bytes, with one version counter.
 
-``Store`` owns the one counter of resourceVersions; ``Collection`` holds the objects of one
-resource by key, with their history. All is synchronous, so every write is atomic. What may be
-written is decided elsewhere (``rest``); here only keys and versions count.
+``Store`` owns the counter of resourceVersions; ``Collection`` has the objects of one resource by
+key, and their history. All is synchronous, so every write is atomic. ``registry`` validates
+writes; storage checks only keys and versions.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from mooring.apiserver.types import Object
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: Resources that are views of another one's objects.
+#: Resources whose objects are stored as those of another resource.
 _STORED_AS = {("events.k8s.io", "events"): ("", "events")}
 _PODS = ("", "pods")
 SNAPSHOT_FORMAT = "mooring-apiserver-1"
-#: Of one piece of a snapshot: a millisecond's work.
+#: Objects per slice of a snapshot, about one millisecond of work.
 SLICE_OBJECTS = 500
 
 
@@ -34,9 +34,9 @@ class SnapshotError(ValueError):
     """The bytes are not a snapshot of a store."""
 
 
-def _slices(head: bytes, parts: list[tuple[str, list[Stored]]]) -> Iterator[bytes]:
+def _slices(head: bytes, collections: list[tuple[str, list[Stored]]]) -> Iterator[bytes]:
     yield head
-    for number, (name, objects) in enumerate(parts):
+    for number, (name, objects) in enumerate(collections):
         yield (b",\n" if number else b"") + msgspec.json.encode(name) + b":["
         for start in range(0, len(objects), SLICE_OBJECTS):
             piece = (stored.encoded() for stored in objects[start : start + SLICE_OBJECTS])
@@ -58,14 +58,14 @@ class Versions:
 
 
 class Index:
-    """Which keys have a value; a key may have several."""
+    """Index from values to keys; a key may have several values."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[str, ...]] = {}
         self._keys: dict[str, dict[str, None]] = {}
 
     def put(self, key: str, values: tuple[str, ...]) -> None:
-        """Notes the values of a key, instead of those before."""
+        """Sets the values of a key."""
         before = self._values.get(key, ())
         if before == values:
             return
@@ -90,12 +90,12 @@ class Collection:
     """The objects of one resource."""
 
     def __init__(self, versions: Versions, resource: Resource, *, changes_max: int) -> None:
-        """Starts empty; what happened before is unknown."""
+        """Starts empty; earlier changes are not available."""
         self.resource = resource
         self._versions = versions
         self._head = head_of(resource)
         self._objects: dict[str, Stored] = {}
-        #: All keys, sorted: lists are in this order, and a namespace is one stretch of it.
+        #: All keys, sorted: lists are in this order, and a namespace is a range of it.
         self._keys: list[str] = []
         self._has_nodes = (resource.group, resource.name) == _PODS
         self._by_node = Index()
@@ -109,7 +109,7 @@ class Collection:
         """Returns the object with this key, or None."""
         return self._objects.get(key)
 
-    def create(self, key: str, found: Object) -> Stored:
+    def create(self, key: str, obj: Object) -> Stored:
         """Stores a new object under the next version.
 
         Raises:
@@ -117,20 +117,20 @@ class Collection:
         """
         if key in self._objects:
             raise KeyError(key)
-        return self._write(key, found, tail_of(found), None)
+        return self._write(key, obj, tail_of(obj), None)
 
-    def replace(self, key: str, found: Object) -> Stored:
-        """Stores an object over the one with this key; what does not change it is no write.
+    def replace(self, key: str, obj: Object) -> Stored:
+        """Replaces the object with this key; an equal object is not written.
 
         Raises:
             KeyError: There is no object with this key.
         """
         old = self._objects[key]
-        tail = tail_of(found)
-        return old if tail == old.tail else self._write(key, found, tail, old)
+        tail = tail_of(obj)
+        return old if tail == old.tail else self._write(key, obj, tail, old)
 
     def remove(self, key: str) -> Stored:
-        """Deletes an object; answers its last state, at the version of the deletion.
+        """Deletes an object; returns its last state, at the version of the deletion.
 
         Raises:
             KeyError: There is no object with this key.
@@ -143,33 +143,33 @@ class Collection:
         self.history.append(Change(last.version, None, old))
         return last
 
-    def _write(self, key: str, found: Object, tail: bytes, old: Stored | None) -> Stored:
+    def _write(self, key: str, obj: Object, tail: bytes, old: Stored | None) -> Stored:
         version = self._versions.next()
-        new = Stored(self._head, key, version, tail, found["metadata"].get("labels"))
+        new = Stored(self._head, key, version, tail, obj["metadata"].get("labels"))
         if self._has_nodes:
-            new.fields = pod_fields(found)  # somebody will ask, and would have to decode it again
-        self._index(key, found)
+            new.fields = pod_fields(obj)  # selectors need them; avoids decoding the object again
+        self._index(key, obj)
         self._objects[key] = new
         if old is None:
             insort(self._keys, key)
         self.history.append(Change(version, new, old))
         return new
 
-    def _index(self, key: str, found: Object) -> None:
-        owners = found["metadata"].get("ownerReferences")
+    def _index(self, key: str, obj: Object) -> None:
+        owners = obj["metadata"].get("ownerReferences")
         self._by_owner.put(key, tuple([owner["uid"] for owner in owners]) if owners else ())
         if self._has_nodes:
-            node = found.get("spec", {}).get("nodeName")
+            node = obj.get("spec", {}).get("nodeName")
             self._by_node.put(key, (node,) if node else ())
 
     def in_order(self, namespace: str = "", *, after: str = "") -> Iterator[Stored]:
-        """The objects of a namespace ("" = all) in the order of their keys, from a key on."""
-        start, stop = self._stretch(namespace, after)
+        """Returns the objects of a namespace ("" = all) in key order, from a key on."""
+        start, stop = self._key_range(namespace, after)
         objects = self._objects
         return (objects[key] for key in self._keys[start:stop])
 
-    def _stretch(self, namespace: str, after: str) -> tuple[int, int]:
-        """Where the keys of a namespace stand, from a key on."""
+    def _key_range(self, namespace: str, after: str) -> tuple[int, int]:
+        """Returns the range of a namespace's keys, from a key on."""
         start, stop = 0, len(self._keys)
         if namespace:
             start = bisect_left(self._keys, f"{namespace}/")
@@ -185,39 +185,39 @@ class Collection:
         return [self._objects[key] for key in sorted(self._by_owner.keys(uid))]
 
     def count(self, namespace: str = "") -> int:
-        """How many objects there are in a namespace ("" = in all)."""
+        """Returns the number of objects in a namespace ("" = in all)."""
         if not namespace:
             return len(self._keys)
         start = bisect_left(self._keys, f"{namespace}/")
         return bisect_left(self._keys, f"{namespace}0") - start
 
     def at_version(self, version: int, namespace: str = "", *, after: str = "") -> Iterator[Stored]:
-        """Like ``in_order``, but as the objects were at a version.
+        """Returns the objects as they were at a version, else like ``in_order``.
 
         Raises:
-            Dropped: Too much has happened since then.
+            Dropped: Some changes since then are no longer stored.
         """
         before: dict[str, Stored | None] = {}
         for change in self.history.since(version):
             before.setdefault(change.key, change.old)
-        start, stop = self._stretch(namespace, after)
+        start, stop = self._key_range(namespace, after)
         keys = self._keys[start:stop]
         first, last = (f"{namespace}/", f"{namespace}0") if namespace else ("", None)
-        gone = (
+        deleted = (
             key
             for key, old in before.items()
             if old is not None and key not in self._objects and key >= max(first, after)
         )
-        lost = sorted(key for key in gone if last is None or key < last)
-        found = (before.get(key, self._objects.get(key)) for key in merge(keys, lost))
-        return (stored for stored in found if stored is not None)
+        deleted_keys = sorted(key for key in deleted if last is None or key < last)
+        candidates = (before.get(key, self._objects.get(key)) for key in merge(keys, deleted_keys))
+        return (stored for stored in candidates if stored is not None)
 
-    def restore(self, key: str, version: int, found: Object) -> None:
-        """Puts an object of a snapshot back; not a change that anybody sees."""
-        tail = tail_of(found)
-        self._objects[key] = Stored(self._head, key, version, tail, found["metadata"].get("labels"))
+    def restore(self, key: str, version: int, obj: Object) -> None:
+        """Restores an object of a snapshot, without a change in the history."""
+        tail = tail_of(obj)
+        self._objects[key] = Stored(self._head, key, version, tail, obj["metadata"].get("labels"))
         insort(self._keys, key)
-        self._index(key, found)
+        self._index(key, obj)
 
 
 class Store:
@@ -227,7 +227,7 @@ class Store:
         """Starts empty.
 
         Args:
-            changes_max: How many changes per resource watches can go back.
+            changes_max: Number of changes per resource that watches can go back.
         """
         self._versions = Versions()
         self._changes_max = changes_max
@@ -247,7 +247,7 @@ class Store:
         return self._versions.latest
 
     def collection(self, resource: Resource) -> Collection:
-        """The objects of a resource; both kinds of events are one collection."""
+        """Returns the objects of a resource; both event resources have one collection."""
         name = (resource.group, resource.name)
         return self._collections[_STORED_AS.get(name, name)]
 
@@ -256,7 +256,7 @@ class Store:
         return list(self._collections.values())
 
     def statistics(self) -> dict[str, int]:
-        """How many objects of each resource there are, where there are any."""
+        """Returns the number of objects of each resource that has any."""
         return {
             collection.resource.qualified: len(collection)
             for collection in self.collections()
@@ -264,56 +264,56 @@ class Store:
         }
 
     def snapshot(self) -> bytes:
-        """Everything but the history, as one JSON document."""
+        """Returns all objects, without the history, as one JSON document."""
         return b"".join(self.snapshot_slices())
 
     def snapshot_slices(self) -> Iterator[bytes]:
-        """Returns the same in pieces of some objects each, all of the moment of the call.
+        """Returns the snapshot in slices of some objects each, all as of the call.
 
-        Objects never change, so it is enough to hold on to those that there are now.
+        Stored objects are immutable, so references to the current ones suffice.
         """
-        now = [
+        collections = [
             (collection.resource.qualified, list(collection.in_order()))
             for collection in self.collections()
             if len(collection)
         ]
         head = f'{{"format":"{SNAPSHOT_FORMAT}","version":{self.version},"objects":{{\n'
-        return _slices(head.encode(), now)
+        return _slices(head.encode(), collections)
 
     def load(self, data: bytes) -> None:
-        """Replaces everything by a snapshot; watches must be started anew.
+        """Replaces all objects by those of a snapshot; watches must start anew.
 
         Raises:
             SnapshotError: The bytes are not a snapshot; then nothing is changed.
         """
         try:
-            found: dict[str, Any] = msgspec.json.decode(data)
-            if found["format"] != SNAPSHOT_FORMAT:
-                raise SnapshotError(f"format {found['format']!r} is not {SNAPSHOT_FORMAT!r}")
+            snapshot: dict[str, Any] = msgspec.json.decode(data)
+            if snapshot["format"] != SNAPSHOT_FORMAT:
+                raise SnapshotError(f"format {snapshot['format']!r} is not {SNAPSHOT_FORMAT!r}")
             loaded = Store(changes_max=self._changes_max)
-            loaded._versions.latest = int(found["version"])
-            loaded._restore(found["objects"])
+            loaded._versions.latest = int(snapshot["version"])
+            loaded._restore(snapshot["objects"])
         except SnapshotError:
             raise
-        except (ValueError, AttributeError, KeyError, TypeError) as why:
-            raise SnapshotError(f"not a snapshot of an API server: {why}") from why
+        except (ValueError, AttributeError, KeyError, TypeError) as error:
+            raise SnapshotError(f"not a snapshot of an API server: {error}") from error
         self._versions = loaded._versions
         self._collections = loaded._collections
 
-    def leap(self, count: int) -> None:
-        """Give out none of the next ``count`` versions; who has seen one of them must list anew."""
+    def skip_versions(self, count: int) -> None:
+        """Skips the next ``count`` versions, so that versions lost in a crash are never reused."""
         self._versions.latest += count
         for collection in self._collections.values():
             collection.history.compacted = self.version
 
     def _restore(self, objects: dict[str, list[Object]]) -> None:
-        by_name = {each.resource.qualified: each for each in self._collections.values()}
+        by_name = {c.resource.qualified: c for c in self._collections.values()}
         for collection in by_name.values():
             collection.history.compacted = self.version
         for name, items in objects.items():
             collection = by_name[name]
-            for found in items:
-                metadata = found["metadata"]
+            for obj in items:
+                metadata = obj["metadata"]
                 namespace = metadata["namespace"] if collection.resource.namespaced else ""
                 key = key_of(namespace, metadata["name"])
-                collection.restore(key, int(metadata["resourceVersion"]), found)
+                collection.restore(key, int(metadata["resourceVersion"]), obj)

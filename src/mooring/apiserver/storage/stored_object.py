@@ -1,4 +1,4 @@
-"""One stored object: its bytes, cut where the resourceVersion stands.
+"""One stored object: its bytes, split at the resourceVersion.
 
 ::
 
@@ -7,7 +7,7 @@
                                                                  version
 
 So an object gets another version, or loses its kind inside a list, without being decoded; and two
-objects say the same exactly if their tails are equal, since the tail's keys are sorted.
+objects are equal exactly if their tails are equal, since the tail's keys are sorted.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decode = msgspec.json.Decoder().decode
 
-#: How an object begins inside a list, where its kind is not repeated.
+#: The first bytes of an object inside a list, where its kind is not repeated.
 ITEM_HEAD = b'{"metadata":{"resourceVersion":"'
 _NO_LABELS: Mapping[str, str] = {}
 
 
 def head_of(resource: Resource) -> bytes:
-    """How every object of the resource begins, up to the digits of its resourceVersion."""
+    """Returns the first bytes of all objects of a resource, up to the resourceVersion's digits."""
     names = f'"kind":"{resource.kind}","apiVersion":"{resource.api_version}"'
     return b"{" + names.encode() + b"," + ITEM_HEAD[1:]
 
 
-def tail_of(found: Object) -> bytes:
-    """Returns the rest of the object, from behind the digits of its resourceVersion.
+def tail_of(obj: Object) -> bytes:
+    """Returns the bytes of the object after the digits of its resourceVersion.
 
-    Kind, apiVersion and resourceVersion in ``found`` do not matter.
+    Kind, apiVersion and resourceVersion in ``obj`` are ignored.
     """
-    metadata = dict(found["metadata"])
+    metadata = dict(obj["metadata"])
     metadata.pop("resourceVersion", None)
-    rest = {key: value for key, value in found.items() if key not in _IN_HEAD}
+    rest = {key: value for key, value in obj.items() if key not in _IN_HEAD}
     inner, outer = _encoder.encode(metadata), _encoder.encode(rest)
     middle = b'",' if metadata else b'"'
     if rest:
@@ -57,7 +57,7 @@ _IN_HEAD = frozenset(("kind", "apiVersion", "metadata"))
 
 
 class Stored:
-    """An object at one version; never changes.
+    """An object at one version; immutable.
 
     Attributes:
         key: "namespace/name", or the name alone where there are no namespaces.
@@ -75,7 +75,7 @@ class Stored:
         self.version = version
         self.tail = tail
         self.labels = labels or _NO_LABELS
-        #: The selectable fields; filled in by whoever asks for them first.
+        #: The selectable fields; computed on first use.
         self.fields: Mapping[str, str] | None = None
 
     def encoded(self) -> bytes:
@@ -83,19 +83,19 @@ class Stored:
         return b"%b%d%b" % (self._head, self.version, self.tail)
 
     def item(self) -> bytes:
-        """Returns the object as it stands in a list: without kind and apiVersion."""
+        """Returns the object as an item of a list: without kind and apiVersion."""
         return b"%b%d%b" % (ITEM_HEAD, self.version, self.tail)
 
     def object(self) -> Object:
-        """The object, decoded anew: the caller may change it."""
-        found: Object = _decode(self.encoded())
-        return found
+        """Returns the object, decoded anew: the caller may change it."""
+        obj: Object = _decode(self.encoded())
+        return obj
 
     def at_version(self, version: int) -> Stored:
         """Returns the same object with another resourceVersion."""
-        moved = Stored(self._head, self.key, version, self.tail, self.labels)
-        moved.fields = self.fields
-        return moved
+        copy = Stored(self._head, self.key, version, self.tail, self.labels)
+        copy.fields = self.fields
+        return copy
 
     @property
     def name(self) -> str:
@@ -109,5 +109,5 @@ class Stored:
 
 
 def key_of(namespace: str, name: str) -> str:
-    """Where an object is kept; namespace "" for kinds without."""
+    """Returns the storage key of an object; namespace "" for cluster-scoped kinds."""
     return f"{namespace}/{name}" if namespace else name

@@ -1,4 +1,4 @@
-"""What is wrong with where a pod wants to run, in kube-apiserver's words.
+"""Validation of scheduling constraints, with kube-apiserver's messages.
 
 Node affinity, pod affinity, tolerations, taints, spread constraints, scheduling gates.
 
@@ -12,14 +12,14 @@ from typing import Any
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import (
-    FieldFault,
+    FieldError,
     duplicate,
     forbidden_field,
     invalid,
     not_supported,
     required,
 )
-from mooring.apiserver.validation.metadata import each, validate_label_selector
+from mooring.apiserver.validation.metadata import field_errors, validate_label_selector
 
 Object = Mapping[str, Any]
 
@@ -30,266 +30,272 @@ _NO_OPERATOR = "not a valid selector operator"
 _IN_RANGE = "must be in the range 1-100"
 
 
-def validate_affinity(affinity: Object | None, field: str) -> list[FieldFault]:
-    """What is wrong with a pod's affinity."""
+def validate_affinity(affinity: Object | None, field: str) -> list[FieldError]:
+    """Validates a pod's affinity."""
     if not affinity:
         return []
-    faults: list[FieldFault] = []
-    if near := affinity.get("nodeAffinity"):
-        faults += _validate_node_affinity(near, f"{field}.nodeAffinity")
+    errors: list[FieldError] = []
+    if node_affinity := affinity.get("nodeAffinity"):
+        errors += _validate_node_affinity(node_affinity, f"{field}.nodeAffinity")
     for kind in ("podAffinity", "podAntiAffinity"):
         for name, terms in affinity.get(kind, {}).items():
-            where = f"{field}.{kind}.{name}"
-            faults += _validate_pod_terms(terms, where, is_weighted=name == _PREFERRED)
-    return faults
+            child_field = f"{field}.{kind}.{name}"
+            errors += _validate_pod_terms(terms, child_field, is_weighted=name == _PREFERRED)
+    return errors
 
 
-def _validate_node_affinity(affinity: Object, field: str) -> list[FieldFault]:
-    faults: list[FieldFault] = []
+def _validate_node_affinity(affinity: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
     if _REQUIRED in affinity:
-        faults += validate_node_selector(affinity[_REQUIRED], f"{field}.{_REQUIRED}")
+        errors += validate_node_selector(affinity[_REQUIRED], f"{field}.{_REQUIRED}")
     for number, term in enumerate(affinity.get(_PREFERRED, ())):
-        where = f"{field}.{_PREFERRED}[{number}]"
+        item_field = f"{field}.{_PREFERRED}[{number}]"
         if not 1 <= term["weight"] <= 100:
-            faults.append(invalid(f"{where}.weight", term["weight"], _IN_RANGE))
-        faults += _validate_node_term(term["preference"], f"{where}.preference", is_strict=False)
-    return faults
+            errors.append(invalid(f"{item_field}.weight", term["weight"], _IN_RANGE))
+        errors += _validate_node_term(
+            term["preference"], f"{item_field}.preference", is_strict=False
+        )
+    return errors
 
 
-def validate_node_selector(selector: Object, field: str) -> list[FieldFault]:
-    """What is wrong with a node selector."""
+def validate_node_selector(selector: Object, field: str) -> list[FieldError]:
+    """Validates a node selector."""
     field = f"{field}.nodeSelectorTerms"
     terms = selector.get("nodeSelectorTerms")
     if not terms:
         return [required(field, "must have at least one node selector term")]
     return [
-        fault
+        error
         for number, term in enumerate(terms)
-        for fault in _validate_node_term(term, f"{field}[{number}]", is_strict=True)
+        for error in _validate_node_term(term, f"{field}[{number}]", is_strict=True)
     ]
 
 
-def _validate_node_term(term: Object, field: str, *, is_strict: bool) -> list[FieldFault]:
-    faults: list[FieldFault] = []
-    for number, asked in enumerate(term.get("matchExpressions", ())):
-        faults += _validate_expression(
-            asked, f"{field}.matchExpressions[{number}]", is_strict=is_strict
+def _validate_node_term(term: Object, field: str, *, is_strict: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for number, expression in enumerate(term.get("matchExpressions", ())):
+        errors += _validate_expression(
+            expression, f"{field}.matchExpressions[{number}]", is_strict=is_strict
         )
-    for number, asked in enumerate(term.get("matchFields", ())):
-        faults += _validate_field_expression(asked, f"{field}.matchFields[{number}]")
-    return faults
+    for number, expression in enumerate(term.get("matchFields", ())):
+        errors += _validate_field_expression(expression, f"{field}.matchFields[{number}]")
+    return errors
 
 
-def _validate_expression(asked: Object, field: str, *, is_strict: bool) -> list[FieldFault]:
-    faults: list[FieldFault] = []
-    operator, values = asked["operator"], asked.get("values", ())
-    where = f"{field}.values"
+def _validate_expression(expression: Object, field: str, *, is_strict: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    operator, values = expression["operator"], expression.get("values", ())
+    child_field = f"{field}.values"
     if operator in ("In", "NotIn"):
         if not values:
-            faults.append(required(where, "must be specified when `operator` is 'In' or 'NotIn'"))
+            errors.append(
+                required(child_field, "must be specified when `operator` is 'In' or 'NotIn'")
+            )
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             problem = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            faults.append(forbidden_field(where, problem))
+            errors.append(forbidden_field(child_field, problem))
     elif operator in ("Gt", "Lt"):
         if len(values) != 1:
             problem = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            faults.append(required(where, problem))
+            errors.append(required(child_field, problem))
     else:
-        faults.append(invalid(f"{field}.operator", operator, _NO_OPERATOR))
-    faults += each(f"{field}.key", asked["key"], names.qualified_name(asked["key"]))
+        errors.append(invalid(f"{field}.operator", operator, _NO_OPERATOR))
+    errors += field_errors(
+        f"{field}.key", expression["key"], names.qualified_name(expression["key"])
+    )
     if is_strict:
         for number, value in enumerate(values):
-            faults += each(f"{where}[{number}]", value, names.label_value(value))
-    return faults
+            errors += field_errors(f"{child_field}[{number}]", value, names.label_value(value))
+    return errors
 
 
-def _validate_field_expression(asked: Object, field: str) -> list[FieldFault]:
-    faults: list[FieldFault] = []
-    operator, values = asked["operator"], asked.get("values", ())
+def _validate_field_expression(expression: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    operator, values = expression["operator"], expression.get("values", ())
     if operator not in ("In", "NotIn"):
-        faults.append(invalid(f"{field}.operator", operator, _NO_OPERATOR))
+        errors.append(invalid(f"{field}.operator", operator, _NO_OPERATOR))
     elif len(values) != 1:
         problem = (
             "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
         )
-        faults.append(required(f"{field}.values", problem))
-    if asked["key"] != "metadata.name":
-        faults.append(invalid(f"{field}.key", asked["key"], "not a valid field selector key"))
-        return faults
+        errors.append(required(f"{field}.values", problem))
+    if expression["key"] != "metadata.name":
+        errors.append(invalid(f"{field}.key", expression["key"], "not a valid field selector key"))
+        return errors
     for number, value in enumerate(values):
-        faults += each(f"{field}.values[{number}]", value, names.dns_subdomain(value))
-    return faults
+        errors += field_errors(f"{field}.values[{number}]", value, names.dns_subdomain(value))
+    return errors
 
 
 def _validate_pod_terms(
     terms: Iterable[Object], field: str, *, is_weighted: bool
-) -> list[FieldFault]:
-    faults: list[FieldFault] = []
+) -> list[FieldError]:
+    errors: list[FieldError] = []
     for number, term in enumerate(terms):
-        where = f"{field}[{number}]"
+        item_field = f"{field}[{number}]"
         if is_weighted:
             if not 1 <= term["weight"] <= 100:
-                faults.append(invalid(f"{where}.weight", term["weight"], _IN_RANGE))
-            faults += _validate_pod_term(term["podAffinityTerm"], f"{where}.podAffinityTerm")
+                errors.append(invalid(f"{item_field}.weight", term["weight"], _IN_RANGE))
+            errors += _validate_pod_term(term["podAffinityTerm"], f"{item_field}.podAffinityTerm")
         else:
-            faults += _validate_pod_term(term, where)
-    return faults
+            errors += _validate_pod_term(term, item_field)
+    return errors
 
 
-def _validate_pod_term(term: Object, field: str) -> list[FieldFault]:
-    faults = validate_label_selector(term.get("labelSelector"), f"{field}.labelSelector")
-    faults += validate_label_selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
+def _validate_pod_term(term: Object, field: str) -> list[FieldError]:
+    errors = validate_label_selector(term.get("labelSelector"), f"{field}.labelSelector")
+    errors += validate_label_selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
     for name in term.get("namespaces", ()):
-        faults += each(f"{field}.namespace", name, names.dns_label(name))
-    faults += _validate_label_keys(term, field)
+        errors += field_errors(f"{field}.namespace", name, names.dns_label(name))
+    errors += _validate_label_keys(term, field)
     topology = term.get("topologyKey", "")
     if not topology:
-        faults.append(required(f"{field}.topologyKey", "can not be empty"))
-    return faults + each(f"{field}.topologyKey", topology, names.qualified_name(topology))
+        errors.append(required(f"{field}.topologyKey", "can not be empty"))
+    return errors + field_errors(f"{field}.topologyKey", topology, names.qualified_name(topology))
 
 
-def _validate_label_keys(term: Object, field: str) -> list[FieldFault]:
-    """MatchLabelKeys and mismatchLabelKeys: names of labels, used once."""
-    faults: list[FieldFault] = []
-    keys, others = term.get("matchLabelKeys", ()), term.get("mismatchLabelKeys", ())
+def _validate_label_keys(term: Object, field: str) -> list[FieldError]:
+    """Validates matchLabelKeys and mismatchLabelKeys: label names, used once."""
+    errors: list[FieldError] = []
+    keys, mismatch_keys = term.get("matchLabelKeys", ()), term.get("mismatchLabelKeys", ())
     selector = term.get("labelSelector")
-    for name, listed in (("matchLabelKeys", keys), ("mismatchLabelKeys", others)):
-        if listed and selector is None:
+    for name, label_keys in (("matchLabelKeys", keys), ("mismatchLabelKeys", mismatch_keys)):
+        if label_keys and selector is None:
             problem = "must not be specified when labelSelector is not set"
-            faults.append(forbidden_field(f"{field}.{name}", problem))
-        for number, key in enumerate(listed):
-            faults += each(f"{field}.{name}[{number}]", key, names.qualified_name(key))
-    # The server has merged the keys into the selector already: each may stand there once.
-    seen = set((selector or {}).get("matchLabels", {}))
+            errors.append(forbidden_field(f"{field}.{name}", problem))
+        for number, key in enumerate(label_keys):
+            errors += field_errors(f"{field}.{name}[{number}]", key, names.qualified_name(key))
+    # The server has merged the keys into the selector already, so one occurrence is allowed.
+    selector_keys = set((selector or {}).get("matchLabels", {}))
     for condition in (selector or {}).get("matchExpressions", ()):
         key = condition["key"]
-        if key in keys and key in seen:
+        if key in keys and key in selector_keys:
             problem = "exists in both matchLabelKeys and labelSelector"
-            faults.append(invalid(f"{field}[{keys.index(key)}]", key, problem))
-        seen.add(key)
+            errors.append(invalid(f"{field}[{keys.index(key)}]", key, problem))
+        selector_keys.add(key)
     for number, key in enumerate(keys):
-        if key in others:
+        if key in mismatch_keys:
             problem = "exists in both matchLabelKeys and mismatchLabelKeys"
-            faults.append(invalid(f"{field}.matchLabelKeys[{number}]", key, problem))
-    return faults
+            errors.append(invalid(f"{field}.matchLabelKeys[{number}]", key, problem))
+    return errors
 
 
-def validate_tolerations(tolerations: Iterable[Object], field: str) -> list[FieldFault]:
-    """What is wrong with tolerations."""
-    faults: list[FieldFault] = []
-    for number, each_one in enumerate(tolerations):
-        faults += _validate_toleration(each_one, f"{field}[{number}]")
-    return faults
+def validate_tolerations(tolerations: Iterable[Object], field: str) -> list[FieldError]:
+    """Validates tolerations."""
+    errors: list[FieldError] = []
+    for number, toleration in enumerate(tolerations):
+        errors += _validate_toleration(toleration, f"{field}[{number}]")
+    return errors
 
 
-def _validate_toleration(found: Object, field: str) -> list[FieldFault]:
-    key, operator = found.get("key", ""), found.get("operator", "")
-    value, effect = found.get("value", ""), found.get("effect", "")
-    faults = each(f"{field}.key", key, names.qualified_name(key)) if key else []
-    where = f"{field}.operator"
+def _validate_toleration(toleration: Object, field: str) -> list[FieldError]:
+    key, operator = toleration.get("key", ""), toleration.get("operator", "")
+    value, effect = toleration.get("value", ""), toleration.get("effect", "")
+    errors = field_errors(f"{field}.key", key, names.qualified_name(key)) if key else []
+    child_field = f"{field}.operator"
     if not key and operator != "Exists":
         problem = (
             "operator must be Exists when `key` is empty, which means "
             '"match all values and all keys"'
         )
-        faults.append(invalid(where, operator, problem))
-    if "tolerationSeconds" in found and effect != "NoExecute":
+        errors.append(invalid(child_field, operator, problem))
+    if "tolerationSeconds" in toleration and effect != "NoExecute":
         problem = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        faults.append(invalid(f"{field}.effect", effect, problem))
+        errors.append(invalid(f"{field}.effect", effect, problem))
     if operator in ("", "Equal"):
         if problems := names.label_value(value):
-            faults.append(invalid(where, value, ";".join(problems)))
+            errors.append(invalid(child_field, value, ";".join(problems)))
     elif operator == "Exists":
         if value:
             problem = "value must be empty when `operator` is 'Exists'"
-            faults.append(invalid(where, value, problem))
+            errors.append(invalid(child_field, value, problem))
     elif operator in ("Lt", "Gt"):
         # TaintTolerationComparisonOperators is off by default.
-        faults.append(not_supported(where, operator, ["Equal", "Exists", "Lt", "Gt"]))
+        errors.append(not_supported(child_field, operator, ["Equal", "Exists", "Lt", "Gt"]))
     else:
-        faults.append(not_supported(where, operator, ["Equal", "Exists"]))
+        errors.append(not_supported(child_field, operator, ["Equal", "Exists"]))
     if effect and effect not in EFFECTS:
-        faults.append(not_supported(f"{field}.effect", effect, EFFECTS))
-    return faults
+        errors.append(not_supported(f"{field}.effect", effect, EFFECTS))
+    return errors
 
 
-def validate_taints(taints: Iterable[Object], field: str) -> list[FieldFault]:
-    """What is wrong with the taints of a node."""
-    faults: list[FieldFault] = []
-    seen: set[tuple[str, str]] = set()
+def validate_taints(taints: Iterable[Object], field: str) -> list[FieldError]:
+    """Validates the taints of a node."""
+    errors: list[FieldError] = []
+    key_effects: set[tuple[str, str]] = set()
     for number, taint in enumerate(taints):
-        where = f"{field}[{number}]"
+        item_field = f"{field}[{number}]"
         key, value, effect = taint["key"], taint.get("value", ""), taint["effect"]
-        faults += each(f"{where}.key", key, names.qualified_name(key))
+        errors += field_errors(f"{item_field}.key", key, names.qualified_name(key))
         if problems := names.label_value(value):
-            faults.append(invalid(f"{where}.value", value, ";".join(problems)))
+            errors.append(invalid(f"{item_field}.value", value, ";".join(problems)))
         if not effect:
-            faults.append(required(f"{where}.effect"))
+            errors.append(required(f"{item_field}.effect"))
         elif effect not in EFFECTS:
-            faults.append(not_supported(f"{where}.effect", effect, EFFECTS))
-        if (key, effect) in seen:
-            # Upstream shows its internal type, whose fields have other names.
-            shown = {"Key": key, "Value": value, "Effect": effect}
-            shown["TimeAdded"] = taint.get("timeAdded")
-            twice = duplicate(where, shown)
+            errors.append(not_supported(f"{item_field}.effect", effect, EFFECTS))
+        if (key, effect) in key_effects:
+            # Upstream prints its internal type, whose fields have other names.
+            internal = {"Key": key, "Value": value, "Effect": effect}
+            internal["TimeAdded"] = taint.get("timeAdded")
+            error = duplicate(item_field, internal)
             detail = "taints must be unique by key and effect pair"
-            faults.append(FieldFault(twice.type_name, where, f"{twice.body}: {detail}"))
-        seen.add((key, effect))
-    return faults
+            errors.append(FieldError(error.type_name, item_field, f"{error.body}: {detail}"))
+        key_effects.add((key, effect))
+    return errors
 
 
-def validate_spread(constraints: list[Object], field: str) -> list[FieldFault]:
-    """What is wrong with topology spread constraints."""
-    faults: list[FieldFault] = []
+def validate_spread(constraints: list[Object], field: str) -> list[FieldError]:
+    """Validates topology spread constraints."""
+    errors: list[FieldError] = []
     for number, constraint in enumerate(constraints):
-        where = f"{field}[{number}]"
-        faults += _validate_constraint(constraint, where)
+        item_field = f"{field}[{number}]"
+        errors += _validate_constraint(constraint, item_field)
         pair = (constraint["topologyKey"], constraint["whenUnsatisfiable"])
-        rest = constraints[number + 1 :]
-        if any((one["topologyKey"], one["whenUnsatisfiable"]) == pair for one in rest):
-            shown = f"{{{pair[0]}, {pair[1]}}}"
-            faults.append(duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", shown))
-    return faults
+        others = constraints[number + 1 :]
+        if any((other["topologyKey"], other["whenUnsatisfiable"]) == pair for other in others):
+            pair_text = f"{{{pair[0]}, {pair[1]}}}"
+            errors.append(duplicate(f"{item_field}.{{topologyKey, whenUnsatisfiable}}", pair_text))
+    return errors
 
 
-def _validate_constraint(constraint: Object, field: str) -> list[FieldFault]:
-    faults: list[FieldFault] = []
+def _validate_constraint(constraint: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
     positive = "must be greater than zero"
     if constraint["maxSkew"] <= 0:
-        faults.append(invalid(f"{field}.maxSkew", constraint["maxSkew"], positive))
+        errors.append(invalid(f"{field}.maxSkew", constraint["maxSkew"], positive))
     if not constraint["topologyKey"]:
-        faults.append(required(f"{field}.topologyKey", "can not be empty"))
+        errors.append(required(f"{field}.topologyKey", "can not be empty"))
     action = constraint["whenUnsatisfiable"]
     if action not in ("DoNotSchedule", "ScheduleAnyway"):
-        known = ["DoNotSchedule", "ScheduleAnyway"]
-        faults.append(not_supported(f"{field}.whenUnsatisfiable", action, known))
+        supported = ["DoNotSchedule", "ScheduleAnyway"]
+        errors.append(not_supported(f"{field}.whenUnsatisfiable", action, supported))
     domains = constraint.get("minDomains")
     if domains is not None:
-        where = f"{field}.minDomains"
+        child_field = f"{field}.minDomains"
         if domains <= 0:
-            faults.append(invalid(where, domains, positive))
+            errors.append(invalid(child_field, domains, positive))
         if action != "DoNotSchedule":
             problem = "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not"
-            faults.append(invalid(where, domains, f"{problem} {action}"))
+            errors.append(invalid(child_field, domains, f"{problem} {action}"))
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         policy = constraint.get(name)
         if policy is not None and policy not in ("Honor", "Ignore"):
-            faults.append(not_supported(f"{field}.{name}", policy, ["Honor", "Ignore"]))
-    faults += _validate_label_keys(constraint, field)
-    return faults + validate_label_selector(
+            errors.append(not_supported(f"{field}.{name}", policy, ["Honor", "Ignore"]))
+    errors += _validate_label_keys(constraint, field)
+    return errors + validate_label_selector(
         constraint.get("labelSelector"), f"{field}.labelSelector"
     )
 
 
-def validate_gates(gates: Iterable[Object], field: str) -> list[FieldFault]:
-    """What is wrong with scheduling gates."""
-    faults: list[FieldFault] = []
-    seen: set[str] = set()
+def validate_gates(gates: Iterable[Object], field: str) -> list[FieldError]:
+    """Validates scheduling gates."""
+    errors: list[FieldError] = []
+    gate_names: set[str] = set()
     for number, gate in enumerate(gates):
-        where, name = f"{field}[{number}]", gate["name"]
-        faults += each(where, name, names.qualified_name(name))
-        if name in seen:
-            faults.append(duplicate(where, name))
-        seen.add(name)
-    return faults
+        item_field, name = f"{field}[{number}]", gate["name"]
+        errors += field_errors(item_field, name, names.qualified_name(name))
+        if name in gate_names:
+            errors.append(duplicate(item_field, name))
+        gate_names.add(name)
+    return errors

@@ -1,7 +1,7 @@
-"""What is wrong with containers and their ports, in kube-apiserver's words.
+"""Validation of containers and their ports, with kube-apiserver's messages.
 
-As far as scheduling reads them, and what people get wrong most; security contexts are not looked
-at. ``validation_env``, ``validation_probes`` and ``validation_volumes`` have the other parts.
+It covers the fields that scheduling reads, and frequent mistakes; security contexts are not
+validated. ``env``, ``probes`` and ``volumes`` validate the other parts.
 
 Source: pkg/apis/core/validation/validation.go.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mooring.apiserver import names as texts
+from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import (
-    FieldFault,
+    FieldError,
     duplicate,
     forbidden_field,
     invalid,
@@ -22,7 +22,7 @@ from mooring.apiserver.errors import (
     required,
 )
 from mooring.apiserver.validation.env import validate_env, validate_env_from
-from mooring.apiserver.validation.metadata import each
+from mooring.apiserver.validation.metadata import field_errors
 from mooring.apiserver.validation.probes import PROBES, validate_hooks_and_probes
 from mooring.apiserver.validation.resources import validate_requirements
 from mooring.apiserver.validation.volumes import validate_devices, validate_mounts
@@ -37,7 +37,7 @@ _HOOKS = ("lifecycle", *PROBES)
 _NEEDS_SIDECAR = "may not be set for init containers without restartPolicy=Always"
 _NOT_IN_EPHEMERAL = "cannot be set for an Ephemeral Container"
 #: In the order of upstream's struct.
-_UNKNOWN_TO_EPHEMERAL = (
+_NOT_ALLOWED_IN_EPHEMERAL = (
     "ports",
     "resources",
     "resizePolicy",
@@ -52,68 +52,68 @@ _UNKNOWN_TO_EPHEMERAL = (
 
 def validate_containers(
     spec: Object, field: str, volumes: Mapping[str, Object], claims: frozenset[str]
-) -> list[FieldFault]:
-    """What is wrong with the containers of a pod, and with its init containers."""
+) -> list[FieldError]:
+    """Validates the containers and init containers of a pod."""
     containers: Sequence[Object] = spec.get("containers") or ()
     if not containers:
         return [required(f"{field}.containers")]
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     names: set[str] = set()
     grace_s = spec.get("terminationGracePeriodSeconds")
     for number, container in enumerate(containers):
-        where = f"{field}.containers[{number}]"
-        faults += _validate_container(container, where, volumes, claims)
-        faults += _validate_new_name(container["name"], names, where)
-        faults += validate_hooks_and_probes(container, where, grace_s)
+        item_field = f"{field}.containers[{number}]"
+        errors += _validate_container(container, item_field, volumes, claims)
+        errors += _validate_new_name(container["name"], names, item_field)
+        errors += validate_hooks_and_probes(container, item_field, grace_s)
         if (policy := container.get("restartPolicy")) is not None:
-            faults += _validate_restart_policy(policy, where)
-    faults += validate_host_ports(containers, f"{field}.containers")
+            errors += _validate_restart_policy(policy, item_field)
+    errors += validate_host_ports(containers, f"{field}.containers")
     for number, container in enumerate(spec.get("initContainers", ())):
-        where = f"{field}.initContainers[{number}]"
-        faults += _validate_container(container, where, volumes, claims)
+        item_field = f"{field}.initContainers[{number}]"
+        errors += _validate_container(container, item_field, volumes, claims)
         policy = container.get("restartPolicy")
-        faults += _validate_restart_policy(policy, where) if policy is not None else []
-        faults += _validate_new_name(container["name"], names, where)
-        faults += validate_host_ports([container], f"{field}.initContainers")
-        faults += _validate_init(container, where, grace_s)
-    return faults + _validate_ephemeral(spec, f"{field}.ephemeralContainers", names, volumes)
+        errors += _validate_restart_policy(policy, item_field) if policy is not None else []
+        errors += _validate_new_name(container["name"], names, item_field)
+        errors += validate_host_ports([container], f"{field}.initContainers")
+        errors += _validate_init(container, item_field, grace_s)
+    return errors + _validate_ephemeral(spec, f"{field}.ephemeralContainers", names, volumes)
 
 
 def _validate_ephemeral(
     spec: Object, field: str, names: set[str], volumes: Mapping[str, Object]
-) -> list[FieldFault]:
-    """Containers that somebody adds to look into a pod: they have no part in what it does."""
-    faults: list[FieldFault] = []
-    others = frozenset(names)
+) -> list[FieldError]:
+    """Validates ephemeral containers, which are added to debug a pod."""
+    errors: list[FieldError] = []
+    target_names = frozenset(names)
     for number, container in enumerate(spec.get("ephemeralContainers", ())):
-        where = f"{field}[{number}]"
+        item_field = f"{field}[{number}]"
         common = {**container, "ports": ()}
-        faults += _validate_container(common, where, volumes, frozenset())
-        faults += _validate_new_name(container["name"], names, where)
+        errors += _validate_container(common, item_field, volumes, frozenset())
+        errors += _validate_new_name(container["name"], names, item_field)
         target = container.get("targetContainerName")
-        if target and target not in others:
-            faults.append(not_found_value(f"{where}.targetContainerName", target))
-        faults += [
-            forbidden_field(f"{where}.{name}", _NOT_IN_EPHEMERAL)
-            for name in _UNKNOWN_TO_EPHEMERAL
+        if target and target not in target_names:
+            errors.append(not_found_value(f"{item_field}.targetContainerName", target))
+        errors += [
+            forbidden_field(f"{item_field}.{name}", _NOT_IN_EPHEMERAL)
+            for name in _NOT_ALLOWED_IN_EPHEMERAL
             if container.get(name)
         ]
-        faults += [
-            forbidden_field(f"{where}.volumeMounts[{position}].{name}", _NOT_IN_EPHEMERAL)
+        errors += [
+            forbidden_field(f"{item_field}.volumeMounts[{position}].{name}", _NOT_IN_EPHEMERAL)
             for position, mount in enumerate(container.get("volumeMounts", ()))
             for name in ("subPath", "subPathExpr")
             if mount.get(name)
         ]
-    return faults
+    return errors
 
 
-def _validate_restart_policy(policy: str, field: str) -> list[FieldFault]:
+def _validate_restart_policy(policy: str, field: str) -> list[FieldError]:
     if policy in ("Always", "OnFailure", "Never"):
         return []
     return [not_supported(f"{field}.restartPolicy", policy, ["Always", "Never", "OnFailure"])]
 
 
-def _validate_new_name(name: str, names: set[str], field: str) -> list[FieldFault]:
+def _validate_new_name(name: str, names: set[str], field: str) -> list[FieldError]:
     if name in names:
         return [duplicate(f"{field}.name", name)]
     if name:
@@ -121,8 +121,8 @@ def _validate_new_name(name: str, names: set[str], field: str) -> list[FieldFaul
     return []
 
 
-def _validate_init(container: Object, field: str, grace_s: int | None) -> list[FieldFault]:
-    """Only who goes on running beside the others can be probed."""
+def _validate_init(container: Object, field: str, grace_s: int | None) -> list[FieldError]:
+    """Validates hooks and probes of an init container: only sidecars may have them."""
     if container.get("restartPolicy") == "Always":
         return list(validate_hooks_and_probes(container, field, grace_s))
     return [
@@ -132,57 +132,57 @@ def _validate_init(container: Object, field: str, grace_s: int | None) -> list[F
 
 def _validate_container(
     container: Object, field: str, volumes: Mapping[str, Object], claims: frozenset[str]
-) -> list[FieldFault]:
-    faults: list[FieldFault] = []
+) -> list[FieldError]:
+    errors: list[FieldError] = []
     name, image = container["name"], container.get("image", "")
     if not name:
-        faults.append(required(f"{field}.name"))
+        errors.append(required(f"{field}.name"))
     else:
-        faults += each(f"{field}.name", name, texts.dns_label(name))
+        errors += field_errors(f"{field}.name", name, name_checks.dns_label(name))
     if not image:
-        faults.append(required(f"{field}.image"))
+        errors.append(required(f"{field}.image"))
     policy = container["terminationMessagePolicy"]
     if policy not in _MESSAGE_POLICIES:
-        where = f"{field}.terminationMessagePolicy"
-        faults.append(not_supported(where, policy, _MESSAGE_POLICIES))
+        child_field = f"{field}.terminationMessagePolicy"
+        errors.append(not_supported(child_field, policy, _MESSAGE_POLICIES))
     if ports := container.get("ports"):
-        faults += _validate_ports(ports, f"{field}.ports")
+        errors += _validate_ports(ports, f"{field}.ports")
     if env := container.get("env"):
-        faults += validate_env(env, f"{field}.env")
+        errors += validate_env(env, f"{field}.env")
     if sources := container.get("envFrom"):
-        faults += validate_env_from(sources, f"{field}.envFrom")
+        errors += validate_env_from(sources, f"{field}.envFrom")
     if "volumeMounts" in container:
-        faults += validate_mounts(container, f"{field}.volumeMounts", volumes)
+        errors += validate_mounts(container, f"{field}.volumeMounts", volumes)
     if "volumeDevices" in container:
-        faults += validate_devices(container, f"{field}.volumeDevices", volumes)
+        errors += validate_devices(container, f"{field}.volumeDevices", volumes)
     policy = container["imagePullPolicy"]
     if policy not in _PULL_POLICIES:
-        faults.append(not_supported(f"{field}.imagePullPolicy", policy, _PULL_POLICIES))
+        errors.append(not_supported(f"{field}.imagePullPolicy", policy, _PULL_POLICIES))
     resources = container["resources"]
-    faults += validate_requirements(resources, f"{field}.resources", claims)
+    errors += validate_requirements(resources, f"{field}.resources", claims)
     if policies := container.get("resizePolicy"):
-        faults += _validate_resize_policies(policies, f"{field}.resizePolicy")
-    return faults
+        errors += _validate_resize_policies(policies, f"{field}.resizePolicy")
+    return errors
 
 
-def _validate_resize_policies(policies: Iterable[Object], field: str) -> list[FieldFault]:
-    faults: list[FieldFault] = []
-    seen: set[str] = set()
+def _validate_resize_policies(policies: Iterable[Object], field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    resource_names: set[str] = set()
     for number, policy in enumerate(policies):
         name = policy["resourceName"]
-        if name in seen:
-            faults.append(duplicate(f"{field}[{number}]", name))
-        seen.add(name)
-        for value, known in ((name, _RESIZED), (policy["restartPolicy"], _RESIZE_POLICIES)):
+        if name in resource_names:
+            errors.append(duplicate(f"{field}[{number}]", name))
+        resource_names.add(name)
+        for value, supported in ((name, _RESIZED), (policy["restartPolicy"], _RESIZE_POLICIES)):
             if not value:
-                faults.append(required(field))
-            elif value not in known:
-                faults.append(not_supported(field, value, known))
-    return faults
+                errors.append(required(field))
+            elif value not in supported:
+                errors.append(not_supported(field, value, supported))
+    return errors
 
 
-def validate_image_spaces(containers: Iterable[Object], field: str) -> list[FieldFault]:
-    """Images of pods (not of templates) must not have spaces around them."""
+def validate_image_spaces(containers: Iterable[Object], field: str) -> list[FieldError]:
+    """Checks that images of pods (not of templates) have no leading or trailing whitespace."""
     problem = "must not have leading or trailing whitespace"
     return [
         invalid(f"{field}[{number}].image", container["image"], problem)
@@ -191,52 +191,54 @@ def validate_image_spaces(containers: Iterable[Object], field: str) -> list[Fiel
     ]
 
 
-def _validate_ports(ports: Iterable[Object], field: str) -> list[FieldFault]:
-    faults: list[FieldFault] = []
+def _validate_ports(ports: Iterable[Object], field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
     names: set[str] = set()
     for number, port in enumerate(ports):
-        where = f"{field}[{number}]"
+        item_field = f"{field}[{number}]"
         name = port.get("name", "")
-        problems = texts.port_name(name) if name else ()
-        faults += each(f"{where}.name", name, problems)
+        problems = name_checks.port_name(name) if name else ()
+        errors += field_errors(f"{item_field}.name", name, problems)
         if name and not problems:
             if name in names:
-                faults.append(duplicate(f"{where}.name", name))
+                errors.append(duplicate(f"{item_field}.name", name))
             names.add(name)
-        inside, outside = port["containerPort"], port.get("hostPort", 0)
-        if not inside:
-            faults.append(required(f"{where}.containerPort"))
+        container_port, host_port = port["containerPort"], port.get("hostPort", 0)
+        if not container_port:
+            errors.append(required(f"{item_field}.containerPort"))
         else:
-            found = texts.port_number(inside)
-            faults += [invalid(f"{where}.containerPort", inside, text) for text in found]
-        if outside:
-            found = texts.port_number(outside)
-            faults += [invalid(f"{where}.hostPort", outside, text) for text in found]
+            problems = name_checks.port_number(container_port)
+            errors += [
+                invalid(f"{item_field}.containerPort", container_port, text) for text in problems
+            ]
+        if host_port:
+            problems = name_checks.port_number(host_port)
+            errors += [invalid(f"{item_field}.hostPort", host_port, text) for text in problems]
         if port["protocol"] not in _PROTOCOLS:
-            faults.append(not_supported(f"{where}.protocol", port["protocol"], _PROTOCOLS))
-    return faults
+            errors.append(not_supported(f"{item_field}.protocol", port["protocol"], _PROTOCOLS))
+    return errors
 
 
-def validate_host_ports(containers: Iterable[Object], field: str) -> list[FieldFault]:
-    """Two containers of a pod cannot take the same port of the node."""
-    faults: list[FieldFault] = []
-    seen: set[str] = set()
+def validate_host_ports(containers: Iterable[Object], field: str) -> list[FieldError]:
+    """Checks that the containers of a pod use different host ports."""
+    errors: list[FieldError] = []
+    used: set[str] = set()
     for position, container in enumerate(containers):
         for number, port in enumerate(container.get("ports", ())):
             if not port.get("hostPort"):
                 continue
-            shown = f"{port['protocol']}/{port.get('hostIP', '')}/{port['hostPort']}"
-            if shown in seen:
-                where = f"{field}[{position}].ports[{number}].hostPort"
-                faults.append(duplicate(where, shown))
-            seen.add(shown)
-    return faults
+            host_port = f"{port['protocol']}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if host_port in used:
+                item_field = f"{field}[{position}].ports[{number}].hostPort"
+                errors.append(duplicate(item_field, host_port))
+            used.add(host_port)
+    return errors
 
 
 def validate_host_network(
     spec: Object, field: str, *, is_template: bool = False
-) -> list[FieldFault]:
-    """On the node's network, a container's port is the node's; templates need not say so."""
+) -> list[FieldError]:
+    """Checks that host ports equal container ports on the host network; templates may omit them."""
     if not spec.get("hostNetwork"):
         return []
     problem = "must match `containerPort` when `hostNetwork` is true"

@@ -1,7 +1,7 @@
-"""What is wrong with a container's environment, in kube-apiserver's words.
+"""Validation of a container's environment, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go (ValidateEnv, ValidateEnvFrom and what they call),
-pkg/apis/core/pods/helpers.go. Differs: of fileKeyRef only its presence counts.
+pkg/apis/core/pods/helpers.go. Differs: the content of fileKeyRef is not validated.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import FieldFault, invalid, not_supported, required
-from mooring.apiserver.validation.metadata import each
+from mooring.apiserver.errors import FieldError, invalid, not_supported, required
+from mooring.apiserver.validation.metadata import field_errors
 
 Object = Mapping[str, Any]
 
@@ -22,7 +22,7 @@ _MUST_SPECIFY = (
 )
 _MUST_SPECIFY_ALL = "must specify one of: `configMapRef` or `secretRef`"
 _TOO_MANY = "may not have more than one field specified at a time"
-#: Fields of a pod that its containers can be told, each by one of these ways or both.
+#: Fields of a pod that environment variables, or files, can refer to.
 FIELDS_FOR_ENV = (
     "metadata.name",
     "metadata.namespace",
@@ -54,50 +54,52 @@ _HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
 _BYTE_DIVISORS = ("1", *(f"1{unit}" for unit in "kMGTPE"), *(f"1{unit}i" for unit in "KMGTPE"))
 
 
-def validate_env(env: Iterable[Object], field: str) -> list[FieldFault]:
-    """Returns the variables one by one."""
-    faults: list[FieldFault] = []
+def validate_env(env: Iterable[Object], field: str) -> list[FieldError]:
+    """Validates the environment variables."""
+    errors: list[FieldError] = []
     for number, variable in enumerate(env):
-        where, name = f"{field}[{number}]", variable["name"]
+        item_field, name = f"{field}[{number}]", variable["name"]
         if not name:
-            faults.append(required(f"{where}.name"))
+            errors.append(required(f"{item_field}.name"))
         else:
-            faults += each(f"{where}.name", name, names.environment_name(name))
+            errors += field_errors(f"{item_field}.name", name, names.environment_name(name))
         if "valueFrom" in variable:
-            faults += _validate_source(variable, f"{where}.valueFrom")
-    return faults
+            errors += _validate_source(variable, f"{item_field}.valueFrom")
+    return errors
 
 
-def _validate_source(variable: Object, field: str) -> Iterator[FieldFault]:
+def _validate_source(variable: Object, field: str) -> Iterator[FieldError]:
     source = variable["valueFrom"]
-    given = [name for name in _SOURCES if name in source]
+    specified = [name for name in _SOURCES if name in source]
     if "fieldRef" in source:
         yield from validate_field_ref(source["fieldRef"], f"{field}.fieldRef", FIELDS_FOR_ENV)
     if "resourceFieldRef" in source:
-        where = f"{field}.resourceFieldRef"
-        yield from validate_resource_ref(source["resourceFieldRef"], where)
+        child_field = f"{field}.resourceFieldRef"
+        yield from validate_resource_ref(source["resourceFieldRef"], child_field)
     for name in ("configMapKeyRef", "secretKeyRef"):
         if name in source:
             yield from _validate_key_ref(source[name], f"{field}.{name}")
-    if not given:
+    if not specified:
         yield invalid(field, "", _MUST_SPECIFY)
     elif variable.get("value"):
         yield invalid(field, "", "may not be specified when `value` is not empty")
-    elif len(given) > 1:
+    elif len(specified) > 1:
         yield invalid(field, "", _TOO_MANY)
 
 
-def _validate_key_ref(reference: Object, field: str) -> Iterator[FieldFault]:
+def _validate_key_ref(reference: Object, field: str) -> Iterator[FieldError]:
     name, key = reference.get("name", ""), reference["key"]
-    yield from each(f"{field}.name", name, names.dns_subdomain(name))
+    yield from field_errors(f"{field}.name", name, names.dns_subdomain(name))
     if not key:
         yield required(f"{field}.key")
     else:
-        yield from each(f"{field}.key", key, names.config_key(key))
+        yield from field_errors(f"{field}.key", key, names.config_key(key))
 
 
-def validate_field_ref(reference: Object, field: str, known: Sequence[str]) -> Iterator[FieldFault]:
-    """Returns a field of the pod, which must be one of the known ones."""
+def validate_field_ref(
+    reference: Object, field: str, supported: Sequence[str]
+) -> Iterator[FieldError]:
+    """Validates a reference to a field of the pod, which must be a supported one."""
     path = reference["fieldPath"]
     if not reference.get("apiVersion"):
         yield required(f"{field}.apiVersion")
@@ -112,15 +114,15 @@ def validate_field_ref(reference: Object, field: str, known: Sequence[str]) -> I
         return
     path = "spec.nodeName" if path == "spec.host" else path
     if subscript is None:
-        if path not in known:
-            yield not_supported(f"{field}.fieldPath", path, known)
+        if path not in supported:
+            yield not_supported(f"{field}.fieldPath", path, supported)
         return
     key = subscript.lower() if stem == "metadata.annotations" else subscript
-    yield from each(field, key, names.qualified_name(key))
+    yield from field_errors(field, key, names.qualified_name(key))
 
 
 def _split(path: str) -> tuple[str, str | None]:
-    """Returns a path such as ``metadata.labels['app']`` in two; None = it has no subscript."""
+    """Splits a path such as ``metadata.labels['app']``; None = without subscript."""
     stem, bracket, rest = path.removesuffix("']").partition("['")
     if not path.endswith("']") or not bracket or not stem:
         return path, None
@@ -131,8 +133,8 @@ def _path_problem(version: str, path: str, stem: str, subscript: str | None) -> 
     if version != "v1":
         return f"unsupported pod version: {version}"
     if subscript is not None:
-        is_known = stem in _WITH_SUBSCRIPT
-        return "" if is_known else f"field label does not support subscript: {path}"
+        has_subscripts = stem in _WITH_SUBSCRIPT
+        return "" if has_subscripts else f"field label does not support subscript: {path}"
     if path in _KNOWN_FIELDS or path == "spec.host":
         return ""
     return f"field label not supported: {path}"
@@ -140,8 +142,8 @@ def _path_problem(version: str, path: str, stem: str, subscript: str | None) -> 
 
 def validate_resource_ref(
     reference: Object, field: str, *, is_file: bool = False
-) -> Iterator[FieldFault]:
-    """Returns a resource of a container, whose name files must give."""
+) -> Iterator[FieldError]:
+    """Validates a reference to a container's resource; in files with the container's name."""
     name = reference["resource"]
     if is_file and not reference.get("containerName"):
         yield required(f"{field}.containerName")
@@ -171,21 +173,21 @@ def _kind_of_resource(name: str) -> str:
     return "hugepages" if name.startswith(_HUGE_PAGES) else ""
 
 
-def validate_env_from(sources: Iterable[Object], field: str) -> list[FieldFault]:
-    """ConfigMaps and Secrets whose keys all become variables."""
-    faults: list[FieldFault] = []
+def validate_env_from(sources: Iterable[Object], field: str) -> list[FieldError]:
+    """Validates ConfigMaps and Secrets of ``envFrom``."""
+    errors: list[FieldError] = []
     for number, source in enumerate(sources):
-        where = f"{field}[{number}]"
+        item_field = f"{field}[{number}]"
         if prefix := source.get("prefix"):
-            faults += each(f"{where}.prefix", prefix, names.environment_name(prefix))
-        given = [name for name in ("configMapRef", "secretRef") if name in source]
+            errors += field_errors(f"{item_field}.prefix", prefix, names.environment_name(prefix))
+        specified = [name for name in ("configMapRef", "secretRef") if name in source]
         check = names.as_prefix(names.dns_subdomain)
-        for name in given:
-            found = source[name].get("name", "")
-            if not found:
-                faults.append(required(f"{where}.{name}.name"))
+        for name in specified:
+            source_name = source[name].get("name", "")
+            if not source_name:
+                errors.append(required(f"{item_field}.{name}.name"))
             else:
-                faults += each(f"{where}.{name}.name", found, check(found))
-        if len(given) != 1:
-            faults.append(invalid(field, "", _TOO_MANY if given else _MUST_SPECIFY_ALL))
-    return faults
+                errors += field_errors(f"{item_field}.{name}.name", source_name, check(source_name))
+        if len(specified) != 1:
+            errors.append(invalid(field, "", _TOO_MANY if specified else _MUST_SPECIFY_ALL))
+    return errors

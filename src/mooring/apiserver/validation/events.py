@@ -1,4 +1,4 @@
-"""What is wrong with events, in kube-apiserver's words.
+"""Validation of events, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/events.go.
 """
@@ -7,73 +7,75 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.apiserver import names as texts
-from mooring.apiserver.errors import FieldFault, invalid, required
-from mooring.apiserver.validation.metadata import IMMUTABLE, each
+from mooring.apiserver import names as name_checks
+from mooring.apiserver.errors import FieldError, invalid, required
+from mooring.apiserver.validation.metadata import IMMUTABLE, field_errors
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 
-def validate_event(event: Object) -> list[FieldFault]:
-    """Returns a new event: the rules that both kinds of events have in common."""
+def validate_event(event: Object) -> list[FieldError]:
+    """Validates a new event by the rules that both API groups share."""
     namespace = event["metadata"].get("namespace", "")
     involved = event["involvedObject"].get("namespace", "")
     problem = "does not match event.namespace"
     field = "involvedObject.namespace"
     if not event.get("eventTime"):
-        is_fine = involved == namespace if involved else namespace in ("", "default")
-        return [] if is_fine else [invalid(field, involved, problem)]
-    faults: list[FieldFault] = []
+        is_valid = involved == namespace if involved else namespace in ("", "default")
+        return [] if is_valid else [invalid(field, involved, problem)]
+    errors: list[FieldError] = []
     if not involved and namespace not in ("default", "kube-system"):
-        faults.append(invalid(field, involved, problem))
+        errors.append(invalid(field, involved, problem))
     controller = event.get("reportingComponent", "")
     if not controller:
-        faults.append(required("reportingController"))
-    faults += each("reportingController", controller, texts.qualified_name(controller))
-    for name, length, is_needed in (
+        errors.append(required("reportingController"))
+    errors += field_errors(
+        "reportingController", controller, name_checks.qualified_name(controller)
+    )
+    for name, length, is_required in (
         ("reportingInstance", 128, True),
         ("action", 128, True),
         ("reason", 128, True),
         ("message", 1024, False),
     ):
         text = event.get(name, "")
-        if is_needed and not text:
-            faults.append(required(name))
+        if is_required and not text:
+            errors.append(required(name))
         if len(text.encode()) > length:
-            faults.append(invalid(name, "", f"can have at most {length} characters"))
-    return faults
+            errors.append(invalid(name, "", f"can have at most {length} characters"))
+    return errors
 
 
-def validate_new_event(event: Object) -> list[FieldFault]:
-    """Returns a new event of events.k8s.io/v1, which has more rules than one of core/v1."""
-    faults = validate_event(event) + _validate_series(event)
+def validate_new_event(event: Object) -> list[FieldError]:
+    """Validates a new event of events.k8s.io/v1, which has more rules than one of core/v1."""
+    errors = validate_event(event) + _validate_series(event)
     if not event.get("eventTime"):
-        faults.append(required("eventTime"))
+        errors.append(required("eventTime"))
     kind = event.get("type", "")
     if kind not in ("Normal", "Warning"):
-        faults.append(invalid("type", "", f"has invalid value: {kind}"))
-    faults += [
+        errors.append(invalid("type", "", f"has invalid value: {kind}"))
+    errors += [
         invalid(name, "", "needs to be unset")
         for name in ("firstTimestamp", "lastTimestamp", "count", "source")
         if event.get(name)
     ]
-    return faults
+    return errors
 
 
-def _validate_series(event: Object) -> list[FieldFault]:
+def _validate_series(event: Object) -> list[FieldError]:
     series = event.get("series")
     if series is None:
         return []
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     if series.get("count", 0) < 2:
-        faults.append(invalid("series.count", "", "should be at least 2"))
+        errors.append(invalid("series.count", "", "should be at least 2"))
     if not series.get("lastObservedTime"):
-        faults.append(required("series.lastObservedTime"))
-    return faults
+        errors.append(required("series.lastObservedTime"))
+    return errors
 
 
-_FIXED_IN_EVENTS = (
+_IMMUTABLE_FIELDS = (
     "involvedObject",
     "reason",
     "message",
@@ -90,19 +92,19 @@ _FIXED_IN_EVENTS = (
 )
 
 
-def validate_new_event_update(new: Object, old: Object) -> list[FieldFault]:
-    """Returns a change of an event as events.k8s.io/v1: only of its series."""
-    faults = validate_event(new)
+def validate_new_event_update(new: Object, old: Object) -> list[FieldError]:
+    """Validates a change of an event of events.k8s.io/v1: only its series may change."""
+    errors = validate_event(new)
     if new.get("series") != old.get("series"):
-        faults += _validate_series(new)
+        errors += _validate_series(new)
     names = {"reportingComponent": "reportingController"}
-    return faults + [
+    return errors + [
         invalid(names.get(name, name), new.get(name), IMMUTABLE)
-        for name in _FIXED_IN_EVENTS
+        for name in _IMMUTABLE_FIELDS
         if new.get(name) != old.get(name)
     ]
 
 
-def validate_event_update(new: Object, _old: Object) -> list[FieldFault]:
-    """Returns a change of an event as core/v1."""
+def validate_event_update(new: Object, _old: Object) -> list[FieldError]:
+    """Validates a change of an event of core/v1."""
     return validate_event(new)

@@ -1,8 +1,8 @@
-"""What becomes of a Job when it is created, and what is wrong with it, in kube-apiserver's words.
+"""Preparation and validation of Jobs, with kube-apiserver's messages.
 
 Source: pkg/registry/batch/job/strategy.go, pkg/apis/batch/validation/validation.go.
-Differs: of podFailurePolicy, successPolicy and the status nothing is checked; a template that
-changes is shown in the words of v1.
+Differs: podFailurePolicy, successPolicy and the status are not validated; messages print a changed
+template with the field names of v1.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import convert
 
-from mooring.apiserver import names as texts
-from mooring.apiserver.errors import FieldFault, invalid, not_supported, required
+from mooring.apiserver import names as name_checks
+from mooring.apiserver.errors import FieldError, invalid, not_supported, required
 from mooring.apiserver.validation.metadata import IMMUTABLE, validate_label_selector
 from mooring.apiserver.validation.pod import validate_spec
 from mooring.apiserver.validation.workloads import (
@@ -44,7 +44,7 @@ _TEMPLATE = "spec.template"
 
 
 def prepare_job(job: Object, _now: str) -> None:
-    """Lets the job select its own pods, unless it says how itself."""
+    """Generates the job's selector and labels, unless it has a manual selector."""
     spec, metadata = job["spec"], job["metadata"]
     if not spec.get("manualSelector"):
         labels = spec["template"]["metadata"].setdefault("labels", {})
@@ -52,51 +52,51 @@ def prepare_job(job: Object, _now: str) -> None:
             labels.setdefault(name, metadata.get("name", ""))
         for name in (_OLD_CONTROLLER_LABEL, CONTROLLER_LABEL):
             labels.setdefault(name, metadata["uid"])
-        wanted = spec.setdefault("selector", {}).setdefault("matchLabels", {})
-        wanted.setdefault(CONTROLLER_LABEL, metadata["uid"])
+        match_labels = spec.setdefault("selector", {}).setdefault("matchLabels", {})
+        match_labels.setdefault(CONTROLLER_LABEL, metadata["uid"])
     if "labels" not in metadata and spec["template"]["metadata"].get("labels"):
-        # Upstream's defaults see the job again when it is read.
+        # Upstream applies defaults again when the stored job is read.
         metadata["labels"] = dict(spec["template"]["metadata"]["labels"])
 
 
-def validate_job(job: Object) -> list[FieldFault]:
-    """Returns a new job."""
-    faults = _validate_generated(job) + _validate_spec(job["spec"])
+def validate_job(job: Object) -> list[FieldError]:
+    """Validates a new job."""
+    errors = _validate_generated(job) + _validate_spec(job["spec"])
     completions = job["spec"].get("completions", 0)
     if job["spec"].get("completionMode") == "Indexed" and completions > 0:
         name = job["metadata"].get("name", "")
         last = f"{name}-{completions - 1}"
-        if texts.dns_label(last):
+        if name_checks.dns_label(last):
             problem = f"will not able to create pod with invalid DNS label: {last}"
-            faults.append(invalid("metadata.name", name, problem))
-    return faults
+            errors.append(invalid("metadata.name", name, problem))
+    return errors
 
 
-def validate_job_update(new: Object, old: Object) -> list[FieldFault]:
-    """Returns a change of a job: its pods stay what they are."""
-    faults = validate_job(new) + _validate_spec(new["spec"])
+def validate_job_update(new: Object, old: Object) -> list[FieldError]:
+    """Validates a change of a job: its pod template is immutable once it has started."""
+    errors = validate_job(new) + _validate_spec(new["spec"])
     spec, before = new["spec"], old["spec"]
     if spec.get("completions") != before.get("completions") and not _may_resize(spec, before):
-        faults.append(invalid("spec.completions", spec.get("completions"), IMMUTABLE))
+        errors.append(invalid("spec.completions", spec.get("completions"), IMMUTABLE))
     names = ["selector", "template", "completionMode", "podFailurePolicy"]
     names += ["backoffLimitPerIndex", "managedBy", "successPolicy"]
-    is_open = bool(before.get("suspend")) and "startTime" not in old["status"]
-    return faults + [
+    may_change_template = bool(before.get("suspend")) and "startTime" not in old["status"]
+    return errors + [
         invalid(f"spec.{name}", spec.get(name), IMMUTABLE)
         for name in names
-        if spec.get(name) != before.get(name) and not (name == "template" and is_open)
+        if spec.get(name) != before.get(name) and not (name == "template" and may_change_template)
     ]
 
 
 def _may_resize(spec: Object, before: Object) -> bool:
-    """An indexed job can grow and shrink, its parallelism with it."""
+    """Returns True if completions may change: of indexed jobs, together with the parallelism."""
     is_indexed = spec.get("completionMode") == "Indexed"
     if not is_indexed or "completions" not in spec or "completions" not in before:
         return False
     return bool(spec["completions"] == spec.get("parallelism"))
 
 
-def _validate_generated(job: Object) -> list[FieldFault]:
+def _validate_generated(job: Object) -> list[FieldError]:
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector") or "selector" not in spec:
         return []
@@ -108,73 +108,73 @@ def _validate_generated(job: Object) -> list[FieldFault]:
     }
     labels = spec["template"]["metadata"].get("labels", {})
     field = f"{_TEMPLATE}.metadata.labels"
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     for name, value in expected.items():
         if name not in labels:
-            faults.append(required(field, f"must be '{value}'"))
+            errors.append(required(field, f"must be '{value}'"))
         elif labels[name] != value:
-            faults.append(invalid(field, labels, f"must be '{value}'"))
+            errors.append(invalid(field, labels, f"must be '{value}'"))
     if not _selects(spec["selector"], expected):
-        faults.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
-    return faults
+        errors.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
+    return errors
 
 
 def _selects(selector: Object | None, labels: Object) -> bool:
     if selector is None or validate_label_selector(selector, ""):
-        return selector is not None  # what is wrong in itself is said elsewhere
+        return selector is not None  # an invalid selector is reported elsewhere
     return compile_label_selector(convert(selector, LabelSelector)).matches(labels)
 
 
-def _validate_spec(spec: Object) -> list[FieldFault]:
+def _validate_spec(spec: Object) -> list[FieldError]:
     problem = "must be greater than or equal to 0"
-    faults = [
+    errors = [
         invalid(f"spec.{name}", spec[name], problem)
         for name in _NOT_NEGATIVE
         if spec.get(name, 0) < 0
     ]
-    faults += _validate_mode(spec)
+    errors += _validate_mode(spec)
     template = spec["template"]
     own = template["spec"]
-    faults += validate_template_metadata(template)
-    faults += validate_spec(own, f"{_TEMPLATE}.spec", is_template=True)
+    errors += validate_template_metadata(template)
+    errors += validate_spec(own, f"{_TEMPLATE}.spec", is_template=True)
     policy = own.get("restartPolicy", "")
-    faults += _validate_restart_policy(policy, is_alone="podFailurePolicy" in spec)
+    errors += _validate_restart_policy(policy, must_be_never="podFailurePolicy" in spec)
     if "selector" not in spec:
-        faults.append(required("spec.selector"))
+        errors.append(required("spec.selector"))
     else:
-        faults += validate_label_selector(spec["selector"], "spec.selector")
+        errors += validate_label_selector(spec["selector"], "spec.selector")
     labels = template["metadata"].get("labels")
     if not matches_template(spec):
-        shown = dict(sorted(labels.items())) if labels else labels
-        faults.append(invalid(f"{_TEMPLATE}.metadata.labels", shown, MISMATCH))
-    return faults
+        labels_text = dict(sorted(labels.items())) if labels else labels
+        errors.append(invalid(f"{_TEMPLATE}.metadata.labels", labels_text, MISMATCH))
+    return errors
 
 
-def _validate_mode(spec: Object) -> list[FieldFault]:
+def _validate_mode(spec: Object) -> list[FieldError]:
     mode = spec.get("completionMode", "NonIndexed")
     if mode not in _MODES:
         return [not_supported("spec.completionMode", mode, sorted(_MODES))]
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     if mode == "NonIndexed":
         names = ("backoffLimitPerIndex", "maxFailedIndexes")
         problem = "requires indexed completion mode"
         return [invalid(f"spec.{name}", spec[name], problem) for name in names if name in spec]
     if "completions" not in spec:
-        faults.append(required("spec.completions", "when completion mode is Indexed"))
+        errors.append(required("spec.completions", "when completion mode is Indexed"))
     if spec.get("parallelism", 0) > _PARALLELISM_OF_INDEXED_MAX:
         problem = f"must be less than or equal to {_PARALLELISM_OF_INDEXED_MAX} "
         problem += "when completion mode is Indexed"
-        faults.append(invalid("spec.parallelism", spec["parallelism"], problem))
-    return faults
+        errors.append(invalid("spec.parallelism", spec["parallelism"], problem))
+    return errors
 
 
-def _validate_restart_policy(policy: str, *, is_alone: bool) -> list[FieldFault]:
+def _validate_restart_policy(policy: str, *, must_be_never: bool) -> list[FieldError]:
     field = f"{_TEMPLATE}.spec.restartPolicy"
     if policy in ("", "Always"):
         return [required(field, 'valid values: "OnFailure", "Never"')]
     if policy not in _RESTART_POLICIES:
         return [not_supported(field, policy, sorted(_RESTART_POLICIES))]
-    if is_alone and policy != "Never":
+    if must_be_never and policy != "Never":
         problem = 'only "Never" is supported when podFailurePolicy is specified'
         return [invalid(field, policy, problem)]
     return []

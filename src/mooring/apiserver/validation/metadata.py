@@ -1,4 +1,4 @@
-"""What is wrong with the metadata of an object, in kube-apiserver's words.
+"""Validation of metadata, with kube-apiserver's messages.
 
 Source: k8s.io/apimachinery pkg/api/validation/objectmeta.go, pkg/apis/meta/v1/validation.
 """
@@ -11,7 +11,7 @@ import msgspec
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import (
-    FieldFault,
+    FieldError,
     forbidden_field,
     invalid,
     not_supported,
@@ -33,149 +33,151 @@ _OPERATORS_WITHOUT_VALUES = ("Exists", "DoesNotExist")
 Metadata = dict[str, Any]
 
 
-def each(field: str, value: str, problems: Iterable[str]) -> list[FieldFault]:
-    """Returns a fault for each problem of one text."""
+def field_errors(field: str, value: str, problems: Iterable[str]) -> list[FieldError]:
+    """Returns a field error for each problem of one text."""
     return [invalid(field, value, problem) for problem in problems]
 
 
 def validate_metadata(
     metadata: Metadata, *, namespaced: bool, check_name: names.Check
-) -> list[FieldFault]:
-    """What is wrong with the metadata of any object."""
-    faults: list[FieldFault] = []
+) -> list[FieldError]:
+    """Validates the metadata of a new object."""
+    errors: list[FieldError] = []
     if base := metadata.get("generateName"):
         check = names.as_prefix(check_name)
-        faults += each("metadata.generateName", base, check(base))
+        errors += field_errors("metadata.generateName", base, check(base))
     name = metadata.get("name", "")
     if not name:
-        faults.append(required("metadata.name", "name or generateName is required"))
+        errors.append(required("metadata.name", "name or generateName is required"))
     elif problems := check_name(name):
-        faults += each("metadata.name", name, problems)
+        errors += field_errors("metadata.name", name, problems)
     namespace = metadata.get("namespace", "")
     if not namespaced:
         if namespace:
-            faults.append(forbidden_field("metadata.namespace", "not allowed on this type"))
+            errors.append(forbidden_field("metadata.namespace", "not allowed on this type"))
     elif not namespace:
-        faults.append(required("metadata.namespace"))
+        errors.append(required("metadata.namespace"))
     elif problems := names.dns_label(namespace):
-        faults += each("metadata.namespace", namespace, problems)
+        errors += field_errors("metadata.namespace", namespace, problems)
     if metadata.get("generation", 0) < 0:
         problem = "must be greater than or equal to 0"
-        faults.append(invalid("metadata.generation", metadata["generation"], problem))
-    return faults + _shared_rules(metadata)
+        errors.append(invalid("metadata.generation", metadata["generation"], problem))
+    return errors + _shared_rules(metadata)
 
 
-def _shared_rules(metadata: Metadata) -> list[FieldFault]:
-    faults: list[FieldFault] = []
+def _shared_rules(metadata: Metadata) -> list[FieldError]:
+    errors: list[FieldError] = []
     if labels := metadata.get("labels"):
-        faults += validate_labels(labels, "metadata.labels")
+        errors += validate_labels(labels, "metadata.labels")
     if annotations := metadata.get("annotations"):
-        faults += validate_annotations(annotations, "metadata.annotations")
+        errors += validate_annotations(annotations, "metadata.annotations")
     if owners := metadata.get("ownerReferences"):
-        faults += _validate_owners(owners)
+        errors += _validate_owners(owners)
     if finalizers := metadata.get("finalizers"):
-        faults += _validate_finalizers(finalizers)
+        errors += _validate_finalizers(finalizers)
     for number, entry in enumerate(metadata.get("managedFields", ())):
-        faults += _validate_managed(entry, f"metadata.managedFields[{number}]")
-    return faults
+        errors += _validate_managed(entry, f"metadata.managedFields[{number}]")
+    return errors
 
 
-def validate_labels(labels: Mapping[str, str], field: str) -> list[FieldFault]:
-    """What is wrong with labels."""
-    faults: list[FieldFault] = []
+def validate_labels(labels: Mapping[str, str], field: str) -> list[FieldError]:
+    """Validates labels."""
+    errors: list[FieldError] = []
     for key, value in labels.items():
         if problems := names.qualified_name(key):
-            faults += each(field, key, problems)
+            errors += field_errors(field, key, problems)
         if problems := names.label_value(value):
-            faults += each(field, value, problems)
-    return faults
+            errors += field_errors(field, value, problems)
+    return errors
 
 
-def validate_annotations(annotations: Mapping[str, str], field: str) -> list[FieldFault]:
-    """What is wrong with annotations."""
-    faults: list[FieldFault] = []
+def validate_annotations(annotations: Mapping[str, str], field: str) -> list[FieldError]:
+    """Validates annotations."""
+    errors: list[FieldError] = []
     size = 0
     for key, value in annotations.items():
-        faults += each(field, key, names.qualified_name(key.lower()))
+        errors += field_errors(field, key, names.qualified_name(key.lower()))
         size += len(key.encode()) + len(value.encode())
     if size > ANNOTATIONS_BYTES_MAX:
-        faults.append(too_long(field, ANNOTATIONS_BYTES_MAX))
-    return faults
+        errors.append(too_long(field, ANNOTATIONS_BYTES_MAX))
+    return errors
 
 
-def _validate_owners(owners: Sequence[dict[str, Any]]) -> list[FieldFault]:
+def _validate_owners(owners: Sequence[dict[str, Any]]) -> list[FieldError]:
     field = "metadata.ownerReferences"
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     controller = ""
     for owner in owners:
         if not owner["apiVersion"]:
             problem = "version must not be empty"
-            faults.append(invalid(f"{field}.apiVersion", owner["apiVersion"], problem))
-        faults += [
+            errors.append(invalid(f"{field}.apiVersion", owner["apiVersion"], problem))
+        errors += [
             invalid(f"{field}.{name}", "", "must not be empty")
             for name in ("kind", "name", "uid")
             if not owner[name]
         ]
         if (owner["apiVersion"], owner["kind"]) == ("v1", "Event"):
             problem = "/v1, Kind=Event is disallowed from being an owner"
-            faults.append(invalid(field, owner, problem))
+            errors.append(invalid(field, owner, problem))
         if owner.get("controller"):
-            this = f"{owner['kind']}/{owner['name']}"
+            owner_name = f"{owner['kind']}/{owner['name']}"
             if controller:
                 problem = (
                     "Only one reference can have Controller set to true. Found "
-                    f'"true" in references for {controller} and {this}'
+                    f'"true" in references for {controller} and {owner_name}'
                 )
-                faults.append(invalid(field, list(owners), problem))
-            controller = controller or this
-    return faults
+                errors.append(invalid(field, list(owners), problem))
+            controller = controller or owner_name
+    return errors
 
 
-def _validate_finalizers(finalizers: Sequence[str]) -> list[FieldFault]:
+def _validate_finalizers(finalizers: Sequence[str]) -> list[FieldError]:
     field = "metadata.finalizers"
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     for finalizer in finalizers:
-        faults += each(field, finalizer, names.qualified_name(finalizer))
+        errors += field_errors(field, finalizer, names.qualified_name(finalizer))
     problem = "name is neither a standard finalizer name nor is it fully qualified"
-    faults += [
+    errors += [
         invalid(f"{field}[{number}]", finalizer, problem)
         for number, finalizer in enumerate(finalizers)
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
     ]
     if ORPHAN in finalizers and FOREGROUND in finalizers:
         problem = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
-        faults.append(invalid(field, list(finalizers), problem))
-    return faults
+        errors.append(invalid(field, list(finalizers), problem))
+    return errors
 
 
-def _validate_managed(entry: dict[str, Any], field: str) -> list[FieldFault]:
-    faults: list[FieldFault] = []
+def _validate_managed(entry: dict[str, Any], field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
     if entry.get("operation") not in ("Apply", "Update"):
         problem = "must be `Apply` or `Update`"
-        faults.append(invalid(f"{field}.operation", entry.get("operation", ""), problem))
+        errors.append(invalid(f"{field}.operation", entry.get("operation", ""), problem))
     if entry.get("fieldsType", "FieldsV1") != "FieldsV1":
-        faults.append(invalid(f"{field}.fieldsType", entry["fieldsType"], "must be `FieldsV1`"))
-    return faults
+        errors.append(invalid(f"{field}.fieldsType", entry["fieldsType"], "must be `FieldsV1`"))
+    return errors
 
 
-def validate_metadata_update(new: Metadata, old: Metadata) -> list[FieldFault]:
-    """What may not be changed in the metadata of any object."""
-    faults: list[FieldFault] = []
+def validate_metadata_update(new: Metadata, old: Metadata) -> list[FieldError]:
+    """Validates a change of metadata."""
+    errors: list[FieldError] = []
     if "deletionTimestamp" in old:
-        extra = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))
-        if extra:
-            listed = "[]string{" + ", ".join(msgspec.json.encode(name).decode() for name in extra)
+        added = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))
+        if added:
+            added_text = "[]string{" + ", ".join(
+                msgspec.json.encode(name).decode() for name in added
+            )
             problem = (
                 "no new finalizers can be added if the object is being deleted, "
-                f"found new finalizers {listed}}}"
+                f"found new finalizers {added_text}}}"
             )
-            faults.append(forbidden_field("metadata.finalizers", problem))
-    faults += [
-        invalid(f"metadata.{name}", new.get(name, _NOTHING.get(name)), IMMUTABLE)
+            errors.append(forbidden_field("metadata.finalizers", problem))
+    errors += [
+        invalid(f"metadata.{name}", new.get(name, _EMPTY.get(name)), IMMUTABLE)
         for name in _IMMUTABLE_NAMES
         if new.get(name) != old.get(name)
     ]
-    return faults + _shared_rules(new)
+    return errors + _shared_rules(new)
 
 
 _IMMUTABLE_NAMES = (
@@ -186,50 +188,56 @@ _IMMUTABLE_NAMES = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
-_NOTHING = {"name": "", "namespace": "", "uid": ""}
+_EMPTY = {"name": "", "namespace": "", "uid": ""}
 
 
-def validate_label_selector(selector: Mapping[str, Any] | None, field: str) -> list[FieldFault]:
-    """What is wrong with a label selector that is part of an object."""
+def validate_label_selector(selector: Mapping[str, Any] | None, field: str) -> list[FieldError]:
+    """Validates a label selector that is part of an object."""
     if selector is None:
         return []
-    faults = validate_labels(selector.get("matchLabels", {}), f"{field}.matchLabels")
+    errors = validate_labels(selector.get("matchLabels", {}), f"{field}.matchLabels")
     for number, condition in enumerate(selector.get("matchExpressions", ())):
-        where = f"{field}.matchExpressions[{number}]"
+        item_field = f"{field}.matchExpressions[{number}]"
         operator, values = condition["operator"], condition.get("values", ())
         if operator in _OPERATORS_WITH_VALUES:
             if not values:
                 problem = "must be specified when `operator` is 'In' or 'NotIn'"
-                faults.append(required(f"{where}.values", problem))
+                errors.append(required(f"{item_field}.values", problem))
         elif operator in _OPERATORS_WITHOUT_VALUES:
             if values:
                 problem = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                faults.append(forbidden_field(f"{where}.values", problem))
+                errors.append(forbidden_field(f"{item_field}.values", problem))
         else:
-            faults.append(invalid(f"{where}.operator", operator, "not a valid selector operator"))
-        faults += each(f"{where}.key", condition["key"], names.qualified_name(condition["key"]))
+            errors.append(
+                invalid(f"{item_field}.operator", operator, "not a valid selector operator")
+            )
+        errors += field_errors(
+            f"{item_field}.key", condition["key"], names.qualified_name(condition["key"])
+        )
         for position, value in enumerate(values):
-            faults += each(f"{where}.values[{position}]", value, names.label_value(value))
-    return faults
+            errors += field_errors(
+                f"{item_field}.values[{position}]", value, names.label_value(value)
+            )
+    return errors
 
 
-def validate_field_manager(manager: str, field: str = "fieldManager") -> list[FieldFault]:
-    """What is wrong with the name of who changes fields."""
-    faults: list[FieldFault] = []
+def validate_field_manager(manager: str, field: str = "fieldManager") -> list[FieldError]:
+    """Validates the name of a field manager."""
+    errors: list[FieldError] = []
     if len(manager.encode()) > FIELD_MANAGER_BYTES_MAX:
-        faults.append(too_long(field, FIELD_MANAGER_BYTES_MAX))
+        errors.append(too_long(field, FIELD_MANAGER_BYTES_MAX))
     for position, character in enumerate(manager):
         if not character.isprintable():
             problem = f"invalid character U+{ord(character):04X} (at position {position})"
-            faults.append(invalid(field, manager, problem))
-    return faults
+            errors.append(invalid(field, manager, problem))
+    return errors
 
 
 FIELD_MANAGER_BYTES_MAX = 128
 
 
-def validate_dry_run(values: Sequence[str]) -> list[FieldFault]:
-    """What is wrong with ``dryRun``."""
+def validate_dry_run(values: Sequence[str]) -> list[FieldError]:
+    """Validates ``dryRun``."""
     if all(value == "All" for value in values):
         return []
     return [not_supported("dryRun", list(values), ["All"])]

@@ -1,6 +1,6 @@
-"""What is wrong with objects other than pods, in kube-apiserver's words.
+"""Validation of objects other than pods, with kube-apiserver's messages.
 
-As far as scheduling reads them. Kinds that are only stored here have no rules of their own.
+It covers the fields that scheduling reads. Kinds that are only stored have no rules.
 
 Source: the validation.go files below pkg/apis, one per group.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver import names as texts
+from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import (
-    FieldFault,
+    FieldError,
     duplicate,
     forbidden_field,
     invalid,
@@ -21,7 +21,7 @@ from mooring.apiserver.errors import (
     too_long,
 )
 from mooring.apiserver.validation.affinity import validate_taints
-from mooring.apiserver.validation.metadata import IMMUTABLE, each, validate_label_selector
+from mooring.apiserver.validation.metadata import IMMUTABLE, field_errors, validate_label_selector
 from mooring.apiserver.validation.resources import validate_node_resources
 from mooring.objects.defaulting.priority import HIGHEST_USER_PRIORITY, system_classes
 
@@ -34,134 +34,136 @@ _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _PERCENT = re.compile(r"\d+%")
 
 
-def validate_node(node: Object) -> list[FieldFault]:
-    """A new node; the paths of taints are upstream's."""
-    faults = validate_taints(node["spec"].get("taints", ()), "metadata.taints")
-    return faults + _validate_node_status(node)
+def validate_node(node: Object) -> list[FieldError]:
+    """Validates a new node; the field paths of taints are upstream's."""
+    errors = validate_taints(node["spec"].get("taints", ()), "metadata.taints")
+    return errors + _validate_node_status(node)
 
 
-def _validate_node_status(node: Object) -> list[FieldFault]:
+def _validate_node_status(node: Object) -> list[FieldError]:
     status = node.get("status", {})
     return [
-        fault
+        error
         for name in ("capacity", "allocatable")
-        for fault in validate_node_resources(status.get(name, {}), f"status.{name}")
+        for error in validate_node_resources(status.get(name, {}), f"status.{name}")
     ]
 
 
-def validate_node_update(new: Object, old: Object) -> list[FieldFault]:
-    """Returns a change of a node or of its status."""
-    faults = _validate_node_status(new)
+def validate_node_update(new: Object, old: Object) -> list[FieldError]:
+    """Validates a change of a node or of its status."""
+    errors = _validate_node_status(new)
     addresses: list[Any] = []
     for number, address in enumerate(new["status"].get("addresses", ())):
         if address in addresses:
-            shown = {"Type": address["type"], "Address": address["address"]}
-            faults.append(duplicate(f"status.addresses[{number}]", shown))
+            internal = {"Type": address["type"], "Address": address["address"]}
+            errors.append(duplicate(f"status.addresses[{number}]", internal))
         addresses.append(address)
     spec, before = new["spec"], old["spec"]
     if before.get("podCIDRs") and before["podCIDRs"] != spec.get("podCIDRs"):
         problem = 'node updates may not change podCIDR except from "" to valid'
-        faults.append(forbidden_field("spec.podCIDRs", problem))
+        errors.append(forbidden_field("spec.podCIDRs", problem))
     if before.get("providerID") and before["providerID"] != spec.get("providerID"):
         problem = 'node updates may not change providerID except from "" to valid'
-        faults.append(forbidden_field("spec.providerID", problem))
-    # Twice, as upstream: a changed node is checked as a new one too.
-    return faults + 2 * validate_taints(spec.get("taints", ()), "metadata.taints")
+        errors.append(forbidden_field("spec.providerID", problem))
+    # Twice, as upstream: a changed node is also validated as a new one.
+    return errors + 2 * validate_taints(spec.get("taints", ()), "metadata.taints")
 
 
-def validate_priority_class(found: Object) -> list[FieldFault]:
-    """Returns a new priority class."""
-    faults: list[FieldFault] = []
-    name, value = found["metadata"].get("name", ""), found["value"]
+def validate_priority_class(priority_class: Object) -> list[FieldError]:
+    """Validates a new priority class."""
+    errors: list[FieldError] = []
+    name, value = priority_class["metadata"].get("name", ""), priority_class["value"]
     if name.startswith("system-"):
-        faults += _validate_system_class(name, value, found)
+        errors += _validate_system_class(name, value, priority_class)
     elif value > HIGHEST_USER_PRIORITY:
         problem = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
-        faults.append(forbidden_field("value", problem))
-    policy = found.get("preemptionPolicy")
+        errors.append(forbidden_field("value", problem))
+    policy = priority_class.get("preemptionPolicy")
     if policy is not None and policy not in _PREEMPTION_POLICIES:
-        faults.append(not_supported("preemptionPolicy", policy, _PREEMPTION_POLICIES))
-    return faults
+        errors.append(not_supported("preemptionPolicy", policy, _PREEMPTION_POLICIES))
+    return errors
 
 
-def _validate_system_class(name: str, value: int, found: Object) -> list[FieldFault]:
-    known = {system["metadata"]["name"]: system["value"] for system in system_classes()}
+def _validate_system_class(name: str, value: int, priority_class: Object) -> list[FieldError]:
+    system_values = {system["metadata"]["name"]: system["value"] for system in system_classes()}
     lead = "priority class names with 'system-' prefix are reserved for system use only. error: "
-    if name not in known:
-        why = f"{name} is not a known system priority class"
-    elif known[name] != value:
-        why = f"value of {name} PriorityClass must be {known[name]}"
-    elif found.get("globalDefault"):
-        why = f"globalDefault of {name} PriorityClass must be false"
+    if name not in system_values:
+        message = f"{name} is not a known system priority class"
+    elif system_values[name] != value:
+        message = f"value of {name} PriorityClass must be {system_values[name]}"
+    elif priority_class.get("globalDefault"):
+        message = f"globalDefault of {name} PriorityClass must be false"
     else:
         return []
-    return [forbidden_field("metadata.name", lead + why)]
+    return [forbidden_field("metadata.name", lead + message)]
 
 
-def validate_priority_class_update(new: Object, old: Object) -> list[FieldFault]:
-    """Returns a change of a priority class: not of what pods have taken over already."""
-    faults: list[FieldFault] = []
+def validate_priority_class_update(new: Object, old: Object) -> list[FieldError]:
+    """Validates a change of a priority class: values that pods have copied are immutable."""
+    errors: list[FieldError] = []
     if new["value"] != old["value"]:
-        faults.append(forbidden_field("value", "may not be changed in an update."))
+        errors.append(forbidden_field("value", "may not be changed in an update."))
     policy = new.get("preemptionPolicy")
     if policy != old.get("preemptionPolicy"):
-        faults.append(invalid("preemptionPolicy", policy, IMMUTABLE))
-    return faults
+        errors.append(invalid("preemptionPolicy", policy, IMMUTABLE))
+    return errors
 
 
-def validate_lease(lease: Object) -> list[FieldFault]:
-    """Returns a new lease."""
+def validate_lease(lease: Object) -> list[FieldError]:
+    """Validates a new lease."""
     spec = lease["spec"]
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     seconds = spec.get("leaseDurationSeconds")
     if seconds is not None and seconds <= 0:
-        faults.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+        errors.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
     transitions = spec.get("leaseTransitions")
     if transitions is not None and transitions < 0:
         problem = "must be greater than or equal to 0"
-        faults.append(invalid("spec.leaseTransitions", transitions, problem))
+        errors.append(invalid("spec.leaseTransitions", transitions, problem))
     if spec.get("preferredHolder") and not spec.get("strategy"):
         problem = "may only be specified if `strategy` is defined"
-        faults.append(forbidden_field("spec.preferredHolder", problem))
-    return faults
+        errors.append(forbidden_field("spec.preferredHolder", problem))
+    return errors
 
 
-def validate_lease_update(new: Object, _old: Object) -> list[FieldFault]:
-    """Returns a change of a lease."""
+def validate_lease_update(new: Object, _old: Object) -> list[FieldError]:
+    """Validates a change of a lease."""
     return validate_lease(new)
 
 
-def validate_budget(budget: Object) -> list[FieldFault]:
-    """Returns a new disruption budget."""
+def validate_budget(budget: Object) -> list[FieldError]:
+    """Validates a new disruption budget."""
     spec = budget["spec"]
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     if "minAvailable" in spec and "maxUnavailable" in spec:
         problem = "minAvailable and maxUnavailable cannot be both set"
-        # Upstream shows its internal type, whose fields have other names.
+        # Upstream prints its internal type, whose fields have other names.
         names = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
-        shown = {name[0].upper() + name[1:]: spec.get(name) for name in names}
-        faults.append(invalid("spec", shown, problem))
+        internal = {name[0].upper() + name[1:]: spec.get(name) for name in names}
+        errors.append(invalid("spec", internal, problem))
     for name in ("minAvailable", "maxUnavailable"):
         if name in spec:
-            faults += validate_share(spec[name], f"spec.{name}")
-    faults += validate_label_selector(spec.get("selector"), "spec.selector")
+            errors += validate_int_or_percent(spec[name], f"spec.{name}")
+    errors += validate_label_selector(spec.get("selector"), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
-        known = ["AlwaysAllow", "IfHealthyBudget"]
-        faults.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, known))
-    return faults
+        supported = ["AlwaysAllow", "IfHealthyBudget"]
+        errors.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, supported))
+    return errors
 
 
-def validate_budget_update(new: Object, _old: Object) -> list[FieldFault]:
-    """Returns a change of a disruption budget."""
+def validate_budget_update(new: Object, _old: Object) -> list[FieldError]:
+    """Validates a change of a disruption budget."""
     return validate_budget(new)
 
 
-def validate_share(value: int | str, field: str, *, is_capped: bool = True) -> list[FieldFault]:
-    """Returns a number of pods, or a percentage of them, which may be capped at all of them."""
+def validate_int_or_percent(
+    value: int | str, field: str, *, is_capped: bool = True
+) -> list[FieldError]:
+    """Validates a number of pods or a percentage, which may be limited to 100 %."""
     if isinstance(value, str):
         if not _PERCENT.fullmatch(value):
-            problem = texts.pattern_problem(
+            problem = name_checks.pattern_problem(
                 "a valid percent string must be a numeric string followed by an ending '%'",
                 "[0-9]+%",
                 "1%",
@@ -175,53 +177,53 @@ def validate_share(value: int | str, field: str, *, is_capped: bool = True) -> l
     return [invalid(field, value, problem)] if value < 0 else []
 
 
-def validate_config_map(found: Object) -> list[FieldFault]:
-    """Returns a new ConfigMap or Secret."""
-    faults: list[FieldFault] = []
+def validate_config_map(config_map: Object) -> list[FieldError]:
+    """Validates a new ConfigMap or Secret."""
+    errors: list[FieldError] = []
     size = 0
     for field in ("data", "binaryData", "stringData"):
-        for key, value in found.get(field, {}).items():
-            faults += each(f"{field}[{key}]", key, texts.config_key(key))
+        for key, value in config_map.get(field, {}).items():
+            errors += field_errors(f"{field}[{key}]", key, name_checks.config_key(key))
             size += len(value)
     if size > DATA_BYTES_MAX:
-        faults.append(too_long("", DATA_BYTES_MAX))
-    return faults
+        errors.append(too_long("", DATA_BYTES_MAX))
+    return errors
 
 
-def validate_immutable_data(new: Object, old: Object) -> list[FieldFault]:
-    """Returns a change of a ConfigMap or Secret."""
-    faults = validate_config_map(new)
+def validate_immutable_data(new: Object, old: Object) -> list[FieldError]:
+    """Validates a change of a ConfigMap or Secret."""
+    errors = validate_config_map(new)
     if not old.get("immutable"):
-        return faults
+        return errors
     problem = "field is immutable when `immutable` is set"
     if not new.get("immutable"):
-        faults.append(forbidden_field("immutable", problem))
-    faults += [
+        errors.append(forbidden_field("immutable", problem))
+    errors += [
         forbidden_field(name, problem)
         for name in ("data", "binaryData")
         if new.get(name) != old.get(name)
     ]
-    return faults
+    return errors
 
 
-def validate_service(service: Object) -> list[FieldFault]:
-    """Returns a new service."""
-    faults: list[FieldFault] = []
+def validate_service(service: Object) -> list[FieldError]:
+    """Validates a new service."""
+    errors: list[FieldError] = []
     spec = service["spec"]
     ports = spec.get("ports", ())
     if not ports and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
-        faults.append(required("spec.ports"))
+        errors.append(required("spec.ports"))
     for number, port in enumerate(ports):
         field = f"spec.ports[{number}]"
         if len(ports) > 1 and not port.get("name"):
-            faults.append(required(f"{field}.name"))
-        found = texts.port_number(port["port"])
-        faults += [invalid(f"{field}.port", port["port"], problem) for problem in found]
-    return faults
+            errors.append(required(f"{field}.name"))
+        problems = name_checks.port_number(port["port"])
+        errors += [invalid(f"{field}.port", port["port"], problem) for problem in problems]
+    return errors
 
 
-def validate_spec_is_kept(new: Object, old: Object) -> list[FieldFault]:
-    """Returns an object whose wish never changes."""
+def validate_immutable_spec(new: Object, old: Object) -> list[FieldError]:
+    """Validates a change of an object whose spec is immutable."""
     if new["spec"] == old["spec"]:
         return []
     return [invalid("spec", new["spec"], IMMUTABLE)]

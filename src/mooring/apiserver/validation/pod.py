@@ -1,4 +1,4 @@
-"""What is wrong with a pod, and what may not be changed in one, in kube-apiserver's words.
+"""Validation of pods and of their changes, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go (ValidatePodCreate, ValidatePodUpdate,
 ValidatePodStatusUpdate, ValidatePodSpec).
@@ -14,7 +14,7 @@ import msgspec
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import (
-    FieldFault,
+    FieldError,
     duplicate,
     forbidden_field,
     invalid,
@@ -32,7 +32,7 @@ from mooring.apiserver.validation.containers import (
     validate_host_network,
     validate_image_spaces,
 )
-from mooring.apiserver.validation.metadata import each, validate_labels
+from mooring.apiserver.validation.metadata import field_errors, validate_labels
 from mooring.apiserver.validation.resources import validate_requirements
 from mooring.apiserver.validation.volumes import validate_volumes
 
@@ -51,116 +51,116 @@ CHANGEABLE = (
     "`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-#: Specs that are remembered as good, none of them larger than this: 16 MiB at most.
-KEPT_SPECS_MAX = 1024
-KEPT_SPEC_BYTES_MAX = 16 << 10
+#: Valid specs in the cache, none of them larger than this: 16 MiB at most.
+VALID_SPEC_CACHE_SIZE = 1024
+CACHED_SPEC_BYTES_MAX = 16 << 10
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def validate_pod(pod: Object) -> list[FieldFault]:
-    """What is wrong with a new pod, apart from its metadata.
+def validate_pod(pod: Object) -> list[FieldError]:
+    """Validates a new pod, except its metadata.
 
-    Most pods are made from few templates, so specs that were found good are remembered.
+    Most pods are created from few templates, so valid specs are cached.
     """
     encoded = msgspec.json.encode(pod["spec"])
-    if len(encoded) <= KEPT_SPEC_BYTES_MAX and _is_good(encoded):
+    if len(encoded) <= CACHED_SPEC_BYTES_MAX and _is_valid_cached(encoded):
         return []
     return validate_new_pod(pod)
 
 
-@lru_cache(maxsize=KEPT_SPECS_MAX)
-def _is_good(encoded_spec: bytes) -> bool:
+@lru_cache(maxsize=VALID_SPEC_CACHE_SIZE)
+def _is_valid_cached(encoded_spec: bytes) -> bool:
     return not validate_new_pod({"spec": msgspec.json.decode(encoded_spec)})
 
 
-def validate_new_pod(pod: Object) -> list[FieldFault]:
-    """What is wrong with a new pod, apart from its metadata; nothing is remembered."""
-    faults = validate_pod_spec(pod)
+def validate_new_pod(pod: Object) -> list[FieldError]:
+    """Validates a new pod, except its metadata, without the cache."""
+    errors = validate_pod_spec(pod)
     spec = pod["spec"]
     if spec.get("ephemeralContainers"):
-        faults.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
+        errors.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
     if spec.get("nodeName") and spec.get("schedulingGates"):
         problem = "cannot be set until all schedulingGates have been cleared"
-        faults.append(forbidden_field("spec.nodeName", problem))
-    return faults
+        errors.append(forbidden_field("spec.nodeName", problem))
+    return errors
 
 
-def validate_pod_spec(pod: Object) -> list[FieldFault]:
-    """What is wrong with the spec of a pod, new or changed."""
+def validate_pod_spec(pod: Object) -> list[FieldError]:
+    """Validates the spec of a new or changed pod."""
     spec = pod["spec"]
-    faults = validate_spec(spec, "spec")
+    errors = validate_spec(spec, "spec")
     for kind in ("containers", "initContainers"):
-        faults += validate_image_spaces(spec.get(kind) or (), f"spec.{kind}")
-    return faults
+        errors += validate_image_spaces(spec.get(kind) or (), f"spec.{kind}")
+    return errors
 
 
-def _unsupported_of_pod(resources: Object, field: str) -> list[FieldFault]:
-    """Resources that a pod as a whole cannot ask for."""
+def _validate_pod_level_names(resources: Object, field: str) -> list[FieldError]:
+    """Validates the names of pod-level resources."""
     return [
-        not_supported(f"{field}.{part}[{name}]", name, ("cpu", "hugepages-", "memory"))
-        for part in ("limits", "requests")
-        for name in resources.get(part, ())
+        not_supported(f"{field}.{kind}[{name}]", name, ("cpu", "hugepages-", "memory"))
+        for kind in ("limits", "requests")
+        for name in resources.get(kind, ())
         if name not in ("cpu", "memory") and not name.startswith("hugepages-")
     ]
 
 
-def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> list[FieldFault]:
-    """What is wrong with the spec of a pod, or of a template for pods."""
-    volumes, faults = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
+def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> list[FieldError]:
+    """Validates the spec of a pod, or of a pod template."""
+    volumes, errors = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
     claims = frozenset(claim["name"] for claim in spec.get("resourceClaims", ()))
-    faults += _validate_claims(spec.get("resourceClaims", ()), f"{field}.resourceClaims")
-    faults += validate_containers(spec, field, volumes, claims)
-    if own := spec.get("resources"):
-        faults += _unsupported_of_pod(own, f"{field}.resources")
-        faults += validate_requirements(own, f"{field}.resources", claims)
-        if "claims" in own:
+    errors += _validate_claims(spec.get("resourceClaims", ()), f"{field}.resourceClaims")
+    errors += validate_containers(spec, field, volumes, claims)
+    if resources := spec.get("resources"):
+        errors += _validate_pod_level_names(resources, f"{field}.resources")
+        errors += validate_requirements(resources, f"{field}.resources", claims)
+        if "claims" in resources:
             problem = "claims may not be set for Resources at pod-level"
-            faults.append(forbidden_field(f"{field}.resources.claims", problem))
-    faults += validate_host_network(spec, field, is_template=is_template)
-    faults += _validate_choices(spec, field)
-    faults += validate_labels(spec.get("nodeSelector", {}), f"{field}.nodeSelector")
-    faults += validate_affinity(spec.get("affinity"), f"{field}.affinity")
-    faults += validate_gates(spec.get("schedulingGates", ()), f"{field}.schedulingGates")
-    faults += validate_spread(
+            errors.append(forbidden_field(f"{field}.resources.claims", problem))
+    errors += validate_host_network(spec, field, is_template=is_template)
+    errors += _validate_choices(spec, field)
+    errors += validate_labels(spec.get("nodeSelector", {}), f"{field}.nodeSelector")
+    errors += validate_affinity(spec.get("affinity"), f"{field}.affinity")
+    errors += validate_gates(spec.get("schedulingGates", ()), f"{field}.schedulingGates")
+    errors += validate_spread(
         spec.get("topologySpreadConstraints", []), f"{field}.topologySpreadConstraints"
     )
-    faults += _validate_names(spec, field)
+    errors += _validate_names(spec, field)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _INT32_MAX:
         problem = f"must be between 1 and {_INT32_MAX}, inclusive"
-        faults.append(invalid(f"{field}.activeDeadlineSeconds", deadline, problem))
-    faults += validate_tolerations(spec.get("tolerations", ()), f"{field}.tolerations")
+        errors.append(invalid(f"{field}.activeDeadlineSeconds", deadline, problem))
+    errors += validate_tolerations(spec.get("tolerations", ()), f"{field}.tolerations")
     policy = spec.get("preemptionPolicy")
     if policy is not None and policy not in _PREEMPTION_POLICIES:
-        faults.append(not_supported(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES))
-    faults += _validate_gates_and_system(spec, field)
+        errors.append(not_supported(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES))
+    errors += _validate_gates_and_system(spec, field)
     if overhead := spec.get("overhead"):
-        for fault in validate_requirements({"limits": overhead}, f"{field}.overhead"):
-            faults.append(fault)
-    return faults
+        for error in validate_requirements({"limits": overhead}, f"{field}.overhead"):
+            errors.append(error)
+    return errors
 
 
-def _validate_gates_and_system(spec: Object, field: str) -> list[FieldFault]:
-    faults: list[FieldFault] = []
+def _validate_gates_and_system(spec: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
     for number, gate in enumerate(spec.get("readinessGates", ())):
-        where, kind = f"{field}.readinessGates[{number}].conditionType", gate["conditionType"]
-        faults += each(where, kind, names.qualified_name(kind))
+        child_field, kind = f"{field}.readinessGates[{number}].conditionType", gate["conditionType"]
+        errors += field_errors(child_field, kind, names.qualified_name(kind))
     name = spec.get("os", {}).get("name")
     if name is not None and name not in _SYSTEMS:
-        faults.append(not_supported(f"{field}.os", name, _SYSTEMS))
-    return faults
+        errors.append(not_supported(f"{field}.os", name, _SYSTEMS))
+    return errors
 
 
-def _validate_choices(spec: Object, field: str) -> list[FieldFault]:
+def _validate_choices(spec: Object, field: str) -> list[FieldError]:
     return [
-        not_supported(f"{field}.{name}", spec[name], known)
-        for name, known in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES))
-        if spec.get(name) not in known
+        not_supported(f"{field}.{name}", spec[name], supported)
+        for name, supported in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES))
+        if spec.get(name) not in supported
     ]
 
 
-def _validate_names(spec: Object, field: str) -> list[FieldFault]:
-    faults: list[FieldFault] = []
+def _validate_names(spec: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
     for name, check in (
         ("serviceAccountName", names.dns_subdomain),
         ("nodeName", names.dns_subdomain),
@@ -170,38 +170,40 @@ def _validate_names(spec: Object, field: str) -> list[FieldFault]:
         ("runtimeClassName", names.dns_subdomain),
     ):
         if value := spec.get(name):
-            faults += each(f"{field}.{name}", value, check(value))
-    return faults
+            errors += field_errors(f"{field}.{name}", value, check(value))
+    return errors
 
 
-def _validate_claims(claims: Iterable[Object], field: str) -> list[FieldFault]:
-    faults: list[FieldFault] = []
-    seen: set[str] = set()
+def _validate_claims(claims: Iterable[Object], field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    claim_names: set[str] = set()
     for number, claim in enumerate(claims):
-        where, name = f"{field}[{number}]", claim["name"]
+        item_field, name = f"{field}[{number}]", claim["name"]
         if not name:
-            faults.append(required(f"{where}.name"))
-        elif name in seen:
-            faults.append(duplicate(f"{where}.name", name))
+            errors.append(required(f"{item_field}.name"))
+        elif name in claim_names:
+            errors.append(duplicate(f"{item_field}.name", name))
         else:
-            faults += each(f"{where}.name", name, names.dns_label(name))
-        seen.add(name)
+            errors += field_errors(f"{item_field}.name", name, names.dns_label(name))
+        claim_names.add(name)
         kinds = ("resourceClaimName", "resourceClaimTemplateName")
-        given = [kind for kind in kinds if kind in claim]
-        if len(given) != 1:
+        sources = [kind for kind in kinds if kind in claim]
+        if len(sources) != 1:
             problem = (
                 "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-                if given
+                if sources
                 else "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             )
-            faults.append(invalid(where, _shown_claim(claim), problem))
-        for kind in given:
-            faults += each(f"{where}.{kind}", claim[kind], names.dns_subdomain(claim[kind]))
-    return faults
+            errors.append(invalid(item_field, _internal_claim(claim), problem))
+        for kind in sources:
+            errors += field_errors(
+                f"{item_field}.{kind}", claim[kind], names.dns_subdomain(claim[kind])
+            )
+    return errors
 
 
-def _shown_claim(claim: Object) -> Object:
-    """As upstream shows it: its internal type, whose fields have other names."""
+def _internal_claim(claim: Object) -> Object:
+    """Returns a claim with the field names of upstream's internal type, for messages."""
     return {
         "Name": claim["name"],
         "ResourceClaimName": claim.get("resourceClaimName"),
@@ -212,40 +214,40 @@ def _shown_claim(claim: Object) -> Object:
 # ---------------------------------------------------------------------- changes
 
 
-def validate_update(new: Object, old: Object) -> list[FieldFault]:
-    """What is wrong with a change of a pod, apart from its metadata."""
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    """Validates a change of a pod, except its metadata."""
     spec, before = new["spec"], old["spec"]
     if spec == before:
         return []
-    faults = validate_pod_spec(new)
+    errors = validate_pod_spec(new)
     for kind in ("containers", "initContainers"):
-        found, is_hopeless = _validate_images(spec, before, kind)
-        faults += found
-        if is_hopeless:
-            return faults
-    found, is_hopeless = _validate_deadline(spec, before)
-    faults += found
-    if is_hopeless:
-        return faults
-    faults += _validate_tolerations_added(spec, before)
-    faults += _validate_gates_removed(spec, before)
-    return faults + _validate_rest(spec, before)
+        new_errors, stop = _validate_images(spec, before, kind)
+        errors += new_errors
+        if stop:
+            return errors
+    new_errors, stop = _validate_deadline(spec, before)
+    errors += new_errors
+    if stop:
+        return errors
+    errors += _validate_tolerations_added(spec, before)
+    errors += _validate_gates_removed(spec, before)
+    return errors + _validate_rest(spec, before)
 
 
-def _validate_images(spec: Object, before: Object, kind: str) -> tuple[list[FieldFault], bool]:
+def _validate_images(spec: Object, before: Object, kind: str) -> tuple[list[FieldError], bool]:
     containers, others = spec.get(kind) or (), before.get(kind) or ()
     field = f"spec.{kind}"
     if len(containers) != len(others):
         return [forbidden_field(field, "pod updates may not add or remove containers")], True
-    faults = [
+    errors = [
         required(f"{field}[{number}].image")
         for number, container in enumerate(containers)
         if not container.get("image")
     ]
-    return faults + validate_image_spaces(containers, field), False
+    return errors + validate_image_spaces(containers, field), False
 
 
-def _validate_deadline(spec: Object, before: Object) -> tuple[list[FieldFault], bool]:
+def _validate_deadline(spec: Object, before: Object) -> tuple[list[FieldError], bool]:
     field = "spec.activeDeadlineSeconds"
     deadline, earlier = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
     if deadline is None:
@@ -262,8 +264,8 @@ def _validate_deadline(spec: Object, before: Object) -> tuple[list[FieldFault], 
     return [], False
 
 
-def _validate_tolerations_added(spec: Object, before: Object) -> list[FieldFault]:
-    """Tolerations can only be added; of those that there are, only the seconds change."""
+def _validate_tolerations_added(spec: Object, before: Object) -> list[FieldError]:
+    """Checks that tolerations are only added; existing ones may change their seconds."""
     field = "spec.tolerations"
 
     def rest(toleration: Object) -> Object:
@@ -276,50 +278,50 @@ def _validate_tolerations_added(spec: Object, before: Object) -> list[FieldFault
     return validate_tolerations(spec.get("tolerations", ()), field)
 
 
-def _validate_gates_removed(spec: Object, before: Object) -> list[FieldFault]:
-    known = {gate["name"] for gate in before.get("schedulingGates", ())}
+def _validate_gates_removed(spec: Object, before: Object) -> list[FieldError]:
+    old_names = {gate["name"] for gate in before.get("schedulingGates", ())}
     return [
         forbidden_field(
             f"spec.schedulingGates[{number}].name",
             f"only deletion is allowed, but found new scheduling gate '{gate['name']}'",
         )
         for number, gate in enumerate(spec.get("schedulingGates", ()))
-        if gate["name"] not in known
+        if gate["name"] not in old_names
     ]
 
 
-def _validate_rest(spec: Object, before: Object) -> list[FieldFault]:
-    """Everything that must be as before, once what may change is set aside."""
+def _validate_rest(spec: Object, before: Object) -> list[FieldError]:
+    """Checks that all fields that may not change are equal."""
     spec = deepcopy(spec)
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     for kind in ("containers", "initContainers"):
         pairs = zip(spec.get(kind) or (), before.get(kind) or (), strict=True)
         for container, other in pairs:
             container["image"] = other.get("image", "")
     for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
-        set_aside(spec, before, name)
+        copy_field_from(spec, before, name)
     grace = before.get("terminationGracePeriodSeconds")
     if grace is not None and grace < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         spec["terminationGracePeriodSeconds"] = grace
     if before.get("schedulingGates"):
-        faults += _validate_gated(spec, before)
+        errors += _validate_gated(spec, before)
     if spec != before:
         changed = sorted(name for name in {*spec, *before} if spec.get(name) != before.get(name))
         problem = f"pod updates may not change fields other than {CHANGEABLE}\n"
-        faults.append(forbidden_field("spec", problem + difference_of(spec, before, changed)))
-    return faults
+        errors.append(forbidden_field("spec", problem + describe_difference(spec, before, changed)))
+    return errors
 
 
-def set_aside(spec: Object, before: Object, name: str) -> None:
-    """Takes one field as it was before."""
+def copy_field_from(spec: Object, before: Object, name: str) -> None:
+    """Copies one field from the old object."""
     if name in before:
         spec[name] = before[name]
     else:
         spec.pop(name, None)
 
 
-def difference_of(spec: Object, before: Object, changed: list[str]) -> str:
-    """What differs, in lines; upstream shows its internal types here."""
+def describe_difference(spec: Object, before: Object, changed: list[str]) -> str:
+    """Returns the differences as lines; upstream prints its internal types here."""
     lines = []
     for name in changed:
         if name in before:
@@ -329,31 +331,31 @@ def difference_of(spec: Object, before: Object, changed: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _validate_gated(spec: Object, before: Object) -> list[FieldFault]:
-    """Returns a pod that waits at a gate may still be told more closely where to run."""
-    faults: list[FieldFault] = []
-    selector, earlier = spec.get("nodeSelector", {}), before.get("nodeSelector", {})
-    if selector != earlier:
-        if any(selector.get(key) != value for key, value in earlier.items()):
+def _validate_gated(spec: Object, before: Object) -> list[FieldError]:
+    """Validates a change of a gated pod's node selector and affinity: only restrictions."""
+    errors: list[FieldError] = []
+    selector, old_selector = spec.get("nodeSelector", {}), before.get("nodeSelector", {})
+    if selector != old_selector:
+        if any(selector.get(key) != value for key, value in old_selector.items()):
             problem = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-            faults.append(invalid("spec.nodeSelector", selector, problem))
-        set_aside(spec, before, "nodeSelector")
-    near = spec.get("affinity", {}).get("nodeAffinity")
-    nearer = before.get("affinity", {}).get("nodeAffinity")
-    if near != nearer:
-        faults += _validate_terms_added(near, nearer)
+            errors.append(invalid("spec.nodeSelector", selector, problem))
+        copy_field_from(spec, before, "nodeSelector")
+    node_affinity = spec.get("affinity", {}).get("nodeAffinity")
+    old_affinity = before.get("affinity", {}).get("nodeAffinity")
+    if node_affinity != old_affinity:
+        errors += _validate_terms_added(node_affinity, old_affinity)
         affinity = dict(spec.get("affinity", {}))
         affinity.pop("nodeAffinity", None)
-        if nearer is not None:
-            affinity["nodeAffinity"] = nearer
+        if old_affinity is not None:
+            affinity["nodeAffinity"] = old_affinity
         if affinity or "affinity" in before:
             spec["affinity"] = affinity
         else:
             spec.pop("affinity", None)
-    return faults
+    return errors
 
 
-def _validate_terms_added(new: Any, old: Any) -> list[FieldFault]:
+def _validate_terms_added(new: Any, old: Any) -> list[FieldError]:
     field = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
     before = (old or {}).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
     if not before:

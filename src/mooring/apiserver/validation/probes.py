@@ -1,4 +1,4 @@
-"""What is wrong with a container's probes and hooks, in kube-apiserver's words.
+"""Validation of a container's probes and hooks, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go (validateProbe, validateLifecycle, validateHandler).
 """
@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import FieldFault, forbidden_field, invalid, not_supported, required
-from mooring.apiserver.validation.metadata import each
+from mooring.apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
+from mooring.apiserver.validation.metadata import field_errors
 
 Object = Mapping[str, Any]
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-#: Of the actions of a hook or probe only one may be given; the first in this order counts.
+#: A hook or probe may have one action; of several, the first in this order is validated.
 _HOOK_ACTIONS = ("exec", "httpGet", "tcpSocket", "sleep")
 _PROBE_ACTIONS = ("exec", "httpGet", "tcpSocket", "grpc")
 _SCHEMES = ("HTTP", "HTTPS")
@@ -30,71 +30,71 @@ _COUNTS = (
 
 def validate_hooks_and_probes(
     container: Object, field: str, grace_s: int | None
-) -> Iterator[FieldFault]:
-    """Those of one container; ``grace_s`` is the grace period of its pod."""
+) -> Iterator[FieldError]:
+    """Validates hooks and probes of a container; ``grace_s``: the grace period of its pod."""
     lifecycle = container.get("lifecycle", {})
     for name in ("postStart", "preStop"):
         if name in lifecycle:
-            where = f"{field}.lifecycle.{name}"
-            yield from _validate_action(lifecycle[name], where, _HOOK_ACTIONS, grace_s)
+            child_field = f"{field}.lifecycle.{name}"
+            yield from _validate_action(lifecycle[name], child_field, _HOOK_ACTIONS, grace_s)
     for name in PROBES:
         if name in container:
             yield from _validate_probe(container[name], f"{field}.{name}", name)
 
 
-def _validate_probe(probe: Object, field: str, kind: str) -> Iterator[FieldFault]:
+def _validate_probe(probe: Object, field: str, kind: str) -> Iterator[FieldError]:
     yield from _validate_action(probe, field, _PROBE_ACTIONS, None)
     for name in _COUNTS:
         if probe.get(name, 0) < 0:
             problem = "must be greater than or equal to 0"
             yield invalid(f"{field}.{name}", probe[name], problem)
-    where = f"{field}.terminationGracePeriodSeconds"
+    child_field = f"{field}.terminationGracePeriodSeconds"
     grace_s = probe.get("terminationGracePeriodSeconds")
     if grace_s is not None and grace_s <= 0:
-        yield invalid(where, grace_s, "must be greater than 0")
+        yield invalid(child_field, grace_s, "must be greater than 0")
     if kind == "readinessProbe":
         if grace_s is not None:
-            yield invalid(where, grace_s, "must not be set for readinessProbes")
+            yield invalid(child_field, grace_s, "must not be set for readinessProbes")
     elif probe["successThreshold"] != 1:
         yield invalid(f"{field}.successThreshold", probe["successThreshold"], "must be 1")
 
 
 def _validate_action(
     handler: Object, field: str, kinds: tuple[str, ...], grace_s: int | None
-) -> Iterator[FieldFault]:
-    given = [kind for kind in kinds if kind in handler]
-    for kind in given[1:]:
+) -> Iterator[FieldError]:
+    specified = [kind for kind in kinds if kind in handler]
+    for kind in specified[1:]:
         yield forbidden_field(f"{field}.{kind}", "may not specify more than 1 handler type")
-    if not given:
+    if not specified:
         yield required(field, "must specify a handler type")
         return
-    kind, action = given[0], handler[given[0]]
-    where = f"{field}.{kind}"
+    kind, action = specified[0], handler[specified[0]]
+    child_field = f"{field}.{kind}"
     if kind == "exec":
         if not action.get("command"):
-            yield required(f"{where}.command")
+            yield required(f"{child_field}.command")
     elif kind == "sleep":
         if grace_s is not None and not 0 <= action["seconds"] <= grace_s:
             problem = "must be non-negative and less than terminationGracePeriodSeconds "
             problem += f"({grace_s})"
-            yield invalid(where, action["seconds"], problem)
+            yield invalid(child_field, action["seconds"], problem)
     else:
         if kind == "httpGet" and not action.get("path"):
-            yield required(f"{where}.path")
-        yield from _validate_port(action["port"], f"{where}.port")
+            yield required(f"{child_field}.path")
+        yield from _validate_port(action["port"], f"{child_field}.port")
         if kind == "httpGet":
-            yield from _validate_http(action, where)
+            yield from _validate_http(action, child_field)
 
 
-def _validate_http(action: Object, field: str) -> Iterator[FieldFault]:
+def _validate_http(action: Object, field: str) -> Iterator[FieldError]:
     scheme = action.get("scheme", "")
     if scheme not in _SCHEMES:
         yield not_supported(f"{field}.scheme", scheme, _SCHEMES)
     for header in action.get("httpHeaders", ()):
         name = header["name"]
-        yield from each(f"{field}.httpHeaders", name, names.header_name(name))
+        yield from field_errors(f"{field}.httpHeaders", name, names.header_name(name))
 
 
-def _validate_port(port: int | str, field: str) -> list[FieldFault]:
+def _validate_port(port: int | str, field: str) -> list[FieldError]:
     problems = names.port_number(port) if isinstance(port, int) else names.port_name(port)
     return [invalid(field, port, problem) for problem in problems]

@@ -1,4 +1,4 @@
-"""What is wrong with requests and limits, in kube-apiserver's words.
+"""Validation of requests and limits, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go (validateResourceRequirements and what it calls),
 pkg/apis/core/helper/helpers.go.
@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from mooring.apiserver import names as texts
+from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import (
-    FieldFault,
+    FieldError,
     duplicate,
     forbidden_field,
     invalid,
@@ -46,24 +46,24 @@ Object = Mapping[str, Any]
 
 
 def is_native(name: str) -> bool:
-    """Returns whether a resource is Kubernetes' own."""
+    """Returns True for native Kubernetes resources."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_extended(name: str) -> bool:
-    """Returns whether a resource is one that device plugins and administrators invent."""
+    """Returns True for extended resources, which device plugins and administrators define."""
     if is_native(name) or name.startswith("requests."):
         return False
-    return not texts.qualified_name(f"requests.{name}")
+    return not name_checks.qualified_name(f"requests.{name}")
 
 
 def is_overcommittable(name: str) -> bool:
-    """Returns whether limits may be above requests."""
+    """Returns True if limits may exceed requests."""
     return is_native(name) and not name.startswith(_HUGE_PAGES)
 
 
-def validate_quantity(name: str, text: str, field: str) -> Iterator[FieldFault]:
-    """What is wrong with the amount of a resource."""
+def validate_quantity(name: str, text: str, field: str) -> Iterator[FieldError]:
+    """Validates an amount of a resource."""
     amount = Quantity.from_wire(text)
     if amount.nanos < 0:
         yield invalid(field, text, "must be greater than or equal to 0")
@@ -73,39 +73,39 @@ def validate_quantity(name: str, text: str, field: str) -> Iterator[FieldFault]:
             yield invalid(field, text, "must be an integer")
 
 
-def validate_node_resources(resources: Object, field: str) -> list[FieldFault]:
-    """What is wrong with the capacity or the allocatable resources of a node."""
+def validate_node_resources(resources: Object, field: str) -> list[FieldError]:
+    """Validates the capacity or the allocatable resources of a node."""
     return [
-        fault
+        error
         for name, text in resources.items()
-        for fault in validate_quantity(name, text, f"{field}.{name}")
+        for error in validate_quantity(name, text, f"{field}.{name}")
     ]
 
 
 def validate_requirements(
     requirements: Object, field: str, claims: frozenset[str] = frozenset()
-) -> list[FieldFault]:
-    """What is wrong with the requests and limits of a container."""
+) -> list[FieldError]:
+    """Validates the requests and limits of a container."""
     if not requirements:
         return []
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     limits = requirements.get("limits", {})
     requests = requirements.get("requests", {})
     for name, text in limits.items():
-        faults += _validate_amount(name, text, f"{field}.limits[{name}]")
+        errors += _validate_amount(name, text, f"{field}.limits[{name}]")
     for name, text in requests.items():
-        faults += _validate_amount(name, text, f"{field}.requests[{name}]")
+        errors += _validate_amount(name, text, f"{field}.requests[{name}]")
         if limits.get(name) != text:
-            faults += _validate_against_limit(name, text, limits, field)
+            errors += _validate_against_limit(name, text, limits, field)
     names = {*limits, *requests}
     if any(name.startswith(_HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
-        faults.append(forbidden_field(field, "HugePages require cpu or memory"))
-    return faults + _validate_claims(requirements.get("claims", ()), field, claims)
+        errors.append(forbidden_field(field, "HugePages require cpu or memory"))
+    return errors + _validate_claims(requirements.get("claims", ()), field, claims)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _is_valid(name: str, text: str) -> bool:
-    """Returns whether an amount of a resource is fine in itself; few different ones occur."""
+    """Returns True if an amount of a resource is valid; cached, as few different ones occur."""
     return not (
         _validate_name(name, "")
         or any(validate_quantity(name, text, ""))
@@ -113,7 +113,7 @@ def _is_valid(name: str, text: str) -> bool:
     )
 
 
-def _validate_amount(name: str, text: str, field: str) -> list[FieldFault]:
+def _validate_amount(name: str, text: str, field: str) -> list[FieldError]:
     if _is_valid(name, text):
         return []
     return [
@@ -123,41 +123,41 @@ def _validate_amount(name: str, text: str, field: str) -> list[FieldFault]:
     ]
 
 
-def _validate_name(name: str, field: str) -> list[FieldFault]:
-    problems = texts.qualified_name(name)
+def _validate_name(name: str, field: str) -> list[FieldError]:
+    problems = name_checks.qualified_name(name)
     if problems:
         return [invalid(field, name, problem) for problem in problems]
-    faults = []
+    errors = []
     if "/" not in name:
         is_huge = name.startswith(_HUGE_PAGES)
         if name not in _STANDARD and not is_huge:
             problem = "must be a standard resource type or fully qualified"
-            faults.append(invalid(field, name, problem))
+            errors.append(invalid(field, name, problem))
         if name not in _STANDARD_FOR_CONTAINERS and not is_huge:
-            faults.append(invalid(field, name, "must be a standard resource for containers"))
+            errors.append(invalid(field, name, "must be a standard resource for containers"))
     elif not is_native(name) and not is_extended(name):
-        faults.append(invalid(field, name, "doesn't follow extended resource name standard"))
-    return faults
+        errors.append(invalid(field, name, "doesn't follow extended resource name standard"))
+    return errors
 
 
 def _validate_against_limit(
     name: str, text: str, limits: Object, field: str
-) -> Iterator[FieldFault]:
+) -> Iterator[FieldError]:
     limit = limits.get(name)
     if limit is None:
         if not is_overcommittable(name):
             problem = "Limit must be set for non overcommitable resources"
             yield required(f"{field}.limits", problem)
         return
-    asked, most = Quantity.from_wire(text).nanos, Quantity.from_wire(limit).nanos
-    if asked != most and not is_overcommittable(name):
+    request_nanos, limit_nanos = Quantity.from_wire(text).nanos, Quantity.from_wire(limit).nanos
+    if request_nanos != limit_nanos and not is_overcommittable(name):
         yield invalid(f"{field}.requests", text, f"must be equal to {name} limit of {limit}")
-    elif asked > most:
+    elif request_nanos > limit_nanos:
         problem = f"must be less than or equal to {name} limit of {limit}"
         yield invalid(f"{field}.requests", text, problem)
 
 
-def _validate_huge_pages(name: str, text: str, field: str) -> Iterator[FieldFault]:
+def _validate_huge_pages(name: str, text: str, field: str) -> Iterator[FieldError]:
     if not name.startswith(_HUGE_PAGES):
         return
     try:
@@ -169,25 +169,25 @@ def _validate_huge_pages(name: str, text: str, field: str) -> Iterator[FieldFaul
         yield invalid(field, text, problem)
 
 
-def _validate_claims(claims: list[Any], field: str, known: frozenset[str]) -> list[FieldFault]:
-    faults: list[FieldFault] = []
-    seen: set[str] = set()
+def _validate_claims(claims: list[Any], field: str, pod_claims: frozenset[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    claim_keys: set[str] = set()
     for number, claim in enumerate(claims):
-        where, name = f"{field}.claims[{number}]", claim["name"]
+        item_field, name = f"{field}.claims[{number}]", claim["name"]
         request = claim.get("request", "")
         key = f"{name}/{request}" if request else name
         if not name:
-            faults.append(required(where))
+            errors.append(required(item_field))
             continue
         if request:
-            problems = texts.dns_label(request)
-            faults += [invalid(f"{where}.request", request, problem) for problem in problems]
-        overlaps = any(other == name or other.startswith(f"{name}/") for other in seen)
-        if key in seen or name in seen or (not request and overlaps):
-            faults.append(duplicate(where, key))
-        seen.add(key)
-        if name not in known:
-            listed = f": {', '.join(sorted(known))}" if known else " which is empty"
-            detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
-            faults.append(not_found_value(where, name, detail))
-    return faults
+            problems = name_checks.dns_label(request)
+            errors += [invalid(f"{item_field}.request", request, problem) for problem in problems]
+        overlaps = any(other == name or other.startswith(f"{name}/") for other in claim_keys)
+        if key in claim_keys or name in claim_keys or (not request and overlaps):
+            errors.append(duplicate(item_field, key))
+        claim_keys.add(key)
+        if name not in pod_claims:
+            names_text = f": {', '.join(sorted(pod_claims))}" if pod_claims else " which is empty"
+            detail = f"must be one of the names in pod.spec.resourceClaims{names_text}"
+            errors.append(not_found_value(item_field, name, detail))
+    return errors

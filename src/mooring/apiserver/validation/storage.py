@@ -1,4 +1,4 @@
-"""What is wrong with claims, volumes and storage classes, in kube-apiserver's words.
+"""Validation of claims, volumes and storage classes, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go, pkg/apis/storage/validation.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import FieldFault, forbidden_field, invalid, not_supported, required
+from mooring.apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
 from mooring.apiserver.validation.affinity import validate_node_selector
-from mooring.apiserver.validation.metadata import IMMUTABLE, each, validate_label_selector
+from mooring.apiserver.validation.metadata import IMMUTABLE, field_errors, validate_label_selector
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -19,25 +19,25 @@ _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOnc
 _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 
 
-def validate_claim(claim: Object) -> list[FieldFault]:
-    """Returns a new claim."""
+def validate_claim(claim: Object) -> list[FieldError]:
+    """Validates a new claim."""
     spec = claim["spec"]
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     modes = spec.get("accessModes", [])
     if not modes:
-        faults.append(required("spec.accessModes", "at least 1 access mode is required"))
-    faults += [
+        errors.append(required("spec.accessModes", "at least 1 access mode is required"))
+    errors += [
         not_supported("spec.accessModes", mode, _ACCESS_MODES)
         for mode in modes
         if mode not in _ACCESS_MODES
     ]
     if "storage" not in spec.get("resources", {}).get("requests", {}):
-        faults.append(required("spec.resources[storage]"))
-    return faults + validate_label_selector(spec.get("selector"), "spec.selector")
+        errors.append(required("spec.resources[storage]"))
+    return errors + validate_label_selector(spec.get("selector"), "spec.selector")
 
 
-def validate_claim_update(new: Object, old: Object) -> list[FieldFault]:
-    """Returns a change of a claim: only its size and the volume that it is bound to."""
+def validate_claim_update(new: Object, old: Object) -> list[FieldError]:
+    """Validates a change of a claim: only its size and volume may change."""
     spec, before = dict(new["spec"]), dict(old["spec"])
     for name in ("resources", "volumeAttributesClassName"):
         spec.pop(name, None)
@@ -53,58 +53,58 @@ def validate_claim_update(new: Object, old: Object) -> list[FieldFault]:
     return [forbidden_field("spec", problem)]
 
 
-def validate_volume(volume: Object) -> list[FieldFault]:
-    """Returns a new volume."""
+def validate_volume(volume: Object) -> list[FieldError]:
+    """Validates a new volume."""
     spec = volume["spec"]
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     modes = spec.get("accessModes", [])
     if not modes:
-        faults.append(required("spec.accessModes"))
-    faults += [
+        errors.append(required("spec.accessModes"))
+    errors += [
         not_supported("spec.accessModes", mode, _ACCESS_MODES)
         for mode in modes
         if mode not in _ACCESS_MODES
     ]
     capacity = spec.get("capacity", {})
     if not capacity:
-        faults.append(required("spec.capacity"))
+        errors.append(required("spec.capacity"))
     elif set(capacity) != {"storage"}:
-        faults.append(not_supported("spec.capacity", capacity, ["storage"]))
+        errors.append(not_supported("spec.capacity", capacity, ["storage"]))
     affinity = spec.get("nodeAffinity")
     if affinity is not None:
         field = "spec.nodeAffinity.required"
         if "required" in affinity:
-            faults += validate_node_selector(affinity["required"], field)
+            errors += validate_node_selector(affinity["required"], field)
         else:
-            faults.append(required(field, "must specify required node constraints"))
-    return faults
+            errors.append(required(field, "must specify required node constraints"))
+    return errors
 
 
-def validate_storage_class(found: Object) -> list[FieldFault]:
-    """Returns a new storage class."""
-    faults: list[FieldFault] = []
-    provisioner = found["provisioner"]
+def validate_storage_class(storage_class: Object) -> list[FieldError]:
+    """Validates a new storage class."""
+    errors: list[FieldError] = []
+    provisioner = storage_class["provisioner"]
     if not provisioner:
-        faults.append(required("provisioner"))
+        errors.append(required("provisioner"))
     else:
         lowered = provisioner.lower()
-        faults += each("provisioner", provisioner, names.qualified_name(lowered))
-    mode = found.get("volumeBindingMode")
+        errors += field_errors("provisioner", provisioner, names.qualified_name(lowered))
+    mode = storage_class.get("volumeBindingMode")
     if mode not in _BINDING_MODES:
-        faults.append(not_supported("volumeBindingMode", mode, _BINDING_MODES))
-    return faults
+        errors.append(not_supported("volumeBindingMode", mode, _BINDING_MODES))
+    return errors
 
 
-def validate_storage_class_update(new: Object, old: Object) -> list[FieldFault]:
-    """Returns a change of a storage class."""
-    faults: list[FieldFault] = []
+def validate_storage_class_update(new: Object, old: Object) -> list[FieldError]:
+    """Validates a change of a storage class."""
+    errors: list[FieldError] = []
     if new.get("parameters") != old.get("parameters"):
-        faults.append(forbidden_field("parameters", "updates to parameters are forbidden."))
+        errors.append(forbidden_field("parameters", "updates to parameters are forbidden."))
     if new["provisioner"] != old["provisioner"]:
-        faults.append(forbidden_field("provisioner", "updates to provisioner are forbidden."))
+        errors.append(forbidden_field("provisioner", "updates to provisioner are forbidden."))
     if new.get("reclaimPolicy") != old.get("reclaimPolicy"):
-        faults.append(forbidden_field("reclaimPolicy", "updates to reclaimPolicy are forbidden."))
+        errors.append(forbidden_field("reclaimPolicy", "updates to reclaimPolicy are forbidden."))
     mode = new.get("volumeBindingMode")
     if mode != old.get("volumeBindingMode"):
-        faults.append(invalid("volumeBindingMode", mode, IMMUTABLE))
-    return faults
+        errors.append(invalid("volumeBindingMode", mode, IMMUTABLE))
+    return errors

@@ -1,7 +1,7 @@
-"""What is wrong with a pod's volumes and with how containers mount them, in upstream's words.
+"""Validation of a pod's volumes and of their mounts, with kube-apiserver's messages.
 
-Of the sources those are looked at that people write by hand: emptyDir, hostPath, configMap,
-secret, claims, projections, the downward API, NFS and CSI. Of the others only that there is one.
+Sources that are written by hand are validated: emptyDir, hostPath, configMap, secret, claims,
+projections, the downward API, NFS and CSI. Of other sources only the presence is checked.
 
 Source: pkg/apis/core/validation/validation.go (ValidateVolumes, ValidateVolumeMounts,
 ValidateVolumeDevices).
@@ -14,9 +14,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver import names as texts
+from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import (
-    FieldFault,
+    FieldError,
     duplicate,
     forbidden_field,
     invalid,
@@ -30,7 +30,7 @@ from mooring.apiserver.validation.env import (
     validate_field_ref,
     validate_resource_ref,
 )
-from mooring.apiserver.validation.metadata import each
+from mooring.apiserver.validation.metadata import field_errors
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -59,27 +59,27 @@ _BLOCK_MODE = "can only use volume source type of PersistentVolumeClaim or Ephem
 
 def validate_volumes(
     volumes: Iterable[Object], field: str
-) -> tuple[dict[str, Object], list[FieldFault]]:
-    """Returns the usable volumes by name, and what is wrong with the others."""
-    faults: list[FieldFault] = []
-    usable: dict[str, Object] = {}
+) -> tuple[dict[str, Object], list[FieldError]]:
+    """Validates volumes; returns the valid ones by name, and the errors of the others."""
+    errors: list[FieldError] = []
+    valid: dict[str, Object] = {}
     for number, volume in enumerate(volumes):
-        where, name = f"{field}[{number}]", volume["name"]
-        found = list(_validate_source(volume, where))
+        item_field, name = f"{field}[{number}]", volume["name"]
+        volume_errors = list(_validate_source(volume, item_field))
         if not name:
-            found.append(required(f"{where}.name"))
+            volume_errors.append(required(f"{item_field}.name"))
         else:
-            found += each(f"{where}.name", name, texts.dns_label(name))
-        if name in usable:
-            found.append(duplicate(f"{where}.name", name))
-        if found:
-            faults += found
+            volume_errors += field_errors(f"{item_field}.name", name, name_checks.dns_label(name))
+        if name in valid:
+            volume_errors.append(duplicate(f"{item_field}.name", name))
+        if volume_errors:
+            errors += volume_errors
         else:
-            usable[name] = volume
-    return usable, faults
+            valid[name] = volume
+    return valid, errors
 
 
-def _validate_source(volume: Object, field: str) -> Iterator[FieldFault]:
+def _validate_source(volume: Object, field: str) -> Iterator[FieldError]:
     kinds = [name for name in volume if name not in _NAMES_OF_VOLUME]
     if not kinds:
         yield required(field, "must specify a volume type")
@@ -92,13 +92,13 @@ def _validate_source(volume: Object, field: str) -> Iterator[FieldFault]:
         yield from validate(volume[kinds[0]], f"{field}.{kinds[0]}")
 
 
-def _empty_dir(source: Object, field: str) -> Iterator[FieldFault]:
+def _empty_dir(source: Object, field: str) -> Iterator[FieldError]:
     if "sizeLimit" in source and Quantity.from_wire(source["sizeLimit"]).nanos < 0:
         problem = "SizeLimit field must be a valid resource quantity"
         yield forbidden_field(f"{field}.sizeLimit", problem)
 
 
-def _host_path(source: Object, field: str) -> Iterator[FieldFault]:
+def _host_path(source: Object, field: str) -> Iterator[FieldError]:
     path, kind = source["path"], source.get("type", "")
     if not path:
         yield required(f"{field}.path")
@@ -108,8 +108,8 @@ def _host_path(source: Object, field: str) -> Iterator[FieldFault]:
         yield not_supported(f"{field}.type", kind, _HOST_PATH_TYPES)
 
 
-def _keys(source: Object, field: str, *, name: str) -> Iterator[FieldFault]:
-    """Returns a ConfigMap or a Secret, whose keys become files."""
+def _keys(source: Object, field: str, *, name: str) -> Iterator[FieldError]:
+    """Validates a ConfigMap or a Secret, whose keys become files."""
     if not source.get(name):
         yield required(f"{field}.{name}")
     yield from _mode(source, "defaultMode", field)
@@ -117,13 +117,13 @@ def _keys(source: Object, field: str, *, name: str) -> Iterator[FieldFault]:
         yield from _key_to_path(item, f"{field}.items[{number}]")
 
 
-def _mode(source: Object, name: str, field: str) -> Iterator[FieldFault]:
+def _mode(source: Object, name: str, field: str) -> Iterator[FieldError]:
     mode = source.get(name)
     if mode is not None and not 0 <= mode <= _MODE_MAX:
         yield invalid(f"{field}.{name}", mode, _MODE_PROBLEM)
 
 
-def _key_to_path(item: Object, field: str) -> Iterator[FieldFault]:
+def _key_to_path(item: Object, field: str) -> Iterator[FieldError]:
     for name in ("key", "path"):
         if not item[name]:
             yield required(f"{field}.{name}")
@@ -131,36 +131,36 @@ def _key_to_path(item: Object, field: str) -> Iterator[FieldFault]:
     yield from _mode(item, "mode", field)
 
 
-def _file_path(path: str, field: str) -> Iterator[FieldFault]:
-    """Returns a path inside a volume, whose own files begin with two dots."""
+def _file_path(path: str, field: str) -> Iterator[FieldError]:
+    """Validates a path inside a volume, whose internal files begin with two dots."""
     yield from _descending(path, field)
     if path.startswith("..") and not path.startswith("../"):
         yield invalid(field, path, "must not start with '..'")
 
 
-def _descending(path: str, field: str) -> Iterator[FieldFault]:
+def _descending(path: str, field: str) -> Iterator[FieldError]:
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path")
     yield from _no_steps_back(path, field)
 
 
-def _no_steps_back(path: str, field: str) -> Iterator[FieldFault]:
+def _no_steps_back(path: str, field: str) -> Iterator[FieldError]:
     if ".." in path.split("/"):
         yield invalid(field, path, "must not contain '..'")
 
 
-def _claim(source: Object, field: str) -> Iterator[FieldFault]:
+def _claim(source: Object, field: str) -> Iterator[FieldError]:
     if not source["claimName"]:
         yield required(f"{field}.claimName")
 
 
-def _downward_api(source: Object, field: str) -> Iterator[FieldFault]:
+def _downward_api(source: Object, field: str) -> Iterator[FieldError]:
     yield from _mode(source, "defaultMode", field)
     for file in source.get("items", ()):
         yield from _downward_file(file, field)
 
 
-def _downward_file(file: Object, field: str) -> Iterator[FieldFault]:
+def _downward_file(file: Object, field: str) -> Iterator[FieldError]:
     path = file["path"]
     if not path:
         yield required(f"{field}.path")
@@ -171,14 +171,14 @@ def _downward_file(file: Object, field: str) -> Iterator[FieldFault]:
             problem = "fieldRef and resourceFieldRef can not be specified simultaneously"
             yield invalid(field, "resource", problem)
     elif "resourceFieldRef" in file:
-        where = f"{field}.resourceFieldRef"
-        yield from validate_resource_ref(file["resourceFieldRef"], where, is_file=True)
+        child_field = f"{field}.resourceFieldRef"
+        yield from validate_resource_ref(file["resourceFieldRef"], child_field, is_file=True)
     else:
         yield required(field, "one of fieldRef and resourceFieldRef is required")
     yield from _mode(file, "mode", field)
 
 
-def _nfs(source: Object, field: str) -> Iterator[FieldFault]:
+def _nfs(source: Object, field: str) -> Iterator[FieldError]:
     for name in ("server", "path"):
         if not source[name]:
             yield required(f"{field}.{name}")
@@ -186,64 +186,67 @@ def _nfs(source: Object, field: str) -> Iterator[FieldFault]:
         yield invalid(f"{field}.path", source["path"], "must be an absolute path")
 
 
-def _csi(source: Object, field: str) -> Iterator[FieldFault]:
+def _csi(source: Object, field: str) -> Iterator[FieldError]:
     driver = source["driver"]
     if not driver:
         yield required(f"{field}.driver")
         return
     if len(driver) > _DRIVER_NAME_MAX:
         yield too_long(f"{field}.driver", _DRIVER_NAME_MAX)
-    yield from each(f"{field}.driver", driver, texts.dns_subdomain(driver.lower()))
+    yield from field_errors(f"{field}.driver", driver, name_checks.dns_subdomain(driver.lower()))
 
 
-def _ephemeral(source: Object, field: str) -> Iterator[FieldFault]:
+def _ephemeral(source: Object, field: str) -> Iterator[FieldError]:
     if "volumeClaimTemplate" not in source:
         yield required(f"{field}.volumeClaimTemplate")
 
 
-def _projected(source: Object, field: str) -> Iterator[FieldFault]:
+def _projected(source: Object, field: str) -> Iterator[FieldError]:
     yield from _mode(source, "defaultMode", field)
     paths: set[str] = set()
-    for number, part in enumerate(source.get("sources") or ()):
-        where = f"{field}.sources[{number}]"
-        yield from _projection(part, where, field, paths)
-        if len(part) > 1:
+    for number, projection in enumerate(source.get("sources") or ()):
+        item_field = f"{field}.sources[{number}]"
+        yield from _projection(projection, item_field, field, paths)
+        if len(projection) > 1:
             problem = "may not specify more than 1 volume type per source"
-            yield forbidden_field(where, problem)
+            yield forbidden_field(item_field, problem)
 
 
 def _projection(
-    part: Object, field: str, volume_field: str, paths: set[str]
-) -> Iterator[FieldFault]:
+    projection: Object, field: str, volume_field: str, paths: set[str]
+) -> Iterator[FieldError]:
     for kind in ("secret", "configMap"):
-        if kind not in part:
+        if kind not in projection:
             continue
-        found, where = part[kind], f"{field}.{kind}"
-        name = found.get("name", "")
+        source, child_field = projection[kind], f"{field}.{kind}"
+        name = source.get("name", "")
         if not name:
-            yield required(f"{where}.name")
-        for number, item in enumerate(found.get("items", ())):
-            yield from _key_to_path(item, f"{where}.items[{number}]")
+            yield required(f"{child_field}.name")
+        for number, item in enumerate(source.get("items", ())):
+            yield from _key_to_path(item, f"{child_field}.items[{number}]")
             yield from _new_path(item["path"], name, volume_field, paths)
-    for file in part.get("downwardAPI", {}).get("items", ()):
+    for file in projection.get("downwardAPI", {}).get("items", ()):
         yield from _downward_file(file, f"{field}.downwardAPI")
         yield from _new_path(file["path"], file["path"], volume_field, paths)
-    if "serviceAccountToken" in part:
-        yield from _token(part["serviceAccountToken"], field, volume_field)
+    if "serviceAccountToken" in projection:
+        yield from _token(projection["serviceAccountToken"], field, volume_field)
 
 
-def _new_path(path: str, shown: str, volume_field: str, paths: set[str]) -> Iterator[FieldFault]:
+def _new_path(path: str, value: str, volume_field: str, paths: set[str]) -> Iterator[FieldError]:
     if path and path in paths:
-        yield invalid(volume_field, shown, "conflicting duplicate paths")
+        yield invalid(volume_field, value, "conflicting duplicate paths")
     paths.add(path)
 
 
-def _token(token: Object, field: str, volume_field: str) -> Iterator[FieldFault]:
-    where, seconds = f"{field}.serviceAccountToken.expirationSeconds", token["expirationSeconds"]
+def _token(token: Object, field: str, volume_field: str) -> Iterator[FieldError]:
+    child_field, seconds = (
+        f"{field}.serviceAccountToken.expirationSeconds",
+        token["expirationSeconds"],
+    )
     if seconds < _TOKEN_S_MIN:
-        yield invalid(where, seconds, "may not specify a duration less than 10 minutes")
+        yield invalid(child_field, seconds, "may not specify a duration less than 10 minutes")
     if seconds > _TOKEN_S_MAX:
-        yield invalid(where, seconds, "may not specify a duration larger than 2^32 seconds")
+        yield invalid(child_field, seconds, "may not specify a duration larger than 2^32 seconds")
     path = token["path"]
     if not path:
         yield required(f"{volume_field}.path")
@@ -251,7 +254,7 @@ def _token(token: Object, field: str, volume_field: str) -> Iterator[FieldFault]
         yield from _file_path(path, f"{volume_field}.path")
 
 
-_SOURCES: Mapping[str, Callable[[Object, str], Iterator[FieldFault]]] = MappingProxyType(
+_SOURCES: Mapping[str, Callable[[Object, str], Iterator[FieldError]]] = MappingProxyType(
     {
         "emptyDir": _empty_dir,
         "hostPath": _host_path,
@@ -265,8 +268,10 @@ _SOURCES: Mapping[str, Callable[[Object, str], Iterator[FieldFault]]] = MappingP
         "ephemeral": _ephemeral,
     }
 )
-#: The first of several sources is the one that is looked at, in upstream's order.
-_ORDER: Mapping[str, int] = MappingProxyType({kind: place for place, kind in enumerate(_SOURCES)})
+#: Of several sources the first in upstream's order is validated.
+_ORDER: Mapping[str, int] = MappingProxyType(
+    {kind: position for position, kind in enumerate(_SOURCES)}
+)
 
 
 # ---------------------------------------------------------------------- in containers
@@ -274,48 +279,48 @@ _ORDER: Mapping[str, int] = MappingProxyType({kind: place for place, kind in enu
 
 def validate_mounts(
     container: Object, field: str, volumes: Mapping[str, Object]
-) -> list[FieldFault]:
-    """Where one container mounts volumes as folders."""
-    faults: list[FieldFault] = []
+) -> list[FieldError]:
+    """Validates the volume mounts of a container."""
+    errors: list[FieldError] = []
     paths: set[str] = set()
-    devices = {each_one["name"]: each_one["devicePath"] for each_one in _devices_of(container)}
+    devices = {device["name"]: device["devicePath"] for device in _devices_of(container)}
     for number, mount in enumerate(container.get("volumeMounts", ())):
-        where, name, path = f"{field}[{number}]", mount["name"], mount["mountPath"]
+        item_field, name, path = f"{field}[{number}]", mount["name"], mount["mountPath"]
         if not name:
-            faults.append(required(f"{where}.name"))
+            errors.append(required(f"{item_field}.name"))
         if name not in volumes:
-            faults.append(not_found_value(f"{where}.name", name))
+            errors.append(not_found_value(f"{item_field}.name", name))
         if not path:
-            faults.append(required(f"{where}.mountPath"))
+            errors.append(required(f"{item_field}.mountPath"))
         if path in paths:
-            faults.append(invalid(f"{where}.mountPath", path, "must be unique"))
+            errors.append(invalid(f"{item_field}.mountPath", path, "must be unique"))
         paths.add(path)
         if name in devices:
             problem = "must not already exist in volumeDevices"
-            faults.append(invalid(f"{where}.name", name, problem))
+            errors.append(invalid(f"{item_field}.name", name, problem))
         if path in devices.values():
             problem = "must not already exist as a path in volumeDevices"
-            faults.append(invalid(f"{where}.mountPath", path, problem))
-        faults += _validate_mount_options(mount, where, field, container)
-    return faults
+            errors.append(invalid(f"{item_field}.mountPath", path, problem))
+        errors += _validate_mount_options(mount, item_field, field, container)
+    return errors
 
 
 def _devices_of(container: Object) -> Iterable[Object]:
-    found: Iterable[Object] = container.get("volumeDevices", ())
-    return found
+    devices: Iterable[Object] = container.get("volumeDevices", ())
+    return devices
 
 
 def _validate_mount_options(
-    mount: Object, where: str, field: str, container: Object
-) -> Iterator[FieldFault]:
-    """Some paths are those of all mounts, as upstream has them."""
+    mount: Object, item_field: str, field: str, container: Object
+) -> Iterator[FieldError]:
+    """Validates the options of a mount; some field paths are those of the list, as upstream."""
     path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
     if path:
         yield from _descending(path, f"{field}.subPath")
     if expression:
         if path:
             problem = "subPathExpr and subPath are mutually exclusive"
-            yield invalid(f"{where}.subPathExpr", expression, problem)
+            yield invalid(f"{item_field}.subPathExpr", expression, problem)
         yield from _descending(expression, f"{field}.subPathExpr")
     propagation = mount.get("mountPropagation")
     if propagation is None:
@@ -330,36 +335,36 @@ def _validate_mount_options(
 
 def validate_devices(
     container: Object, field: str, volumes: Mapping[str, Object]
-) -> list[FieldFault]:
-    """Where one container sees volumes as block devices."""
-    faults: list[FieldFault] = []
+) -> list[FieldError]:
+    """Validates the block devices of a container."""
+    errors: list[FieldError] = []
     mounted = container.get("volumeMounts", ())
-    mounts = {each_one["name"]: each_one["mountPath"] for each_one in mounted}
+    mounts = {mount["name"]: mount["mountPath"] for mount in mounted}
     names: set[str] = set()
     paths: set[str] = set()
     for number, device in enumerate(_devices_of(container)):
-        where, name, path = f"{field}[{number}]", device["name"], device["devicePath"]
+        item_field, name, path = f"{field}[{number}]", device["name"], device["devicePath"]
         if not name:
-            faults.append(required(f"{where}.name"))
+            errors.append(required(f"{item_field}.name"))
         if name in names:
-            faults.append(invalid(f"{where}.name", name, "must be unique"))
+            errors.append(invalid(f"{item_field}.name", name, "must be unique"))
         if name not in volumes:
-            faults.append(not_found_value(f"{where}.name", name))
+            errors.append(not_found_value(f"{item_field}.name", name))
         elif not {"persistentVolumeClaim", "ephemeral"} & volumes[name].keys():
-            faults.append(invalid(f"{where}.name", name, _BLOCK_MODE))
-        faults += _validate_device_path(path, f"{where}.devicePath", paths)
+            errors.append(invalid(f"{item_field}.name", name, _BLOCK_MODE))
+        errors += _validate_device_path(path, f"{item_field}.devicePath", paths)
         if name in mounts:
             problem = "must not already exist in volumeMounts"
-            faults.append(invalid(f"{where}.name", name, problem))
+            errors.append(invalid(f"{item_field}.name", name, problem))
         if path in mounts.values():
             problem = "must not already exist as a path in volumeMounts"
-            faults.append(invalid(f"{where}.devicePath", path, problem))
+            errors.append(invalid(f"{item_field}.devicePath", path, problem))
         if name:
             names.add(name)
-    return faults
+    return errors
 
 
-def _validate_device_path(path: str, field: str, paths: set[str]) -> Iterator[FieldFault]:
+def _validate_device_path(path: str, field: str, paths: set[str]) -> Iterator[FieldError]:
     if not path:
         yield required(field)
     if path in paths:

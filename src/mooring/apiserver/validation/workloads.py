@@ -1,7 +1,7 @@
-"""What is wrong with Deployments, ReplicaSets, DaemonSets and StatefulSets, in upstream's words.
+"""Validation of Deployments, ReplicaSets, DaemonSets and StatefulSets, with upstream's messages.
 
 Source: pkg/apis/apps/validation/validation.go. Differs: of a StatefulSet's claims only the names
-count.
+are used.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import convert
 
-from mooring.apiserver.errors import FieldFault, forbidden_field, invalid, not_supported, required
+from mooring.apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
 from mooring.apiserver.validation.metadata import (
     IMMUTABLE,
     validate_annotations,
     validate_label_selector,
     validate_labels,
 )
-from mooring.apiserver.validation.other_kinds import validate_share
+from mooring.apiserver.validation.other_kinds import validate_int_or_percent
 from mooring.apiserver.validation.pod import validate_spec
 from mooring.objects.meta import LabelSelector
 from mooring.objects.selectors import compile_label_selector
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 MISMATCH = "`selector` does not match template `labels`"
 _NOT_NEGATIVE = "must be greater than or equal to 0"
-#: What may be changed in a StatefulSet.
-_OPEN_IN_STATEFUL_SETS = (
+#: Mutable fields of a StatefulSet's spec.
+_MUTABLE_IN_STATEFUL_SETS = (
     "replicas",
     "ordinals",
     "template",
@@ -40,32 +40,32 @@ _OPEN_IN_STATEFUL_SETS = (
 )
 
 
-def validate_workload(found: Object) -> list[FieldFault]:
-    """A new workload: its selector must select what it makes."""
-    kind, spec = found["kind"], found["spec"]
+def validate_workload(workload: Object) -> list[FieldError]:
+    """Validates a new workload."""
+    kind, spec = workload["kind"], workload["spec"]
     before: tuple[str, ...] = ("replicas",)
     after: tuple[str, ...] = ("minReadySeconds", "revisionHistoryLimit")
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     if kind == "StatefulSet":
-        faults += _validate_stateful(spec)
+        errors += _validate_stateful(spec)
         before, after = ("replicas", "minReadySeconds"), ()
     elif kind == "ReplicaSet":
         before, after = ("replicas", "minReadySeconds"), ()
-    faults += _not_negative(spec, before)
-    faults += _validate_selector(found)
-    faults += _validate_template(spec, kind)
+    errors += _not_negative(spec, before)
+    errors += _validate_selector(workload)
+    errors += _validate_template(spec, kind)
     if kind == "Deployment":
-        faults += _validate_strategy(spec["strategy"])
-    faults += _not_negative(spec, after[:1])
+        errors += _validate_strategy(spec["strategy"])
+    errors += _not_negative(spec, after[:1])
     if kind == "DaemonSet":
-        faults += _validate_daemon_strategy(spec["updateStrategy"])
-    faults += _not_negative(spec, after[1:])
+        errors += _validate_daemon_strategy(spec["updateStrategy"])
+    errors += _not_negative(spec, after[1:])
     if kind == "Deployment":
-        faults += _validate_deadline(spec)
-    return faults
+        errors += _validate_deadline(spec)
+    return errors
 
 
-def _not_negative(spec: Object, names: tuple[str, ...]) -> list[FieldFault]:
+def _not_negative(spec: Object, names: tuple[str, ...]) -> list[FieldError]:
     return [
         invalid(f"spec.{name}", spec[name], _NOT_NEGATIVE)
         for name in names
@@ -73,44 +73,44 @@ def _not_negative(spec: Object, names: tuple[str, ...]) -> list[FieldFault]:
     ]
 
 
-def _validate_selector(found: Object) -> list[FieldFault]:
-    selector = found["spec"].get("selector")
+def _validate_selector(workload: Object) -> list[FieldError]:
+    selector = workload["spec"].get("selector")
     if selector is None:
-        # Of DaemonSets upstream does not ask for it here.
-        return [] if found["kind"] == "DaemonSet" else [required("spec.selector")]
-    faults = validate_label_selector(selector, "spec.selector")
+        # Upstream does not require it of DaemonSets here.
+        return [] if workload["kind"] == "DaemonSet" else [required("spec.selector")]
+    errors = validate_label_selector(selector, "spec.selector")
     if not selector:
-        # Of ReplicaSets, as upstream has it.
-        kind = "deployment" if found["kind"] == "ReplicaSet" else found["kind"].lower()
+        # As upstream, also for ReplicaSets.
+        kind = "deployment" if workload["kind"] == "ReplicaSet" else workload["kind"].lower()
         problem = f"empty selector is invalid for {kind}"
-        faults.append(invalid("spec.selector", selector, problem))
-    return faults
+        errors.append(invalid("spec.selector", selector, problem))
+    return errors
 
 
-def _validate_template(spec: Object, kind: str) -> list[FieldFault]:
+def _validate_template(spec: Object, kind: str) -> list[FieldError]:
     template = spec.get("template", {})
-    faults: list[FieldFault] = []
+    errors: list[FieldError] = []
     if not matches_template(spec):
         labels = template.get("metadata", {}).get("labels")
-        shown = dict(sorted(labels.items())) if labels else labels
-        faults.append(invalid("spec.template.metadata.labels", shown, MISMATCH))
-    faults += validate_template_metadata(template)
+        sorted_labels = dict(sorted(labels.items())) if labels else labels
+        errors.append(invalid("spec.template.metadata.labels", sorted_labels, MISMATCH))
+    errors += validate_template_metadata(template)
     if kind == "StatefulSet":
-        faults += validate_template_metadata(template)  # twice, as upstream
-    own = template.get("spec", {})
-    faults += validate_spec(_with_claims(spec, own), "spec.template.spec", is_template=True)
-    policy = own.get("restartPolicy")
+        errors += validate_template_metadata(template)  # twice, as upstream
+    pod_spec = template.get("spec", {})
+    errors += validate_spec(_with_claims(spec, pod_spec), "spec.template.spec", is_template=True)
+    policy = pod_spec.get("restartPolicy")
     if policy != "Always":
-        faults.append(not_supported("spec.template.spec.restartPolicy", policy, ["Always"]))
-    if "activeDeadlineSeconds" in own:
+        errors.append(not_supported("spec.template.spec.restartPolicy", policy, ["Always"]))
+    if "activeDeadlineSeconds" in pod_spec:
         title = "ReplicaSet" if kind == "Deployment" else kind
         problem = f"activeDeadlineSeconds in {title} is not Supported"
-        faults.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", problem))
-    return faults
+        errors.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", problem))
+    return errors
 
 
 def matches_template(spec: Object) -> bool:
-    """Whether a selector selects its template's pods; what is wrong in itself is said elsewhere."""
+    """Returns True if a selector matches its template's pods, or is invalid itself."""
     selector = spec.get("selector")
     if selector is None:
         return False
@@ -120,26 +120,26 @@ def matches_template(spec: Object) -> bool:
     return compile_label_selector(convert(selector, LabelSelector)).matches(labels)
 
 
-def validate_template_metadata(template: Object) -> list[FieldFault]:
-    """What is wrong with the labels and annotations that pods would get."""
+def validate_template_metadata(template: Object) -> list[FieldError]:
+    """Validates the labels and annotations of a pod template."""
     metadata: dict[str, Any] = template.get("metadata", {})
-    faults = validate_labels(metadata.get("labels", {}), "spec.template.labels")
+    errors = validate_labels(metadata.get("labels", {}), "spec.template.labels")
     if annotations := metadata.get("annotations"):
-        faults += validate_annotations(annotations, "spec.template.annotations")
-    return faults
+        errors += validate_annotations(annotations, "spec.template.annotations")
+    return errors
 
 
-def _with_claims(spec: Object, own: Object) -> Object:
-    """Returns the template's spec with the volumes that the claims of a StatefulSet will be."""
+def _with_claims(spec: Object, pod_spec: Object) -> Object:
+    """Returns the template's spec with a volume for each claim of a StatefulSet."""
     names = [claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates", ())]
     if not names:
-        return own
+        return pod_spec
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
-    volumes += [volume for volume in own.get("volumes", ()) if volume["name"] not in names]
-    return {**own, "volumes": volumes}
+    volumes += [volume for volume in pod_spec.get("volumes", ()) if volume["name"] not in names]
+    return {**pod_spec, "volumes": volumes}
 
 
-def _validate_strategy(strategy: Object) -> Iterator[FieldFault]:
+def _validate_strategy(strategy: Object) -> Iterator[FieldError]:
     field, kind = "spec.strategy", strategy["type"]
     rolling = strategy.get("rollingUpdate")
     if kind == "Recreate":
@@ -148,31 +148,33 @@ def _validate_strategy(strategy: Object) -> Iterator[FieldFault]:
             yield forbidden_field(f"{field}.rollingUpdate", problem)
         return
     if kind != "RollingUpdate":
-        # Upstream shows its internal type, whose fields have other names.
-        shown = {"Type": kind, "RollingUpdate": rolling}
-        yield not_supported(field, shown, ["Recreate", "RollingUpdate"])
+        # Upstream prints its internal type, whose fields have other names.
+        internal = {"Type": kind, "RollingUpdate": rolling}
+        yield not_supported(field, internal, ["Recreate", "RollingUpdate"])
         return
     assert rolling is not None
-    where = f"{field}.rollingUpdate"
+    child_field = f"{field}.rollingUpdate"
     unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
-    yield from validate_share(unavailable, f"{where}.maxUnavailable", is_capped=False)
-    yield from validate_share(surge, f"{where}.maxSurge", is_capped=False)
+    yield from validate_int_or_percent(
+        unavailable, f"{child_field}.maxUnavailable", is_capped=False
+    )
+    yield from validate_int_or_percent(surge, f"{child_field}.maxSurge", is_capped=False)
     if unavailable in (0, "0%") and surge in (0, "0%"):
         problem = "may not be 0 when `maxSurge` is 0"
-        yield invalid(f"{where}.maxUnavailable", unavailable, problem)
+        yield invalid(f"{child_field}.maxUnavailable", unavailable, problem)
     if isinstance(unavailable, str) and unavailable[:-1].isdecimal():
-        yield from validate_share(unavailable, f"{where}.maxUnavailable")
+        yield from validate_int_or_percent(unavailable, f"{child_field}.maxUnavailable")
 
 
-def _validate_daemon_strategy(strategy: Object) -> list[FieldFault]:
+def _validate_daemon_strategy(strategy: Object) -> list[FieldError]:
     kind = strategy["type"]
     if kind in ("RollingUpdate", "OnDelete"):
         return []
-    shown = {"Type": kind, "RollingUpdate": strategy.get("rollingUpdate")}
-    return [not_supported("spec.updateStrategy", shown, ["RollingUpdate", "OnDelete"])]
+    internal = {"Type": kind, "RollingUpdate": strategy.get("rollingUpdate")}
+    return [not_supported("spec.updateStrategy", internal, ["RollingUpdate", "OnDelete"])]
 
 
-def _validate_deadline(spec: Object) -> Iterator[FieldFault]:
+def _validate_deadline(spec: Object) -> Iterator[FieldError]:
     field, deadline = "spec.progressDeadlineSeconds", spec.get("progressDeadlineSeconds")
     if deadline is None:
         return
@@ -182,34 +184,34 @@ def _validate_deadline(spec: Object) -> Iterator[FieldFault]:
         yield invalid(field, deadline, "must be greater than minReadySeconds")
 
 
-def _validate_stateful(spec: Object) -> Iterator[FieldFault]:
+def _validate_stateful(spec: Object) -> Iterator[FieldError]:
     policy = spec["podManagementPolicy"]
     if policy not in ("OrderedReady", "Parallel"):
         problem = "must be 'OrderedReady' or 'Parallel'"
         yield invalid("spec.podManagementPolicy", policy, problem)
     strategy = spec["updateStrategy"]
     if strategy["type"] not in ("RollingUpdate", "OnDelete"):
-        shown = {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}
-        yield invalid("spec.updateStrategy", shown, "must be 'RollingUpdate' or 'OnDelete'")
+        internal = {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}
+        yield invalid("spec.updateStrategy", internal, "must be 'RollingUpdate' or 'OnDelete'")
 
 
-def validate_workload_update(new: Object, old: Object) -> list[FieldFault]:
-    """Returns a change of a workload: what it selects stays the same."""
-    faults = validate_workload(new)
+def validate_workload_update(new: Object, old: Object) -> list[FieldError]:
+    """Validates a change of a workload: its selector is immutable."""
+    errors = validate_workload(new)
     spec, before = new["spec"], old["spec"]
     if new["kind"] == "StatefulSet":
-        names = ({*spec} | {*before}) - {*_OPEN_IN_STATEFUL_SETS}
+        names = ({*spec} | {*before}) - {*_MUTABLE_IN_STATEFUL_SETS}
         if any(spec.get(name) != before.get(name) for name in names):
-            listed = ", ".join(f"'{name}'" for name in _OPEN_IN_STATEFUL_SETS[:-1])
+            names_text = ", ".join(f"'{name}'" for name in _MUTABLE_IN_STATEFUL_SETS[:-1])
             problem = (
-                f"updates to statefulset spec for fields other than {listed} and "
-                f"'{_OPEN_IN_STATEFUL_SETS[-1]}' are forbidden"
+                f"updates to statefulset spec for fields other than {names_text} and "
+                f"'{_MUTABLE_IN_STATEFUL_SETS[-1]}' are forbidden"
             )
-            faults.append(forbidden_field("spec", problem))
+            errors.append(forbidden_field("spec", problem))
     elif spec.get("selector") != before.get("selector"):
-        fault = invalid("spec.selector", _sorted(spec.get("selector")), IMMUTABLE)
-        faults = [fault, *faults] if new["kind"] == "DaemonSet" else [*faults, fault]
-    return faults
+        error = invalid("spec.selector", _sorted(spec.get("selector")), IMMUTABLE)
+        errors = [error, *errors] if new["kind"] == "DaemonSet" else [*errors, error]
+    return errors
 
 
 def _sorted(selector: Object | None) -> Object | None:

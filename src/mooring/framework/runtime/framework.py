@@ -118,7 +118,7 @@ class Framework:
     def plugins(self, point: str) -> Sequence[Any]:
         """Returns the plugins of an extension point, in order."""
         if point not in EXTENSION_POINTS:
-            raise InvariantViolation(f"{point} is not an extension point")
+            raise InvariantViolation(f"{point} unknown extension point")
         return self.profile.plugins.get(point, ())
 
     def weight(self, plugin: str) -> int:

@@ -63,7 +63,7 @@ def _check_spelling(plugin_path: str, attribute: str, methods: dict[str, tuple[s
     close = difflib.get_close_matches(attribute, methods, n=1, cutoff=SIMILARITY)
     if close:
         raise ConfigError(
-            "is not an extension point", path=plugin_path, value=attribute, suggestion=close[0]
+            "unknown extension point", path=plugin_path, value=attribute, suggestion=close[0]
         )
 
 

@@ -61,9 +61,7 @@ class Registry:
         factory = self._factories.get(name) or self._installed(name)
         if factory is None:
             close = difflib.get_close_matches(name, [*self._factories, *self.planned], n=1)
-            raise ConfigError(
-                "is not a known plugin", value=name, suggestion=close[0] if close else None
-            )
+            raise ConfigError("unknown plugin", value=name, suggestion=close[0] if close else None)
         plugin = check_plugin(factory(args, handle))
         if plugin.name != name:
             raise ConfigError(
@@ -200,9 +198,7 @@ def _by_unique_name(extra: Iterable[Any], registry: Registry) -> dict[str, Any]:
     by_name: dict[str, Any] = {}
     for plugin in extra:
         if plugin.name in by_name or plugin.name in registry:
-            raise ConfigError(
-                "is the name of another plugin already", path="--plugin", value=plugin.name
-            )
+            raise ConfigError("another plugin has this name", path="--plugin", value=plugin.name)
         by_name[plugin.name] = plugin
     return by_name
 

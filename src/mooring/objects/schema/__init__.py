@@ -1,5 +1,5 @@
-"""The types of the Kubernetes API as data, and the decoder that reads objects by them.
+"""The types of the Kubernetes API as data, and a decoder that uses them.
 
-``types`` is the table of structs and fields, ``decoding`` makes of JSON what Go would make of it,
-``checks`` lists every field of an object that is unknown or has a wrong type.
+``types`` has the table of structs and fields, ``decoding`` converts JSON as Go would, ``checks``
+finds fields of an object that are unknown or have a wrong type.
 """

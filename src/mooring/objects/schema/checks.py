@@ -1,7 +1,7 @@
-"""Every field of an object that is unknown or has a wrong type, with its path.
+"""Finds all fields of an object that are unknown or have a wrong type, with their paths.
 
-Run only after ``decoding`` has noticed that something is wrong: it builds a path for every value.
-The words are for people who wrote a file; those of the API server are in ``apiserver.faults``.
+Runs only after ``decoding`` has failed: it builds a path for every value. The messages are for
+files; those of the API server are in ``apiserver.schema.type_errors``.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ Path = tuple[str | int, ...]
 
 _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "string": "must be text",
+        "string": "must be a string",
         "bool": "must be true or false",
         "int32": "must be an integer",
         "int64": "must be an integer",
         "float64": "must be a number",
-        "bytes": "must be text in base64",
+        "bytes": "must be a string in base64",
         "Quantity": "is not a quantity",
         "IntOrString": "must be an integer or text",
         "Time": "must be a time such as 2006-01-02T15:04:05Z",
         "MicroTime": "must be a time such as 2006-01-02T15:04:05.000000Z",
-        "Duration": "must be text",
+        "Duration": "must be a string",
     }
 )
 
@@ -44,14 +44,14 @@ _INTEGER_BITS: Final[Mapping[str, int]] = MappingProxyType(
 
 
 class Problem(NamedTuple):
-    """A field that cannot be used.
+    """A field that is unknown or has a wrong type.
 
     Attributes:
-        path: Where it stands in the object.
-        text: What is wrong with it.
-        value: Its value; None for an unknown field, whose value does not matter.
-        suggestion: The nearest known name of an unknown field.
-        is_unknown: Whether the type has no such field.
+        path: Its path in the object.
+        text: The message.
+        value: Its value; None for an unknown field.
+        suggestion: The most similar field name, for an unknown field.
+        is_unknown: True if the type has no such field.
     """
 
     path: Path
@@ -62,7 +62,7 @@ class Problem(NamedTuple):
 
 
 def find_problems(type_name: str, value: Any, path: Path = ()) -> Iterator[Problem]:
-    """Yields what is wrong with a value of a type, in the order of the value.
+    """Yields the problems of a value of a type, in the order of the value.
 
     Example:
         >>> [problem.text for problem in find_problems("core.PodSpec", {"contaners": []})]
@@ -111,9 +111,10 @@ def _struct_problems(type_name: str, value: Any, path: Path) -> Iterator[Problem
         if field is not None:
             yield from find_problems(field.type_name, item, (*path, name))
             continue
-        by_lower = {known.lower(): known for known in fields}
-        near = by_lower.get(name.lower()) or next(iter(get_close_matches(name, fields, n=1)), None)
-        yield Problem((*path, name), "unknown field", None, near, is_unknown=True)
+        by_lower = {field_name.lower(): field_name for field_name in fields}
+        similar = get_close_matches(name, fields, n=1)
+        suggestion = by_lower.get(name.lower()) or next(iter(similar), None)
+        yield Problem((*path, name), "unknown field", None, suggestion, is_unknown=True)
 
 
 def _scalar_problems(type_name: str, value: Any, path: Path) -> Iterator[Problem]:

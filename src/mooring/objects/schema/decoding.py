@@ -1,12 +1,11 @@
-"""From the JSON that a client sent to the object that Go would have made of it.
+"""Converts JSON to the object that kube-apiserver would return for it.
 
-kube-apiserver decodes every body into a Go struct and writes that struct out again: unknown
-fields vanish, empty values are left out, quantities and times get their one canonical form. Who
-compares an object with what kube-apiserver gives needs all of it, so it is done here by the table
-of ``schema``.
+kube-apiserver decodes every body into a Go struct and encodes that struct again: unknown fields are
+dropped, empty values are omitted, quantities and times get their canonical form. This module does
+the same with the table of ``types``.
 
-Defaults are filled in on the way, as there. When something is wrong, this fast reader only notes
-that it is; ``faults`` walks again, slowly, and says what and where.
+It also sets defaults. If a value has a wrong type, this fast reader only raises ``WrongType``;
+``checks`` and ``apiserver.schema.type_errors`` walk the value again and report the details.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from mooring.objects.schema.types import ALWAYS, NULL, POINTER, Field, is_struct
 Json = Any
 Reader = Callable[[Json], Json]
 
-#: Most pods are made from few templates, so the same specs come again and again.
-_REMEMBERED = ("core.Pod", "core.PodSpec")
-#: Specs that are remembered, none of them larger than this as sent: some 40 MiB at most.
-KNOWN_MAX = 1024
-KNOWN_BYTES_MAX = 16 << 10
+#: Most pods are created from few templates, so their specs are cached.
+_CACHED = ("core.Pod", "core.PodSpec")
+#: Specs in the cache, none of them larger than this as sent: some 40 MiB at most.
+CACHE_SIZE = 1024
+CACHED_BYTES_MAX = 16 << 10
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 
@@ -50,11 +49,11 @@ _NANOS_PER_MILLI = 10**6
 
 
 class WrongType(Exception):
-    """A value is of another type than its field; the message says it as Go does, if it can."""
+    """A value has another type than its field; the message is Go's, or empty."""
 
 
 class TypedReader:
-    """Reads objects of one type; keeps what was wrong with the last one."""
+    """Converts objects of one type; ``has_unknown_fields`` is about the last one."""
 
     def __init__(self, type_name: str, *, fills_defaults: bool = True) -> None:
         self.type_name = type_name
@@ -63,14 +62,14 @@ class TypedReader:
         self._read = self._reader(type_name)
 
     def read(self, value: Json) -> dict[str, Json]:
-        """The object as Go would write it again; ``has_unknown_fields`` tells what was left out.
+        """Returns the object as Go would encode it; sets ``has_unknown_fields``.
 
         Raises:
-            WrongType: a value is of another type than its field. ``find_faults`` knows which.
+            WrongType: A value has another type than its field.
         """
         self.has_unknown_fields = False
-        found: dict[str, Json] = self._read(value)
-        return found
+        obj: dict[str, Json] = self._read(value)
+        return obj
 
     def _reader(self, type_name: str) -> Reader:
         if type_name.startswith("[]"):
@@ -79,8 +78,8 @@ class TypedReader:
             return _map_reader(self._reader(type_name[2:]))
         if is_struct(type_name):
             reader = self._struct_reader(type_name)
-            is_remembered = (self.type_name, type_name) == _REMEMBERED
-            return self._remembering(reader) if is_remembered else reader
+            is_cached = (self.type_name, type_name) == _CACHED
+            return self._cached_reader(reader) if is_cached else reader
         return SCALARS[type_name]
 
     def _struct_reader(self, type_name: str) -> Reader:
@@ -91,7 +90,7 @@ class TypedReader:
             if field.type_name == "{}Quantity" and type_name.startswith("core."):
                 reader = _map_reader(_milli_quantity)
             is_kept = field.presence in (POINTER, ALWAYS, NULL)
-            # Stored lists and mappings that are empty are read again as null.
+            # Empty lists and mappings are encoded as null.
             is_nulled = field.is_list or field.is_map
             table[name] = (reader, is_kept, is_nulled)
             if field.presence in (ALWAYS, NULL):
@@ -103,52 +102,52 @@ class TypedReader:
         def read(value: Json) -> Json:
             if type(value) is not dict:
                 raise WrongType
-            found = {}
+            obj = {}
             for name, item in value.items():
-                known = lookup(name)
-                if known is None:
+                entry = lookup(name)
+                if entry is None:
                     self.has_unknown_fields = True
                 elif item is not None:
-                    converted = known[0](item)
+                    converted = entry[0](item)
                     if converted:
-                        found[name] = converted
-                    elif known[1]:
-                        found[name] = None if known[2] else converted
+                        obj[name] = converted
+                    elif entry[1]:
+                        obj[name] = None if entry[2] else converted
             for name, zero in always:
-                if name not in found:
-                    found[name] = zero({}) if zero is not None else None
+                if name not in obj:
+                    obj[name] = zero({}) if zero is not None else None
             if default is not None:
-                default(found)
-            return found
+                default(obj)
+            return obj
 
         return read
 
-    def _remembering(self, read: Reader) -> Reader:
-        """Reads again what it has read before by looking it up; the answer is the caller's own."""
-        known: dict[bytes, bytes] = {}
+    def _cached_reader(self, read: Reader) -> Reader:
+        """Returns a reader with a cache; its results are copies that the caller may change."""
+        packed_by_key: dict[bytes, bytes] = {}
 
-        def read_known(value: Json) -> Json:
+        def read_cached(value: Json) -> Json:
             try:
                 key = _pack(value)
-            except (OverflowError, TypeError, ValueError):  # what only YAML can say
+            except (OverflowError, TypeError, ValueError):  # values that only YAML has
                 return read(value)
-            found = known.get(key)
-            if found is not None:
-                return _unpack(found)
+            packed = packed_by_key.get(key)
+            if packed is not None:
+                return _unpack(packed)
             had_unknown, self.has_unknown_fields = self.has_unknown_fields, False
             fresh = read(value)
-            if not self.has_unknown_fields and len(key) <= KNOWN_BYTES_MAX:
-                if len(known) >= KNOWN_MAX:
-                    known.clear()
-                known[key] = _pack(fresh)
+            if not self.has_unknown_fields and len(key) <= CACHED_BYTES_MAX:
+                if len(packed_by_key) >= CACHE_SIZE:
+                    packed_by_key.clear()
+                packed_by_key[key] = _pack(fresh)
             self.has_unknown_fields |= had_unknown
             return fresh
 
-        return read_known
+        return read_cached
 
 
 def _zero_of(field: Field, reader: Reader) -> Reader | None:
-    """Makes what Go writes for an absent field that is always written; None = null."""
+    """Returns the zero value's reader for an absent field that is always written; None = null."""
     if is_struct(field.type_name):
         return reader
     zero = _ZEROS.get(field.type_name)
@@ -162,7 +161,7 @@ def reader_of(type_name: str) -> TypedReader:
 
 
 def empty(type_name: str) -> dict[str, Json]:
-    """What Go writes for a struct in which nothing is set; no defaults."""
+    """Returns the encoding of an empty struct, without defaults."""
     return _empty_reader(type_name).read({})
 
 
@@ -186,12 +185,13 @@ def _map_reader(element: Reader) -> Reader:
         def read_strings(value: Json) -> Json:
             if type(value) is not dict:
                 raise WrongType
+            has_null = False
             for item in value.values():
                 if type(item) is not str:
                     if item is not None:
                         raise WrongType
-                    return {key: item or "" for key, item in value.items()}
-            return value
+                    has_null = True
+            return {key: item or "" for key, item in value.items()} if has_null else value
 
         return read_strings
 
@@ -207,7 +207,7 @@ def _map_reader(element: Reader) -> Reader:
 
 
 def _null_element(element: Reader) -> Json:
-    """What Go makes of a null inside a list or map: the zero value."""
+    """Returns the zero value, which Go uses for a null inside a list or map."""
     zeros: tuple[Json, ...] = ("", 0, False, [], {})
     for zero in zeros:
         try:
@@ -256,22 +256,22 @@ def _bytes(value: Json) -> Json:
         raise WrongType
     try:
         binascii.a2b_base64(value.encode(), strict_mode=True)
-    except (ValueError, binascii.Error) as why:
-        raise WrongType("illegal base64 data at input byte 0") from why
+    except (ValueError, binascii.Error) as error:
+        raise WrongType("illegal base64 data at input byte 0") from error
     return value
 
 
 @lru_cache(maxsize=_QUANTITY_CACHE)
 def canonical_quantity(text: str) -> str:
-    """Returns the one form in which Kubernetes writes this amount.
+    """Returns the canonical form of a quantity.
 
     Raises:
         WrongType: It is not a quantity.
     """
     try:
         amount = Quantity.from_wire(text.strip())
-    except ValueError as why:
-        raise WrongType(QUANTITY_PROBLEM) from why
+    except ValueError as error:
+        raise WrongType(QUANTITY_PROBLEM) from error
     return str(Quantity(amount.nanos, amount.format))
 
 
@@ -293,7 +293,7 @@ def _rounded(text: str) -> str:
 
 
 def _milli_quantity(value: Json) -> Json:
-    """Of resource lists nothing finer than a thousandth is kept; it is rounded up."""
+    """Returns a quantity of a resource list, rounded up to a thousandth."""
     return _rounded(_quantity(value))
 
 
@@ -328,8 +328,8 @@ def _moment(text: str, layout: str) -> datetime:
             if fraction
             else datetime.fromisoformat(parts[1] + parts[3])
         )
-    except ValueError as why:
-        raise WrongType(f'parsing time "{text}": day out of range') from why
+    except ValueError as error:
+        raise WrongType(f'parsing time "{text}": day out of range') from error
     return moment.astimezone(UTC)
 
 

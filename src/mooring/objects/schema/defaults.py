@@ -1,8 +1,8 @@
-"""The values that the API server fills in where a client left something out.
+"""Defaults that the API server sets for absent fields.
 
-One function per type of ``schema``; decoding calls it on every object of that type that it reads,
-wherever it stands: the containers of a pod and those of a Deployment's template alike. Functions
-change the object that they are given.
+One function per type of ``types``; ``decoding`` calls it for every object of that type, at any
+depth: for the containers of a pod and those of a Deployment's template alike. Functions change
+their argument.
 
 Source: pkg/apis/{core,apps,batch,storage,scheduling,resource,discovery}/v1/defaults.go and the
 ``+default`` markers of k8s.io/api.
@@ -32,53 +32,53 @@ _REFERENCE = re.compile(
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 #: File modes of volumes: rw-r--r--.
 _VOLUME_MODE = 0o644
-#: The fields of a core.Volume that say what it is.
+#: The fields of a core.Volume that are not its source.
 _VOLUME_NAME = frozenset(("name",))
-#: What a pod as a whole can ask for, besides huge pages.
+#: Pod-level resources besides huge pages.
 _COMPUTE_RESOURCES = ("cpu", "memory")
 _HUGE_PAGES_PREFIX = "hugepages-"
 
 
 def pull_policy_of(image: str) -> str:
-    """Whether an image is pulled each time: those tagged "latest", also by saying nothing."""
-    found = _REFERENCE.fullmatch(image)
-    if found is None:
+    """Returns the pull policy: "Always" for images with the tag "latest" or without a tag."""
+    reference = _REFERENCE.fullmatch(image)
+    if reference is None:
         return "IfNotPresent"
-    is_latest = found["tag"] == "latest" or not (found["tag"] or found["digest"])
+    is_latest = reference["tag"] == "latest" or not (reference["tag"] or reference["digest"])
     return "Always" if is_latest else "IfNotPresent"
 
 
 def _constant(**values: Any) -> Default:
-    """Fills in fixed scalars."""
+    """Returns a function that sets constants."""
     pairs = tuple(values.items())
 
-    def fill(found: Object) -> None:
+    def fill(obj: Object) -> None:
         for name, value in pairs:
-            if name not in found:
-                found[name] = value
+            if name not in obj:
+                obj[name] = value
 
     return fill
 
 
-def _container(found: Object) -> None:
-    if "imagePullPolicy" not in found:
-        found["imagePullPolicy"] = pull_policy_of(found.get("image", ""))
-    if "terminationMessagePath" not in found:
-        found["terminationMessagePath"] = "/dev/termination-log"
-    if "terminationMessagePolicy" not in found:
-        found["terminationMessagePolicy"] = "File"
+def _container(obj: Object) -> None:
+    if "imagePullPolicy" not in obj:
+        obj["imagePullPolicy"] = pull_policy_of(obj.get("image", ""))
+    if "terminationMessagePath" not in obj:
+        obj["terminationMessagePath"] = "/dev/termination-log"
+    if "terminationMessagePolicy" not in obj:
+        obj["terminationMessagePolicy"] = "File"
 
 
-def _volume(found: Object) -> None:
-    if found.keys() <= _VOLUME_NAME:
-        found["emptyDir"] = {}
-    image = found.get("image")
+def _volume(obj: Object) -> None:
+    if obj.keys() <= _VOLUME_NAME:
+        obj["emptyDir"] = {}
+    image = obj.get("image")
     if image is not None and "pullPolicy" not in image:
         image["pullPolicy"] = pull_policy_of(image.get("reference", ""))
 
 
-def _pod(found: Object) -> None:
-    spec = found["spec"]
+def _pod(obj: Object) -> None:
+    spec = obj["spec"]
     for container in (*(spec.get("containers") or ()), *spec.get("initContainers", ())):
         resources = container["resources"]
         limits = resources.get("limits")
@@ -90,17 +90,17 @@ def _pod(found: Object) -> None:
     if "enableServiceLinks" not in spec:
         spec["enableServiceLinks"] = True
     if "resources" in spec:
-        _pod_level_resources(found)
+        _pod_level_resources(obj)
 
 
-def _pod_level_resources(found: Object) -> None:
+def _pod_level_resources(obj: Object) -> None:
     """Completes limits and requests of the pod as a whole from those of the containers.
 
     Source: pkg/apis/core/v1/defaults.go, with PodLevelResources on, as by default.
     """
-    spec = found["spec"]
-    own = spec["resources"]
-    limits, requests = dict(own.get("limits") or {}), dict(own.get("requests") or {})
+    spec = obj["spec"]
+    resources = spec["resources"]
+    limits, requests = dict(resources.get("limits") or {}), dict(resources.get("requests") or {})
     if limits or requests:
         for name, amount in _total(spec, "limits").items():
             if name.startswith(_HUGE_PAGES_PREFIX) and name not in requests:
@@ -114,29 +114,29 @@ def _pod_level_resources(found: Object) -> None:
                 requests.setdefault(name, amount)
     for part, amounts in (("limits", limits), ("requests", requests)):
         if amounts:
-            own[part] = amounts
+            resources[part] = amounts
 
 
 def _total(spec: Object, part: str) -> dict[str, str]:
-    """Returns the containers' limits or requests together, summed as requests are.
+    """Returns the sum of the containers' limits or requests, by the rules for requests.
 
-    Only what they follow from is read: what is wrong with the rest of the pod is said later.
+    Only the fields for it are read; validation reports errors in the others later.
     """
-    counted: Object = {}
+    reduced_spec: Object = {}
     for name in ("containers", "initContainers"):
-        counted[name] = [
+        reduced_spec[name] = [
             {
                 "resources": {"requests": container["resources"].get(part) or {}},
                 "restartPolicy": container.get("restartPolicy"),
             }
             for container in spec.get(name) or ()
         ]
-    totals = pod_requests(convert({"spec": counted}, Pod))
+    totals = pod_requests(convert({"spec": reduced_spec}, Pod))
     return {name: str(amount) for name, amount in totals.items()}
 
 
-def _service(found: Object) -> None:
-    spec = found["spec"]
+def _service(obj: Object) -> None:
+    spec = obj["spec"]
     affinity = spec.setdefault("sessionAffinity", "None")
     if affinity == "None":
         spec.pop("sessionAffinityConfig", None)
@@ -155,28 +155,28 @@ def _service(found: Object) -> None:
         spec.setdefault("allocateLoadBalancerNodePorts", True)
 
 
-def _namespace(found: Object) -> None:
-    name = found["metadata"].get("name")
+def _namespace(obj: Object) -> None:
+    name = obj["metadata"].get("name")
     if name:
-        found["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+        obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
 
 
-def _node_status(found: Object) -> None:
-    if "allocatable" not in found and "capacity" in found:
-        found["allocatable"] = dict(found["capacity"])
+def _node_status(obj: Object) -> None:
+    if "allocatable" not in obj and "capacity" in obj:
+        obj["allocatable"] = dict(obj["capacity"])
 
 
-def _replication_controller(found: Object) -> None:
-    spec = found["spec"]
+def _replication_controller(obj: Object) -> None:
+    spec = obj["spec"]
     labels = spec.get("template", {}).get("metadata", {}).get("labels")
     if labels:
         spec.setdefault("selector", dict(labels))
-        found["metadata"].setdefault("labels", dict(labels))
+        obj["metadata"].setdefault("labels", dict(labels))
     spec.setdefault("replicas", 1)
 
 
-def _deployment(found: Object) -> None:
-    spec = found["spec"]
+def _deployment(obj: Object) -> None:
+    spec = obj["spec"]
     spec.setdefault("replicas", 1)
     strategy = spec["strategy"]
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
@@ -187,10 +187,10 @@ def _deployment(found: Object) -> None:
     spec.setdefault("progressDeadlineSeconds", 600)
 
 
-def _daemon_set(found: Object) -> None:
-    spec = found["spec"]
-    # A field of old versions, which upstream keeps as an annotation of this one.
-    found["metadata"].setdefault("annotations", {}).setdefault(TEMPLATE_GENERATION, "0")
+def _daemon_set(obj: Object) -> None:
+    spec = obj["spec"]
+    # A field of earlier API versions, which upstream stores as an annotation.
+    obj["metadata"].setdefault("annotations", {}).setdefault(TEMPLATE_GENERATION, "0")
     strategy = spec["updateStrategy"]
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
         rolling = strategy.setdefault("rollingUpdate", {})
@@ -199,8 +199,8 @@ def _daemon_set(found: Object) -> None:
     spec.setdefault("revisionHistoryLimit", 10)
 
 
-def _stateful_set(found: Object) -> None:
-    spec = found["spec"]
+def _stateful_set(obj: Object) -> None:
+    spec = obj["spec"]
     spec.setdefault("podManagementPolicy", "OrderedReady")
     strategy = spec["updateStrategy"]
     if "type" not in strategy:
@@ -217,19 +217,19 @@ def _stateful_set(found: Object) -> None:
     spec.setdefault("revisionHistoryLimit", 10)
 
 
-def _replica_set(found: Object) -> None:
-    found["spec"].setdefault("replicas", 1)
+def _replica_set(obj: Object) -> None:
+    obj["spec"].setdefault("replicas", 1)
 
 
-def _job(found: Object) -> None:
-    spec = found["spec"]
+def _job(obj: Object) -> None:
+    spec = obj["spec"]
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
     spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
     labels = spec["template"]["metadata"].get("labels")
     if labels:
-        found["metadata"].setdefault("labels", dict(labels))
+        obj["metadata"].setdefault("labels", dict(labels))
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
     policy = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
@@ -237,8 +237,8 @@ def _job(found: Object) -> None:
     spec.setdefault("manualSelector", False)
 
 
-def _csi_driver(found: Object) -> None:
-    spec = found["spec"]
+def _csi_driver(obj: Object) -> None:
+    spec = obj["spec"]
     for name, value in _CSI_DRIVER.items():
         spec.setdefault(name, value)
     spec.setdefault("volumeLifecycleModes", ["Persistent"])
@@ -256,61 +256,61 @@ _CSI_DRIVER: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def _device_request(found: Object) -> None:
-    if found.setdefault("allocationMode", "ExactCount") == "ExactCount":
-        found.setdefault("count", 1)
+def _device_request(obj: Object) -> None:
+    if obj.setdefault("allocationMode", "ExactCount") == "ExactCount":
+        obj.setdefault("count", 1)
 
 
-def _stage(name: str, value: str) -> Default:
-    """Fills in one field of the status."""
+def _status_constant(name: str, value: str) -> Default:
+    """Returns a function that sets one field of the status."""
 
-    def fill(found: Object) -> None:
-        found["status"].setdefault(name, value)
+    def fill(obj: Object) -> None:
+        obj["status"].setdefault(name, value)
 
     return fill
 
 
-def _persistent_volume(found: Object) -> None:
-    found["status"].setdefault("phase", "Pending")
-    found["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
-    found["spec"].setdefault("volumeMode", "Filesystem")
+def _persistent_volume(obj: Object) -> None:
+    obj["status"].setdefault("phase", "Pending")
+    obj["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
+    obj["spec"].setdefault("volumeMode", "Filesystem")
 
 
-def _pod_spec(found: Object) -> None:
-    # One field with two names; the old one is kept up for old clients.
-    account = found.get("serviceAccountName") or found.get("serviceAccount")
+def _pod_spec(obj: Object) -> None:
+    # One field with two names; the deprecated one is still set.
+    account = obj.get("serviceAccountName") or obj.get("serviceAccount")
     if account:
-        found["serviceAccountName"] = found["serviceAccount"] = account
-    if "dnsPolicy" not in found:
-        found["dnsPolicy"] = "ClusterFirst"
-    if "restartPolicy" not in found:
-        found["restartPolicy"] = "Always"
-    if "securityContext" not in found:
-        found["securityContext"] = {}
-    if "terminationGracePeriodSeconds" not in found:
-        found["terminationGracePeriodSeconds"] = 30
-    if "schedulerName" not in found:
-        found["schedulerName"] = DEFAULT_SCHEDULER_NAME
+        obj["serviceAccountName"] = obj["serviceAccount"] = account
+    if "dnsPolicy" not in obj:
+        obj["dnsPolicy"] = "ClusterFirst"
+    if "restartPolicy" not in obj:
+        obj["restartPolicy"] = "Always"
+    if "securityContext" not in obj:
+        obj["securityContext"] = {}
+    if "terminationGracePeriodSeconds" not in obj:
+        obj["terminationGracePeriodSeconds"] = 30
+    if "schedulerName" not in obj:
+        obj["schedulerName"] = DEFAULT_SCHEDULER_NAME
 
 
-def _node_spec(found: Object) -> None:
-    if "podCIDR" in found and "podCIDRs" not in found:
-        found["podCIDRs"] = [found["podCIDR"]]
+def _node_spec(obj: Object) -> None:
+    if "podCIDR" in obj and "podCIDRs" not in obj:
+        obj["podCIDRs"] = [obj["podCIDR"]]
 
 
-def _secret(found: Object) -> None:
-    if "type" not in found:
-        found["type"] = "Opaque"
-    plain = found.pop("stringData", None)
+def _secret(obj: Object) -> None:
+    if "type" not in obj:
+        obj["type"] = "Opaque"
+    plain = obj.pop("stringData", None)
     if plain:
         encoded = {name: b64encode(text.encode()).decode() for name, text in plain.items()}
-        found["data"] = {**found.get("data", {}), **encoded}
+        obj["data"] = {**obj.get("data", {}), **encoded}
 
 
 _file_mode = _constant(defaultMode=_VOLUME_MODE)
 _tcp = _constant(protocol="TCP")
 
-#: Type -> what is filled in.
+#: Type -> the function that sets its defaults.
 DEFAULTS: Mapping[str, Default] = MappingProxyType(
     {
         "apps.DaemonSet": _daemon_set,
@@ -335,7 +335,7 @@ DEFAULTS: Mapping[str, Default] = MappingProxyType(
         "core.NodeStatus": _node_status,
         "core.ObjectFieldSelector": _constant(apiVersion="v1"),
         "core.PersistentVolume": _persistent_volume,
-        "core.PersistentVolumeClaim": _stage("phase", "Pending"),
+        "core.PersistentVolumeClaim": _status_constant("phase", "Pending"),
         "core.PersistentVolumeClaimSpec": _constant(volumeMode="Filesystem"),
         "core.Pod": _pod,
         "core.PodSpec": _pod_spec,

@@ -1,8 +1,8 @@
-"""The types of the Kubernetes API as data: fields, their types, and how patches merge them.
+"""The types of the Kubernetes API as data: fields, their types, and merge rules of patches.
 
 The table is ``mooring/data/api_schema.json``, generated from k8s.io/api's Go types by
-``tools/api_schema.py``; this file only gives it names. ``decoding`` reads objects by it; the API
-server merges by it.
+``tools/api_schema.py``; this file names its columns. ``decoding`` converts objects with it; the
+API server merges patches with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Structs that belong to one manager as a whole, where they are elements of lists.
+#: Structs that have one manager as a whole, as elements of lists.
 #: Source: the marker +structType=atomic in k8s.io/api and k8s.io/apimachinery.
 _ATOMIC_ELEMENTS = frozenset(
     ("meta.OwnerReference", "core.LocalObjectReference", "core.ObjectReference")
@@ -32,8 +32,8 @@ class Field(NamedTuple):
     Attributes:
         type_name: A scalar ("string", "int32", "Quantity", "any" ...), "[]T", "{}T", or the name
             of another struct such as "core.PodSpec".
-        presence: What becomes of an empty value: "pointer" (kept unless null), "empty" and "zero"
-            (left out), "always" (written, even if absent), "null" (written as null if absent).
+        presence: The encoding of an empty value: "pointer" (kept unless null), "empty" and "zero"
+            (omitted), "always" (written, even if absent), "null" (written as null if absent).
         strategy: Of strategic merge patches: "", "merge", "replace", "retainKeys" and both.
         merge_key: The field by which "merge" finds elements, "" for lists of scalars.
         list_type: Of server-side apply: "" (granular maps, atomic lists), "atomic", "set", "map".
@@ -60,12 +60,12 @@ class Field(NamedTuple):
 
     @property
     def is_list(self) -> bool:
-        """Whether the value is a list."""
+        """True if the value is a list."""
         return self.type_name.startswith("[]")
 
     @property
     def is_map(self) -> bool:
-        """Whether the value is a mapping with free keys."""
+        """True if the value is a mapping with arbitrary keys."""
         return self.type_name.startswith("{}")
 
     @property

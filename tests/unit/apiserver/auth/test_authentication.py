@@ -23,7 +23,7 @@ from mooring.apiserver.auth.authentication import (
 )
 from mooring.apiserver.auth.authorization import Attributes, attributes_of, check, is_allowed
 from mooring.apiserver.endpoints.reviews import review
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import resource_named
 
 SCHEDULER = IDENTITIES["system:kube-scheduler"]
@@ -47,7 +47,7 @@ def test_a_token_is_known_until_it_is_revoked() -> None:
     assert tokens.authenticate(f"bearer  {token} ") is not None
     tokens.revoke(token)
     tokens.revoke(token)
-    with pytest.raises(Refused):
+    with pytest.raises(ApiStatusError):
         tokens.authenticate(f"Bearer {token}")
 
 
@@ -71,36 +71,36 @@ def test_the_server_does_not_keep_the_token_itself() -> None:
     ["Bearer guessed", "Basic YTpi", "Bearer", "", "Bearer \udcff", "Bearer " + "x" * 9999],
 )
 def test_what_is_no_token_of_ours_is_401(header: str) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         Tokens().authenticate(header)
 
-    assert (refusal.value.code, refusal.value.reason) == (401, "Unauthorized")
-    assert refusal.value.message == "Unauthorized"
+    assert (error.value.code, error.value.reason) == (401, "Unauthorized")
+    assert error.value.message == "Unauthorized"
 
 
-def test_without_a_header_nobody_is_claimed() -> None:
+def test_without_a_header_there_is_no_identity() -> None:
     assert Tokens().authenticate(None) is None
 
 
 def test_headers_carry_an_identity_to_the_handler() -> None:
-    who = Identity("ann", ("a", "b"))
+    identity = Identity("ann", ("a", "b"))
 
-    assert identity_in(who.headers()) == who
+    assert identity_in(identity.headers()) == identity
     assert identity_in(ANONYMOUS.headers()) == ANONYMOUS
     assert identity_in({}) == ADMIN
 
 
 def test_a_kubeconfig_names_cluster_user_and_context() -> None:
     text = kubeconfig(url="https://127.0.0.1:1", authority=b"PEM", token="secret")
-    found = yaml.safe_load(text)
+    result = yaml.safe_load(text)
 
-    assert found["kind"] == "Config"
-    assert found["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:1"
-    data = found["clusters"][0]["cluster"]["certificate-authority-data"]
+    assert result["kind"] == "Config"
+    assert result["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:1"
+    data = result["clusters"][0]["cluster"]["certificate-authority-data"]
     assert base64.b64decode(data) == b"PEM"
-    assert found["users"] == [{"name": "mooring", "user": {"token": "secret"}}]
-    assert found["contexts"][0]["context"] == {"cluster": "mooring", "user": "mooring"}
-    assert found["current-context"] == "mooring"
+    assert result["users"] == [{"name": "mooring", "user": {"token": "secret"}}]
+    assert result["contexts"][0]["context"] == {"cluster": "mooring", "user": "mooring"}
+    assert result["current-context"] == "mooring"
 
 
 # ---------------------------------------------------------------- what a request wants
@@ -144,20 +144,20 @@ def test_a_kubeconfig_names_cluster_user_and_context() -> None:
 def test_a_request_is_taken_apart_as_upstream_does(
     method: str, path: str, query: list[tuple[str, str]], expected: tuple[str, ...]
 ) -> None:
-    found = attributes_of(method, path, query)
+    attributes = attributes_of(method, path, query)
 
     assert (
-        found.verb,
-        found.group,
-        found.resource,
-        found.subresource,
-        found.namespace,
-        found.name,
+        attributes.verb,
+        attributes.group,
+        attributes.resource,
+        attributes.subresource,
+        attributes.namespace,
+        attributes.name,
     ) == expected
 
 
 @pytest.mark.parametrize("path", ["/", "/api", "/api/v1", "/apis/apps/v1", "/version", "/x/y/z"])
-def test_a_path_without_resource_is_asked_for_as_it_is(path: str) -> None:
+def test_a_path_without_resource_is_a_non_resource_request(path: str) -> None:
     assert attributes_of("GET", path, []) == Attributes("get", path)
 
 
@@ -165,7 +165,7 @@ def test_a_path_without_resource_is_asked_for_as_it_is(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("who", "method", "path", "allowed"),
+    ("identity", "method", "path", "allowed"),
     [
         (ANONYMOUS, "GET", "/healthz", True),
         (ANONYMOUS, "GET", "/version", True),
@@ -200,9 +200,9 @@ def test_a_path_without_resource_is_asked_for_as_it_is(path: str) -> None:
     ],
 )
 def test_the_rules_are_those_of_the_bootstrap_roles(
-    who: Identity, method: str, path: str, allowed: bool
+    identity: Identity, method: str, path: str, allowed: bool
 ) -> None:
-    assert is_allowed(who, attributes_of(method, path, [])) is allowed
+    assert is_allowed(identity, attributes_of(method, path, [])) is allowed
 
 
 def test_the_authentication_map_is_one_name_in_one_namespace() -> None:
@@ -242,18 +242,18 @@ def test_the_authentication_map_is_one_name_in_one_namespace() -> None:
     ],
 )
 def test_a_refusal_says_who_may_not_do_what_where(method: str, path: str, message: str) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         check(Identity("NAME"), attributes_of(method, path, []))
 
-    assert (refusal.value.code, refusal.value.reason) == (403, "Forbidden")
-    assert refusal.value.message == message
+    assert (error.value.code, error.value.reason) == (403, "Forbidden")
+    assert error.value.message == message
 
 
 def test_a_refusals_details_name_the_resource() -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         check(NOBODY, attributes_of("GET", "/apis/apps/v1/namespaces/a/deployments/d", []))
 
-    assert refusal.value.details == {"name": "d", "group": "apps", "kind": "deployments"}
+    assert error.value.details == {"name": "d", "group": "apps", "kind": "deployments"}
 
 
 # ---------------------------------------------------------------- reviews
@@ -262,18 +262,20 @@ def test_a_refusals_details_name_the_resource() -> None:
 NOW = "2026-01-01T00:00:00Z"
 
 
-def asked(resource: Any, spec: dict[str, Any], who: Identity = ADMIN, **body: Any) -> Any:
-    return review(resource, {"spec": spec, **body}, who, Tokens(), now=NOW)["status"]
+def review_status(
+    resource: Any, spec: dict[str, Any], identity: Identity = ADMIN, **body: Any
+) -> Any:
+    return review(resource, {"spec": spec, **body}, identity, Tokens(), now=NOW)["status"]
 
 
 def test_a_token_review_names_the_owner_of_a_token() -> None:
     tokens = Tokens()
     spec = {"token": tokens.issue(Identity("ann", ("ops",), "u-1"))}
 
-    found = review(TOKEN_REVIEWS, {"spec": spec}, SCHEDULER, tokens, now=NOW)
+    result = review(TOKEN_REVIEWS, {"spec": spec}, SCHEDULER, tokens, now=NOW)
 
-    assert (found["kind"], found["apiVersion"]) == ("TokenReview", "authentication.k8s.io/v1")
-    assert found["status"] == {
+    assert (result["kind"], result["apiVersion"]) == ("TokenReview", "authentication.k8s.io/v1")
+    assert result["status"] == {
         "authenticated": True,
         "user": {"username": "ann", "uid": "u-1", "groups": ["ops", "system:authenticated"]},
         "audiences": ["https://kubernetes.default.svc"],
@@ -291,10 +293,10 @@ def test_a_token_review_does_not_know_strangers_and_other_audiences() -> None:
 
 
 def test_a_token_review_needs_a_token() -> None:
-    with pytest.raises(Refused) as refusal:
-        asked(TOKEN_REVIEWS, {})
+    with pytest.raises(ApiStatusError) as error:
+        review_status(TOKEN_REVIEWS, {})
 
-    assert refusal.value.message == "token is required for TokenReview in authentication"
+    assert error.value.message == "token is required for TokenReview in authentication"
 
 
 METRICS = {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}}
@@ -326,12 +328,12 @@ BIND = {
     ],
 )
 def test_an_access_review_applies_the_rules(spec: dict[str, Any], allowed: bool) -> None:
-    assert asked(ACCESS_REVIEWS, spec, NOBODY)["allowed"] is allowed
+    assert review_status(ACCESS_REVIEWS, spec, NOBODY)["allowed"] is allowed
 
 
 def test_a_self_review_is_about_who_asks() -> None:
-    assert asked(SELF_REVIEWS, BIND, SCHEDULER)["allowed"] is True
-    assert asked(SELF_REVIEWS, BIND, NOBODY)["allowed"] is False
+    assert review_status(SELF_REVIEWS, BIND, SCHEDULER)["allowed"] is True
+    assert review_status(SELF_REVIEWS, BIND, NOBODY)["allowed"] is False
 
 
 @pytest.mark.parametrize(
@@ -343,16 +345,16 @@ def test_a_self_review_is_about_who_asks() -> None:
     ],
 )
 def test_an_unclear_question_is_refused(resource: Any, spec: dict[str, Any], problem: str) -> None:
-    with pytest.raises(Refused) as refusal:
-        asked(resource, spec)
+    with pytest.raises(ApiStatusError) as error:
+        review_status(resource, spec)
 
-    assert (refusal.value.code, refusal.value.reason) == (422, "Invalid")
-    assert problem in refusal.value.message
+    assert (error.value.code, error.value.reason) == (422, "Invalid")
+    assert problem in error.value.message
 
 
 def test_a_question_has_no_name() -> None:
     empty = {"name": "", "creationTimestamp": None}
-    assert asked(SELF_REVIEWS, BIND, metadata=empty)["allowed"]
+    assert review_status(SELF_REVIEWS, BIND, metadata=empty)["allowed"]
 
-    with pytest.raises(Refused, match="must be empty"):
-        asked(SELF_REVIEWS, BIND, metadata={"name": "x"})
+    with pytest.raises(ApiStatusError, match="must be empty"):
+        review_status(SELF_REVIEWS, BIND, metadata={"name": "x"})

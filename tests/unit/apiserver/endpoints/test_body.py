@@ -1,4 +1,4 @@
-"""Keys that stand twice in a body are found, however the body is written."""
+"""Duplicate keys in a body are detected in any format."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ def written(value: Any, colon: str) -> str:
 
 def twice(value: Any, path: str = "") -> list[str]:
     """The reference: walk through the members themselves."""
-    found = []
+    items = []
     if isinstance(value, tuple):
         seen = []
         for key, item in value:
             inner = f"{path}.{key}" if path else key
-            found += [inner] if key in seen else []
+            items += [inner] if key in seen else []
             seen.append(key)
-            found += twice(item, inner)
+            items += twice(item, inner)
     elif isinstance(value, list):
         for number, item in enumerate(value):
-            found += twice(item, f"{path}[{number}]")
-    return found
+            items += twice(item, f"{path}[{number}]")
+    return items
 
 
 @given(VALUES, st.sampled_from([":", ": ", " : ", "\t:"]), st.sampled_from(["", "\n"]))
-def test_duplicates_are_found_in_any_writing(value: Any, colon: str, end: str) -> None:
+def test_duplicates_are_detected_in_any_format(value: Any, colon: str, end: str) -> None:
     body = (written(value, colon) + end).encode()
 
     assert find_duplicates(body, msgspec.json.decode(body)) == sorted(twice(value))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mooring.apiserver.endpoints import discovery
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import RESOURCES
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -29,7 +29,7 @@ def row(path: str, name: str) -> Any:
     return next(one for one in document(path)["resources"] if one["name"] == name)
 
 
-def test_pods_are_told_as_upstream_tells_them() -> None:
+def test_the_discovery_entry_of_pods_is_upstreams() -> None:
     verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 
     assert row("/api/v1", "pods") == {
@@ -69,10 +69,10 @@ def test_the_stored_form_has_upstreams_hash(path: str, name: str, tag: str) -> N
 
 
 def test_core_says_its_version_without_a_slash() -> None:
-    found = document("/api/v1")
+    result = document("/api/v1")
 
-    assert (found["groupVersion"], found["kind"]) == ("v1", "APIResourceList")
-    assert "apiVersion" not in found
+    assert (result["groupVersion"], result["kind"]) == ("v1", "APIResourceList")
+    assert "apiVersion" not in result
     assert document("/apis/apps/v1")["apiVersion"] == "v1"
 
 
@@ -100,7 +100,7 @@ def test_groups_come_in_upstreams_order() -> None:
 
 
 def test_kubectl_learns_everything_from_two_documents() -> None:
-    found: dict[tuple[str, str], Any] = {}
+    obj: dict[tuple[str, str], Any] = {}
     for path in ("/api", "/apis"):
         whole = document(path, KUBECTL)
         assert (whole["kind"], whole["apiVersion"]) == (
@@ -110,11 +110,11 @@ def test_kubectl_learns_everything_from_two_documents() -> None:
         for group in whole["items"]:
             name = group["metadata"].get("name", "")
             rows = group["versions"][0]["resources"]
-            found.update({(name, one["resource"]): one for one in rows})
+            obj.update({(name, one["resource"]): one for one in rows})
 
-    assert set(found) == {(one.group, one.name) for one in RESOURCES}
+    assert set(obj) == {(one.group, one.name) for one in RESOURCES}
     # From aggregated_v2.json.
-    assert found["apps", "replicasets"] == {
+    assert obj["apps", "replicasets"] == {
         "categories": ["all"],
         "resource": "replicasets",
         "responseKind": {"group": "", "kind": "ReplicaSet", "version": ""},
@@ -161,22 +161,22 @@ def test_who_has_the_aggregated_document_is_not_sent_it_again() -> None:
 
 
 def test_the_old_aggregated_version_is_answered_in_its_own_words() -> None:
-    found = document("/api", AGGREGATED.replace("v=v2", "v=v2beta1"))
+    result = document("/api", AGGREGATED.replace("v=v2", "v=v2beta1"))
 
-    assert found["apiVersion"] == "apidiscovery.k8s.io/v2beta1"
+    assert result["apiVersion"] == "apidiscovery.k8s.io/v2beta1"
 
 
-def test_who_takes_only_protobuf_is_told_what_there_is() -> None:
-    with pytest.raises(Refused) as refusal:
+def test_protobuf_only_is_not_acceptable() -> None:
+    with pytest.raises(ApiStatusError) as error:
         discovery.respond("/apis/apps/v1", {"accept": "application/vnd.kubernetes.protobuf"})
 
-    assert (refusal.value.code, refusal.value.reason) == (406, "NotAcceptable")
+    assert (error.value.code, error.value.reason) == (406, "NotAcceptable")
 
 
 def test_the_version_is_the_one_whose_behaviour_is_promised() -> None:
-    found = document("/version")
+    result = document("/version")
 
-    assert (found["major"], found["minor"], found["gitVersion"]) == ("1", "36", "v1.36.3")
+    assert (result["major"], result["minor"], result["gitVersion"]) == ("1", "36", "v1.36.3")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz/"])
@@ -199,5 +199,5 @@ def test_the_index_lists_every_document() -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/pods", "/apis/none", "/api/v2", "/metrics", "/apisx"])
-def test_other_paths_are_somebody_elses(path: str) -> None:
+def test_other_paths_have_no_response(path: str) -> None:
     assert discovery.respond(path, {}) is None

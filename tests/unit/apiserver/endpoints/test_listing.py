@@ -5,7 +5,7 @@ from urllib.parse import quote
 import pytest
 
 from mooring.apiserver.endpoints.listing import parse_token
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 from tests.helpers.api import CONFIG_MAPS, PODS, Api, config_map, pod
 
 
@@ -17,14 +17,14 @@ def filled(count: int = 7, **options: int) -> Api:
 
 
 def pages(api: Api, path: str, limit: int) -> list[list[str]]:
-    found: list[list[str]] = []
+    items: list[list[str]] = []
     token = ""
     while True:
         page = api.get(f"{path}?limit={limit}&continue={quote(token)}")
-        found.append([item["metadata"]["name"] for item in page["items"]])
+        items.append([item["metadata"]["name"] for item in page["items"]])
         token = page["metadata"].get("continue", "")
         if not token:
-            return found
+            return items
 
 
 @pytest.mark.parametrize("path", [CONFIG_MAPS, "/api/v1/configmaps"])
@@ -62,10 +62,10 @@ def test_a_token_that_is_too_old_comes_with_a_new_one() -> None:
     token = api.get(f"{CONFIG_MAPS}?limit=3")["metadata"]["continue"]
     for number in range(8):
         api.post(CONFIG_MAPS, config_map(f"x{number}"))
-    status, found = api.ask("GET", f"{CONFIG_MAPS}?limit=9&continue={quote(token)}")
-    assert (status, found["reason"]) == (410, "Expired")
-    assert found["message"].startswith("The provided continue parameter is too old")
-    fresh = found["metadata"]["continue"]
+    status, result = api.ask("GET", f"{CONFIG_MAPS}?limit=9&continue={quote(token)}")
+    assert (status, result["reason"]) == (410, "Expired")
+    assert result["message"].startswith("The provided continue parameter is too old")
+    fresh = result["metadata"]["continue"]
     assert parse_token(fresh) == (-1, "m2\0")
     rest = api.get(f"{CONFIG_MAPS}?limit=4&continue={quote(fresh)}")
     assert [item["metadata"]["name"] for item in rest["items"]] == ["m3", "m4", "m5", "m6"]
@@ -77,9 +77,9 @@ def test_an_exact_version_lists_the_past() -> None:
     then = api.version
     api.delete(f"{CONFIG_MAPS}/m0")
     exact = f"{CONFIG_MAPS}?resourceVersion={then}&resourceVersionMatch=Exact"
-    found = api.get(exact)
-    assert [item["metadata"]["name"] for item in found["items"]] == ["m0", "m1"]
-    assert found["metadata"]["resourceVersion"] == str(then)
+    response = api.get(exact)
+    assert [item["metadata"]["name"] for item in response["items"]] == ["m0", "m1"]
+    assert response["metadata"]["resourceVersion"] == str(then)
     newer = f"{CONFIG_MAPS}?resourceVersion={then}&resourceVersionMatch=NotOlderThan"
     assert api.names(newer) == ["m1"]
     # As of old: a version with a limit means that very version.
@@ -90,9 +90,9 @@ def test_an_exact_version_lists_the_past() -> None:
 def test_a_past_that_is_forgotten_is_gone() -> None:
     api = filled(12, history_changes=4)
     path = f"{CONFIG_MAPS}?resourceVersion=7&resourceVersionMatch=Exact"
-    status, found = api.ask("GET", path)
-    assert (status, found["reason"]) == (410, "Expired")
-    assert found["message"] == "The resourceVersion for the provided list is too old."
+    status, result = api.ask("GET", path)
+    assert (status, result["reason"]) == (410, "Expired")
+    assert result["message"] == "The resourceVersion for the provided list is too old."
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_a_past_that_is_forgotten_is_gone() -> None:
     ],
 )
 def test_tokens_that_are_none_are_refused(token: str) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         parse_token(token)
-    assert refusal.value.code == 400
-    assert refusal.value.message.startswith("invalid continue token: continue key is not valid")
+    assert error.value.code == 400
+    assert error.value.message.startswith("invalid continue token: continue key is not valid")
 
 
-def test_pods_of_a_node_are_found() -> None:
+def test_pods_of_a_node_are_indexed() -> None:
     api = Api()
     api.bound("a", "n1")
     api.bound("b", "n2")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.apiserver.endpoints.negotiation import AGGREGATED, TABLES, clauses, wanted_shape
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.endpoints.negotiation import AGGREGATED, TABLES, clauses, requested_shape
+from mooring.apiserver.errors import ApiStatusError
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 KUBECTL_GET = f"{TABLE},{TABLE.replace('v=v1;', 'v=v1beta1;')},application/json"
@@ -22,7 +22,7 @@ KUBECTL_GET = f"{TABLE},{TABLE.replace('v=v1;', 'v=v1beta1;')},application/json"
         (KUBECTL_GET, ("meta.k8s.io", "v1", "Table")),
         # describe, of whoever can read protobuf.
         ("application/vnd.kubernetes.protobuf,application/json", None),
-        # What is wanted most comes first, wherever it stands.
+        # Sorted by weight, not by position.
         (f"application/json;q=0.5,{TABLE};q=0.9", ("meta.k8s.io", "v1", "Table")),
         (f"{TABLE};q=0.1,application/json", None),
         (f"{TABLE};q=0,application/json", None),
@@ -37,17 +37,17 @@ KUBECTL_GET = f"{TABLE},{TABLE.replace('v=v1;', 'v=v1beta1;')},application/json"
 def test_the_first_possible_wish_is_granted(
     header: str, shape: tuple[str, str, str] | None
 ) -> None:
-    assert wanted_shape(header, TABLES) == shape
+    assert requested_shape(header, TABLES) == shape
 
 
 @pytest.mark.parametrize(
     "header", ["text/html", "application/vnd.kubernetes.protobuf", TABLE, "application/json;q=0"]
 )
 def test_who_takes_nothing_that_is_made_here_is_refused(header: str) -> None:
-    with pytest.raises(Refused) as refusal:
-        wanted_shape(header, AGGREGATED)
+    with pytest.raises(ApiStatusError) as error:
+        requested_shape(header, AGGREGATED)
 
-    assert refusal.value.status() == {
+    assert error.value.status() == {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
@@ -59,9 +59,9 @@ def test_who_takes_nothing_that_is_made_here_is_refused(header: str) -> None:
 
 
 def test_equal_wishes_stay_in_the_clients_order() -> None:
-    found = [clause.media_type for clause in clauses("a/b, c/d;q=0.2, e/f;q=1.0, g/h;q=0.2")]
+    items = [clause.media_type for clause in clauses("a/b, c/d;q=0.2, e/f;q=1.0, g/h;q=0.2")]
 
-    assert found == ["a/b", "e/f", "c/d", "g/h"]
+    assert items == ["a/b", "e/f", "c/d", "g/h"]
 
 
 def test_a_header_of_nothing_but_clauses_is_cut() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.apiserver.endpoints import openapi
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import RESOURCES, resource_at
 
 
@@ -63,10 +63,10 @@ def test_other_paths_are_not_answered(path: str) -> None:
 
 def test_protobuf_documents_are_refused() -> None:
     accept = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         openapi.respond("/openapi/v3/api/v1", {"accept": accept})
 
-    assert refusal.value.code == 406
+    assert error.value.code == 406
 
 
 @pytest.mark.parametrize(
@@ -74,21 +74,21 @@ def test_protobuf_documents_are_refused() -> None:
 )
 def test_a_document_refers_to_nothing_that_it_lacks(name: str) -> None:
     text = openapi.document(name).decode()
-    wanted = set(re.findall(r'"#/components/schemas/([^"]+)"', text))
+    references = set(re.findall(r'"#/components/schemas/([^"]+)"', text))
 
-    assert wanted
-    assert wanted <= set(json.loads(text)["components"]["schemas"])
+    assert references
+    assert references <= set(json.loads(text)["components"]["schemas"])
 
 
 def test_only_what_is_served_is_described() -> None:
     methods = {"get", "put", "post", "patch", "delete"}
     for path, item in document("api/v1")["paths"].items():
-        found = resource_at(path)
-        if found is None:
+        result = resource_at(path)
+        if result is None:
             assert path == "/api/v1/"
             continue
-        part = found.resource.subresource(found.subresource) if found.subresource else None
-        verbs = part.verbs if part is not None else found.resource.verbs
+        part = result.resource.subresource(result.subresource) if result.subresource else None
+        verbs = part.verbs if part is not None else result.resource.verbs
         actions = {item[method]["x-kubernetes-action"] for method in methods & set(item)}
         assert actions
         assert {{"post": "create", "put": "update"}.get(one, one) for one in actions} <= set(verbs)
@@ -133,7 +133,7 @@ V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 def fields(data: bytes) -> list[tuple[int, bytes]]:
     """The fields of a message that has none but strings and messages."""
-    found = []
+    items = []
     position = 0
 
     def varint() -> int:
@@ -151,9 +151,9 @@ def fields(data: bytes) -> list[tuple[int, bytes]]:
         tag = varint()
         assert tag & 7 == 2
         length = varint()
-        found.append((tag >> 3, data[position : position + length]))
+        items.append((tag >> 3, data[position : position + length]))
         position += length
-    return found
+    return items
 
 
 @pytest.mark.parametrize("accept", [V2, V2.replace("@", "."), "*/*", ""])
@@ -175,10 +175,10 @@ def test_the_old_document_is_the_protobuf_that_kubectl_asks_for(accept: str) -> 
 
 
 def test_the_old_document_is_not_there_as_json() -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         openapi.respond("/openapi/v2", {"accept": "application/json"})
 
-    assert refusal.value.code == 406
+    assert error.value.code == 406
 
 
 def test_who_has_the_old_document_is_not_sent_it_again() -> None:

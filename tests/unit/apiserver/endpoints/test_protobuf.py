@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.apiserver.endpoints import protobuf
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import Resource, resource_named
 
 PODS = resource_named("", "pods")
@@ -116,11 +116,11 @@ def test_what_kubectl_creates_is_read(command: str) -> None:
 
 def varint(number: int) -> bytes:
     number &= (1 << 64) - 1
-    found = b""
+    result = b""
     while number >= 0x80:
-        found += bytes([number & 0x7F | 0x80])
+        result += bytes([number & 0x7F | 0x80])
         number >>= 7
-    return found + bytes([number])
+    return result + bytes([number])
 
 
 def field(number: int, value: int | bytes | str) -> bytes:
@@ -160,12 +160,12 @@ def test_an_event_has_times_to_the_microsecond() -> None:
         + field(14, b"")
     )
 
-    found = read("Event", message, "events.k8s.io/v1", resource_named("events.k8s.io", "events"))
+    obj = read("Event", message, "events.k8s.io/v1", resource_named("events.k8s.io", "events"))
 
-    assert found["eventTime"] == "2026-01-01T00:00:00.123456Z"
-    assert found["series"] == {"count": 7, "lastObservedTime": "2026-01-01T00:00:00.123456Z"}
-    assert found["deprecatedFirstTimestamp"] == "1970-01-01T00:01:00Z"
-    assert found["deprecatedLastTimestamp"] is None  # Go's zero time
+    assert obj["eventTime"] == "2026-01-01T00:00:00.123456Z"
+    assert obj["series"] == {"count": 7, "lastObservedTime": "2026-01-01T00:00:00.123456Z"}
+    assert obj["deprecatedFirstTimestamp"] == "1970-01-01T00:01:00Z"
+    assert obj["deprecatedLastTimestamp"] is None  # Go's zero time
 
 
 def test_delete_options_belong_to_every_group() -> None:
@@ -173,18 +173,18 @@ def test_delete_options_belong_to_every_group() -> None:
     message = field(1, 0) + field(2, preconditions) + field(4, "Background") + field(5, "All")
 
     for api_version in ("v1", "apps/v1", "resource.k8s.io/v1"):
-        found = read("DeleteOptions", message, api_version)
-        assert found["gracePeriodSeconds"] == 0
-        assert found["preconditions"] == {"uid": "u-1", "resourceVersion": "17"}
-        assert (found["propagationPolicy"], found["dryRun"]) == ("Background", ["All"])
+        obj = read("DeleteOptions", message, api_version)
+        assert obj["gracePeriodSeconds"] == 0
+        assert obj["preconditions"] == {"uid": "u-1", "resourceVersion": "17"}
+        assert (obj["propagationPolicy"], obj["dryRun"]) == ("Background", ["All"])
 
 
 def test_an_eviction_carries_its_options() -> None:
     message = field(1, field(1, "web-0")) + field(2, field(1, -1))
 
-    found = read("Eviction", message, "policy/v1")
+    obj = read("Eviction", message, "policy/v1")
 
-    assert found["deleteOptions"] == {"gracePeriodSeconds": -1}
+    assert obj["deleteOptions"] == {"gracePeriodSeconds": -1}
 
 
 def test_parts_that_are_inline_in_json_are_lifted() -> None:
@@ -193,12 +193,12 @@ def test_parts_that_are_inline_in_json_are_lifted() -> None:
     container = field(1, "main") + field(10, probe + field(2, -3))
     container += field(8, field(1, field(1, "cpu") + field(2, field(1, "250m"))))
 
-    found = read("Pod", field(2, field(1, volume) + field(2, container)))
+    obj = read("Pod", field(2, field(1, volume) + field(2, container)))
 
-    assert found["spec"]["volumes"] == [
+    assert obj["spec"]["volumes"] == [
         {"name": "disk", "persistentVolumeClaim": {"claimName": "data", "readOnly": True}}
     ]
-    assert found["spec"]["containers"][0] == {
+    assert obj["spec"]["containers"][0] == {
         "name": "main",
         "livenessProbe": {
             "httpGet": {"path": "/ready", "port": "http"},
@@ -211,20 +211,18 @@ def test_parts_that_are_inline_in_json_are_lifted() -> None:
 def test_managed_fields_are_json_inside() -> None:
     entry = field(1, "kubectl") + field(7, field(1, json.dumps({"f:spec": {}})))
 
-    found = read("Pod", field(1, field(17, entry)))
+    obj = read("Pod", field(1, field(17, entry)))
 
-    assert found["metadata"]["managedFields"] == [
-        {"manager": "kubectl", "fieldsV1": {"f:spec": {}}}
-    ]
+    assert obj["metadata"]["managedFields"] == [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}]
 
 
 def test_numbers_may_be_packed() -> None:
     packed = varint(1000) + varint(2000)
     context = field(4, packed) + field(4, 3000)
 
-    found = read("Pod", field(2, field(14, context)))
+    obj = read("Pod", field(2, field(14, context)))
 
-    assert found["spec"]["securityContext"]["supplementalGroups"] == [1000, 2000, 3000]
+    assert obj["spec"]["securityContext"]["supplementalGroups"] == [1000, 2000, 3000]
 
 
 def test_extra_values_of_users_are_lists_in_json() -> None:
@@ -232,9 +230,9 @@ def test_extra_values_of_users_are_lists_in_json() -> None:
     message = field(2, field(6, entry))
     resource = resource_named("certificates.k8s.io", "certificatesigningrequests")
 
-    found = read("CertificateSigningRequest", message, "certificates.k8s.io/v1", resource)
+    obj = read("CertificateSigningRequest", message, "certificates.k8s.io/v1", resource)
 
-    assert found["spec"]["extra"] == {"scopes": ["a", "b"]}
+    assert obj["spec"]["extra"] == {"scopes": ["a", "b"]}
 
 
 def test_fields_of_a_newer_version_are_passed_over() -> None:
@@ -244,9 +242,9 @@ def test_fields_of_a_newer_version_are_passed_over() -> None:
 
 
 def test_without_a_kind_the_path_tells() -> None:
-    found = protobuf.to_json(b"k8s\x00" + field(2, field(1, field(1, "p"))), PODS)
+    obj = protobuf.to_json(b"k8s\x00" + field(2, field(1, field(1, "p"))), PODS)
 
-    assert found == {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}}
+    assert obj == {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}}
 
 
 # ---------------------------------------------------------------- what cannot be read
@@ -262,9 +260,9 @@ def test_without_a_kind_the_path_tells() -> None:
         (envelope("Pod", b"\x0a" + b"\xff" * 11), "a number is too long"),
         (envelope("Pod", b"\x02\x00"), "a field has the number 0"),
         (envelope("Pod", b"\x0b"), "field 1 has wire type 3"),
-        (envelope("Pod", field(1, 5)), "a number stands where a text or a message belongs"),
+        (envelope("Pod", field(1, 5)), "a number instead of a text or a message"),
         (envelope("Pod", field(1, field(1, b"\xff"))), "a text is not UTF-8"),
-        (envelope("Pod", field(1, field(7, b"ab"))), "a text or a message stands where a number"),
+        (envelope("Pod", field(1, field(7, b"ab"))), "a text or a message instead of a number"),
         (envelope("PriorityClass", field(2, 1 << 40), "scheduling.k8s.io/v1"), "not fit into 32"),
         (envelope("Pod", field(1, field(8, field(1, 1 << 60)))), "there is no date"),
         (envelope("Pod", b"") + field(3, "gzip"), "its content is encoded"),
@@ -274,23 +272,23 @@ def test_without_a_kind_the_path_tells() -> None:
     ],
 )
 def test_bytes_that_make_no_sense_are_refused(body: bytes, problem: str) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         protobuf.to_json(body, PODS)
 
-    assert (refusal.value.code, refusal.value.reason) == (400, "BadRequest")
-    assert problem in refusal.value.message
+    assert (error.value.code, error.value.reason) == (400, "BadRequest")
+    assert problem in error.value.message
 
 
 def test_a_body_of_nothing_but_values_is_refused() -> None:
     empty_containers = field(2, field(2, b"") * (protobuf.VALUES_MAX + 1))
-    with pytest.raises(Refused, match="too many values"):
+    with pytest.raises(ApiStatusError, match="too many values"):
         protobuf.to_json(envelope("Pod", empty_containers), PODS)
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_whatsoever_break_the_reader(data: bytes) -> None:
     for body in (data, b"k8s\x00" + data, envelope("Pod", data)):
-        with suppress(Refused):  # any other error fails the test
+        with suppress(ApiStatusError):  # any other error fails the test
             assert protobuf.to_json(body, PODS)["kind"]
 
 

@@ -37,7 +37,7 @@ def watched(api: Api, query: str, path: str = PODS, **headers: str) -> list[Line
     return run_virtually(work())
 
 
-def told(lines: list[Line]) -> list[tuple[str, str, str]]:
+def summaries(lines: list[Line]) -> list[tuple[str, str, str]]:
     """Type, name and version of each event."""
     return [
         (
@@ -68,16 +68,16 @@ def versions(api: Api, *offsets: int) -> list[str]:
 
 def test_a_watch_from_a_version_sends_all_later_changes(api: Api) -> None:
     first, *others = versions(api, 0, 1, 2, 3, 4, 5, 6)
-    found = told(watched(api, f"{TIMED}&resourceVersion={first}"))
+    result = summaries(watched(api, f"{TIMED}&resourceVersion={first}"))
     kinds = ["ADDED", "ADDED", "MODIFIED", "MODIFIED", "MODIFIED", "DELETED"]
-    assert found == list(zip(kinds, "abaabb", others, strict=True))
+    assert result == list(zip(kinds, "abaabb", others, strict=True))
 
 
 def test_what_leaves_the_selector_is_deleted_with_its_last_selected_state(api: Api) -> None:
     first, *others = versions(api, 0, 1, 3, 4)
     lines = watched(api, f"{TIMED}&resourceVersion={first}&labelSelector=x%3D1")
     kinds = ["ADDED", "DELETED", "ADDED"]
-    assert told(lines) == list(zip(kinds, "aaa", others, strict=True))
+    assert summaries(lines) == list(zip(kinds, "aaa", others, strict=True))
     assert lines[1]["object"]["metadata"]["labels"] == {"x": "1"}
 
 
@@ -89,10 +89,10 @@ def test_fields_select_too(api: Api) -> None:
 
 @pytest.mark.parametrize("query", ["", "&resourceVersion=0"])
 def test_a_watch_from_nowhere_begins_with_the_state(api: Api, query: str) -> None:
-    assert told(watched(api, TIMED + query)) == [("ADDED", "a", versions(api, 4)[0])]
+    assert summaries(watched(api, TIMED + query)) == [("ADDED", "a", versions(api, 4)[0])]
 
 
-def test_initial_events_end_with_a_bookmark_if_bookmarks_are_wanted(api: Api) -> None:
+def test_initial_events_end_with_a_bookmark_if_allowed(api: Api) -> None:
     query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     lines = watched(api, f"timeoutSeconds=1&{query}")
     assert [line["type"] for line in lines] == ["ADDED", "BOOKMARK"]
@@ -108,7 +108,7 @@ def test_initial_events_end_with_a_bookmark_if_bookmarks_are_wanted(api: Api) ->
     }
 
 
-def test_no_initial_events_can_be_asked_for(api: Api) -> None:
+def test_initial_events_can_be_turned_off(api: Api) -> None:
     query = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
     assert watched(api, f"{TIMED}&{query}") == []
 
@@ -122,7 +122,7 @@ def test_a_version_that_is_still_to_come_is_waited_for(api: Api) -> None:
         await api.handle("POST", PODS, pod("d"))
         return await pending
 
-    assert [name for _, name, _ in told(run_virtually(work()))] == ["d"]
+    assert [name for _, name, _ in summaries(run_virtually(work()))] == ["d"]
 
 
 def test_changes_are_sent_when_they_happen(api: Api) -> None:
@@ -146,7 +146,7 @@ def test_changes_are_sent_when_they_happen(api: Api) -> None:
         return moments, lines
 
     moments, lines = run_virtually(work())
-    assert [name for _, name, _ in told(lines)] == ["c", "d"]
+    assert [name for _, name, _ in summaries(lines)] == ["c", "d"]
     assert moments == [2, 4, 10]
 
 
@@ -175,7 +175,7 @@ def test_who_reads_too_slowly_is_closed() -> None:
             await api.handle("POST", PODS, pod(f"p{number}"))
         return [json.loads(first), *await rest(stream)]
 
-    assert [name for _, name, _ in told(run_virtually(work()))] == ["first"]
+    assert [name for _, name, _ in summaries(run_virtually(work()))] == ["first"]
 
 
 def test_bookmarks_come_every_minute_and_shortly_before_the_end() -> None:
@@ -230,7 +230,7 @@ def test_many_initial_objects_come_in_portions() -> None:
     assert run_virtually(work()) == [500, 500, 100]
 
 
-def test_events_of_the_other_group_are_shown_as_its_own(api: Api) -> None:
+def test_events_are_served_in_both_groups(api: Api) -> None:
     path = "/api/v1/namespaces/default/events"
     event = {"metadata": {"name": "e"}, "involvedObject": {"name": "a", "namespace": "default"}}
     api.post(path, {**event, "message": "hello"})
@@ -278,15 +278,15 @@ def test_a_watch_of_one_namespace_sees_nothing_of_others(api: Api) -> None:
     api.post("/api/v1/namespaces", {"metadata": {"name": "other"}})
     api.post("/api/v1/namespaces/other/pods", pod("z"))
     first = versions(api, 0)[0]
-    names = {name for _, name, _ in told(watched(api, f"{TIMED}&resourceVersion={first}"))}
+    names = {name for _, name, _ in summaries(watched(api, f"{TIMED}&resourceVersion={first}"))}
     assert names == {"a", "b"}
     everywhere = watched(api, f"{TIMED}&resourceVersion={first}", "/api/v1/pods")
-    assert "z" in {name for _, name, _ in told(everywhere)}
+    assert "z" in {name for _, name, _ in summaries(everywhere)}
 
 
-def test_what_is_wrong_is_said_before_the_stream(api: Api) -> None:
-    status, found = api.ask("GET", f"{PODS}?watch=true&fieldSelector=foo%3Dbar")
-    assert (status, found["message"]) == (400, "field label not supported: foo")
+def test_errors_come_before_the_stream(api: Api) -> None:
+    status, result = api.ask("GET", f"{PODS}?watch=true&fieldSelector=foo%3Dbar")
+    assert (status, result["message"]) == (400, "field label not supported: foo")
 
 
 def test_patches_that_change_nothing_are_not_seen(api: Api) -> None:

@@ -87,10 +87,10 @@ def test_a_client_certificate_tells_user_and_groups(tmp_path: Path) -> None:
     client = client_context(tmp_path, authority().certificate, pair)
     context = server_context(authority().server(), authority().certificate)
 
-    found = shake_hands(context, client, "localhost").getpeercert()
+    result = shake_hands(context, client, "localhost").getpeercert()
 
-    assert found is not None
-    assert subject_of(found) == ("ann", ("ops", "system:masters"))
+    assert result is not None
+    assert subject_of(result) == ("ann", ("ops", "system:masters"))
 
 
 def test_a_strangers_client_certificate_ends_the_connection(tmp_path: Path) -> None:
@@ -113,11 +113,11 @@ def test_a_servers_certificate_is_none_for_clients(tmp_path: Path) -> None:
 def test_certificates_are_good_for_a_year_by_the_given_clock() -> None:
     clock = VirtualClock()
     pair = Authority(clock).server()
-    found = x509.load_pem_x509_certificate(pair.certificate)
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
     now = datetime.fromtimestamp(clock.wall_s(), UTC)
 
-    assert 0 < (now - found.not_valid_before_utc).total_seconds() <= 600
-    assert 364 < (found.not_valid_after_utc - now).days + 1 <= 366
+    assert 0 < (now - certificate.not_valid_before_utc).total_seconds() <= 600
+    assert 364 < (certificate.not_valid_after_utc - now).days + 1 <= 366
 
 
 def test_an_authority_signs_certificates_and_its_servers_do_not() -> None:
@@ -125,13 +125,13 @@ def test_an_authority_signs_certificates_and_its_servers_do_not() -> None:
         (authority().certificate, True),
         (authority().server().certificate, False),
     ):
-        found = x509.load_pem_x509_certificate(pem)
-        constraints = found.extensions.get_extension_for_class(x509.BasicConstraints)
+        certificate = x509.load_pem_x509_certificate(pem)
+        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
         assert constraints.critical
         assert constraints.value.ca is expected
 
 
-def test_a_subject_without_a_name_is_nobody() -> None:
+def test_a_subject_without_a_name_has_no_user() -> None:
     assert subject_of({}) == ("", ())
 
 

@@ -14,17 +14,17 @@ from mooring.apiserver.patch.field_sets import (
     intersection,
     paths_of,
     read_fields,
-    unclaimed,
     union,
+    unowned_fields,
     without_paths,
 )
 from mooring.apiserver.patch.managed_fields import (
     UPDATERS_MAX,
-    Author,
+    FieldManager,
     after_update,
-    note_create,
-    note_update,
-    without_ownerless,
+    track_create,
+    track_update,
+    without_stripped,
 )
 from mooring.apiserver.resources import resource_named
 from mooring.clock import seeded_random
@@ -55,12 +55,12 @@ def nested(paths: Paths) -> dict[str, Any]:
 
 
 def trimmed(tree: dict[str, Any]) -> dict[str, Any]:
-    found = {}
+    obj = {}
     for step, below in tree.items():
         if step != ".":
             inner = trimmed(below)
-            found[step] = {".": {}, **inner} if inner and "." in below else inner
-    return found
+            obj[step] = {".": {}, **inner} if inner and "." in below else inner
+    return obj
 
 
 @given(PATHS, PATHS)
@@ -76,7 +76,7 @@ def test_what_is_unclaimed_has_no_part_that_is(left: Paths, right: Paths) -> Non
         return any(other[: len(path)] == path for other in right)
 
     expected = frozenset(path for path in left if not is_claimed(path))
-    assert unclaimed(nested(left), nested(right)) == nested(expected)
+    assert unowned_fields(nested(left), nested(right)) == nested(expected)
 
 
 @given(PATHS)
@@ -87,7 +87,7 @@ def test_a_field_goes_with_all_that_is_below_it(paths: Paths) -> None:
     assert without_paths(nested(paths), (("a", "b"),)) == nested(deeper)
 
 
-def test_paths_are_said_as_people_read_them() -> None:
+def test_paths_are_readable() -> None:
     fields = {
         "f:spec": {
             "f:containers": {'k:{"name":"c"}': {".": {}, "f:image": {}}},
@@ -178,14 +178,14 @@ def test_sets_are_read_as_they_are_written(paths: Paths) -> None:
     assert read_fields(nested(paths)) == nested(paths)
 
 
-def author(manager: str, *, now: str = NOW, part: str = "") -> Author:
-    return Author(manager, MAPS, part, now)
+def author(manager: str, *, now: str = NOW, part: str = "") -> FieldManager:
+    return FieldManager(manager, MAPS, part, now)
 
 
 def test_an_unnamed_manager_is_unknown() -> None:
-    found = config_map("one", data={"a": "1"})
-    note_create(found, author(""))
-    (entry,) = found["metadata"]["managedFields"]
+    result = config_map("one", data={"a": "1"})
+    track_create(result, author(""))
+    (entry,) = result["metadata"]["managedFields"]
     assert entry["manager"] == "unknown"
 
 
@@ -193,22 +193,22 @@ def test_an_unnamed_manager_is_unknown() -> None:
 def test_the_creator_owns_all_that_was_not_there_before_but_status_and_identity(seed: int) -> None:
     raw = msgspec.json.decode(msgspec.json.encode(random_pod(seeded_random(seed), "web")))
     raw["metadata"] = {**raw["metadata"], "labels": {"a": "b"} if seed % 2 else {}, "uid": "u"}
-    found = reader_of("core.Pod").read({**raw, "status": {"phase": "Pending"}})
-    before = copy.deepcopy(found)
+    obj = reader_of("core.Pod").read({**raw, "status": {"phase": "Pending"}})
+    before = copy.deepcopy(obj)
 
-    note_create(found, Author("me", PODS, "", NOW))
+    track_create(obj, FieldManager("me", PODS, "", NOW))
 
-    (entry,) = found["metadata"].pop("managedFields")
+    (entry,) = obj["metadata"].pop("managedFields")
     written = compare(empty("core.Pod"), before, "core.Pod").written
     written.pop("f:status", None)
-    assert entry["fieldsV1"] == without_ownerless(written)
-    assert found == before
+    assert entry["fieldsV1"] == without_stripped(written)
+    assert obj == before
 
 
 def test_a_creator_who_says_nothing_owns_nothing() -> None:
-    found = {"metadata": {"name": "one", "namespace": "default", "uid": "u"}}
-    note_create(found, author("me"))
-    assert "managedFields" not in found["metadata"]
+    obj = {"metadata": {"name": "one", "namespace": "default", "uid": "u"}}
+    track_create(obj, author("me"))
+    assert "managedFields" not in obj["metadata"]
 
 
 def test_entries_stand_in_the_order_of_their_times() -> None:
@@ -241,51 +241,51 @@ def test_entries_of_another_version_are_dropped() -> None:
     assert [entry["manager"] for entry in after_update([old], change, author("me"))] == ["me"]
 
 
-def test_nobody_is_recorded_where_nobody_was() -> None:
+def test_an_update_adds_no_managed_fields() -> None:
     new, old = config_map("one", data={"a": "2"}), config_map("one", data={"a": "1"})
-    note_update(new, old, author("me"))
+    track_update(new, old, author("me"))
     assert "managedFields" not in new["metadata"]
 
 
 # ---------------------------------------------------------------------- through the server
 
 
-def managers_of(found: dict[str, Any]) -> list[str]:
-    return [entry["manager"] for entry in found["metadata"].get("managedFields", [])]
+def managers_of(obj: dict[str, Any]) -> list[str]:
+    return [entry["manager"] for entry in obj["metadata"].get("managedFields", [])]
 
 
-def test_the_program_is_the_manager_if_nobody_is_named() -> None:
+def test_the_default_manager_is_the_program() -> None:
     api = Api()
     agent = "kubectl/v1.36.3 (linux)"
-    found = api.post(CONFIG_MAPS, config_map("one", data={"a": "1"}), user_agent=agent)
-    assert managers_of(found) == ["kubectl"]
+    response = api.post(CONFIG_MAPS, config_map("one", data={"a": "1"}), user_agent=agent)
+    assert managers_of(response) == ["kubectl"]
     odd = "a\tb" + "é" * 100
-    found = api.post(CONFIG_MAPS, config_map("two", data={"a": "1"}), user_agent=odd)
-    (name,) = managers_of(found)
+    response = api.post(CONFIG_MAPS, config_map("two", data={"a": "1"}), user_agent=odd)
+    (name,) = managers_of(response)
     assert name == "ab" + "é" * 63
 
 
 def test_a_write_that_only_renews_a_time_is_none() -> None:
     api = Api()
     url = f"{CONFIG_MAPS}/one?fieldManager=me"
-    wanted = {"apiVersion": "v1", "kind": "ConfigMap", **config_map("one", data={"a": "1"})}
-    _, made = api.ask("PATCH", url, wanted, content_type=APPLY)
+    applied = {"apiVersion": "v1", "kind": "ConfigMap", **config_map("one", data={"a": "1"})}
+    _, made = api.ask("PATCH", url, applied, content_type=APPLY)
     api.clock.advance(5)
-    _, again = api.ask("PATCH", url, wanted, content_type=APPLY)
+    _, again = api.ask("PATCH", url, applied, content_type=APPLY)
     assert again == made
     assert api.server.store.version == int(made["metadata"]["resourceVersion"])
 
 
 def test_an_annotation_of_kubectl_that_is_nonsense_hands_nothing_over() -> None:
     name = "kubectl.kubernetes.io/last-applied-configuration"
-    wanted = {"apiVersion": "v1", "kind": "ConfigMap", **config_map("one", data={"a": "2"})}
+    applied = {"apiVersion": "v1", "kind": "ConfigMap", **config_map("one", data={"a": "2"})}
     for text in ("{", "[]", '{"apiVersion":"v2"}', '{"apiVersion":"v1","data":5}'):
         api = Api()
         metadata = {"annotations": {name: text}}
         api.post(CONFIG_MAPS, config_map("one", data={"a": "1"}, metadata=metadata))
         url = f"{CONFIG_MAPS}/one?fieldManager=kubectl"
-        status, found = api.ask("PATCH", url, wanted, content_type=APPLY)
-        assert (status, found["reason"]) == (409, "Conflict")
+        status, result = api.ask("PATCH", url, applied, content_type=APPLY)
+        assert (status, result["reason"]) == (409, "Conflict")
 
 
 def test_events_are_noted_in_the_kind_in_which_they_are_written() -> None:
@@ -310,7 +310,7 @@ def test_merging_keeps_the_order_of_lists() -> None:
     api = Api()
     labels = {"app": "web"}
 
-    def wanted(*names: str) -> dict[str, Any]:
+    def configuration(*names: str) -> dict[str, Any]:
         containers = [{"name": name, "image": "x"} for name in names]
         spec = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
         return {
@@ -320,14 +320,14 @@ def test_merging_keeps_the_order_of_lists() -> None:
             "spec": {"selector": {"matchLabels": labels}, "template": spec},
         }
 
-    def names_of(found: dict[str, Any]) -> str:
-        return "".join(c["name"] for c in found["spec"]["template"]["spec"]["containers"])
+    def names_of(result: dict[str, Any]) -> str:
+        return "".join(c["name"] for c in result["spec"]["template"]["spec"]["containers"])
 
     def applied(names: str, manager: str) -> str:
         url = f"{DEPLOYMENTS}/web?fieldManager={manager}&force=true"
-        status, found = api.ask("PATCH", url, wanted(*names), content_type=APPLY)
-        assert status in (200, 201), found
-        return names_of(found)
+        status, result = api.ask("PATCH", url, configuration(*names), content_type=APPLY)
+        assert status in (200, 201), result
+        return names_of(result)
 
     assert applied("ac", "first") == "ac"
     assert applied("bc", "second") == "abc"
@@ -335,5 +335,5 @@ def test_merging_keeps_the_order_of_lists() -> None:
     assert applied("a", "first") == "bca"
     assert applied("b", "second") == "ba"
     change = {"spec": {"template": {"spec": {"containers": [{"name": "z", "image": "x"}]}}}}
-    _, found = api.ask("PATCH", f"{DEPLOYMENTS}/web", change, content_type=MERGE)
-    assert names_of(found) == "z"
+    _, result = api.ask("PATCH", f"{DEPLOYMENTS}/web", change, content_type=MERGE)
+    assert names_of(result) == "z"

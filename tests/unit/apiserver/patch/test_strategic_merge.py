@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.errors import Refused
-from mooring.apiserver.patch.patch import JSON_PATCH, MERGE_PATCH, patched
+from mooring.apiserver.errors import ApiStatusError
+from mooring.apiserver.patch.patch import JSON_PATCH, MERGE_PATCH, apply_patch
 from mooring.apiserver.patch.strategic_merge import go_text, strategic_merge
 
 Object = dict[str, Any]
@@ -24,8 +24,8 @@ def named(*names: str, **fields: str) -> list[Object]:
     return [{"name": name, **fields} for name in names]
 
 
-def names(found: Object, key: str = "containers", by: str = "name") -> list[str]:
-    return [item[by] for item in found[key]]
+def names(obj: Object, key: str = "containers", by: str = "name") -> list[str]:
+    return [item[by] for item in obj[key]]
 
 
 def test_scalars_are_replaced_and_null_removes() -> None:
@@ -33,15 +33,15 @@ def test_scalars_are_replaced_and_null_removes() -> None:
     assert merged(original, {"priority": 2, "nodeName": None}) == {"priority": 2}
 
 
-def test_elements_are_found_by_their_merge_key() -> None:
+def test_elements_are_merged_by_their_merge_key() -> None:
     original = {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}
-    found = merged(original, {"containers": [{"name": "b", "image": "3"}]})
-    assert found["containers"] == [{"name": "a", "image": "1"}, {"name": "b", "image": "3"}]
+    obj = merged(original, {"containers": [{"name": "b", "image": "3"}]})
+    assert obj["containers"] == [{"name": "a", "image": "1"}, {"name": "b", "image": "3"}]
 
 
 def test_new_elements_come_before_those_that_the_patch_does_not_name() -> None:
-    found = merged({"containers": named("a")}, {"containers": named("b")})
-    assert names(found) == ["b", "a"]
+    obj = merged({"containers": named("a")}, {"containers": named("b")})
+    assert names(obj) == ["b", "a"]
 
 
 def test_lists_without_merge_strategy_are_replaced() -> None:
@@ -50,20 +50,20 @@ def test_lists_without_merge_strategy_are_replaced() -> None:
 
 
 def test_lists_of_scalars_with_merge_strategy_are_united() -> None:
-    found = merged({"finalizers": ["a", "b"]}, {"finalizers": ["c", "b"]}, "meta.ObjectMeta")
-    assert sorted(found["finalizers"]) == ["a", "b", "c"]
+    obj = merged({"finalizers": ["a", "b"]}, {"finalizers": ["c", "b"]}, "meta.ObjectMeta")
+    assert sorted(obj["finalizers"]) == ["a", "b", "c"]
 
 
 def test_maps_are_merged_key_by_key() -> None:
-    found = merged({"nodeSelector": {"a": "1", "b": "2"}}, {"nodeSelector": {"b": None, "c": "3"}})
-    assert found == {"nodeSelector": {"a": "1", "c": "3"}}
+    obj = merged({"nodeSelector": {"a": "1", "b": "2"}}, {"nodeSelector": {"b": None, "c": "3"}})
+    assert obj == {"nodeSelector": {"a": "1", "c": "3"}}
 
 
 def test_conditions_merge_by_type() -> None:
     original = {"conditions": [{"type": "Ready", "status": "True", "reason": "x"}]}
     patch = {"conditions": [{"type": "Ready", "status": "False"}]}
-    found = merged(original, patch, "core.NodeStatus")
-    assert found["conditions"] == [{"type": "Ready", "status": "False", "reason": "x"}]
+    obj = merged(original, patch, "core.NodeStatus")
+    assert obj["conditions"] == [{"type": "Ready", "status": "False", "reason": "x"}]
 
 
 def test_delete_directive_removes_an_element() -> None:
@@ -92,8 +92,8 @@ def test_directives_for_what_is_not_there_leave_no_trace() -> None:
 
 
 def test_nulls_in_what_is_new_are_left_out() -> None:
-    found = merged({}, {"affinity": {"nodeAffinity": None, "podAffinity": {}}})
-    assert found == {"affinity": {"podAffinity": {}}}
+    obj = merged({}, {"affinity": {"nodeAffinity": None, "podAffinity": {}}})
+    assert obj == {"affinity": {"podAffinity": {}}}
 
 
 def test_retained_keys_clear_all_others() -> None:
@@ -105,18 +105,18 @@ def test_retained_keys_clear_all_others() -> None:
 def test_retained_keys_of_a_volume_change_its_kind() -> None:
     original = {"volumes": [{"name": "v", "emptyDir": {}}]}
     change = {"name": "v", "secret": {"secretName": "s"}, "$retainKeys": ["name", "secret"]}
-    found = merged(original, {"volumes": [change]})
-    assert found["volumes"] == [{"name": "v", "secret": {"secretName": "s"}}]
+    obj = merged(original, {"volumes": [change]})
+    assert obj["volumes"] == [{"name": "v", "secret": {"secretName": "s"}}]
 
 
 def test_retained_keys_must_hold_what_is_set() -> None:
-    with pytest.raises(Refused, match="invalid patch format of retainKeys"):
+    with pytest.raises(ApiStatusError, match="invalid patch format of retainKeys"):
         merged(
             {"strategy": {}}, {"strategy": {"$retainKeys": ["a"], "b": 1}}, "apps.DeploymentSpec"
         )
 
 
-def test_element_order_can_be_asked_for() -> None:
+def test_set_element_order_sorts_the_list() -> None:
     patch = {"$setElementOrder/containers": [{"name": "c"}, {"name": "a"}, {"name": "b"}]}
     assert names(merged({"containers": named("a", "b", "c")}, patch)) == ["c", "a", "b"]
 
@@ -126,8 +126,8 @@ def test_what_only_the_server_has_keeps_its_place_in_the_order() -> None:
         "$setElementOrder/containers": [{"name": "new"}, {"name": "b"}],
         "containers": named("new"),
     }
-    found = merged({"containers": named("server", "b")}, patch)
-    assert names(found) == ["new", "server", "b"]
+    obj = merged({"containers": named("server", "b")}, patch)
+    assert names(obj) == ["new", "server", "b"]
 
 
 def test_order_that_contradicts_the_list_is_refused() -> None:
@@ -135,21 +135,21 @@ def test_order_that_contradicts_the_list_is_refused() -> None:
         "$setElementOrder/containers": [{"name": "b"}, {"name": "a"}],
         "containers": named("a", "b"),
     }
-    with pytest.raises(Refused, match="The order in patch list"):
+    with pytest.raises(ApiStatusError, match="The order in patch list"):
         merged({"containers": named("a", "b")}, patch)
 
 
 def test_scalars_are_deleted_from_a_list() -> None:
     patch = {"$deleteFromPrimitiveList/finalizers": ["a", "x"]}
-    found = merged({"finalizers": ["a", "b"]}, patch, "meta.ObjectMeta")
-    assert found == {"finalizers": ["b"]}
+    obj = merged({"finalizers": ["a", "b"]}, patch, "meta.ObjectMeta")
+    assert obj == {"finalizers": ["b"]}
 
 
 def test_ports_merge_by_their_number_alone() -> None:
     original = {"ports": [{"containerPort": 80, "protocol": "TCP"}]}
     patch = {"ports": [{"containerPort": 80, "name": "http"}]}
-    found = merged(original, patch, "core.Container")
-    assert found["ports"] == [{"containerPort": 80, "protocol": "TCP", "name": "http"}]
+    obj = merged(original, patch, "core.Container")
+    assert obj["ports"] == [{"containerPort": 80, "protocol": "TCP", "name": "http"}]
 
 
 def test_taints_are_replaced_as_a_whole() -> None:
@@ -171,9 +171,9 @@ def test_taints_are_replaced_as_a_whole() -> None:
     ],
 )
 def test_patches_that_cannot_be_merged_are_refused(patch: Object, code: int) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         merged({"containers": named("a"), "nodeSelector": {"a": "b"}}, patch)
-    assert refusal.value.code == code
+    assert error.value.code == code
 
 
 LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"))
@@ -204,9 +204,9 @@ def test_an_empty_patch_changes_nothing(original: Object) -> None:
 
 @given(original=SPECS, patch=SPECS)
 def test_what_a_patch_says_is_so_afterwards(original: Object, patch: Object) -> None:
-    found = merged(original, patch)
-    assert found.get("nodeSelector", {}).items() >= patch.get("nodeSelector", {}).items()
-    images = {item["name"]: item["image"] for item in found.get("containers", ())}
+    obj = merged(original, patch)
+    assert obj.get("nodeSelector", {}).items() >= patch.get("nodeSelector", {}).items()
+    images = {item["name"]: item["image"] for item in obj.get("containers", ())}
     for item in patch.get("containers", ()):
         assert images[item["name"]] == item["image"]
     assert {i["name"] for i in original.get("containers", ())} <= set(images)
@@ -230,7 +230,7 @@ def test_merge_patches_are_those_of_the_standard() -> None:
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
     ]
     for original, patch, expected in cases:
-        assert patched(MERGE_PATCH, copy.deepcopy(original), patch, "") == expected
+        assert apply_patch(MERGE_PATCH, copy.deepcopy(original), patch, "") == expected
 
 
 def test_json_patches_move_copy_and_test() -> None:
@@ -242,8 +242,8 @@ def test_json_patches_move_copy_and_test() -> None:
         {"op": "remove", "path": "/l/0"},
         {"op": "replace", "path": "/x~1y", "value": "new"},
     ]
-    found = patched(JSON_PATCH, {"a": 1, "l": [1, 2]}, operations, "")
-    assert found == {"b": 1, "c": 1, "l": [2, 3], "x/y": "new"}
+    obj = apply_patch(JSON_PATCH, {"a": 1, "l": [1, 2]}, operations, "")
+    assert obj == {"b": 1, "c": 1, "l": [2, 3], "x/y": "new"}
 
 
 @pytest.mark.parametrize(
@@ -261,10 +261,10 @@ def test_json_patches_move_copy_and_test() -> None:
     ],
 )
 def test_json_patches_that_fail_are_refused(operations: Any, code: int) -> None:
-    with pytest.raises(Refused) as refusal:
-        patched(JSON_PATCH, {"a": 1, "l": []}, operations, "")
-    assert refusal.value.code == code
+    with pytest.raises(ApiStatusError) as error:
+        apply_patch(JSON_PATCH, {"a": 1, "l": []}, operations, "")
+    assert error.value.code == code
 
 
-def test_values_are_shown_as_go_does() -> None:
+def test_values_are_formatted_as_in_go() -> None:
     assert go_text({"b": [1, None, "x"], "a": {"c": False}}) == "map[a:map[c:false] b:[1 <nil> x]]"

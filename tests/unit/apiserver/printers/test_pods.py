@@ -33,13 +33,13 @@ def container(
     name: str = "",
     **more: Any,
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": name, "ready": ready, "restartCount": restarts, "state": {}}
+    obj: dict[str, Any] = {"name": name, "ready": ready, "restartCount": restarts, "state": {}}
     if state:
         inside = {key: value for key, value in more.items() if key in ("exitCode", "signal")}
-        found["state"] = {state: {**({"reason": reason} if reason else {}), **inside}}
+        obj["state"] = {state: {**({"reason": reason} if reason else {}), **inside}}
     if ended_s_ago is not None:
-        found["lastState"] = {"terminated": {"finishedAt": ago(ended_s_ago)}}
-    return {**found, **{key: value for key, value in more.items() if key == "started"}}
+        obj["lastState"] = {"terminated": {"finishedAt": ago(ended_s_ago)}}
+    return {**obj, **{key: value for key, value in more.items() if key == "started"}}
 
 
 def running(**more: Any) -> dict[str, Any]:
@@ -77,8 +77,8 @@ def pod(
     }
 
 
-def row(found: dict[str, Any]) -> Any:
-    table = as_table(PODS, [found], None, "None", now_s=NOW.timestamp())
+def row(obj: dict[str, Any]) -> Any:
+    table = as_table(PODS, [obj], None, "None", now_s=NOW.timestamp())
     return table["rows"][0]
 
 
@@ -94,7 +94,7 @@ AGAIN = running(restarts=3, ended_s_ago=10, name="a")
 
 
 @pytest.mark.parametrize(
-    ("found", "ready", "status", "restarts"),
+    ("obj", "ready", "status", "restarts"),
     [
         (pod(UP, container(restarts=3)), "1/2", "podPhase", "6"),
         (
@@ -247,9 +247,9 @@ AGAIN = running(restarts=3, ended_s_ago=10, name="a")
     ],
 )
 def test_the_words_for_a_pod_are_upstreams(
-    found: dict[str, Any], ready: str, status: str, restarts: str
+    obj: dict[str, Any], ready: str, status: str, restarts: str
 ) -> None:
-    assert row(found)["cells"][:5] == ["web", ready, status, restarts, "<unknown>"]
+    assert row(obj)["cells"][:5] == ["web", ready, status, restarts, "<unknown>"]
 
 
 def test_a_pod_that_is_over_says_so_beside_its_cells() -> None:
@@ -273,23 +273,23 @@ def test_wide_cells_say_none_where_there_is_nothing() -> None:
 
 
 def test_wide_cells_say_where_the_pod_is_and_will_be() -> None:
-    found = pod(
+    obj = pod(
         phase="Pending",
         podIPs=[{"ip": "10.1.1.1"}, {"ip": "fd00::1"}],
         nominatedNodeName="n-2",
         conditions=[{"type": "a", "status": "True"}, {"type": "b", "status": "False"}],
         metadata={"creationTimestamp": ago(125)},
     )
-    found["spec"]["nodeName"] = "n-1"
-    found["spec"]["readinessGates"] = [{"conditionType": one} for one in ("a", "b", "c")]
+    obj["spec"]["nodeName"] = "n-1"
+    obj["spec"]["readinessGates"] = [{"conditionType": one} for one in ("a", "b", "c")]
 
-    assert row(found)["cells"][4:] == ["2m5s", "10.1.1.1", "n-1", "n-2", "1/3"]
+    assert row(obj)["cells"][4:] == ["2m5s", "10.1.1.1", "n-1", "n-2", "1/3"]
 
 
 def test_the_columns_are_kubectls() -> None:
-    found = [(one["name"], one["type"], one["format"], one["priority"]) for one in columns("Pod")]
+    items = [(one["name"], one["type"], one["format"], one["priority"]) for one in columns("Pod")]
 
-    assert found == [
+    assert items == [
         ("Name", "string", "name", 0),
         ("Ready", "string", "", 0),
         ("Status", "string", "", 0),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.errors import Refused
+from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.printers.formatting import human_duration, labels, selector, since
 from mooring.apiserver.printers.tables import CELLS, as_table, columns
 from mooring.apiserver.resources import RESOURCES, Resource
@@ -27,8 +27,8 @@ def resource(kind: str) -> Resource:
 def cells(kind: str, **parts: Any) -> list[Any]:
     metadata = {"name": "x", "creationTimestamp": CREATED, **parts.pop("metadata", {})}
     table = as_table(resource(kind), [{"metadata": metadata, **parts}], None, "", now_s=NOW_S)
-    found: list[Any] = table["rows"][0]["cells"]
-    return found
+    result: list[Any] = table["rows"][0]["cells"]
+    return result
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ READY, LOST = ({"type": "Ready", "status": status} for status in ("True", "Unkno
 
 
 @pytest.mark.parametrize(
-    ("spec", "conditions", "said"),
+    ("spec", "conditions", "text"),
     [
         ({}, [READY], "Ready"),
         ({}, [LOST], "NotReady"),
@@ -100,9 +100,9 @@ READY, LOST = ({"type": "Ready", "status": status} for status in ("True", "Unkno
     ],
 )
 def test_a_nodes_status_is_upstreams(
-    spec: dict[str, Any], conditions: list[Any], said: str
+    spec: dict[str, Any], conditions: list[Any], text: str
 ) -> None:
-    assert cells("Node", spec=spec, status={"conditions": conditions})[1] == said
+    assert cells("Node", spec=spec, status={"conditions": conditions})[1] == text
 
 
 def test_a_node_shows_roles_addresses_and_versions() -> None:
@@ -125,9 +125,9 @@ def test_a_node_shows_roles_addresses_and_versions() -> None:
         {"type": "InternalIP", "address": "10.0.0.2"},
     ]
 
-    found = cells("Node", metadata=metadata, status={"nodeInfo": info, "addresses": addresses})
+    result = cells("Node", metadata=metadata, status={"nodeInfo": info, "addresses": addresses})
 
-    assert found == [
+    assert result == [
         "x",
         "Unknown",
         "edge,worker",
@@ -244,11 +244,11 @@ LEASE = {
 }
 
 
-def included(include: str, found: dict[str, Any] = LEASE) -> Any:
-    return as_table(LEASES, [found], None, include, now_s=NOW_S)["rows"][0]["object"]
+def included(include: str, obj: dict[str, Any] = LEASE) -> Any:
+    return as_table(LEASES, [obj], None, include, now_s=NOW_S)["rows"][0]["object"]
 
 
-def test_a_row_carries_what_was_asked_for() -> None:
+def test_a_row_has_the_requested_object() -> None:
     metadata = {
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
@@ -269,21 +269,21 @@ def test_the_mark_behind_a_watchs_first_objects_always_comes_along() -> None:
 
 
 def test_another_wish_is_refused() -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiStatusError) as error:
         included("Everything")
 
-    assert refusal.value.code == 400
-    assert refusal.value.message == 'unrecognized includeObject value: "Everything"'
+    assert error.value.code == 400
+    assert error.value.message == 'unrecognized includeObject value: "Everything"'
 
 
 def test_a_table_of_a_list_has_the_lists_metadata() -> None:
     meta = {"resourceVersion": "40", "continue": "abc", "remainingItemCount": 3}
 
-    found = as_table(LEASES, [LEASE], meta, "None", now_s=NOW_S)
+    table = as_table(LEASES, [LEASE], meta, "None", now_s=NOW_S)
 
-    assert (found["kind"], found["apiVersion"]) == ("Table", "meta.k8s.io/v1")
-    assert found["metadata"] == meta
-    assert len(found["rows"]) == 1
+    assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert table["metadata"] == meta
+    assert len(table["rows"]) == 1
 
 
 def test_a_table_of_one_object_has_its_version() -> None:
@@ -291,30 +291,30 @@ def test_a_table_of_one_object_has_its_version() -> None:
 
 
 def test_an_empty_list_has_columns_and_no_rows() -> None:
-    found = as_table(LEASES, [], {"resourceVersion": "1"}, "", now_s=NOW_S)
+    table = as_table(LEASES, [], {"resourceVersion": "1"}, "", now_s=NOW_S)
 
-    assert found["rows"] == []
-    assert [one["name"] for one in found["columnDefinitions"]] == ["Name", "Holder", "Age"]
+    assert table["rows"] == []
+    assert [one["name"] for one in table["columnDefinitions"]] == ["Name", "Holder", "Age"]
 
 
 def test_a_watch_sends_its_columns_once() -> None:
-    found = as_table(LEASES, [LEASE], None, "", now_s=NOW_S, has_headers=False)
+    table = as_table(LEASES, [LEASE], None, "", now_s=NOW_S, has_headers=False)
 
-    assert found["columnDefinitions"] is None
+    assert table["columnDefinitions"] is None
 
 
 def test_the_old_version_of_tables_is_spoken_throughout() -> None:
-    found = as_table(LEASES, [LEASE], None, "Metadata", now_s=NOW_S, version="v1beta1")
+    table = as_table(LEASES, [LEASE], None, "Metadata", now_s=NOW_S, version="v1beta1")
 
-    assert found["apiVersion"] == "meta.k8s.io/v1beta1"
-    assert found["rows"][0]["object"]["apiVersion"] == "meta.k8s.io/v1beta1"
+    assert table["apiVersion"] == "meta.k8s.io/v1beta1"
+    assert table["rows"][0]["object"]["apiVersion"] == "meta.k8s.io/v1beta1"
 
 
 @pytest.mark.parametrize("kind", sorted(CELLS))
 def test_every_row_has_a_cell_for_every_column(kind: str) -> None:
-    found = CELLS[kind]({"metadata": {"resourceVersion": "1"}}, NOW_S)
+    result = CELLS[kind]({"metadata": {"resourceVersion": "1"}}, NOW_S)
 
-    assert len(found) == len(columns(kind))
+    assert len(result) == len(columns(kind))
 
 
 def test_every_kind_that_is_stored_has_a_table() -> None:

@@ -43,10 +43,10 @@ def exists(api: Api, path: str) -> bool:
 def test_a_bound_pod_goes_when_its_grace_period_is_over() -> None:
     api = Api()
     api.bound("a")
-    found = api.delete(f"{PODS}/a")
-    assert found["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:30Z"
-    assert found["metadata"]["deletionGracePeriodSeconds"] == 30
-    assert found["metadata"]["generation"] == 2
+    response = api.delete(f"{PODS}/a")
+    assert response["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:30Z"
+    assert response["metadata"]["deletionGracePeriodSeconds"] == 30
+    assert response["metadata"]["generation"] == 2
     api.clock.advance(29)
     assert api.server.tick() == 0
     assert exists(api, f"{PODS}/a")
@@ -89,9 +89,9 @@ def test_a_grace_period_that_is_over_already_becomes_one_second() -> None:
     api.bound("a")
     api.delete(f"{PODS}/a")
     api.clock.advance(20)
-    found = api.delete(f"{PODS}/a?gracePeriodSeconds=10")["metadata"]
-    assert found["deletionTimestamp"] == "2026-01-01T00:00:20Z"
-    assert found["deletionGracePeriodSeconds"] == 1
+    response = api.delete(f"{PODS}/a?gracePeriodSeconds=10")["metadata"]
+    assert response["deletionTimestamp"] == "2026-01-01T00:00:20Z"
+    assert response["deletionGracePeriodSeconds"] == 1
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -110,7 +110,7 @@ def test_pods_on_no_node_go_at_once() -> None:
     assert not exists(api, f"{PODS}/a")
 
 
-def test_all_pods_go_at_once_if_the_server_is_told_so() -> None:
+def test_instant_deletion_removes_pods_at_once() -> None:
     api = Api(instant_deletion=True)
     api.bound("a")
     api.delete(f"{PODS}/a")
@@ -120,8 +120,8 @@ def test_all_pods_go_at_once_if_the_server_is_told_so() -> None:
 def test_negative_grace_periods_are_one_second() -> None:
     api = Api()
     api.bound("a")
-    found = api.delete(f"{PODS}/a?gracePeriodSeconds=-7")["metadata"]
-    assert found["deletionGracePeriodSeconds"] == 1
+    response = api.delete(f"{PODS}/a?gracePeriodSeconds=-7")["metadata"]
+    assert response["deletionGracePeriodSeconds"] == 1
 
 
 def test_a_pod_made_anew_under_the_same_name_is_left_alone() -> None:
@@ -166,10 +166,10 @@ def test_the_last_finalizer_lets_the_object_go() -> None:
     api.delete(f"{CONFIG_MAPS}/cm")
     api.patch(f"{CONFIG_MAPS}/cm", {"metadata": {"finalizers": ["d.e/f"]}})
     assert exists(api, f"{CONFIG_MAPS}/cm")
-    status, found = api.ask(
+    status, result = api.ask(
         "PATCH", f"{CONFIG_MAPS}/cm", {"metadata": {"finalizers": ["x.y/z"]}}, content_type=MERGE
     )
-    assert (status, found["reason"]) == (422, "Invalid")
+    assert (status, result["reason"]) == (422, "Invalid")
     api.patch(f"{CONFIG_MAPS}/cm", {"metadata": {"finalizers": []}})
     assert not exists(api, f"{CONFIG_MAPS}/cm")
 
@@ -179,8 +179,8 @@ def test_deleting_a_collection_keeps_what_has_finalizers() -> None:
     api.post(CONFIG_MAPS, config_map("a"))
     api.post(CONFIG_MAPS, config_map("b", metadata={"finalizers": ["a.b/c"]}))
     api.post(CONFIG_MAPS, config_map("c", metadata={"labels": {"keep": "me"}}))
-    found = api.delete(f"{CONFIG_MAPS}?labelSelector=!keep")
-    assert [item["metadata"]["name"] for item in found["items"]] == ["a", "b"]
+    response = api.delete(f"{CONFIG_MAPS}?labelSelector=!keep")
+    assert [item["metadata"]["name"] for item in response["items"]] == ["a", "b"]
     assert api.names(CONFIG_MAPS) == ["b", "c"]
 
 
@@ -224,8 +224,8 @@ def test_an_owner_waits_in_the_foreground_for_its_dependents() -> None:
     owner = api.post(REPLICA_SETS, replica_set("rs"))
     api.post(CONFIG_MAPS, owned("free", owner))
     api.post(CONFIG_MAPS, owned("held", owner, finalizers=["a.b/c"]))
-    found = api.delete(f"{REPLICA_SETS}/rs", {"propagationPolicy": "Foreground"})
-    assert found["metadata"]["finalizers"] == ["foregroundDeletion"]
+    response = api.delete(f"{REPLICA_SETS}/rs", {"propagationPolicy": "Foreground"})
+    assert response["metadata"]["finalizers"] == ["foregroundDeletion"]
     assert api.names(CONFIG_MAPS) == ["held"]
     assert exists(api, f"{REPLICA_SETS}/rs")
     api.patch(f"{CONFIG_MAPS}/held", {"metadata": {"finalizers": None}})
@@ -244,9 +244,9 @@ def test_contradicting_policies_are_refused() -> None:
     api = Api()
     api.post(CONFIG_MAPS, config_map("cm"))
     body = {"propagationPolicy": "Orphan", "orphanDependents": True}
-    status, found = api.ask("DELETE", f"{CONFIG_MAPS}/cm", body)
+    status, result = api.ask("DELETE", f"{CONFIG_MAPS}/cm", body)
     assert status == 422
-    assert "orphanDependents and deletionPropagation cannot be both set" in found["message"]
+    assert "orphanDependents and deletionPropagation cannot be both set" in result["message"]
 
 
 # ---------------------------------------------------------------------- namespaces
@@ -257,8 +257,8 @@ def test_a_deleted_namespace_is_emptied_and_goes() -> None:
     api.post(NAMESPACES, {"metadata": {"name": "shop"}})
     api.post(f"{NAMESPACES}/shop/configmaps", config_map("cm"))
     api.post(f"{NAMESPACES}/shop/pods", pod("a"))
-    found = api.delete(f"{NAMESPACES}/shop")
-    assert found["status"]["phase"] == "Terminating"
+    response = api.delete(f"{NAMESPACES}/shop")
+    assert response["status"]["phase"] == "Terminating"
     assert not exists(api, f"{NAMESPACES}/shop")
     assert api.names("/api/v1/configmaps") == []
 
@@ -271,8 +271,8 @@ def test_a_namespace_waits_for_what_is_left_in_it() -> None:
     api.post(f"{NAMESPACES}/shop/pods", pod("a", nodeName="n1"))
     api.delete(f"{NAMESPACES}/shop")
     assert exists(api, f"{NAMESPACES}/shop")
-    status, found = api.ask("POST", f"{NAMESPACES}/shop/configmaps", config_map("new"))
-    assert (status, found["details"]["causes"][0]["reason"]) == (403, "NamespaceTerminating")
+    status, result = api.ask("POST", f"{NAMESPACES}/shop/configmaps", config_map("new"))
+    assert (status, result["details"]["causes"][0]["reason"]) == (403, "NamespaceTerminating")
     path = f"{NAMESPACES}/shop/configmaps/held"
     api.patch(path, {"metadata": {"finalizers": None}})
     assert exists(api, f"{NAMESPACES}/shop")
@@ -310,7 +310,7 @@ def test_a_long_chain_of_owners_goes_as_a_whole() -> None:
     assert api.names(CONFIG_MAPS) == []
 
 
-def test_a_dependent_that_cannot_go_harms_nobody() -> None:
+def test_a_dependent_that_cannot_be_deleted_is_skipped() -> None:
     api = Api()
     owner = api.post(CONFIG_MAPS, config_map("owner"))
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner"}
@@ -323,7 +323,7 @@ def test_a_dependent_that_cannot_go_harms_nobody() -> None:
     assert not exists(api, f"{CONFIG_MAPS}/other")
 
 
-def test_the_pods_of_a_job_stay_unless_they_are_asked_to_go() -> None:
+def test_the_pods_of_a_job_are_orphaned_by_default() -> None:
     jobs = "/apis/batch/v1/namespaces/default/jobs"
     spec = {**pod("x")["spec"], "restartPolicy": "Never"}
     for options, is_left in ((None, True), ({"propagationPolicy": "Background"}, False)):

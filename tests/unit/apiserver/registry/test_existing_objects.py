@@ -166,7 +166,7 @@ def test_what_a_create_refuses_is_refused(name: str, tmp_path: Path) -> None:
         ("hostNetwork", "yes", "must be true or false"),
         ("volumes", {}, "must be a list"),
         ("securityContext", [], "must be a mapping"),
-        ("nodeSelector", {"a": 1}, "must be text; put it in quotes"),
+        ("nodeSelector", {"a": 1}, "must be a string; put it in quotes"),
         ("activeDeadlineSeconds", 1.5, "must be an integer"),
         ("activeDeadlineSeconds", 2**63, "must fit into 64 bits"),
     ],
@@ -201,8 +201,8 @@ def test_without_a_validator_all_of_it_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     broken = pod({"contaners": [], "securityContext": [], "restartPolicy": "Maybe"})
     path.write_text(json.dumps(broken))
-    (found,) = read_objects([path])
-    assert found.metadata.name == "p"
+    (result,) = read_objects([path])
+    assert result.metadata.name == "p"
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -274,16 +274,16 @@ def test_what_only_a_running_pod_has_is_fine(tmp_path: Path) -> None:
         deletionGracePeriodSeconds=30,
         finalizers=["example.com/wait"],
     )
-    found = read(tmp_path / "a.json", a_list({**running, "status": status}, going))
-    assert [each.metadata.name for each in found] == ["p", "q"]
-    assert found[1].metadata.deletion_timestamp == "2026-01-01T00:01:00Z"
+    pods = read(tmp_path / "a.json", a_list({**running, "status": status}, going))
+    assert [pod.metadata.name for pod in pods] == ["p", "q"]
+    assert pods[1].metadata.deletion_timestamp == "2026-01-01T00:01:00Z"
 
 
 def test_kinds_that_the_server_does_not_know_are_counted(tmp_path: Path) -> None:
     own = {"apiVersion": "apps.example.com/v1", "kind": "Deployment", "metadata": {}, "any": 1}
     old = {"apiVersion": "apps/v1beta1", "kind": "Deployment", "metadata": {}, "any": 1}
-    found = read(tmp_path / "a.json", a_list(own, old))
-    assert found.skipped == {"Deployment": 2}
+    obj = read(tmp_path / "a.json", a_list(own, old))
+    assert obj.skipped == {"Deployment": 2}
 
 
 @pytest.mark.parametrize("file", sorted(RECORDINGS.glob("*.json.gz")), ids=lambda file: file.stem)

@@ -65,7 +65,7 @@ def test_the_class_of_service_is_the_one_that_is_defined(
 
 
 @given(TOLERATIONS)
-def test_a_lost_node_is_tolerated_for_a_while_if_nothing_is_said(
+def test_lost_nodes_are_tolerated_for_a_default_time(
     tolerations: list[dict[str, Any]],
 ) -> None:
     pod: dict[str, Any] = {"spec": {"tolerations": list(tolerations)} if tolerations else {}}
@@ -73,13 +73,13 @@ def test_a_lost_node_is_tolerated_for_a_while_if_nothing_is_said(
     add_default_tolerations(pod)
 
     added = pod["spec"].get("tolerations", [])[len(tolerations) :]
-    wanted = []
+    expected = []
     for taint in KEYS[1:3]:
         is_said = False
         for each in tolerations:
             has_key = each.get("key", "") in ("", taint)
             is_said = is_said or (has_key and each.get("effect", "") in ("", "NoExecute"))
         if not is_said:
-            wanted.append((taint, "NoExecute", 300))
-    told = [(each["key"], each["effect"], each["tolerationSeconds"]) for each in added]
-    assert told == wanted
+            expected.append((taint, "NoExecute", 300))
+    actual = [(each["key"], each["effect"], each["tolerationSeconds"]) for each in added]
+    assert actual == expected

@@ -98,9 +98,9 @@ def test_a_snapshot_brings_everything_back_but_the_history() -> None:
     assert other.version == 4
     assert other.statistics() == {"nodes": 1, "pods": 1}
     pods = other.collection(PODS)
-    found = pods.get("a/x")
-    assert found is not None
-    assert found.version == 2
+    obj = pods.get("a/x")
+    assert obj is not None
+    assert obj.version == 2
     assert [stored.key for stored in pods.on_node("n")] == ["a/x"]
     with pytest.raises(Dropped):
         pods.history.position_after(3)
@@ -149,10 +149,10 @@ def test_history_wakes_listeners_until_they_leave() -> None:
     history = History()
     woken: list[str] = []
     history.listen("me", lambda: woken.append("me"))
-    found = changes(Store(), 2)
-    history.append(found[0])
+    result = changes(Store(), 2)
+    history.append(result[0])
     history.unlisten("me")
-    history.append(found[1])
+    history.append(result[1])
     assert woken == ["me"]
     assert history.listeners == 0
 

@@ -18,13 +18,13 @@ TREES = st.recursive(
 )
 
 
-def stored(found: dict[str, Any], version: int = 7) -> Stored:
-    return Stored(head_of(PODS), "ns/x", version, tail_of(found), found["metadata"].get("labels"))
+def stored(obj: dict[str, Any], version: int = 7) -> Stored:
+    return Stored(head_of(PODS), "ns/x", version, tail_of(obj), obj["metadata"].get("labels"))
 
 
 def test_encoded_object_has_kind_and_version() -> None:
-    found = stored({"metadata": {"name": "x"}, "spec": {"a": 1}})
-    assert json.loads(found.encoded()) == {
+    stored_object = stored({"metadata": {"name": "x"}, "spec": {"a": 1}})
+    assert json.loads(stored_object.encoded()) == {
         "kind": "Pod",
         "apiVersion": "v1",
         "metadata": {"name": "x", "resourceVersion": "7"},
@@ -33,8 +33,8 @@ def test_encoded_object_has_kind_and_version() -> None:
 
 
 def test_items_of_lists_have_no_kind() -> None:
-    found = json.loads(stored({"metadata": {"name": "x"}}).item())
-    assert found == {"metadata": {"name": "x", "resourceVersion": "7"}}
+    obj = json.loads(stored({"metadata": {"name": "x"}}).item())
+    assert obj == {"metadata": {"name": "x", "resourceVersion": "7"}}
 
 
 def test_an_object_without_metadata_fields_is_encoded() -> None:
@@ -42,19 +42,19 @@ def test_an_object_without_metadata_fields_is_encoded() -> None:
 
 
 def test_another_version_changes_nothing_else() -> None:
-    found = stored({"metadata": {"name": "x", "labels": {"resourceVersion": "7"}}})
-    moved = found.at_version(9)
+    stored_object = stored({"metadata": {"name": "x", "labels": {"resourceVersion": "7"}}})
+    moved = stored_object.at_version(9)
     assert moved.object()["metadata"].pop("resourceVersion") == "9"
-    assert moved.tail == found.tail
+    assert moved.tail == stored_object.tail
     assert moved.labels == {"resourceVersion": "7"}
 
 
 @given(metadata=st.dictionaries(TEXTS, TREES, max_size=3), spec=TREES)
 def test_what_is_stored_is_what_was_given(metadata: dict[str, Any], spec: Any) -> None:
     metadata.pop("labels", None)
-    found = stored({"metadata": metadata, "spec": spec}).object()
+    stored_object = stored({"metadata": metadata, "spec": spec}).object()
     expected = {**metadata, "resourceVersion": "7"}
-    assert (found["metadata"], found["spec"]) == (expected, spec)
+    assert (stored_object["metadata"], stored_object["spec"]) == (expected, spec)
 
 
 @given(spec=st.dictionaries(TEXTS, TREES, max_size=4))
@@ -68,5 +68,5 @@ def test_equal_objects_have_equal_tails_in_any_order(spec: dict[str, Any]) -> No
 def test_keys_name_namespace_and_object() -> None:
     assert key_of("ns", "x") == "ns/x"
     assert key_of("", "n1") == "n1"
-    found = Stored(head_of(PODS), "ns/x", 1, b'"}}', None)
-    assert (found.namespace, found.name) == ("ns", "x")
+    result = Stored(head_of(PODS), "ns/x", 1, b'"}}', None)
+    assert (result.namespace, result.name) == ("ns", "x")

@@ -173,7 +173,7 @@ def test_every_call_is_timed_also_one_that_fails() -> None:
 
 
 def test_points_that_do_not_exist_are_our_own_bug() -> None:
-    with pytest.raises(InvariantViolation, match="prefilter is not an extension point"):
+    with pytest.raises(InvariantViolation, match="prefilter unknown extension point"):
         framework_of().plugins("prefilter")
 
 

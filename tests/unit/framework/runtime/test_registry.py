@@ -59,7 +59,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_known_one(
     with pytest.raises(ConfigError) as caught:
         known.create(name, None, HANDLE)
 
-    assert caught.value.problem == "is not a known plugin"
+    assert caught.value.problem == "unknown plugin"
     assert caught.value.suggestion == suggestion
 
 

@@ -77,8 +77,8 @@ def test_what_cannot_be_remembered_is_read_all_the_same() -> None:
 
 def test_only_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[int] = []
-    monkeypatch.setattr(typed, "KNOWN_MAX", 3)
-    monkeypatch.setattr(typed, "KNOWN_BYTES_MAX", 200)
+    monkeypatch.setattr(typed, "CACHE_SIZE", 3)
+    monkeypatch.setattr(typed, "CACHED_BYTES_MAX", 200)
     monkeypatch.setattr(typed, "_pack", counted(typed._pack, kept))
     reader = TypedReader(POD)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.schema.type_errors import find_faults, go_type
+from mooring.apiserver.schema.type_errors import find_type_errors, go_type
 from mooring.clock import seeded_random
 from mooring.objects.schema.decoding import WrongType, canonical_quantity, empty, reader_of
 from mooring.objects.schema.defaults import pull_policy_of
@@ -25,7 +25,7 @@ def test_random_objects_are_read_without_loss(seed: int) -> None:
         (random_node(seeded_random(seed), "n"), "core.Node"),
     ):
         written = json.loads(msgspec.json.encode(made))
-        problem, unknown = find_faults(type_name, written)
+        problem, unknown = find_type_errors(type_name, written)
         assert (problem, unknown) == ("", [])
         found = reader_of(type_name).read(written)
         again = reader_of(type_name).read(json.loads(json.dumps(found)))
@@ -35,7 +35,7 @@ def test_random_objects_are_read_without_loss(seed: int) -> None:
 @pytest.mark.parametrize("type_name", structs())
 def test_every_type_can_be_empty(type_name: str) -> None:
     found = empty(type_name)
-    assert find_faults(type_name, found) == ("", [])
+    assert find_type_errors(type_name, found) == ("", [])
     assert reader_of(type_name).read(found) is not found
 
 
@@ -115,6 +115,12 @@ def test_values_of_another_type_are_refused(value: Any) -> None:
         reader_of("core.PodSpec").read({"securityContext": value})
 
 
+@pytest.mark.parametrize("value", [False, 0, 5, [], {}])
+def test_map_values_of_another_type_are_refused_after_a_null(value: Any) -> None:
+    with pytest.raises(WrongType):
+        reader_of("core.PodSpec").read({"nodeSelector": {"a": None, "b": value}})
+
+
 def test_nulls_in_lists_are_empty_elements() -> None:
     found = reader_of("core.PodSpec").read({"tolerations": [None], "nodeSelector": {"a": None}})
     assert found["tolerations"] == [{}]
@@ -140,9 +146,9 @@ def test_any_json_is_read_or_refused(value: dict[str, Any]) -> None:
     try:
         reader.read(value)
     except WrongType:
-        problem, _ = find_faults("core.Pod", value)
+        problem, _ = find_type_errors("core.Pod", value)
         assert problem
     else:
-        problem, unknown = find_faults("core.Pod", value)
+        problem, unknown = find_type_errors("core.Pod", value)
         assert not problem
         assert bool(unknown) is reader.has_unknown_fields
