@@ -64,7 +64,7 @@ def test_equally_good_nodes_are_all_acceptable_and_the_first_one_found_is_taken(
         assert result.record().acceptable == tuple(f"n{number}" for number in range(8))
         plan_for.add(result.node_name)
 
-    assert len(plan_for) > 3  # the search begins anywhere
+    assert len(plan_for) > 3  # the dry run begins anywhere
 
 
 # ---------------------------------------------------------------- how many are looked at
