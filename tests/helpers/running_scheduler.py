@@ -72,8 +72,8 @@ class Seen(Observer):
     def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
         self._note(queue_name.value, entry, why)
 
-    def attempted(self, entry: QueuedPod, attempt: Attempt, found: Placement | Diagnosis) -> None:
-        self._note("attempted", entry, getattr(found, "node_name", ""))
+    def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
+        self._note("attempted", entry, getattr(result, "node_name", ""))
 
     def waits(self, entry: QueuedPod, node_name: str, waiting: WaitingPod) -> None:
         self._note("waits", entry, ",".join(waiting.pending_plugins))

@@ -93,14 +93,15 @@ class Bench:
     def diagnosed(self, pod: Pod) -> tuple[Cycle, Diagnosis]:
         """An attempt that found no node."""
         snapshot = self.cache.snapshot()
-        cycle = self.harness.framework.open(PodInfo(pod), snapshot)
+        cycle = self.harness.framework.new_cycle(PodInfo(pod), snapshot)
         found = schedule_pod(self.harness.framework, cycle, Attempt(snapshot))
         assert isinstance(found, Diagnosis), found
         return cycle, found
 
     def preempt(self, pod: Pod) -> PostFilterResult:
         """What DefaultPreemption makes of it."""
-        return self.plugin.post_filter(*self.diagnosed(pod))
+        result: PostFilterResult = self.plugin.post_filter(*self.diagnosed(pod))
+        return result
 
 
 def start_time(rng: Rng) -> str | None:

@@ -172,5 +172,5 @@ def test_the_framework_groups_its_pods_though_no_answers_are_shared() -> None:
     assert grouped[0] is not None
     assert grouped[0] == grouped[1]
     cycle, _ = harness.open(one.pod)
-    assert harness.framework.answers(cycle) == (None, frozenset())
+    assert harness.framework.cached_results(cycle) == (None, frozenset())
     assert harness.framework.fragment("Nobody", one) is None

@@ -74,7 +74,9 @@ class Cluster:
         assert entry is not None
         with self.queue.in_flight(entry):
             framework, snapshot = self.profiles["default-scheduler"], self.cache.snapshot()
-            found = schedule_pod(framework, framework.open(entry.pod, snapshot), Attempt(snapshot))
+            found = schedule_pod(
+                framework, framework.new_cycle(entry.pod, snapshot), Attempt(snapshot)
+            )
             assert isinstance(found, Diagnosis)
             self.queue.add_unschedulable(
                 entry,

@@ -1,15 +1,15 @@
-"""The command ``mooring``: a table of commands, each loaded only when it is called.
+"""The command ``mooring``: a table of commands, each imported only when it is called.
 
-The root is not a click group, since importing click takes longer than everything that
+The root is not a click group: importing click takes longer than everything that
 ``mooring --help`` does. Each command is a module of this package with a click command named
-``command``; this file turns what it raises into an exit code::
+``command``. This module maps its exceptions to an exit code::
 
     0    done
-    1    done, and the answer is no (differences found, a pod that does not fit)
-    2    bad usage or bad input: one line on stderr says where and what
-    70   our own bug
+    1    the command ran, and the result is negative (differences, a failed lesson)
+    2    invalid usage or input: one line on stderr says where and why
+    70   a bug in mooring
     130  interrupted
-    141  nobody reads the output any more (as a shell reports SIGPIPE)
+    141  the reader closed the output (as a shell reports SIGPIPE)
 """
 
 from __future__ import annotations
@@ -36,34 +36,42 @@ HELP_NAMES = ["-h", "--help"]
 
 
 class Entry(NamedTuple):
-    """One line of the table: where a command lives and what it does, in a few words."""
+    """One command: its module, and its line in ``mooring --help``."""
 
     module: str
     help: str
 
 
-#: In the order in which a newcomer meets them.
+#: In the order of ``mooring --help``.
 COMMANDS = {
-    "start": Entry("mooring.cli.start", "Start a cluster in memory, and schedule its pods."),
-    "learn": Entry("mooring.cli.learn", "Learn how a scheduler works, in eight steps."),
-    "simulate": Entry("mooring.cli.simulate", "Decide where pending pods go, offline."),
-    "explain": Entry("mooring.cli.explain", "Say why a pod is where it is, or why it is nowhere."),
-    "replay": Entry("mooring.cli.replay", "Decide a recording again and report each difference."),
-    "config": Entry("mooring.cli.config", "Check a scheduler configuration; show all of it."),
+    "start": Entry(
+        "mooring.cli.start", "Run an API server, a cluster and the scheduler in one process."
+    ),
+    "learn": Entry("mooring.cli.learn", "Learn how a scheduler works in eight steps."),
+    "simulate": Entry(
+        "mooring.cli.simulate", "Schedule pending pods offline and report placements."
+    ),
+    "explain": Entry("mooring.cli.explain", "Explain a placement or a pending pod."),
+    "replay": Entry("mooring.cli.replay", "Replay a recording and report differences."),
+    "config": Entry(
+        "mooring.cli.config", "Validate, complete or convert a scheduler configuration."
+    ),
     "run": Entry("mooring.cli.run", "Schedule the pods of a real cluster."),
-    "extender": Entry("mooring.cli.extender", "Be a scheduler extender, with plugins."),
+    "extender": Entry(
+        "mooring.cli.extender", "Serve mooring plugins as a scheduler extender webhook."
+    ),
     "apiserver": Entry("mooring.cli.apiserver", "Run a Kubernetes API server in memory."),
-    "completion": Entry("mooring.cli.completion", "Print a script for completion in a shell."),
+    "completion": Entry("mooring.cli.completion", "Print a shell completion script."),
 }
 
 OPTIONS = {
-    "-h, --help": "Show this text, or a command's: mooring COMMAND --help.",
-    "--version": "Show the version.",
+    "-h, --help": "Show this help, or the help of a command: mooring COMMAND --help.",
+    "--version": "Show the version and exit.",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command line and returns its exit code; never raises what a person caused.
+    """Runs one command line and returns its exit code. Errors of usage and input are not raised.
 
     Args:
         arguments: The words after ``mooring``; the process's own if None.
@@ -83,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def help_text() -> str:
-    """What ``mooring --help`` prints."""
+    """Returns the text of ``mooring --help``."""
     width = max(map(len, [*COMMANDS, *OPTIONS])) + 2
     commands = [f"  {name:<{width}}{entry.help}" for name, entry in COMMANDS.items()]
     options = [f"  {name:<{width}}{text}" for name, text in OPTIONS.items()]
@@ -125,20 +133,20 @@ def _complete(instruction: str) -> int:
 
 def _refuse_unknown(word: str) -> int:
     kind = "option" if word.startswith("-") else "command"
-    known = ["--help", "--version"] if kind == "option" else list(COMMANDS)
-    near = get_close_matches(word, known, n=1)
+    candidates = ["--help", "--version"] if kind == "option" else list(COMMANDS)
+    near = get_close_matches(word, candidates, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     print(f"mooring: no such {kind}: {word!r}.{hint} See mooring --help.", file=sys.stderr)
     return EXIT_USAGE
 
 
 def _call(name: str, words: list[str]) -> int:
-    """Loads a command, run it, and turns its exceptions into an exit code."""
-    import click  # here, since it takes longer than all that `mooring --help` does
+    """Imports and runs a command, and maps its exceptions to an exit code."""
+    import click  # here: importing it takes longer than `mooring --help`
 
     command: click.Command = importlib.import_module(COMMANDS[name].module).command
     try:
-        # Not command.main(): it would answer a closed pipe with exit code 1.
+        # Not command.main(): it ends with exit code 1 when the pipe is closed.
         with command.make_context(
             f"mooring {name}", words, help_option_names=HELP_NAMES
         ) as context:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Where kube-apiserver listens.
 PORT = 6443
 KUBECONFIG = "apiserver.kubeconfig"
-#: What a crash may cost; a normal end saves everything.
+#: At most this much is lost in a crash. A normal exit saves everything.
 SAVE_EVERY_S = 30.0
 
 
@@ -30,24 +30,24 @@ SAVE_EVERY_S = 30.0
     type=click.IntRange(0, 65535),
     default=PORT,
     show_default=True,
-    help="On 127.0.0.1; 0 = any that is free.",
+    help="Port on 127.0.0.1; 0 = any free port.",
 )
 @kubeconfig_out(KUBECONFIG)
 @click.option(
     "--data",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Load all objects from FILE if it is there, and save them to it.",
+    help="Load all objects from FILE if it exists, and save them to it.",
 )
 @click.option(
     "--instant-deletion",
     is_flag=True,
-    help="Deleted pods go at once; without it, after their grace period.",
+    help="Remove deleted pods at once, without waiting for their grace period.",
 )
 def command(port: int, kubeconfig: Path | None, data: Path | None, instant_deletion: bool) -> None:
     """Run a Kubernetes API server in memory until it is interrupted.
 
-    kubectl, kube-scheduler and other clients use it like a real one. Nothing runs the pods.
+    kubectl, kube-scheduler and other clients can use it. No kubelet runs the pods.
     """
     from mooring.apiserver import ApiServer
     from mooring.apiserver.persistence import SnapshotFile
@@ -74,18 +74,18 @@ async def _serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     try:
-        async with serve(api, port=port) as door:
-            export = write_kubeconfig(kubeconfig, KUBECONFIG, door.kubeconfig())
-            print(f"mooring apiserver: listening on {door.url}")
+        async with serve(api, port=port) as server:
+            export = write_kubeconfig(kubeconfig, KUBECONFIG, server.kubeconfig())
+            print(f"mooring apiserver: listening on {server.url}")
             print(export, flush=True)
             await _wait_until_stopped(stopped, snapshot_file)
-    except OSError as why:
-        place = str(why.filename or f"port {port}")
-        raise ConfigError(why.strerror or str(why), path=place) from why
+    except OSError as error:
+        place = str(error.filename or f"port {port}")
+        raise ConfigError(error.strerror or str(error), path=place) from error
 
 
 async def _wait_until_stopped(stopped: asyncio.Event, snapshot_file: SnapshotFile | None) -> None:
-    """Until then, save from time to time."""
+    """Waits for the signal, and saves every ``SAVE_EVERY_S``."""
     while not stopped.is_set():
         try:
             async with asyncio.timeout(SAVE_EVERY_S):

@@ -1,7 +1,8 @@
 """``mooring completion``: scripts that make a shell complete commands, options and files.
 
-A script calls ``mooring`` with ``_MOORING_COMPLETE`` and the words typed so far in its environment;
-``complete`` answers. Only the module of the command that is being typed is imported.
+The script calls ``mooring`` with ``_MOORING_COMPLETE`` and the words typed so far in its
+environment, and ``complete`` prints the candidates. Only the module of the command that is being
+typed is imported.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ fish, once:
 @click.command("completion", help=_HELP)
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
-    """Prints the script of a shell."""
+    """Prints the completion script of a shell."""
     click.echo(_completer(shell).source())
 
 
@@ -50,8 +51,8 @@ def complete(instruction: str) -> int:
     """
     shell, _, what = instruction.partition("_")
     if shell not in SHELLS or what != "complete":
-        told = f"mooring: no completion for {COMPLETE_VARIABLE}={instruction}"
-        print(told, file=sys.stderr)
+        message = f"mooring: no completion for {COMPLETE_VARIABLE}={instruction}"
+        print(message, file=sys.stderr)
         return EXIT_USAGE
     print(_completer(shell).complete())
     return EXIT_DONE
@@ -79,8 +80,8 @@ class _Root(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        found: click.Command = importlib.import_module(entry.module).command
-        return found
+        command: click.Command = importlib.import_module(entry.module).command
+        return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
         """Completes names from the table: click would import every command for its help."""

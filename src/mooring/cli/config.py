@@ -1,4 +1,4 @@
-"""``mooring config``: is a configuration good, what does it say in full, what did a Policy mean?"""
+"""``mooring config``: validates, completes and converts scheduler configurations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _plugins = click.option(
     "plugins",
     multiple=True,
     metavar="MODULE:ATTRIBUTE",
-    help="A plugin that is run besides, as mooring run has it.",
+    help="Additional plugin, as for mooring run; may be given several times.",
 )
 
 _output = click.option(
@@ -38,22 +38,22 @@ _output = click.option(
     type=click.Choice(["yaml", "json"]),
     default="yaml",
     show_default=True,
-    help="How to show it.",
+    help="Output format.",
 )
 
 
 @click.group("config", invoke_without_command=False)
 def command() -> None:
-    """Check a KubeSchedulerConfiguration, show all that it says, or make one of a Policy."""
+    """Validate, complete or convert a scheduler configuration."""
 
 
 @command.command("view")
 @click.argument("file", required=False, metavar="[FILE]", shell_complete=file_names)
 @_output
 def view(file: str | None, output: str) -> None:
-    """Show a configuration complete, exactly as kube-scheduler --write-config-to writes it.
+    """Print a configuration with all defaults, exactly as kube-scheduler --write-config-to does.
 
-    FILE is YAML or JSON, "-" is standard input; without FILE the default configuration is shown.
+    FILE is YAML or JSON; "-" is standard input. Without FILE the default configuration is printed.
     """
     config = _loaded(file)[0] if file else default_configuration()
     if output == "json":
@@ -66,9 +66,9 @@ def view(file: str | None, output: str) -> None:
 @click.argument("file", metavar="FILE", shell_complete=file_names)
 @_plugins
 def check(file: str, plugins: tuple[str, ...]) -> int:
-    """Say whether a scheduler can run with a configuration: exit code 0, or 2 and every fault.
+    """Validate a configuration and build its profiles. Exit code: 0 valid, 2 invalid.
 
-    FILE is YAML or JSON, "-" is standard input.
+    All errors are reported at once. FILE is YAML or JSON; "-" is standard input.
     """
     config, data = _loaded(file)
     try:
@@ -76,8 +76,8 @@ def check(file: str, plugins: tuple[str, ...]) -> int:
     except ConfigError as error:
         raise located(error, data, file=shown_name(file)) from error
     names = [profile.scheduler_name or "" for profile in config.profiles]
-    counted = "1 profile" if len(names) == 1 else f"{len(names)} profiles"
-    click.echo(f"{shown_name(file)}: good: {counted}, {', '.join(names)}")
+    count = "1 profile" if len(names) == 1 else f"{len(names)} profiles"
+    click.echo(f"{shown_name(file)}: valid: {count}, {', '.join(names)}")
     return EXIT_DONE
 
 
@@ -85,10 +85,10 @@ def check(file: str, plugins: tuple[str, ...]) -> int:
 @click.argument("file", metavar="FILE", shell_complete=file_names)
 @_output
 def convert(file: str, output: str) -> None:
-    """Make a KubeSchedulerConfiguration of a Policy file, which kube-scheduler read up to v1.22.
+    """Convert a Policy file of kube-scheduler v1.22 or older to a KubeSchedulerConfiguration.
 
-    FILE is YAML or JSON, "-" is standard input. The result says only what differs from the
-    defaults. What is gone, or means something else now, is said on standard error.
+    FILE is YAML or JSON; "-" is standard input. The result has only the fields that differ from the
+    defaults. Notes on standard error name what was removed or has another meaning today.
     """
     data = read_bytes(file, bytes_max=CONFIG_BYTES_MAX)
     converted = convert_policy(data, file=shown_name(file))
@@ -106,13 +106,13 @@ def _loaded(file: str) -> tuple[KubeSchedulerConfiguration, bytes]:
 
 
 def _put_together(config: KubeSchedulerConfiguration, plugins: tuple[str, ...]) -> Any:
-    """Builds the profiles as a scheduler would: only then it shows which plugins there are.
+    """Builds the profiles as a scheduler does: this finds unknown plugins and invalid arguments.
 
-    The files that it names are read, too.
+    Also reads the files that the configuration names.
     """
     from mooring.client.transport.kubeconfig import read_kubeconfig
     from mooring.extenders.tls import check_trust
-    from mooring.scheduler.profiles import load_profiles  # late: they take longer than --help may
+    from mooring.scheduler.profiles import load_profiles  # here: keeps --help fast
     from mooring.simulation.offline import OfflineHandle
     from mooring.state import Cache
 

@@ -1,4 +1,4 @@
-"""``mooring explain``: why a pod is where it is, or why it is nowhere."""
+"""``mooring explain``: explains a placement or a pending pod."""
 
 from __future__ import annotations
 
@@ -28,16 +28,23 @@ from mooring.simulation.workload import read_workload
 @click.command("explain")
 @click.argument("pod", metavar="POD")
 @click.option(
-    "--recording", metavar="FILE", shell_complete=file_names, help="Explain what was decided there."
+    "--recording",
+    metavar="FILE",
+    shell_complete=file_names,
+    help="Explain a decision of this file.",
 )
-@click.option("--attempt", type=click.IntRange(min=1), help="Which one; the last by default.")
+@click.option(
+    "--attempt",
+    type=click.IntRange(min=1),
+    help="Number of the attempt in the recording; default: the last.",
+)
 @click.option(
     "--kubeconfig",
     metavar="FILE",
     shell_complete=file_names,
-    help="Explain a pod of this cluster: the mooring that runs there is asked, if one does.",
+    help="Explain a pod of this cluster. If mooring start runs it, its scheduler explains.",
 )
-@click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
 @workload_options
 def command(
     pod: str,
@@ -52,39 +59,39 @@ def command(
     plugins: tuple[str, ...],
     seed: int,
 ) -> None:
-    """Say why POD goes to its node, or why no node takes it.
+    """Explain why POD is placed on its node, or why no node is feasible.
 
-    POD is a name or NAMESPACE/NAME. Without files the openb trace is decided up to that pod. With
-    --kubeconfig it is decided on the cluster as it is now; nothing is written there.
+    POD is a name or NAMESPACE/NAME. Without files, the pods of the openb trace are scheduled up to
+    this pod. With --kubeconfig, the pod is scheduled on the current cluster; nothing is written.
     """
     if recording is not None:
         if cluster or pods or skip_validation or config_file or plugins or kubeconfig:
-            raise click.UsageError("--recording explains what was decided: give nothing else")
+            raise click.UsageError("--recording can only be combined with --attempt")
         click.echo(told_by_recording(recording, pod, attempt=attempt))
         return
     if attempt is not None:
-        raise click.UsageError("--attempt goes with --recording")
+        raise click.UsageError("--attempt requires --recording")
     if kubeconfig is not None:
         if cluster or pods:
-            raise click.UsageError("--kubeconfig explains a pod of that cluster: give no files")
-        _explain_there(pod, kubeconfig, context, config_file, plugins, seed)
+            raise click.UsageError("--kubeconfig cannot be combined with --cluster or --pods")
+        _explain_remote(pod, kubeconfig, context, config_file, plugins, seed)
         return
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
-    wanted = _find(pod, workload.pods)
-    if wanted.spec.node_name:
-        click.echo(f"Pod {key(wanted)} is on {wanted.spec.node_name} from the start.")
+    pod_object = _find(pod, workload.pods)
+    if pod_object.spec.node_name:
+        click.echo(f"Pod {key(pod_object)} is already on {pod_object.spec.node_name}.")
         return
     config = load(config_file) if config_file else None
     for note in notes(config, workload.pods, workload.skipped):
         click.echo(f"mooring explain: note: {note}", err=True)
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
     fill = Fill(workload.objects)
-    decision = decide_until(workload.pending, driver, fill, key(wanted))
-    weights = {**driver.weights, **score_weights(config, wanted.spec.scheduler_name)}
-    click.echo(explain(wanted, decision, fill, weights=weights))
+    decision = decide_until(workload.pending, driver, fill, key(pod_object))
+    weights = {**driver.weights, **score_weights(config, pod_object.spec.scheduler_name)}
+    click.echo(explain(pod_object, decision, fill, weights=weights))
 
 
-def _explain_there(
+def _explain_remote(
     pod: str,
     kubeconfig: str,
     context: str | None,
@@ -92,45 +99,45 @@ def _explain_there(
     plugins: tuple[str, ...],
     seed: int,
 ) -> None:
-    """Asks the mooring behind an API server, or decides on the objects there."""
+    """Asks the scheduler behind an API server, or schedules the pod on the objects there."""
     from mooring.client.transport.kubeconfig import find_access
     from mooring.explain.remote import fetch
 
     access = find_access(kubeconfig, context=context, environment=os.environ)
-    found = asyncio.run(fetch(access, pod, clock=SystemClock(), rng=seeded_random(seed)))
-    if found.workload is None:
-        click.echo(found.told)
+    fetched = asyncio.run(fetch(access, pod, clock=SystemClock(), rng=seeded_random(seed)))
+    if fetched.workload is None:
+        click.echo(fetched.told)
         return
-    for kind, why in found.not_read.items():
-        click.echo(f"mooring explain: note: {kind} objects cannot be read: {why}", err=True)
-    workload = found.workload
-    wanted = _find(pod, workload.pods)
-    if wanted.spec.node_name:
-        click.echo(f"Pod {key(wanted)} is on {wanted.spec.node_name}.")
+    for kind, reason in fetched.not_read.items():
+        click.echo(f"mooring explain: note: cannot list {kind} objects: {reason}", err=True)
+    workload = fetched.workload
+    pod_object = _find(pod, workload.pods)
+    if pod_object.spec.node_name:
+        click.echo(f"Pod {key(pod_object)} is on {pod_object.spec.node_name}.")
         return
     config = load(config_file) if config_file else None
     for note in notes(config, workload.pods, workload.skipped):
         click.echo(f"mooring explain: note: {note}", err=True)
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
-    weights = {**driver.weights, **score_weights(config, wanted.spec.scheduler_name)}
-    # As it is now: other pods that wait are not placed before it.
-    decision = driver.attempt(wanted, explain=True).decision()
-    click.echo(explain(wanted, decision, Fill(workload.objects), weights=weights))
+    weights = {**driver.weights, **score_weights(config, pod_object.spec.scheduler_name)}
+    # On the current cluster: other pending pods are not placed first.
+    decision = driver.attempt(pod_object, explain=True).decision()
+    click.echo(explain(pod_object, decision, Fill(workload.objects), weights=weights))
 
 
 def _find(text: str, pods: Iterable[Pod]) -> Pod:
     """Returns the pod with this name or key.
 
     Raises:
-        ConfigError: there is none, or there are several.
+        ConfigError: no pod, or several pods, have this name.
     """
     by_key = {key(pod): pod for pod in pods}
-    found = [pod for name, pod in by_key.items() if text in (name, pod.metadata.name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(key(pod) for pod in found)
-        raise ConfigError(f"is the name of several pods: {names}", value=text)
-    names_known = [name if "/" in text else name.rpartition("/")[2] for name in by_key]
-    near = get_close_matches(text, names_known, n=1)
-    raise ConfigError("is no pod here", value=text, suggestion=near[0] if near else None)
+    matches = [pod for name, pod in by_key.items() if text in (name, pod.metadata.name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        keys = ", ".join(key(pod) for pod in matches)
+        raise ConfigError(f"several pods are named {text!r}: {keys}")
+    names = [name if "/" in text else name.rpartition("/")[2] for name in by_key]
+    near = get_close_matches(text, names, n=1)
+    raise ConfigError(f"no pod {text!r} in the input", suggestion=near[0] if near else None)

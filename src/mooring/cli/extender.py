@@ -1,4 +1,4 @@
-"""``mooring extender serve``: plugins of mooring for any kube-scheduler, over HTTP."""
+"""``mooring extender serve``: serves mooring plugins as a scheduler extender webhook."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PORT = 8888
 
 @click.group("extender")
 def command() -> None:
-    """Be a scheduler extender: a webhook that kube-scheduler asks."""
+    """Serve mooring plugins as a scheduler extender webhook."""
 
 
 @command.command("serve")
@@ -37,45 +37,45 @@ def command() -> None:
     multiple=True,
     required=True,
     metavar="MODULE:ATTRIBUTE",
-    help="What filters and scores; may be given several times.",
+    help="Filter or score plugin; may be given several times.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=PORT,
     show_default=True,
-    help="0 = any that is free.",
+    help="Port to listen on; 0 = any free port.",
 )
 @click.option(
     "--tls-cert-file",
     metavar="FILE",
     shell_complete=file_names,
     default="",
-    help="Its certificate: HTTPS.",
+    help="Server certificate; enables HTTPS.",
 )
 @click.option(
     "--tls-private-key-file",
     metavar="FILE",
     shell_complete=file_names,
     default="",
-    help="The key of it.",
+    help="Private key of the server certificate.",
 )
 @click.option(
     "--client-ca-file",
     metavar="FILE",
     shell_complete=file_names,
     default="",
-    help="Serve only clients with a certificate of this authority.",
+    help="Require client certificates signed by this CA (mTLS).",
 )
 @click.option(
     "--kubeconfig",
     metavar="FILE",
     shell_complete=file_names,
-    help="Follow this cluster, so that plugins see its pods, and pods can be bound; "
-    '"in-cluster" = the service account of the pod that this runs in.',
+    help="Watch this cluster, so that plugins see its pods and pods can be bound; "
+    '"in-cluster" = service account of this pod.',
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="For plugins that play dice.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed for plugins.")
 @log_level
 def serve(
     plugins: tuple[str, ...],
@@ -90,7 +90,7 @@ def serve(
 ) -> None:
     """Answer filter, prioritize, preempt and bind with plugins, until interrupted.
 
-    Without --kubeconfig plugins see the nodes that are sent, and no pods on them.
+    Without --kubeconfig, plugins see the nodes of the request, without pods on them.
     """
     from mooring.event_loop import loop_factory
     from mooring.extender_server.http import ServeOptions
@@ -111,7 +111,7 @@ def serve(
 async def _serve(
     specs: tuple[str, ...], options: ServeOptions, kubeconfig: str | None, seed: int
 ) -> None:
-    from mooring.extender_server.http import serve as serving
+    from mooring.extender_server.http import serve as serve_extender
     from mooring.extender_server.plugin_extender import Extender
     from mooring.framework.runtime.registry import load_plugin
     from mooring.state import Cache
@@ -124,7 +124,7 @@ async def _serve(
         client = await _connected(stack, kubeconfig) if kubeconfig else None
         handle = _handle(cache, client, clock, rng)
         plugins = [load_plugin(spec, handle) for spec in specs]
-        works, is_ready = _beside(plugins, client, cache, clock, rng)
+        works, is_ready = _background_work(plugins, client, cache, clock, rng)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         for work in works:
             stack.callback(tasks.create_task(work).cancel)
@@ -135,18 +135,18 @@ async def _serve(
             bind=client.bind if client is not None else None,
         )
         url = await stack.enter_async_context(
-            serving(extender, options, clock=clock, is_ready=is_ready)
+            serve_extender(extender, options, clock=clock, is_ready=is_ready)
         )
         names = ", ".join(plugin.name for plugin in plugins)
         click.echo(f"mooring extender: {names} on {url}", err=True)
         await stopped.wait()
 
 
-def _beside(
+def _background_work(
     plugins: list[Any], client: Client | None, cache: Cache, clock: Clock, rng: Rng
 ) -> tuple[list[Coroutine[Any, Any, None]], Callable[[], bool]]:
-    """What goes on beside the answers, and whether enough is known to answer."""
-    from mooring.extender_server.cluster_cache import Following
+    """Returns the background coroutines, and a readiness check: True once caches have synced."""
+    from mooring.extender_server.cluster_cache import ClusterCache
     from mooring.scheduler.plugin_tasks import run_background
 
     works = [
@@ -155,12 +155,12 @@ def _beside(
     if client is None:
         return works, lambda: True
     kinds = [kind for plugin in plugins for kind in getattr(plugin, "needs", ())]
-    following = Following(client, kinds, clock=clock, rng=rng, cache=cache)
+    following = ClusterCache(client, kinds, clock=clock, rng=rng, cache=cache)
     return [following.run(), *works], lambda: following.has_synced
 
 
 def _handle(cache: Cache, client: Client | None, clock: Clock, rng: Rng) -> Handle:
-    """What plugins get of the world: that of a scheduler, or no cluster but the time as it is."""
+    """Returns the plugin handle: with a cluster a scheduler's, else an offline one in real time."""
     from mooring.scheduler.plugin_handle import PluginHandle
     from mooring.simulation.offline import OfflineHandle
 
@@ -170,14 +170,14 @@ def _handle(cache: Cache, client: Client | None, clock: Clock, rng: Rng) -> Hand
 
 
 class _RealTime(VirtualClock):
-    """The time as it is, for whoever wants a clock that can be set."""
+    """The system time as a ``VirtualClock``, which the offline handle requires."""
 
     def __init__(self) -> None:
         super().__init__()
         self._real = SystemClock()
 
     def monotonic_s(self) -> float:
-        """Seconds, as the system counts them."""
+        """Returns the monotonic time of the system, in seconds."""
         return self._real.monotonic_s()
 
 

@@ -1,6 +1,6 @@
-"""The option ``--kubeconfig-out``, and the file that an embedded API server writes for kubectl.
+"""The option ``--kubeconfig-out``, and the kubeconfig that an embedded API server writes.
 
-Without the option the file is in a folder of the user's own, not in the current folder: it holds an
+The default is in a private folder of the user, not in the current folder: the file holds an
 administrator's token, and the current folder may be a repository.
 """
 
@@ -24,7 +24,7 @@ def kubeconfig_out(name: str) -> Callable[[Command], Command]:
         "kubeconfig",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Where to write the administrator's kubeconfig (mode 0600).  "
+        help="File for the administrator's kubeconfig (mode 0600).  "
         f"[default: {name} in $XDG_RUNTIME_DIR/mooring, else in ~/.cache/mooring]",
     )
 
@@ -32,14 +32,14 @@ def kubeconfig_out(name: str) -> Callable[[Command], Command]:
 def write_kubeconfig(
     file: Path | None, name: str, content: str, environment: Mapping[str, str] = os.environ
 ) -> str:
-    """Writes a kubeconfig, and returns the line for a shell that makes kubectl use it.
+    """Writes a kubeconfig and returns the ``export KUBECONFIG`` line for a shell.
 
     Args:
-        file: Where; its folder must exist. None: ``name`` in the default folder, which is made
+        file: Path; its folder must exist. None: ``name`` in the default folder, which is created
             with mode 0700.
-        name: Of the file in the default folder.
-        content: Of the file.
-        environment: Names the default folder.
+        name: Name of the file in the default folder.
+        content: Content of the file.
+        environment: Environment variables that name the default folder.
 
     Raises:
         OSError: the file or the folder cannot be written.
@@ -50,7 +50,7 @@ def write_kubeconfig(
         folder = default_folder(environment)
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        folder.chmod(0o700)  # an earlier version, or the control plane's cache, may have made it
+        folder.chmod(0o700)  # an earlier version, or the control plane's cache, may have created it
         file = folder / name
     write_private(file.absolute(), content.encode())
     return f"export KUBECONFIG={shlex.quote(str(file.absolute()))}"
@@ -59,9 +59,8 @@ def write_kubeconfig(
 def default_folder(environment: Mapping[str, str]) -> Path:
     """Returns ``mooring`` in the user's runtime folder, or in the cache if there is none.
 
-    A runtime folder is private and ends with the login session, as the token ends with the
-    server. Containers and cron jobs have none. As the XDG specification says, relative paths do
-    not count.
+    A runtime folder is private and is removed with the login session. Containers and cron jobs
+    have none. Relative paths are ignored, as the XDG specification says.
     """
     runtime = environment.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(runtime) and os.access(runtime, os.W_OK | os.X_OK):

@@ -1,4 +1,4 @@
-"""``mooring learn``: eight small schedulers, from a random one to one with queue and events."""
+"""``mooring learn``: runs the eight teaching schedulers, from random to queue and events."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from mooring.learn.running import Ending, Showing
 
 STEPS = 8
-EXIT_NOT_AS_IT_MUST_BE = 1
+EXIT_LESSON_FAILED = 1
 
 
 class Options(NamedTuple):
-    """What was asked for."""
+    """Options of the command."""
 
     variant: str
     seed: int | None
@@ -37,17 +37,17 @@ class Options(NamedTuple):
     type=click.Choice(["nakamasato", "sanposhiho"]),
     default="nakamasato",
     show_default=True,
-    help="Whose scenarios: those of one teaching scheduler or of the other.",
+    help="Scenario set to run.",
 )
-@click.option("--seed", type=int, help="For whatever is left to chance; another one each time.")
-@click.option("--fast", "is_fast", is_flag=True, help="On virtual time: waiting takes none.")
+@click.option("--seed", type=int, help="Random seed; default: a new one for each run.")
+@click.option("--fast", "is_fast", is_flag=True, help="Use virtual time: waits take no real time.")
 @click.option(
     "--kubeconfig",
     metavar="FILE",
     shell_complete=file_names,
-    help="On this cluster, not in memory; what is created there is deleted at the end.",
+    help="Run on this cluster instead of in memory; created objects are deleted at the end.",
 )
-@click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
@@ -60,27 +60,27 @@ def command(
     context: str | None,
     output: str,
 ) -> int:
-    """Learn how a scheduler works: run STEP, or without one list all eight.
+    """Learn how a scheduler works: run STEP, or list all eight steps.
 
-    Each step is a scheduler of less than 80 lines, and does a little more than the one before. What
-    it does is shown as it happens, and at the end the lines that are new.
+    Each step is a scheduler of less than 80 lines that adds one part to the previous step. The
+    command prints its events as they happen, and then the lines that are new in this step.
     """
     from mooring.learn.lessons import lesson, table
 
     if step is None:
-        click.echo(f"{table()}\n\nBegin with: mooring learn 1")
+        click.echo(f"{table()}\n\nStart with: mooring learn 1")
         return 0
     if is_fast and kubeconfig:
-        raise click.UsageError("--fast is virtual time, and no real cluster lives on that")
+        raise click.UsageError("--fast uses virtual time and cannot be combined with --kubeconfig")
     if context and not kubeconfig:
-        raise click.UsageError("--context goes with --kubeconfig")
+        raise click.UsageError("--context requires --kubeconfig")
     options = Options(variant, seed, is_fast, kubeconfig, context)
-    give = _give_json if output == "json" else _give_text
-    ending = give(lesson(step), options)
-    return EXIT_NOT_AS_IT_MUST_BE if ending.complaints else 0
+    run = _run_json if output == "json" else _run_text
+    ending = run(lesson(step), options)
+    return EXIT_LESSON_FAILED if ending.complaints else 0
 
 
-def _give_json(lesson: Lesson, options: Options) -> Ending:
+def _run_json(lesson: Lesson, options: Options) -> Ending:
     from mooring.learn.event_log import JsonLines
     from mooring.learn.running import Showing
 
@@ -90,7 +90,7 @@ def _give_json(lesson: Lesson, options: Options) -> Ending:
     return ending
 
 
-def _give_text(lesson: Lesson, options: Options) -> Ending:
+def _run_text(lesson: Lesson, options: Options) -> Ending:
     from mooring.learn.running import Showing
     from mooring.learn.scenarios import SCENARIOS
     from mooring.learn.view import TextLines, after, before

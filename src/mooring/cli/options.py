@@ -1,4 +1,4 @@
-"""Options that mean the same in several commands."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def file_names(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
-    """Makes a shell complete the value as the name of a file."""
+    """Tells a shell to complete the value as a file name."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
 
 
 def workload_options(command: Command) -> Command:
-    """What is decided about, and by what: cluster, pods, configuration, plugins, seed."""
+    """Adds the options of the workload: cluster, pods, configuration, plugins, seed."""
     for option in reversed(
         (
             click.option(
@@ -33,15 +33,16 @@ def workload_options(command: Command) -> Command:
                 multiple=True,
                 metavar="FILE",
                 shell_complete=file_names,
-                help="Nodes and all else: YAML, JSON, a folder, or openb:LIST. Default: openb:gpu.",
+                help="Nodes and other objects: YAML or JSON file, folder, - or openb:LIST. "
+                "Default: openb:gpu.",
             ),
             click.option(
                 "--pods",
                 multiple=True,
                 metavar="FILE",
                 shell_complete=file_names,
-                help="Pods to place, the same way. "
-                "Default: the cluster's pending pods, or openb:default.",
+                help="Pods to place, in the same formats. "
+                "Default: pending pods of the cluster, or openb:default.",
             ),
             click.option(
                 "--skip-validation",
@@ -54,18 +55,16 @@ def workload_options(command: Command) -> Command:
                 "config_file",
                 metavar="FILE",
                 shell_complete=file_names,
-                help="A KubeSchedulerConfiguration.",
+                help="KubeSchedulerConfiguration file.",
             ),
             click.option(
                 "--plugin",
                 "plugins",
                 multiple=True,
                 metavar="MODULE:ATTRIBUTE",
-                help="A plugin of your own; the current folder is searched first.",
+                help="Additional plugin; the current folder is searched first.",
             ),
-            click.option(
-                "--seed", default=0, show_default=True, help="For whatever is left to chance."
-            ),
+            click.option("--seed", default=0, show_default=True, help="Random seed."),
         )
     ):
         command = option(command)
@@ -77,5 +76,5 @@ log_level = click.option(
     type=click.Choice(LEVELS, case_sensitive=False),
     default="info",
     show_default=True,
-    help="What to write to stderr.",
+    help="Lowest level of the messages on stderr.",
 )

@@ -1,4 +1,4 @@
-"""``mooring replay``: decide a recording again and report every difference."""
+"""``mooring replay``: replays recordings and reports differences."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import click
 import msgspec
 
 from mooring.cli.options import file_names
+from mooring.config import DEFAULT_FILTER_ORDER
 from mooring.errors import ConfigError
-from mooring.recordings.compare import DEFAULT_FILTER_ORDER
 from mooring.recordings.difference import Difference
 from mooring.recordings.format import RecordingReader
 from mooring.recordings.skipped import why_not_compared
@@ -25,7 +25,7 @@ EXIT_SAME: Final = 0
 EXIT_DIFFERENT: Final = 1
 
 OWN: Final = "own"
-#: Further differences of one recording are counted, not printed: one slip can make thousands.
+#: Further differences of a recording are counted, not printed: one cause can make thousands.
 DIFFERENCES_SHOWN: Final = 100
 
 
@@ -36,14 +36,14 @@ DIFFERENCES_SHOWN: Final = 100
 @click.option(
     "--only-plugins",
     metavar="A,B|own",
-    help="Compare what these plugins say; own: those that mooring has.",
+    help="Compare only these plugins; own = all plugins that mooring has.",
 )
 @click.option(
     "--config",
     "config_file",
     metavar="FILE",
     shell_complete=file_names,
-    help="In place of the recorded one.",
+    help="KubeSchedulerConfiguration to use instead of the recorded one.",
 )
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
@@ -51,12 +51,12 @@ DIFFERENCES_SHOWN: Final = 100
 def command(
     recordings: tuple[str, ...], only_plugins: str | None, config_file: str | None, output: str
 ) -> int:
-    """Decide each step of a recording again, on the recorded state.
+    """Replay each step of a recording on the recorded state and report differences.
 
-    Every difference is told by step, plugin, node and field. With kube-scheduler's recordings that
-    is a test, with another configuration it answers "what if".
+    Each difference names step, pod, field, plugin and node. A recording of kube-scheduler is a test
+    of mooring; another configuration shows what it would have decided.
 
-    Exit code: 0 no difference, 1 differences, 2 bad input.
+    Exit code: 0 no difference, 1 differences, 2 invalid input.
     """
     reports = []
     for file in recordings:
@@ -79,7 +79,7 @@ def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dic
             click.echo(f"mooring replay: note: {file}: {NO_EXTENDERS}", err=True)
         driver = driver_of(reader.header, config=config, file=file)
         only = _owned(only_plugins, driver.OWN, [*driver.weights, *DEFAULT_FILTER_ORDER])
-        shown: list[Difference] = []
+        differences: list[Difference] = []
         n_steps = n_differences = 0
         steps = replay(
             reader,
@@ -94,7 +94,8 @@ def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dic
             n_steps += 1
             not_compared.update([replayed.not_compared] if replayed.not_compared else [])
             n_differences += len(replayed.differences)
-            shown += replayed.differences[: max(0, DIFFERENCES_SHOWN - len(shown))]
+            room = max(0, DIFFERENCES_SHOWN - len(differences))
+            differences += replayed.differences[:room]
     return {
         "file": file,
         "name": reader.header.name,
@@ -102,41 +103,40 @@ def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dic
         "compared": sorted(only) if only is not None else "all",
         "steps_not_compared": dict(not_compared),
         "difference_count": n_differences,
-        "differences": msgspec.to_builtins(shown),
+        "differences": msgspec.to_builtins(differences),
     }
 
 
-def _owned(text: str | None, own: frozenset[str], known: list[str]) -> frozenset[str] | None:
+def _owned(text: str | None, own: frozenset[str], recorded: list[str]) -> frozenset[str] | None:
     """Returns the plugins to compare.
 
     Raises:
-        ConfigError: a name is none of a plugin.
+        ConfigError: a name is not that of a plugin.
     """
     if text is None:
         return None
     if text == OWN:
         return own
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
-    possible = sorted({*own, *known, "DefaultPreemption", "SchedulingGates"})
+    possible = sorted({*own, *recorded, "DefaultPreemption", "SchedulingGates"})
     for name in sorted(names):
         if name not in possible:
             near = get_close_matches(name, possible, n=1)
             raise ConfigError(
-                "is no plugin",
+                f"unknown plugin {name!r}",
                 path="--only-plugins",
-                value=name,
                 suggestion=near[0] if near else None,
             )
     if not names:
-        raise ConfigError("names no plugin", path="--only-plugins", value=text)
+        raise ConfigError("no plugin is named", path="--only-plugins", value=text)
     return names
 
 
 def _text(report: dict[str, Any]) -> Iterator[str]:
     count = report["difference_count"]
-    yield f"{report['name']}: {report['steps']} steps, {_differences(count)}"
-    for why, steps in report["steps_not_compared"].items():
-        yield f"  note: {steps} steps were followed but not compared: {why}"
+    yield f"{report['name']}: {_steps(report['steps'])}, {_differences(count)}"
+    for reason, steps in report["steps_not_compared"].items():
+        yield f"  note: {_steps(steps)} applied but not compared: {reason}"
     for difference in report["differences"]:
         yield f"  {Difference(**difference)}"
     rest = count - len(report["differences"])
@@ -146,9 +146,13 @@ def _text(report: dict[str, Any]) -> Iterator[str]:
 
 def _summary(reports: list[dict[str, Any]], count: int) -> str:
     steps = sum(report["steps"] for report in reports)
-    left_out = sum(sum(report["steps_not_compared"].values()) for report in reports)
-    compared = f" ({left_out} of them not compared)" if left_out else ""
-    return f"{len(reports)} recordings, {steps} steps{compared}, {_differences(count)}"
+    skipped = sum(sum(report["steps_not_compared"].values()) for report in reports)
+    compared = f" ({skipped} of them not compared)" if skipped else ""
+    return f"{len(reports)} recordings, {_steps(steps)}{compared}, {_differences(count)}"
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"
 
 
 def _differences(count: int) -> str:

@@ -1,4 +1,4 @@
-"""``mooring run``: schedule the pods of a real cluster, until it is told to stop."""
+"""``mooring run``: schedules the pods of a real cluster until it is interrupted."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     "--kubeconfig",
     metavar="FILE",
     shell_complete=file_names,
-    help="Where the cluster is and who we are; without it $KUBECONFIG, ~/.kube/config, or the "
-    "service account of the pod that this runs in.",
+    help="Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the service account of this "
+    "pod.",
 )
-@click.option("--context", metavar="NAME", help="A context of the kubeconfig; by default its own.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
 @click.option(
     "--config",
     metavar="FILE",
     shell_complete=file_names,
-    help="A KubeSchedulerConfiguration, as kube-scheduler's.",
+    help="KubeSchedulerConfiguration file.",
 )
 @click.option(
     "--plugin",
     "plugins",
     multiple=True,
     metavar="MODULE:ATTRIBUTE",
-    help="A further plugin for every profile; may be given several times.",
+    help="Additional plugin for every profile; may be given several times.",
 )
 @log_level
 def command(
@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Schedule the pods of a cluster.
 
-    Pods whose schedulerName is that of a profile are placed; all others are left alone. Interrupt
-    it, or send SIGTERM: bindings under way are finished first.
+    Only pods whose schedulerName is that of a profile are scheduled. On SIGINT or SIGTERM,
+    bindings in progress are finished before the command exits.
     """
     from mooring.client.transport.kubeconfig import find_access
     from mooring.event_loop import fresh_seed, loop_factory

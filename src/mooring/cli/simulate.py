@@ -1,4 +1,4 @@
-"""``mooring simulate``: where would the pending pods go? Offline, on virtual time."""
+"""``mooring simulate``: schedules pending pods offline, on virtual time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     "--save",
     metavar="RECORDING",
     shell_complete=file_names,
-    help="Keep every decision; .gz is compressed.",
+    help="Save every decision to this file; .gz = compressed.",
 )
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
@@ -50,9 +50,9 @@ def command(
     save: str | None,
     output: str,
 ) -> None:
-    """Decide where the pending pods go, and tell how full the cluster is afterwards.
+    """Schedule pending pods offline, and report placements, refusals and utilization.
 
-    Without files it takes the openb trace: 1 213 nodes and 8 152 pods of a real GPU cluster.
+    Default input: the openb trace, 1 213 nodes and 8 152 pods of a real GPU cluster.
     """
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
     config = load(config_file) if config_file else None

@@ -1,4 +1,4 @@
-"""``mooring start``: an API server, a cluster and a scheduler in one process, to be looked at."""
+"""``mooring start``: runs an API server, a cluster and the scheduler in one process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KUBECONFIG = "start.kubeconfig"
 
 
 class Options(NamedTuple):
-    """What was asked for."""
+    """Options of the command."""
 
     port: int
     kubeconfig: Path | None
@@ -46,13 +46,19 @@ class Options(NamedTuple):
 @click.command("start")
 @workload_options
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="On 127.0.0.1; 0 = any that is free."
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0 = any free port."
 )
 @kubeconfig_out(KUBECONFIG)
-@click.option("--kubelets", is_flag=True, help="Bound pods become Running.")
-@click.option("--once", is_flag=True, help="End when every pod is settled, and tell how it went.")
+@click.option("--kubelets", is_flag=True, help="Simulate kubelets: bound pods become Running.")
 @click.option(
-    "--virtual", is_flag=True, help="As --once, on virtual time and without a network: repeatable."
+    "--once",
+    is_flag=True,
+    help="Exit when every pod is scheduled or unschedulable, and print a summary.",
+)
+@click.option(
+    "--virtual",
+    is_flag=True,
+    help="As --once, without a network and on virtual time.",
 )
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
@@ -71,14 +77,14 @@ def command(
     virtual: bool,
     output: str,
 ) -> None:
-    """Start a cluster in memory and schedule its pods, while kubectl looks on.
+    """Run an API server, a cluster and the scheduler in one process, for use with kubectl.
 
-    Without files it takes the openb trace: 1 213 nodes and 8 152 pods of a real GPU cluster.
+    Default input: the openb trace, 1 213 nodes and 8 152 pods of a real GPU cluster.
     """
     if STANDARD_INPUT in (*cluster, *pods):
-        raise click.UsageError("start reads its files twice: it takes no standard input")
+        raise click.UsageError("standard input (-) is not supported: the files are read twice")
     if output == "json" and not (once or virtual):
-        raise click.UsageError("-o json goes with --once: what never ends has no summary")
+        raise click.UsageError("-o json requires --once: only a run that ends has a summary")
     from mooring.log import configure
     from mooring.simulation.unsupported import notes, without_extenders
     from mooring.simulation.workload import read_workload
@@ -89,7 +95,7 @@ def command(
     for note in notes(config, workload.pods, {}, is_offline=virtual):
         click.echo(f"mooring start: note: {note}", err=True)
     if virtual and config is not None:
-        config = without_extenders(config)  # they live in real time
+        config = without_extenders(config)  # they answer in real time
     seeds = _seeds(workload, cluster, pods)
     options = Options(port, kubeconfig, once or virtual, virtual, kubelets, output)
     with asyncio.Runner(loop_factory=_loop_factory(virtual)) as runner:
@@ -112,7 +118,7 @@ def _loop_factory(virtual: bool) -> Any:
 
 
 def _seeds(workload: Workload, cluster: tuple[str, ...], pods: tuple[str, ...]) -> list[Seed]:
-    """Objects of files as they were written there; those of the trace as they are made."""
+    """Returns the objects of files as written there, and those of the trace as generated."""
     from mooring.devcluster.seeding import seeds_of_files, seeds_of_objects
     from mooring.simulation.openb import read_nodes, read_pods
     from mooring.simulation.workload import OPENB_PREFIX
@@ -120,15 +126,15 @@ def _seeds(workload: Workload, cluster: tuple[str, ...], pods: tuple[str, ...]) 
     files = [source for source in [*cluster, *pods] if not source.startswith(OPENB_PREFIX)]
     if not files:
         return seeds_of_objects([*workload.objects, *workload.pending])
-    # By source, not by name: the reader of files gives names to what has only a generateName.
-    made: list[KubernetesObject] = []
+    # By source, not by name: the file reader names objects that have only a generateName.
+    generated: list[KubernetesObject] = []
     for source in cluster or (f"{OPENB_PREFIX}gpu",):
         if source.startswith(OPENB_PREFIX):
-            made += read_nodes(source.removeprefix(OPENB_PREFIX))
+            generated += read_nodes(source.removeprefix(OPENB_PREFIX))
     for source in pods:
         if source.startswith(OPENB_PREFIX):
-            made += read_pods(source.removeprefix(OPENB_PREFIX))
-    return seeds_of_files(files) + seeds_of_objects(made)
+            generated += read_pods(source.removeprefix(OPENB_PREFIX))
+    return seeds_of_files(files) + seeds_of_objects(generated)
 
 
 async def _start(
@@ -163,7 +169,7 @@ async def _start(
         await world.service.wait_until_synced()
         started_s, wall = clock.monotonic_s(), SystemClock()
         wall_started_s = wall.monotonic_s()
-        async with _shown(world, tracker, title, options, clock):
+        async with _live_view(world, tracker, title, options, clock):
             if options.once:
                 await _fill(world, pending)
             else:
@@ -171,7 +177,7 @@ async def _start(
                 await _until_interrupted()
                 filling.cancel()
         duration_s = max(0.0, tracker.last_s - started_s)
-        if options.virtual:  # virtual seconds say nothing about how fast this was
+        if options.virtual:  # virtual seconds do not measure speed
             duration_s = wall.monotonic_s() - wall_started_s
         world.service.stop()
         await running
@@ -185,7 +191,7 @@ async def _fill(world: World, pending: list[Seed]) -> None:
 
 @asynccontextmanager
 async def _served(world: World, options: Options, clock: Clock) -> AsyncIterator[str]:
-    """Puts the API server on a socket; yields what to tell about it."""
+    """Serves the API on a socket; yields the text that says where."""
     if options.virtual:
         yield "mooring start: virtual time, no network"
         return
@@ -193,16 +199,16 @@ async def _served(world: World, options: Options, clock: Clock) -> AsyncIterator
     from mooring.explain.endpoint import Askable
 
     try:
-        async with serve(Askable(world.api, world.service, clock), port=options.port) as door:
-            export = write_kubeconfig(options.kubeconfig, KUBECONFIG, door.kubeconfig())
-            yield f"mooring start: {door.url}\n{export}"
-    except OSError as why:
-        place = str(why.filename or f"port {options.port}")
-        raise ConfigError(why.strerror or str(why), path=place) from why
+        async with serve(Askable(world.api, world.service, clock), port=options.port) as server:
+            export = write_kubeconfig(options.kubeconfig, KUBECONFIG, server.kubeconfig())
+            yield f"mooring start: {server.url}\n{export}"
+    except OSError as error:
+        place = str(error.filename or f"port {options.port}")
+        raise ConfigError(error.strerror or str(error), path=place) from error
 
 
 @asynccontextmanager
-async def _shown(
+async def _live_view(
     world: World, tracker: Tracker, title: str, options: Options, clock: Clock
 ) -> AsyncIterator[None]:
     from mooring.devcluster.view import Watcher, watched

@@ -18,9 +18,9 @@ import msgspec
 from mooring.config import strict
 from mooring.config.defaults import with_defaults
 from mooring.config.field_errors import ConfigFaults, Fault
+from mooring.config.plugin_defaults import ARGS_TYPES
 from mooring.config.types import (
     API_VERSION,
-    ARGS_TYPES,
     KIND,
     KubeSchedulerConfiguration,
 )
@@ -118,7 +118,7 @@ def _type_faults(value: Any) -> list[Fault]:
         return [Fault((), f"must be a {KIND}: a mapping", value)]
     kind, version = value.get("kind"), value.get("apiVersion")
     if kind == "Policy":
-        problem = f"a Policy is read no more: run `mooring config convert` to make a {KIND} of it"
+        problem = "a Policy is not supported: convert it with `mooring config convert`"
         return [Fault(("kind",), problem, kind)]
     faults = []
     if kind != KIND:
@@ -127,7 +127,7 @@ def _type_faults(value: Any) -> list[Fault]:
         return faults
     problem = f"must be {API_VERSION}"
     if isinstance(version, str) and version.startswith((_GROUP + "/", _FIRST_GROUP + "/")):
-        problem += "; write that instead, and what this version has no more will be named"
+        problem += "; change the apiVersion and run again: removed fields will be listed"
     return [*faults, Fault(("apiVersion",), problem, version)]
 
 

@@ -26,15 +26,15 @@ _NAMES = {
     dict: "a mapping",
 }
 
-_IN_PROFILES = "say it in profiles"
-_FLAGS = "--bind-address and --secure-port say it"
+_IN_PROFILES = "moved to profiles[]"
+_FLAGS = "replaced by the flags --bind-address and --secure-port"
 
 #: Fields of a file that older versions had -> what to do instead.
 GONE = {
-    "algorithmSource": "say in profiles which plugins to use",
-    "bindTimeoutSeconds": "say it in the args of VolumeBinding",
-    "disablePreemption": "disable DefaultPreemption at postFilter",
-    "hardPodAffinitySymmetricWeight": "say hardPodAffinityWeight in the args of InterPodAffinity",
+    "algorithmSource": "replaced by profiles[].plugins",
+    "bindTimeoutSeconds": "moved to profiles[].pluginConfig (VolumeBinding)",
+    "disablePreemption": "replaced by disabling DefaultPreemption at postFilter",
+    "hardPodAffinitySymmetricWeight": "moved to profiles[].pluginConfig (InterPodAffinity)",
     "healthzBindAddress": _FLAGS,
     "metricsBindAddress": _FLAGS,
     "pluginConfig": _IN_PROFILES,
@@ -156,7 +156,7 @@ def _unknown(path: Path, known: list[str]) -> Fault:
     key = str(path[-1])
     instead = GONE.get(key) if len(path) == 1 else None
     if instead is not None:
-        return Fault(path, f"unknown field: {API_VERSION} has it no more; {instead}")
+        return Fault(path, f"unknown field: removed before {API_VERSION}; {instead}")
     return Fault(path, "unknown field", None, _nearest(key, known))
 
 

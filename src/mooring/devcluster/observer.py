@@ -76,9 +76,9 @@ class Tracker(Observer):
         elif queue_name is QueueName.NONE:
             self.refusals.pop(entry.uid, None)
 
-    def attempted(self, entry: QueuedPod, attempt: Attempt, found: Placement | Diagnosis) -> None:
+    def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
         """Counts the decision."""
-        del entry, attempt, found
+        del entry, attempt, result
         self.decisions += 1
         self.last_s = self._clock.monotonic_s()
 

@@ -1,7 +1,7 @@
-"""Asking a living scheduler about a pod: where it waits, since when, and what is decided now.
+"""Explains a pod of a running scheduler: its queue, its attempts, and its decision now.
 
-The embedded API server of ``mooring start`` passes such questions on: they come in through the same
-door as all else, with the same credentials.
+The embedded API server of ``mooring start`` forwards these requests; they need the same credentials
+as all others.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ EXPLAIN_PATH: Final = "/mooring/v1/explain"
 _TEXT: Final = {"content-type": "text/plain; charset=utf-8"}
 
 _PLACES: Final = {
-    QueueName.ACTIVE: "It is in the active queue: it will be tried in a moment.",
-    QueueName.BACKOFF: "It is backing off: it will be tried again soon.",
-    QueueName.UNSCHEDULABLE: "It is parked until something happens that can help it.",
-    QueueName.GATED: "It is held back by a gate.",
-    QueueName.IN_FLIGHT: "It is being tried right now.",
+    QueueName.ACTIVE: "Active: it is in the queue for its next attempt.",
+    QueueName.BACKOFF: "In backoff: it is retried when the backoff is over.",
+    QueueName.UNSCHEDULABLE: "Unschedulable: waiting for a cluster event.",
+    QueueName.GATED: "Gated: rejected by a PreEnqueue plugin.",
+    QueueName.IN_FLIGHT: "In flight: its attempt is running.",
 }
 
 
@@ -59,17 +59,17 @@ def explain_live(service: Service, name: str, clock: Clock) -> Answer:
         names = pods if "/" in name else [pod.metadata.name for pod in pods.values()]
         near = difflib.get_close_matches(name, names, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
-        return Answer(404, f"is no pod here, got {name!r}{hint}")
+        return Answer(404, f"no pod {name!r} in the cluster{hint}")
     if len(found) > 1:
-        told = ", ".join(key(pod) for pod in found)
-        return Answer(409, f"is the name of several pods: {told}, got {name!r}")
+        keys = ", ".join(key(pod) for pod in found)
+        return Answer(409, f"several pods are named {name!r}: {keys}")
     pod = found[0]
     if pod.spec.node_name:
         return Answer(200, f"Pod {key(pod)} is on {pod.spec.node_name}.")
     framework = service.profiles.get(pod.spec.scheduler_name or "default-scheduler")
     if framework is None:
-        told = f"its schedulerName is {pod.spec.scheduler_name}: that is another scheduler's"
-        return Answer(200, f"Pod {key(pod)} is not ours: {told}.")
+        name = pod.spec.scheduler_name
+        return Answer(200, f"Pod {key(pod)} belongs to another scheduler: {name}.")
     entry = service.queue.get(pod.metadata.uid)
     place = service.queue.queue_of(pod.metadata.uid)
     lines = [*_waiting(place, entry, clock), "", *_decided(service, framework, pod)]
@@ -77,14 +77,13 @@ def explain_live(service: Service, name: str, clock: Clock) -> Answer:
 
 
 def _waiting(place: QueueName, entry: QueuedPod | None, clock: Clock) -> Iterator[str]:
-    yield _PLACES.get(place, "It has a node in mind, and is on its way there.")
+    yield _PLACES.get(place, "Binding to a node.")
     if entry is None:
         return
     waited_s = clock.monotonic_s() - entry.timestamp_s
-    tried = "once" if entry.attempts == 1 else f"{entry.attempts} times"
-    yield f"It was tried {tried if entry.attempts else 'never'}, and has waited {waited_s:.1f} s."
+    yield f"Attempts: {entry.attempts}; waiting for {waited_s:.1f} s."
     if entry.rejectors:
-        yield f"Events of {', '.join(sorted(entry.rejectors))} can wake it."
+        yield f"Requeued by events of: {', '.join(sorted(entry.rejectors))}."
 
 
 def _decided(service: Service, framework: Framework, pod: Pod) -> Iterator[str]:
@@ -99,7 +98,7 @@ def _decided(service: Service, framework: Framework, pod: Pod) -> Iterator[str]:
             yield explain(pod, Outcome.gated(info, gate).decision(), fill)
             return
         attempt = Attempt(snapshot)
-        decided = schedule_pod(framework, framework.open(info, snapshot), attempt)
+        decided = schedule_pod(framework, framework.new_cycle(info, snapshot), attempt)
     except PluginError as error:
         yield explain(pod, Outcome.failed(info, str(error)).decision(), fill)
         return

@@ -1,6 +1,6 @@
-"""Why a pod is where it is, or why it is nowhere: a decision told to a person.
+"""Explains a decision to a user: why a pod is placed on its node, or why it is unschedulable.
 
-Works from a ``Decision`` and the cluster as the pod met it (``Fill``), whoever decided.
+The input is a ``Decision``, of any scheduler, and the cluster before it (``Fill``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mooring.simulation.utilization import (
     short_name,
 )
 
-#: So many nodes are compared side by side, so many named as examples, so many groups told of.
+#: Nodes whose scores are shown; nodes named as examples; groups of nodes shown.
 NODES_COMPARED: Final = 5
 EXAMPLES: Final = 3
 GROUPS_SHOWN: Final = 12
@@ -44,19 +44,20 @@ TOO_MANY_PODS: Final = "Too many pods"
 def explain(
     pod: Pod, decision: Decision, fill: Fill, *, weights: Mapping[str, int] | None = None
 ) -> str:
-    """Returns the whole story, as lines of text.
+    """Returns the explanation, as lines of text.
 
     Args:
-        pod: As the scheduler got it.
-        decision: What was decided.
-        fill: The cluster at that moment, without the pod.
-        weights: Plugin -> weight of its score; without them the scores stand alone.
+        pod: The pod as the scheduler got it.
+        decision: The decision to explain.
+        fill: The cluster before the decision, without the pod.
+        weights: Plugin -> weight of its score; None = 1 for all.
     """
-    lines = [_verdict(pod, decision, fill), "", f"It asks for {_asked(fill.requests(pod))}."]
+    requests = _requests_text(fill.requests(pod))
+    lines = [_verdict(pod, decision, fill), "", f"It requests {requests}."]
     if decision.result == SCHEDULED:
-        lines += _why_there(decision, weights)
+        lines += _explain_placement(decision, weights)
     else:
-        lines += _why_nowhere(decision, fill.requests(pod), fill)
+        lines += _explain_unschedulable(decision, fill.requests(pod), fill)
     return "\n".join(lines)
 
 
@@ -67,33 +68,33 @@ def _verdict(pod: Pod, decision: Decision, fill: Fill) -> str:
         kind = f" ({node.group})" if node else ""
         return f"{name} goes to {decision.node}{kind}."
     if decision.result == GATED:
-        return f"{name} is held back: it is not looked at before the gates are gone."
+        return f"{name} is gated: it is not scheduled until its gates are removed."
     if decision.result == ERROR:
-        return f"{name} could not be decided: something went wrong."
-    return f"{name} was not placed: none of the {len(fill.nodes)} nodes takes it."
+        return f"{name} was not scheduled: the attempt failed with an error."
+    return f"{name} is unschedulable: 0/{len(fill.nodes)} nodes are feasible."
 
 
-def _asked(amounts: Amounts) -> str:
-    without_place = {name: amount for name, amount in amounts.items() if name != PODS}
-    return amounts_text(without_place) if without_place else "no resources, only a place"
+def _requests_text(amounts: Amounts) -> str:
+    resources = {name: amount for name, amount in amounts.items() if name != PODS}
+    return amounts_text(resources) if resources else "no resources"
 
 
-# ---- why nowhere ----
+# ---- unschedulable ----
 
 
-def _why_nowhere(decision: Decision, asked: Amounts, fill: Fill) -> Iterator[str]:
+def _explain_unschedulable(decision: Decision, requests: Amounts, fill: Fill) -> Iterator[str]:
     if decision.prefilter is not None:
         refusal = decision.prefilter
-        yield from ("", f"{refusal.plugin} refused it before looking at any single node:")
+        yield from ("", f"{refusal.plugin} rejected the pod before any node was filtered:")
         yield from (f"  {reason}" for reason in refusal.reasons)
     elif decision.rejected:
-        yield from ("", "Who refused (the first refusal of a node counts):")
+        yield from ("", "Rejected by (the first rejection of a node counts):")
         yield from _by_plugin(decision.rejected)
         yield from ("", "What is missing, by group of nodes:")
-        yield from _by_group(decision.rejected, asked, fill)
+        yield from _by_group(decision.rejected, requests, fill)
     yield from _preemption(decision)
     if decision.message:
-        yield from ("", f"In kube-scheduler's words: {decision.message}")
+        yield from ("", f"Message: {decision.message}")
 
 
 def _by_plugin(rejected: Mapping[str, Rejection]) -> Iterator[str]:
@@ -110,7 +111,7 @@ def _by_plugin(rejected: Mapping[str, Rejection]) -> Iterator[str]:
             yield f"    {len(nodes)} x {reason}: {_examples(nodes)}"
 
 
-def _by_group(rejected: Mapping[str, Rejection], asked: Amounts, fill: Fill) -> Iterator[str]:
+def _by_group(rejected: Mapping[str, Rejection], requests: Amounts, fill: Fill) -> Iterator[str]:
     groups: dict[str, list[NodeFill]] = {}
     for group, nodes in fill.groups().items():
         refused = [node for node in nodes if node.name in rejected]
@@ -118,7 +119,7 @@ def _by_group(rejected: Mapping[str, Rejection], asked: Amounts, fill: Fill) -> 
             groups[group] = refused
     for group, nodes in list(groups.items())[:GROUPS_SHOWN]:
         yield f"  {_nodes(len(nodes))} of {group}:"
-        yield from (f"    {line}" for line in _group_lines(nodes, rejected, asked))
+        yield from (f"    {line}" for line in _group_lines(nodes, rejected, requests))
     rest = list(groups.values())[GROUPS_SHOWN:]
     if rest:
         count = sum(map(len, rest))
@@ -126,7 +127,7 @@ def _by_group(rejected: Mapping[str, Rejection], asked: Amounts, fill: Fill) -> 
 
 
 def _group_lines(
-    nodes: Sequence[NodeFill], rejected: Mapping[str, Rejection], asked: Amounts
+    nodes: Sequence[NodeFill], rejected: Mapping[str, Rejection], requests: Amounts
 ) -> Iterator[str]:
     reasons: dict[str, list[NodeFill]] = {}
     for node in nodes:
@@ -137,25 +138,25 @@ def _group_lines(
         if resource is None:
             yield f"{_all_or_count(refused, nodes)}: {reason}"
         else:
-            yield f"{_all_or_count(refused, nodes)}: {_shortage(resource, refused, asked)}"
+            yield f"{_all_or_count(refused, nodes)}: {_shortage(resource, refused, requests)}"
 
 
-def _shortage(resource: str, nodes: Sequence[NodeFill], asked: Amounts) -> str:
-    """How much is missing on the node that comes nearest, and whether any node could ever do."""
-    wanted = asked.get(resource, 0)
+def _shortage(resource: str, nodes: Sequence[NodeFill], requests: Amounts) -> str:
+    """Returns how much the best node lacks, or that no node is large enough when empty."""
+    requested = requests.get(resource, 0)
     name = short_name(resource)
     largest = max(node.allocatable.get(resource, 0) for node in nodes)
     if largest == 0:
         return f"no {name} at all"
-    if wanted > largest:
+    if requested > largest:
         return (
-            f"too small even when empty: {amount_text(resource, wanted)} {name} wanted,"
+            f"too small even when empty: {amount_text(resource, requested)} {name} requested,"
             f" the largest has {amount_text(resource, largest)}"
         )
     best = max(nodes, key=lambda node: node.free(resource))
-    missing = wanted - best.free(resource)
+    missing = requested - best.free(resource)
     if missing <= 0:
-        return f"{name} is free on {best.name}, but held for pods that are nominated to it"
+        return f"{name} is free on {best.name}, but reserved for pods that are nominated to it"
     return (
         f"{name} short by {amount_text(resource, missing)} at best"
         f" ({best.name} has {amount_text(resource, best.free(resource))} free"
@@ -177,42 +178,43 @@ def _preemption(decision: Decision) -> Iterator[str]:
         return
     yield ""
     if preemption.nominated is None:
-        yield "Preemption was tried: no node would do, whichever pods of lower priority left."
+        yield "Preemption was tried: it makes no node feasible."
         return
     victims = ", ".join(preemption.victims)
-    yield f"Preemption made room on {preemption.nominated}: {victims} had to leave."
-    others = len(preemption.candidates) - 1
-    yield f"  {_nodes(others)} would have done as well, but at a higher price or by chance."
+    yield f"Preemption on {preemption.nominated} evicts: {victims}."
+    others = [node for node in preemption.candidates if node != preemption.nominated]
+    if others:
+        yield f"  Other candidates: {_examples(others)}"
 
 
-# ---- why there ----
+# ---- placed ----
 
 
-def _why_there(decision: Decision, weights: Mapping[str, int] | None) -> Iterator[str]:
+def _explain_placement(decision: Decision, weights: Mapping[str, int] | None) -> Iterator[str]:
     if decision.total:
-        yield from ("", f"{_nodes(len(decision.total))} fit. The best of them, side by side:")
+        yield from ("", f"Feasible: {_nodes(len(decision.total))}. Scores of the best ones:")
         yield from aligned(_score_rows(decision, weights))
         yield from _gap(decision, weights)
     elif decision.choice is None:
-        yield from ("", "It is the only node that fits, so nothing was scored.")
+        yield from ("", "It is the only feasible node, so nothing was scored.")
     yield from _choice(decision)
     if decision.rejected:
-        yield from ("", f"{_nodes(len(decision.rejected))} refused:")
+        yield from ("", f"Rejected: {_nodes(len(decision.rejected))}")
         yield from _by_plugin(decision.rejected)
 
 
 def _choice(decision: Decision) -> Iterator[str]:
     if decision.choice == NOMINATED:
-        yield from ("", "Room had been made for it there; that node was tried first and taken.")
+        yield from ("", "It was nominated to this node, which is tried first.")
     elif decision.choice == FIRST:
-        yield from ("", "No plugin scores, so the first node that fits was taken.")
+        yield from ("", "No score plugin is enabled, so the first feasible node was chosen.")
     elif len(decision.tied) > 1:
         others = [node for node in decision.tied if node != decision.node]
-        yield from ("", f"It ties with {_nodes(len(others))}: {_examples(others)}")
+        yield from ("", f"Tied with {_nodes(len(others))}: {_examples(others)}")
         if decision.choice == UNORDERED:
-            yield "The nodes were walked in no particular order, so any of them could be it."
+            yield "The nodes were visited in no fixed order, so any of them is a correct choice."
         else:
-            yield "Among equals the order in which the nodes were visited decides, nothing else."
+            yield "Ties are broken by the order in which the nodes were visited."
 
 
 def _ranked(decision: Decision) -> list[str]:
@@ -234,7 +236,7 @@ def _score_rows(decision: Decision, weights: Mapping[str, int] | None) -> list[t
 
 
 def _gap(decision: Decision, weights: Mapping[str, int] | None) -> Iterator[str]:
-    """How far behind the runner-up is, and which plugins made the difference."""
+    """Yields the distance to the runner-up, and the plugins that made the difference."""
     total, scores = decision.total or {}, decision.scores or {}
     ranked = _ranked(decision)
     best = ranked[0]
@@ -252,10 +254,10 @@ def _gap(decision: Decision, weights: Mapping[str, int] | None) -> Iterator[str]
         if gap
     ]
     detail = f": {', '.join(parts)}" if parts else ""
-    yield f"The runner-up, {runner_up}, is {total[best] - total[runner_up]} behind{detail}."
+    yield f"Runner-up: {runner_up}, {total[best] - total[runner_up]} behind{detail}."
 
 
-# ---- words ----
+# ---- text ----
 
 
 def _nodes(count: int) -> str:

@@ -87,7 +87,7 @@ def _weights(config: dict[str, Any] | None, step: Step) -> Mapping[str, int]:
 def _unknown(file: str, pod: str, attempt: int | None, known: list[str]) -> ConfigError:
     short = [name.rpartition("/")[2] for name in known]
     if pod in known or pod in short:
-        return ConfigError(f"has no attempt {attempt} at {pod}", file=file)
+        return ConfigError(f"no attempt {attempt} of pod {pod!r}", file=file)
     near = get_close_matches(pod, known if "/" in pod else short, n=1)
     suggestion = near[0] if near else None
-    return ConfigError("is no pod of a step", file=file, value=pod, suggestion=suggestion)
+    return ConfigError(f"no step for pod {pod!r}", file=file, suggestion=suggestion)

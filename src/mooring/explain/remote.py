@@ -64,7 +64,7 @@ async def _ask(client: Client, pod: str) -> str | None:
     if response.status == 200 and is_ours:
         return response.body.decode()
     text = response.body.decode("utf-8", "replace")
-    if is_ours and response.status in (404, 409) and text.startswith("is "):
+    if is_ours and response.status in (404, 409) and text.startswith(("no pod ", "several pods ")):
         raise ConfigError(text)
     return None
 

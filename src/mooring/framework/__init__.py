@@ -57,5 +57,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Returns what an old name stands for (``mooring.deprecated``)."""
+    """Returns the object that an old name stands for (``mooring.deprecated``)."""
     return renamed(sys.modules[__name__], name)

@@ -1,4 +1,4 @@
-"""One attempt at one pod, as the plugins see it."""
+"""The state of one scheduling attempt of one pod, as plugins see it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mooring.state.tables.pods import PodInfo
 
 
 class FilterRunner(Protocol):
-    """What a plugin needs to run the Filter plugins of its profile again: a ``Framework``."""
+    """The part of ``Framework`` with which a plugin runs the Filter plugins of its profile."""
 
     @property
     def filters(self) -> tuple[Any, ...]:
@@ -28,21 +28,21 @@ class FilterRunner(Protocol):
 
 
 class Cycle:
-    """A pod, the snapshot it is decided on, and what each plugin noted during the attempt.
+    """A pod, the snapshot that it is scheduled on, and the state that each plugin stored.
 
-    ``cycle[self] = state`` in ``pre_filter`` or ``pre_score``, ``cycle[self]`` ever after, up to
-    ``post_bind`` or ``unreserve``. A state is one typed object that owns its data (no views of
-    columns) and does not change once it is stored.
+    A plugin writes ``cycle[self] = state`` in ``pre_filter`` or ``pre_score`` and reads
+    ``cycle[self]`` at every later extension point, up to ``post_bind`` or ``unreserve``. A state is
+    one typed object that owns its data (no views of columns) and is not changed after it is stored.
     """
 
     __slots__ = (
         "_states",
         "_writer",
+        "cached_results",
         "framework",
         "pod",
         "pods_to_activate",
         "profile",
-        "shared",
         "skipped",
         "snapshot",
     )
@@ -56,16 +56,16 @@ class Cycle:
     ) -> None:
         self.pod = pod
         self.snapshot = snapshot
-        #: The plugins that decide in this attempt: who makes room has to ask the filters again.
+        #: The framework of this attempt: preemption runs its filters again.
         self.framework = framework
         #: The profile's schedulerName.
         self.profile = profile
-        #: Names of the plugins whose pre_filter said SKIP: they do not filter in this attempt.
+        #: Names of the plugins whose pre_filter returned SKIP: they do not filter in this attempt.
         self.skipped: set[str] = set()
-        #: Pods that a plugin wants tried at once, by UID.
+        #: Pods that a plugin moves to the active queue after this attempt, by UID.
         self.pods_to_activate: dict[str, PodInfo] = {}
-        #: The runner's note: the shared answers for this pod, and the plugins they speak for.
-        self.shared: tuple[Any, frozenset[str]] | None = None
+        #: Set by the framework: the cached results for this pod, and the plugins they belong to.
+        self.cached_results: tuple[Any, frozenset[str]] | None = None
         self._states: dict[str, Any] = {}
         self._writer: str | None = None
 
@@ -73,7 +73,7 @@ class Cycle:
         """Returns the state that ``plugin`` stored.
 
         Raises:
-            PluginError: if it stored none (it skipped itself, or forgot).
+            PluginError: if it stored none, for example because it returned SKIP.
         """
         try:
             return self._states[plugin.name]
@@ -84,7 +84,7 @@ class Cycle:
         """Stores the state of ``plugin``.
 
         Raises:
-            PluginError: outside the plugin's own pre_filter and pre_score.
+            PluginError: if called outside the plugin's own pre_filter and pre_score.
         """
         if self._writer != plugin.name:
             raise PluginError(
@@ -95,24 +95,24 @@ class Cycle:
     def __contains__(self, plugin: Any) -> bool:
         return plugin.name in self._states
 
-    # -- for the runner ---------------------------------------------------------------------------
+    # -- for the framework ------------------------------------------------------------------------
 
-    def open_for(self, plugin: str | None) -> None:
-        """Lets ``plugin`` (and nobody else) store its state; None = nobody."""
+    def set_writer(self, plugin: str | None) -> None:
+        """Allows only ``plugin`` to store its state; None = no plugin."""
         self._writer = plugin
 
     def state_of(self, plugin: str) -> Any:
-        """What ``plugin`` stored, None if nothing."""
+        """Returns the state that ``plugin`` stored, None if there is none."""
         return self._states.get(plugin)
 
     def restore(self, plugin: str, state: Any) -> None:
-        """Puts back a state that ``plugin`` stored for an equal pod."""
+        """Restores a state that ``plugin`` stored for a pod with the same signature."""
         if state is not None:
             self._states[plugin] = state
 
     def with_state(self, plugin: str, state: Any) -> Cycle:
-        """Returns a twin of this cycle in which ``plugin`` has another state: for worlds."""
-        twin = Cycle(self.pod, self.snapshot, self.profile, self.framework)
-        twin.skipped = self.skipped
-        twin._states = {**self._states, plugin: state}
-        return twin
+        """Returns a copy in which ``plugin`` has another state: for hypothetical nodes."""
+        copy = Cycle(self.pod, self.snapshot, self.profile, self.framework)
+        copy.skipped = self.skipped
+        copy._states = {**self._states, plugin: state}
+        return copy

@@ -1,4 +1,4 @@
-"""Why no node takes a pod: which plugin refused which node, and the sentence that tells it."""
+"""Diagnosis of a pod that fits no node: the status of each node, and kube-scheduler's message."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ NO_NODES = "no nodes available to schedule pods"
 
 @dataclass(slots=True)
 class Diagnosis:
-    """The outcome of an attempt that found no node (``NumAllNodes`` of them were there).
+    """The outcome of an attempt in which no node was feasible (of ``node_count`` nodes).
 
-    ``reasons`` counts each reason over the nodes that were refused one by one; ``absent`` is the
-    status of the ``absent_count`` other nodes, which PreFilter left out. If PreFilter refused the
-    pod as a whole, ``pre_filter`` says why and stands for every node.
+    ``reasons`` counts each reason over the nodes that Filter plugins rejected; ``absent`` is the
+    status of the ``absent_count`` other nodes, which PreFilter excluded. If PreFilter rejected the
+    pod, its status is in ``pre_filter`` and applies to every node.
 
     Source: pkg/scheduler/framework/types.go (Diagnosis, FitError).
     """
 
     node_count: int
     reasons: Counter[str] = field(default_factory=Counter)
-    #: Node name -> status, of the nodes refused one by one; built when first asked for.
+    #: Node name -> status, of the nodes that Filter plugins rejected; computed on demand.
     statuses: Mapping[str, Status] = field(default_factory=dict)
-    #: Code -> the rows of the nodes refused with it, if that is known without asking each node.
+    #: Returns the rows of the nodes rejected with a code, if ``statuses`` is backed by columns.
     find_rows: Callable[[Code], npt.NDArray[np.intp]] | None = None
     absent: Status | None = None
     absent_count: int = 0
@@ -41,7 +41,7 @@ class Diagnosis:
     pending_plugins: set[str] = field(default_factory=set)
 
     def note_plugin(self, status: Status) -> None:
-        """Remembers which plugin refused, so that its events can wake the pod."""
+        """Records the plugin that rejected the pod, so that its events can requeue the pod."""
         if not status.plugin:
             return
         if status.is_rejection:
@@ -50,20 +50,21 @@ class Diagnosis:
             self.pending_plugins.add(status.plugin)
 
     def rows_of(self, code: Code, nodes: NodeTable) -> npt.NDArray[np.intp]:
-        """Returns the rows of the nodes that are out with this code, in visiting order from 0.
+        """Returns the rows of the nodes rejected with this code, in visiting order from 0.
 
-        If PreFilter refused the pod as a whole, its code is every node's.
+        If PreFilter rejected the pod, every node has its code.
         """
         if self.pre_filter is not None:
             rows = nodes.order.array()
             return rows if self.pre_filter.code is code else rows[:0]
         if self.find_rows is not None:
             return self.find_rows(code)
-        named = [nodes.live_row(name) for name, each in self.statuses.items() if each.code is code]
-        return np.array([row for row in named if row >= 0], dtype=np.intp)
+        statuses = self.statuses.items()
+        all_rows = [nodes.live_row(name) for name, status in statuses if status.code is code]
+        return np.array([row for row in all_rows if row >= 0], dtype=np.intp)
 
     def status_of(self, node_name: str) -> Status | None:
-        """Why this node is out; None if nothing is known against it."""
+        """Returns the status with which this node was rejected; None if it was not."""
         return self.statuses.get(node_name, self.absent or self.pre_filter)
 
     @property
@@ -73,7 +74,7 @@ class Diagnosis:
 
     @property
     def message(self) -> str:
-        """kube-scheduler's FitError, to the letter: counts are sorted as strings."""
+        """The message of kube-scheduler's FitError: counts are sorted as strings."""
         if self.node_count == 0:
             return NO_NODES
         text = self.filter_message
@@ -86,7 +87,7 @@ class Diagnosis:
         if self.pre_filter is not None and self.pre_filter.message:
             return f"{text} {self.pre_filter.message}."
         counts = Counter(self.reasons)
-        if self.pre_filter is not None:  # a refusal without words: counted as if for each node
+        if self.pre_filter is not None:  # a rejection without reasons: counted for each node
             counts.update(dict.fromkeys(self.pre_filter.reasons, self.node_count))
         if self.absent is not None and self.absent_count:
             counts.update(dict.fromkeys(self.absent.reasons, self.absent_count))

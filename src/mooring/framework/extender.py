@@ -1,8 +1,8 @@
-"""What an extender is to a scheduler: somebody outside who is asked besides the plugins.
+"""The interface of an extender: an external webhook that is called in addition to the plugins.
 
-How it is reached is not known here (``mooring.extenders`` does it over HTTP), only what it may be
-asked, and that its answers take time: who decides with extenders yields its questions
-(``extending``), and whoever drives it awaits the answers.
+The transport is elsewhere (``mooring.extenders`` calls them over HTTP). Calls take time, so code
+that schedules with extenders is a generator: it yields ``ExtenderCallback``s, and its driver awaits
+them and sends their results.
 
 Source: k8s.io/kube-scheduler/framework (Extender), extender/v1/types.go.
 """
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 from mooring.framework.status import Candidate
 from mooring.state.tables.pods import PodInfo
 
-#: The name under which extenders refuse pods.
+#: The plugin name of a rejection by an extender.
 EXTENDER: Final = "Extender"
 
 #: Scores of an extender go from 0 to 10, those of plugins to 100.
@@ -24,16 +24,16 @@ SCALE: Final = 10
 
 T = TypeVar("T")
 
-#: A question: whoever gets it awaits its answer.
+#: A call of an extender, to be awaited by the driver.
 ExtenderCallback: TypeAlias = Callable[[], Awaitable[Any]]
 
-#: Yields questions that may be asked at the same time; is sent their answers, in their order, an
-#: ExtenderError for one that failed.
+#: Yields calls that may run at the same time; is sent their results in the same order, an
+#: ExtenderError for a call that failed.
 ExtenderCalls: TypeAlias = Generator[list[ExtenderCallback], list[Any], T]
 
 
 class FilterResult(NamedTuple):
-    """The answer to ``filter``: the nodes that are left, in the extender's order, and why not."""
+    """The result of ``filter``: feasible nodes in the extender's order, and failed nodes."""
 
     names: Sequence[str]
     #: Node -> message. Evicting pods may help on ``failed`` nodes, but not on
@@ -43,9 +43,9 @@ class FilterResult(NamedTuple):
 
 
 class PrioritizeResult(NamedTuple):
-    """The answer to ``prioritize``: a score, 0 to 10, for the name at the same place.
+    """The result of ``prioritize``: the score, 0 to 10, of the name at the same index.
 
-    Of any nodes, some perhaps several times, and not of all that were asked about.
+    Names may be missing, repeated, or of nodes that were not sent.
     """
 
     names: Sequence[str]
@@ -53,7 +53,7 @@ class PrioritizeResult(NamedTuple):
 
 
 class Extender(Protocol):
-    """Asked besides the plugins. All methods that wait raise ExtenderError for any failure."""
+    """One extender. All async methods raise ExtenderError for any failure."""
 
     @property
     def name(self) -> str:
@@ -62,57 +62,57 @@ class Extender(Protocol):
 
     @property
     def is_ignorable(self) -> bool:
-        """Whether the attempt goes on without it if it fails."""
+        """True if the attempt continues without the extender when a call fails."""
         ...
 
     @property
     def weight(self) -> int:
-        """What its scores are multiplied with."""
+        """The factor by which its scores are multiplied."""
         ...
 
     @property
     def has_filter(self) -> bool:
-        """Whether it filters."""
+        """True if it has a ``filter`` verb."""
         ...
 
     @property
     def has_prioritize(self) -> bool:
-        """Whether it gives scores."""
+        """True if it has a ``prioritize`` verb."""
         ...
 
     @property
     def has_preempt(self) -> bool:
-        """Whether it is asked who has to leave."""
+        """True if it has a ``preempt`` verb."""
         ...
 
     @property
     def has_bind(self) -> bool:
-        """Whether it binds pods instead of the plugins."""
+        """True if it binds pods instead of the Bind plugins."""
         ...
 
     def is_interested(self, pod: PodInfo) -> bool:
-        """Returns whether it is asked about this pod at all."""
+        """Returns True if the extender is called for this pod."""
         ...
 
     async def filter(self, pod: PodInfo, names: Sequence[str]) -> FilterResult:
-        """Which of these nodes can take the pod."""
+        """Returns the nodes, of those in ``names``, that are feasible for the pod."""
         ...
 
     async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> PrioritizeResult:
-        """How good these nodes are."""
+        """Returns scores of these nodes."""
         ...
 
     async def preempt(self, pod: PodInfo, candidates: Sequence[Candidate]) -> Mapping[str, Victims]:
-        """Node -> who has to leave it."""
+        """Returns the victims to evict, by node name."""
         ...
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """Binds the pod, and returns when it surely is."""
+        """Binds the pod, and returns when the binding is confirmed."""
         ...
 
 
 class Victims(NamedTuple):
-    """Pods by UID, and how many of them a budget protects."""
+    """Pods by UID, and how many of them violate a PodDisruptionBudget."""
 
     uids: tuple[str, ...]
     violations: int

@@ -1,7 +1,7 @@
-"""Plain functions as plugins: predicates and priorities, as schedulers were first written.
+"""Adapters that turn plain functions into plugins: predicates (Filter) and priorities (Score).
 
-``fn(node, pod) -> bool`` says whether a node can take a pod, ``fn(node, pod) -> int`` how good it
-is. The price is that of ``@per_node``: one Python call for each pod and node.
+``fn(node, pod) -> bool`` returns True if the node is feasible, ``fn(node, pod) -> int`` returns its
+score. The cost is that of ``@per_node``: one Python call for each pod and node.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PriorityFunction = Callable[[NodeInfo, PodInfo], int]
 
 
 class Predicate:
-    """A Filter plugin made of a function; the nodes for which it says False are refused."""
+    """A Filter plugin made of a function; nodes for which it returns False are rejected."""
 
     def __init__(self, function: PredicateFunction, name: str, reason: str) -> None:
         self.name = name
@@ -27,12 +27,12 @@ class Predicate:
 
     @per_node
     def filter(self, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Refuses the node if the function says so."""
+        """Rejects the node if the function returns False."""
         return None if self._function(node, pod) else Reject(self._reason)
 
 
 class Priority:
-    """A Score plugin made of a function; the scores of several are added up by weight."""
+    """A Score plugin made of a function."""
 
     def __init__(self, function: PriorityFunction, name: str) -> None:
         self.name = name
@@ -40,7 +40,7 @@ class Priority:
 
     @per_node
     def score(self, pod: PodInfo, node: NodeInfo) -> int:
-        """What the function says, 0 to 100."""
+        """Returns the result of the function, 0 to 100."""
         return self._function(node, pod)
 
 
@@ -51,8 +51,8 @@ def predicate(
 
     Args:
         function: ``fn(node, pod) -> bool``.
-        name: The plugin's; that of the function if it is not given.
-        reason: What refused nodes are told; {} stands for the name.
+        name: The plugin's name; the function's name by default.
+        reason: The reason for rejected nodes; {} is replaced by the name.
 
     Example:
         >>> def has_ssd(node, pod):
@@ -60,8 +60,8 @@ def predicate(
         >>> predicate(has_ssd).name
         'has_ssd'
     """
-    named = name or _name_of(function)
-    return Predicate(function, named, reason.format(named))
+    plugin_name = name or _name_of(function)
+    return Predicate(function, plugin_name, reason.format(plugin_name))
 
 
 def priority(function: PriorityFunction, *, name: str = "") -> Priority:
@@ -79,5 +79,5 @@ def priority(function: PriorityFunction, *, name: str = "") -> Priority:
 def _name_of(function: Callable[..., object]) -> str:
     name: str = getattr(function, "__name__", "")
     if not name.isidentifier():
-        raise ValueError(f"{function!r} has no name of its own: say name=")
+        raise ValueError(f"{function!r} has no name: pass name=")
     return name

@@ -1,56 +1,56 @@
-"""The plugin contract. Whoever writes a plugin reads this file and no other.
+"""The plugin contract: all that the author of a plugin needs to read.
 
 A plugin is any object with a ``name`` and at least one of the methods below; there is no base
-class. The order of a pod's attempt::
+class. The extension points, in the order of an attempt::
 
-    pre_enqueue   may the pod enter the queue at all?
-    less          which of two waiting pods goes first?
-    ---- deciding: def, never waits ------------------------------------------------------------
-    pre_filter    once a pod: note what filter needs; narrow the nodes; refuse the pod
-    filter        which nodes cannot take it, and why
-    post_filter   no node was left: make room
-    pre_score     once a pod: note what score needs
-    score         how good is each node that is left, and normalize: make that 0..100
-    reserve       the node is chosen: hold what it needs there (unreserve gives it back)
-    permit        agree, refuse, or make the binding wait
-    ---- talking: async def, may wait ------------------------------------------------------------
-    pre_bind      prepare what must be there before the pod is bound
-    bind          tell the API server
-    post_bind     it is done
+    pre_enqueue   may the pod enter the active queue?
+    less          sorts the active queue
+    ---- scheduling cycle: def, never waits ----------------------------------------------------
+    pre_filter    once per pod: compute state for filter; restrict the nodes; reject the pod
+    filter        reject nodes
+    post_filter   no node is feasible: preempt
+    pre_score     once per pod: compute state for score
+    score         score each feasible node; normalize: scale the scores to 0..100
+    reserve       a node is selected: reserve resources on it (unreserve rolls that back)
+    permit        approve, reject, or delay the binding
+    ---- binding cycle: async def, may wait ------------------------------------------------------
+    pre_bind      do the work that must precede the binding
+    bind          bind the pod through the API server
+    post_bind     the pod is bound: clean up
 
-**Columns.** ``filter`` and ``score`` are asked about m nodes at once and answer with an array of
-length m; ``@per_node`` turns a method about one node into that.
+**Columns.** ``filter`` and ``score`` are called with m nodes at once and return an array of
+length m; ``@per_node`` adapts a method for one node to that.
 
-**Sharing.** Two pods that a plugin reads the same need not be read twice. A plugin that can say
-so defines ``sign(pod)``, a hashable that equals for pods which it treats alike (None = this pod
-cannot be shared), and ``reads``, the columns of a node that its answer for that node depends on.
-Name, UID, versions and times are nothing to sign: pods that differ in them alone are signed once.
-Then ``pre_filter``, ``filter``, ``pre_score`` and ``score`` must follow from ``sign(pod)`` and from
-those columns of that one node, and the framework asks again only about nodes that changed.
-``reads_other_nodes`` names columns of *other* nodes that matter too (how far an image has spread).
-A plugin whose ``normalize`` makes the same of nothing but zeros for any pod and nodes says what, in
-``normalized_zero``, and is not asked to then.
-A plugin without ``sign`` and ``reads`` is asked for every pod about every node still feasible.
-With ``sign`` alone it is too, but its queueing hints, if they are ``pure``, are asked once for all
-waiting pods that it treats alike.
+**Cached results.** Pods with the same signature get the same results, so the framework can cache
+them. A plugin that allows this defines ``sign(pod)``, a hashable that is equal for pods which it
+treats alike (None = do not cache for this pod), and ``reads``, the columns of a node that its
+result for that node depends on. A signature never includes name, UID, versions or times: pods that
+differ only in those are signed once. Then ``pre_filter``, ``filter``, ``pre_score`` and ``score``
+must depend on nothing but ``sign(pod)`` and those columns of that one node, and the framework calls
+them again only for nodes that changed. ``reads_other_nodes`` names columns of *other* nodes that
+matter too (on how many nodes an image is). If ``normalize`` turns scores that are all zero into the
+same score for every pod and node, ``normalized_zero`` is that score, and ``normalize`` is not
+called then. A plugin without ``sign`` and ``reads`` is called for every pod with every node that is
+still feasible. A plugin with ``sign`` alone is called as often, but its queueing hints, if they are
+``pure``, are called once for all unschedulable pods with the same signature.
 
-Mostly that is one node, the one that got the last pod, and columns of length 1 are slow. So such a
-plugin may answer about one node in plain ints as well: ``filter_node(cycle, node)`` and
-``score_node(cycle, node)``, which must say the same as ``filter`` and ``score``.
+Usually one node changed, the one that the last pod was placed on, and columns of length 1 are slow.
+So such a plugin may also have a form for one node with plain ints: ``filter_node(cycle, node)`` and
+``score_node(cycle, node)``, which must return the same as ``filter`` and ``score``.
 
-**Hypothetical nodes.** Filters also see nodes with pods added or removed (``NodeView.plus``,
-``without``). State of pre_filter about pods on other nodes has to follow: ``apply_deltas(cycle,
-state, nodes)`` returns the state for such a view, or ``add_pod``/``remove_pod`` change it for one
-hypothetical node.
+**Hypothetical nodes.** Filters also run on nodes with pods added or removed (``NodeView.plus``,
+``without``): nominated pods, and victims of preemption. If the pre_filter state depends on pods of
+other nodes, it has to be updated: ``apply_deltas(cycle, state, nodes)`` returns the state for such
+a view, or ``add_pod``/``remove_pod`` update it for one hypothetical node.
 
-**Beside the decisions.** ``async def background(self)`` runs as long as the scheduler does and may
-wait for anything: that is where numbers are fetched that ``score`` goes by. What it raises is
-logged, and it is begun anew. Offline it does not run.
+**Background tasks.** ``async def background(self)`` runs as long as the scheduler does and may
+wait: for example, to fetch measurements that ``score`` uses. An exception is logged, and the task
+is restarted. It does not run in simulations.
 
-**Other objects.** ``needs`` names the kinds that a plugin reads from the snapshot beside nodes and
-pods (``snapshot.workloads``); whoever runs it keeps them known.
+**Other objects.** ``needs`` names the kinds that a plugin reads from the snapshot in addition to
+nodes and pods (``snapshot.workloads``); the scheduler watches them.
 
-**Refusals are values, errors are exceptions.** See ``verdict.py``.
+**Rejections are values, errors are exceptions.** See ``status.py``.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ Scores = npt.NDArray[np.int64]
 
 @runtime_checkable
 class Plugin(Protocol):
-    """What every plugin has: the name that configurations and messages use."""
+    """A plugin: any object with the name that configurations and messages use."""
 
     name: str
 
 
 class QueuedPod(Protocol):
-    """A pod that waits in the queue, as ``less`` compares it."""
+    """A queued pod, the argument of ``less``."""
 
     @property
     def pod(self) -> PodInfo:
@@ -98,209 +98,206 @@ class QueuedPod(Protocol):
 
     @property
     def timestamp_s(self) -> float:
-        """When it entered the queue this time; monotonic seconds."""
+        """The time when it was added to the queue for this attempt; monotonic seconds."""
         ...
 
 
 class PreEnqueue(Plugin, Protocol):
-    """Before the queue: a refused pod is not tried until an event says otherwise."""
+    """Runs before a pod enters the active queue: a rejected pod is gated until an event."""
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """None = let it in; ``Reject`` = hold it back."""
+        """Returns None = admit the pod, ``Reject`` = gate it."""
         ...
 
 
 class QueueSort(Plugin, Protocol):
-    """The order of the active queue; every profile has the same one."""
+    """The order of the active queue; all profiles have the same one."""
 
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
-        """Returns whether ``a`` is tried before ``b``."""
+        """Returns True if ``a`` is popped before ``b``."""
         ...
 
     def sort_key(self, pod: QueuedPod) -> Any:
-        """The same order as a key, if there is one (optional): comparing keys is far quicker."""
+        """Returns a sort key of the same order (optional): comparing keys is much faster."""
         ...
 
 
 class PreFilter(Plugin, Protocol):
-    """Once a pod, before any node is looked at."""
+    """Runs once per pod, before the filters."""
 
     def pre_filter(self, cycle: Cycle) -> Status | PreFilterResult | Skip | None:
-        """``SKIP`` = do not filter; ``PreFilterResult`` = only these nodes; ``Reject`` = none."""
+        """Returns ``SKIP`` = do not filter, ``PreFilterResult`` = only these nodes, ``Reject``."""
         ...
 
 
 class Filter(Plugin, Protocol):
-    """Which nodes cannot take the pod."""
+    """Rejects nodes that cannot run the pod."""
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """A verdict for each of the m nodes, which no plugin before this one has refused."""
+        """Returns the statuses of the m nodes; none of them was rejected by an earlier plugin."""
         ...
 
 
 class PostFilter(Plugin, Protocol):
-    """No node can take the pod: perhaps room can be made."""
+    """Runs when no node is feasible: may select victims for preemption."""
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """A status of None = room was made, and the pod is nominated to ``node_name``."""
+        """Returns the result; status None = the pod is nominated to ``node_name``."""
         ...
 
 
 class PreScore(Plugin, Protocol):
-    """Once a pod, when two or more nodes can take it."""
+    """Runs once per pod, when two or more nodes are feasible."""
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:
-        """``SKIP`` = this plugin does not score this pod."""
+        """Returns ``SKIP`` if this plugin does not score this pod."""
         ...
 
 
 class Score(Plugin, Protocol):
-    """How good each feasible node is."""
+    """Scores the feasible nodes."""
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
-        """int64 shape (m,); 0..100 unless the plugin also has ``normalize``."""
+        """Returns int64 shape (m,); 0..100 unless the plugin also has ``normalize``."""
         ...
 
 
 class Normalize(Score, Protocol):
-    """Raw scores, made comparable once all of them are known."""
+    """Scales the raw scores of all feasible nodes."""
 
     def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:
-        """int64 shape (m,), each 0..100, from the raw ``scores`` of the same nodes."""
+        """Returns int64 shape (m,), 0..100, from the raw ``scores`` of the same nodes."""
         ...
 
 
 class Reserve(Plugin, Protocol):
-    """Hold on the chosen node what only this plugin knows of."""
+    """Reserves resources on the selected node that only this plugin tracks."""
 
     def reserve(self, cycle: Cycle, node_name: str) -> Status | None:
-        """None = held; ``Reject`` = cannot be held after all."""
+        """Returns None = reserved, ``Reject`` = cannot be reserved."""
         ...
 
     def unreserve(self, cycle: Cycle, node_name: str) -> None:
-        """Gives it back. Called too if ``reserve`` of this or a later plugin failed."""
+        """Rolls back ``reserve``; also called if ``reserve`` of any plugin failed. Idempotent."""
         ...
 
 
 class Permit(Plugin, Protocol):
-    """The last word before binding."""
+    """Approves, rejects or delays the binding."""
 
     def permit(self, cycle: Cycle, node_name: str) -> Status | Wait | None:
-        """None = go on; ``Wait`` = hold the binding; ``Reject`` = not this pod, not now."""
+        """Returns None = approve, ``Wait`` = delay the binding, ``Reject`` = reject the pod."""
         ...
 
 
 class PreBind(Plugin, Protocol):
-    """What must be done before the pod is bound."""
+    """Does the work that must precede the binding."""
 
     def pre_bind_pre_flight(self, cycle: Cycle, node_name: str) -> Skip | None:
-        """``SKIP`` = there is nothing to do for this pod (optional)."""
+        """Returns ``SKIP`` if ``pre_bind`` has nothing to do for this pod (optional)."""
         ...
 
     async def pre_bind(self, cycle: Cycle, node_name: str) -> Status | None:
-        """Does it; may wait through ``handle.until``."""
+        """Does the work; may wait with ``handle.until``."""
         ...
 
 
 class Bind(Plugin, Protocol):
-    """Tell the API server where the pod goes."""
+    """Binds the pod to the node through the API server."""
 
     async def bind(self, cycle: Cycle, node_name: str) -> Status | Skip | None:
-        """None = bound; ``SKIP`` = leave it to the next bind plugin."""
+        """Returns None = bound, ``SKIP`` = the next bind plugin binds the pod."""
         ...
 
 
 class PostBind(Plugin, Protocol):
-    """The pod is bound."""
+    """Runs after the pod is bound."""
 
     def post_bind(self, cycle: Cycle, node_name: str) -> None:
-        """Cleans up, count, tell."""
+        """Cleans up, counts or reports."""
         ...
 
 
-class Shareable(Plugin, Protocol):
-    """A plugin whose answers for equal pods need not be computed twice (see the top)."""
+class Cacheable(Plugin, Protocol):
+    """A plugin whose results are cached by pod signature ("Cached results" above)."""
 
     reads: ClassVar[Change]
 
     def sign(self, pod: PodInfo) -> Hashable | None:
-        """What the plugin reads of the pod; None = answers for this pod cannot be shared."""
+        """Returns what the plugin reads of the pod; None = do not cache results for this pod."""
         ...
 
 
-class OneNode(Shareable, Protocol):
-    """A shareable plugin that can also answer about one node without columns."""
+class OneNode(Cacheable, Protocol):
+    """A cacheable plugin with additional methods for one node, without columns."""
 
     def filter_node(self, cycle: Cycle, node: NodeInfo) -> Status | None:
-        """As ``filter``, of one node."""
+        """Does the same as ``filter``, for one node."""
         ...
 
     def score_node(self, cycle: Cycle, node: NodeInfo) -> int:
-        """As ``score``, of one node."""
+        """Does the same as ``score``, for one node."""
         ...
 
 
-class Shift(Plugin, Protocol):
-    """A plugin whose pre-filter state counts pods beyond the node.
-
-    It follows added and removed pods, for all worlds of a view at once.
-    """
+class ApplyDeltas(Plugin, Protocol):
+    """Updates pre_filter state that depends on pods of other nodes, for all nodes of a view."""
 
     def apply_deltas(self, cycle: Cycle, state: Any, nodes: NodeView) -> Any:
-        """The state for this view; ``nodes.added`` and ``nodes.removed`` say what differs."""
+        """Returns the state for this view, with ``nodes.added`` and ``nodes.removed`` applied."""
         ...
 
 
 class AddRemovePod(Plugin, Protocol):
-    """As ``Shift``, one world and one pod at a time. Price: one filter call per world."""
+    """Like ``ApplyDeltas``, one node and one pod at a time; costs one filter call per node."""
 
     def add_pod(self, cycle: Cycle, state: Any, pod: PodInfo, node: NodeInfo) -> Any:
-        """Returns the state as if ``pod`` were on ``node`` too; ``state`` itself stays as it is."""
+        """Returns the state with ``pod`` added to ``node``; does not change ``state``."""
         ...
 
     def remove_pod(self, cycle: Cycle, state: Any, pod: PodInfo, node: NodeInfo) -> Any:
-        """Returns the state as if ``pod`` were not on ``node``; ``state`` itself stays as it is."""
+        """Returns the state with ``pod`` removed from ``node``; does not change ``state``."""
         ...
 
 
 class Events(Plugin, Protocol):
-    """Which cluster events can make a pod schedulable that this plugin refused."""
+    """Registers the cluster events that may make a pod schedulable which this plugin rejected."""
 
     def events(self) -> Sequence[ClusterEventWithHint]:
-        """Without this method every event wakes the pod; with an empty answer none does."""
+        """Returns the events. Without this method every event requeues; an empty list: none."""
         ...
 
 
 class Handle(Protocol):
-    """What a plugin is given of the world. Time and chance come from here and nowhere else."""
+    """The services that a plugin gets, and its only source of time and randomness."""
 
     @property
     def snapshot(self) -> Any:
-        """The snapshot of the cycle that is open (``mooring.state.Snapshot``)."""
+        """The snapshot of the current scheduling cycle (``mooring.state.Snapshot``)."""
         ...
 
     def monotonic_s(self) -> float:
-        """Returns the clock, in seconds."""
+        """Returns the monotonic clock, in seconds."""
         ...
 
     def random(self) -> float:
-        """Returns a number in [0, 1) from the run's seeded generator."""
+        """Returns a random number in [0, 1) from the seeded generator."""
         ...
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
-        """Returns the pod with this UID, if Permit holds it back: ``allow`` or ``reject`` it."""
+        """Returns the pod with this UID if it waits in Permit: ``allow`` or ``reject`` it."""
         ...
 
     def waiting_pods(self) -> Iterable[WaitingPod]:
-        """Returns all pods that Permit holds back, in the order in which they began to wait."""
+        """Returns all pods that wait in Permit, in the order in which they began to wait."""
         ...
 
     def activate(self, *uids: str) -> None:
-        """Tries these pods now, if they wait in the queue; unknown ones are passed over."""
+        """Moves these pods to the active queue; ignores pods that are not in the queue."""
         ...
 
     def is_preempting(self, uid: str) -> bool:
-        """Returns whether pods are being evicted at this moment to make room for this one."""
+        """Returns True while victims of this pod's preemption are being evicted."""
         ...
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
@@ -316,19 +313,19 @@ class Handle(Protocol):
         ...
 
     async def read(self, path: str) -> bytes:
-        """What the API server answers to a GET of ``path``.
+        """Returns the body of the API server's response to a GET of ``path``.
 
         Raises:
             ApiError, Unreachable: see ``mooring.errors``.
-            PluginError: there is no API server.
+            PluginError: if there is no API server.
         """
         ...
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> Any:
-        """Change parts of a PersistentVolume or PersistentVolumeClaim, and return it as it is now.
+        """Patches a PersistentVolume or PersistentVolumeClaim and returns the new object.
 
-        ``patch`` is a JSON merge patch; with ``metadata.resourceVersion`` it is refused if somebody
-        else changed the object meanwhile.
+        ``patch`` is a JSON merge patch; with ``metadata.resourceVersion`` it fails with a Conflict
+        if the object has changed since.
 
         Raises:
             Conflict, NotFound, OutcomeUnknown: see ``mooring.errors``.
@@ -339,18 +336,18 @@ class Handle(Protocol):
     async def until(
         self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float
     ) -> Any:
-        """Waits for the object ``key`` of ``kind`` to satisfy ``predicate``, and returns it.
+        """Waits until ``predicate`` is true for the object ``key`` of ``kind``, and returns it.
 
         Raises:
-            PluginError: if that takes more than ``deadline_s`` seconds.
+            PluginError: after ``deadline_s`` seconds.
         """
         ...
 
 
-#: The kinds of objects that ``Handle.patch`` changes.
+#: The kinds of objects that ``Handle.patch`` accepts.
 PATCHED_KINDS = ("PersistentVolume", "PersistentVolumeClaim")
 
-#: Extension point -> names of the parameters of its method, ``self`` left out.
+#: Extension point -> names of the parameters of its method, without ``self``.
 EXTENSION_POINTS: dict[str, tuple[str, ...]] = {
     "pre_enqueue": ("pod",),
     "less": ("a", "b"),
@@ -369,7 +366,7 @@ EXTENSION_POINTS: dict[str, tuple[str, ...]] = {
     "post_bind": ("cycle", "node_name"),
 }
 
-#: Methods beside the extension points, with their parameters.
+#: Methods of plugins that are not extension points, with their parameters.
 COMPANIONS: dict[str, tuple[str, ...]] = {
     "sign": ("pod",),
     "sort_key": ("pod",),
@@ -383,8 +380,8 @@ COMPANIONS: dict[str, tuple[str, ...]] = {
     "remove_pod": ("cycle", "state", "pod", "node"),
 }
 
-#: The extension points whose methods may wait.
+#: The methods that are coroutines.
 ASYNC_POINTS = frozenset({"pre_bind", "bind", "background"})
 
-#: Scores after normalizing are in this range, both ends included.
+#: Range of normalized scores, both ends included.
 MIN_SCORE, MAX_SCORE = 0, 100

@@ -1,4 +1,4 @@
-"""One node as a plain Python object: what ``@per_node`` plugins are given."""
+"""NodeInfo: one node as a plain Python object, the argument of ``@per_node`` methods."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mooring.state.tables.pods import PodInfo
 
 
 class NodeInfo:
-    """A node and what is on it, perhaps with some pods more or fewer than there really are.
+    """A node and its pods; a hypothetical node has pods added or removed.
 
-    Amounts are ints in scheduler units: cpu in millicores, everything else in units. Reading is
-    lazy: a plugin pays for what it looks at.
+    Amounts are ints in scheduler units: cpu in millicores, everything else in units. Attributes
+    are computed when they are read.
     """
 
     __slots__ = ("_added", "_nodes", "_pods", "_removed", "_row", "_snapshot", "node")
@@ -62,37 +62,37 @@ class NodeInfo:
 
     @property
     def unschedulable(self) -> bool:
-        """Whether the node is cordoned."""
+        """True if the node is cordoned."""
         return self.node.spec.unschedulable
 
     @property
     def allowed_pods(self) -> int:
-        """How many pods the node takes."""
+        """The maximum number of pods on the node."""
         return self._nodes.allowed_pods.item(self._row)
 
     @property
     def pods(self) -> tuple[PodInfo, ...]:
         """The pods on the node."""
         if self._pods is None:
-            gone = {pod.uid for pod in self._removed}
+            removed = {pod.uid for pod in self._removed}
             placed = self._snapshot.pods.on_row(self._row)
             pods = (*(pod.info for pod in placed), *self._added)
-            self._pods = tuple(pod for pod in pods if pod.uid not in gone)
+            self._pods = tuple(pod for pod in pods if pod.uid not in removed)
         return self._pods
 
     @property
     def pod_count(self) -> int:
-        """How many pods are on the node."""
+        """The number of pods on the node."""
         count = self._nodes.pod_count.item(self._row)
         return count + len(self._added) - len(self._removed)
 
     def allocatable(self, resource: str) -> int:
-        """Returns the node's whole amount of ``resource`` for pods; 0 if it has none."""
+        """Returns the allocatable amount of ``resource``; 0 if the node has none."""
         index = self._nodes.resource_id(resource)
         return self._nodes.allocatable.item(index, self._row) if index >= 0 else 0
 
     def requested(self, resource: str) -> int:
-        """What the pods on the node ask of ``resource``."""
+        """Returns the amount of ``resource`` that the pods on the node request."""
         index = self._nodes.resource_id(resource)
         amount = self._nodes.requested.item(index, self._row) if index >= 0 else 0
         if not self._added and not self._removed:
@@ -101,7 +101,7 @@ class NodeInfo:
         return wrap_int64(amount - sum(pod.usage.get(resource, 0) for pod in self._removed))
 
     def amounts(self, resource: str) -> tuple[int, int]:
-        """``allocatable`` and ``requested`` of one resource."""
+        """Returns ``allocatable`` and ``requested`` of one resource."""
         if self._added or self._removed:
             return self.allocatable(resource), self.requested(resource)
         nodes, row = self._nodes, self._row
@@ -111,11 +111,11 @@ class NodeInfo:
         return nodes.allocatable.item(index, row), nodes.requested.item(index, row)
 
     def free(self, resource: str) -> int:
-        """``allocatable`` minus ``requested``; negative on an overcommitted node."""
+        """Returns ``allocatable`` minus ``requested``; negative on an overcommitted node."""
         return wrap_int64(self.allocatable(resource) - self.requested(resource))
 
     def nonzero_requested(self) -> tuple[int, int]:
-        """(cpu millicores, memory bytes) asked for, with defaults for pods that ask for none."""
+        """Returns (cpu millicores, memory bytes) requested, with defaults for missing requests."""
         cpu_milli = self._nodes.nonzero_requested.item(0, self._row)
         memory_bytes = self._nodes.nonzero_requested.item(1, self._row)
         if not self._added and not self._removed:
@@ -130,15 +130,15 @@ class NodeInfo:
         return {port for pod in self.pods for port in pod.host_ports}
 
     def images(self) -> dict[str, tuple[int, int]]:
-        """Image name -> (size in bytes, number of nodes that have it), of the images here."""
-        found: dict[str, tuple[int, int]] = {}
+        """Returns image name -> (size in bytes, number of nodes that have it), of this node."""
+        images: dict[str, tuple[int, int]] = {}
         for name in self._nodes.images.names(self._row):
             state = self._nodes.images.get(name)
             if state is not None:
-                found[name] = (state.size_bytes, len(state.rows))
-        return found
+                images[name] = (state.size_bytes, len(state.rows))
+        return images
 
     @property
     def node_count(self) -> int:
-        """How many nodes the cluster has."""
+        """The number of nodes of the cluster."""
         return len(self._nodes)

@@ -1,8 +1,8 @@
-"""The nodes as a plugin sees them: columns of m worlds.
+"""NodeView: the nodes as plugins see them, as columns of length m.
 
-A world is one row, perhaps with pods added that are not there or removed that are: a nominated
-pod that may come, victims that may go. A filter does not notice the difference, so the same code
-decides real placements, the second look at nominated nodes, and preemption's dry runs.
+Each of the m nodes is a row of the node table, or a hypothetical node: such a row with pods added
+(nominated pods) or removed (victims). A filter treats both alike, so the same code filters nodes,
+evaluates nominated pods, and does the dry runs of preemption.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.framework.node_info import NodeInfo
-from mooring.framework.pod_deltas import COUNT, USAGE, Amount, PodsPerWorld, RemovedPods, pick, sums
+from mooring.framework.pod_deltas import COUNT, USAGE, Amount, PodsPerNode, RemovedPods, pick, sums
 from mooring.objects.node import Taint
 from mooring.state.columns.labels import LabelColumn
 from mooring.state.columns.ports import HostPort, conflicts
@@ -26,12 +26,12 @@ Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 Bools = npt.NDArray[np.bool_]
 
-#: The resources that count with defaults for containers that ask for none, in the table's order.
+#: The resources with defaults for missing requests, in the table's order.
 NONZERO = ("cpu", "memory")
 
 
 class NodeView:
-    """m worlds as columns of shape (m,), all read-only. Row numbers may repeat.
+    """m nodes, perhaps hypothetical ones, as read-only columns of shape (m,). Rows may repeat.
 
     Example::
 
@@ -46,10 +46,10 @@ class NodeView:
         snapshot: Snapshot,
         rows: Rows | None = None,
         *,
-        added: PodsPerWorld | None = None,
-        removed: PodsPerWorld | None = None,
+        added: PodsPerNode | None = None,
+        removed: PodsPerNode | None = None,
     ) -> None:
-        """``rows`` None = every row of the table from 0 on, and every one of them has a node."""
+        """Views ``rows``; None = every row of the table, all of which must have a node."""
         self.snapshot = snapshot
         self._rows = rows
         self._length = snapshot.nodes.size if rows is None else len(rows)
@@ -58,7 +58,7 @@ class NodeView:
 
     @classmethod
     def everything(cls, snapshot: Snapshot) -> NodeView:
-        """Returns every node, as it is."""
+        """Returns a view of every node, without deltas."""
         nodes = snapshot.nodes
         if len(nodes) == nodes.size:
             return cls(snapshot)
@@ -68,26 +68,26 @@ class NodeView:
         return self._length
 
     def __iter__(self) -> Iterator[NodeInfo]:
-        """Returns the worlds as plain objects; far slower than columns."""
+        """Yields the nodes as plain objects; much slower than columns."""
         return (self.info(position) for position in range(self._length))
 
     # -- which nodes ------------------------------------------------------------------------------
 
     @property
     def rows(self) -> Rows:
-        """The row of each world, intp."""
+        """The row of each node, intp."""
         if self._rows is None:
             return np.arange(self._length, dtype=np.intp)
         return self._rows
 
     @property
     def names(self) -> list[str]:
-        """The node name of each world."""
+        """The name of each node."""
         names = self._nodes.names
         return [names[row] for row in self.rows.tolist()]
 
     def info(self, position: int) -> NodeInfo:
-        """Returns one world as a plain object."""
+        """Returns one node as a plain object."""
         row = position if self._rows is None else int(self._rows[position])
         added = self._added[position] if self._added is not None else ()
         removed = self._removed[position] if self._removed is not None else ()
@@ -96,18 +96,18 @@ class NodeView:
     # -- columns ----------------------------------------------------------------------------------
 
     def allocatable(self, resource: str) -> Ints:
-        """The nodes' whole amount of ``resource``: millicores, bytes, units; 0 where unknown."""
+        """Returns the allocatable ``resource``: millicores, bytes, units; 0 where unknown."""
         return self._resource(self._nodes.allocatable, resource)
 
     def requested(self, resource: str) -> Ints:
-        """What the pods in each world ask of ``resource``."""
+        """Returns the amount of ``resource`` that the pods of each node request."""
         amounts = self._resource(self._nodes.requested, resource)
         if not self.has_deltas:
             return amounts
         return amounts + self.change(lambda pod: pod.usage.get(resource, 0), (USAGE, resource))
 
     def nonzero_requested(self, resource: str) -> Ints:
-        """As ``requested``, of cpu or memory, with defaults for containers that ask for none."""
+        """Returns ``requested`` of cpu or memory, with defaults for missing requests."""
         index = NONZERO.index(resource)
         amounts = self.take(self._nodes.nonzero_requested[index])
         if not self.has_deltas:
@@ -115,40 +115,40 @@ class NodeView:
         return amounts + self.change(lambda pod: pod.nonzero_usage[index], ("nonzero", index))
 
     def allocatables(self, resources: Sequence[str]) -> Ints:
-        """As ``allocatable``, of several resources at once: shape (k, m)."""
+        """Returns ``allocatable`` of several resources: shape (k, m)."""
         return self._lines(self._nodes.allocatable, self._ids(resources))
 
     def requesteds(self, resources: Sequence[str]) -> Ints:
-        """As ``requested``, of several resources at once: shape (k, m)."""
+        """Returns ``requested`` of several resources: shape (k, m)."""
         if self.has_deltas:
-            return self._stack([self.requested(each) for each in resources])
+            return self._stack([self.requested(name) for name in resources])
         return self._lines(self._nodes.requested, self._ids(resources))
 
     def nonzero_requesteds(self, resources: Sequence[str]) -> Ints:
-        """As ``nonzero_requested`` of cpu and memory, ``requested`` of all others: shape (k, m)."""
+        """Returns ``nonzero_requested`` of cpu and memory, ``requested`` of others: (k, m)."""
         if not self.has_deltas and tuple(resources) == NONZERO:
             return self._lines(self._nodes.nonzero_requested, [0, 1])
         return self._stack(
             [
-                self.nonzero_requested(each) if each in NONZERO else self.requested(each)
-                for each in resources
+                self.nonzero_requested(name) if name in NONZERO else self.requested(name)
+                for name in resources
             ]
         )
 
     @property
     def pod_count(self) -> Ints:
-        """How many pods each world has."""
+        """The number of pods of each node."""
         count = self.take(self._nodes.pod_count)
         return count if not self.has_deltas else count + self.change(lambda _: 1, COUNT)
 
     @property
     def allowed_pods(self) -> Ints:
-        """How many pods each node takes."""
+        """The maximum number of pods of each node."""
         return self.take(self._nodes.allowed_pods)
 
     @property
     def unschedulable(self) -> Bools:
-        """Which nodes are cordoned."""
+        """True for nodes that are cordoned."""
         return self.take(self._nodes.unschedulable)
 
     @property
@@ -162,77 +162,77 @@ class NodeView:
         return self._nodes.taint_sets.values()
 
     def label(self, key: str) -> tuple[npt.NDArray[np.int32], LabelColumn]:
-        """The codes of label ``key``, int32 shape (m,), -1 = absent, and what the codes mean."""
+        """Returns the codes of label ``key``, int32 shape (m,), -1 = absent, and their column."""
         column = self._nodes.label(key)
         return self.take(column.codes), column
 
     def has_port_conflict(self, ports: Iterable[HostPort]) -> Bools:
-        """In which worlds some pod holds a host port that conflicts with one of ``ports``."""
-        wanted = tuple(ports)
+        """Returns the nodes where a pod uses a host port that conflicts with one of ``ports``."""
+        ports = tuple(ports)
 
-        def held_by(pod: PodInfo) -> int:
-            return sum(any(conflicts(want, has) for want in wanted) for has in pod.host_ports)
+        def count_of(pod: PodInfo) -> int:
+            return sum(any(conflicts(port, used) for port in ports) for used in pod.host_ports)
 
         if isinstance(self._removed, RemovedPods):
-            by_new: Bools = sums(self._added, held_by, None, self._length) > 0
-            return by_new | self._removed.has_port_conflict(wanted, self.rows)
-        holders = np.zeros(self._nodes.capacity, dtype=np.int64)
-        found = self._nodes.ports.rows_in_conflict(wanted)
-        holders[list(found)] = list(found.values())
-        held = self.take(holders)
-        return held > 0 if not self.has_deltas else held + self.change(held_by, None) > 0
+            by_added: Bools = sums(self._added, count_of, None, self._length) > 0
+            return by_added | self._removed.has_port_conflict(ports, self.rows)
+        count_by_row = np.zeros(self._nodes.capacity, dtype=np.int64)
+        counts = self._nodes.ports.rows_in_conflict(ports)
+        count_by_row[list(counts)] = list(counts.values())
+        count = self.take(count_by_row)
+        return count > 0 if not self.has_deltas else count + self.change(count_of, None) > 0
 
     def image(self, name: str) -> tuple[int, int, Bools]:
-        """An image's (size in bytes, number of nodes that have it, bool shape (m,): is it here)."""
-        here = np.zeros(self._nodes.capacity, dtype=np.bool_)
+        """Returns an image's (size in bytes, number of nodes with it, bool mask of shape (m,))."""
+        has_image = np.zeros(self._nodes.capacity, dtype=np.bool_)
         state = self._nodes.images.get(name)
         if state is None:
-            return 0, 0, self.take(here)
-        here[list(state.rows)] = True
-        return state.size_bytes, len(state.rows), self.take(here)
+            return 0, 0, self.take(has_image)
+        has_image[list(state.rows)] = True
+        return state.size_bytes, len(state.rows), self.take(has_image)
 
-    # -- other worlds -----------------------------------------------------------------------------
+    # -- hypothetical nodes -----------------------------------------------------------------------
 
     @property
     def has_deltas(self) -> bool:
-        """Whether any world may differ from what is really there."""
+        """True if pods are added to or removed from any node."""
         return self._added is not None or self._removed is not None
 
     @property
-    def added(self) -> PodsPerWorld:
-        """The pods added to each world."""
+    def added(self) -> PodsPerNode:
+        """The pods added to each node."""
         return self._added if self._added is not None else [()] * self._length
 
     @property
-    def removed(self) -> PodsPerWorld:
-        """The pods removed from each world."""
+    def removed(self) -> PodsPerNode:
+        """The pods removed from each node."""
         return self._removed if self._removed is not None else [()] * self._length
 
     def change(self, amount: Amount, key: Hashable) -> Ints:
-        """The sum of ``amount`` over the pods added to each world, less that over those removed.
+        """Returns the sum of ``amount`` over the added pods minus that over the removed pods.
 
-        ``key`` stands for ``amount``: whoever uses one key twice means the same amounts, so that a
-        preemption asks about each pod once, however many worlds it tries.
+        ``key`` identifies ``amount``: the amounts of removed pods are cached under it, so that
+        preemption computes them once per pod, not once per dry run.
         """
         m = self._length
         return sums(self._added, amount, key, m) - sums(self._removed, amount, key, m)
 
     def change_of(self, key: CounterKey | CounterKeys) -> Ints:
-        """How many pods more (or fewer) that ``key`` counts there are in each world."""
+        """Returns the change, per node, of the number of pods that ``key`` counts."""
         return self.change(key.counts, key)
 
-    def plus(self, pods: PodsPerWorld) -> NodeView:
-        """Returns the same worlds with ``pods[i]`` added to world i."""
+    def plus(self, pods: PodsPerNode) -> NodeView:
+        """Returns the same nodes with ``pods[i]`` added to node i."""
         both = [(*old, *new) for old, new in zip(self.added, pods, strict=True)]
         return NodeView(self.snapshot, self.rows, added=both, removed=self._removed)
 
-    def without(self, pods: PodsPerWorld) -> NodeView:
-        """The same worlds with ``pods[i]`` removed from world i; they must be on that node."""
+    def without(self, pods: PodsPerNode) -> NodeView:
+        """Returns the same nodes with ``pods[i]``, which must be on node i, removed from it."""
         both = [(*old, *new) for old, new in zip(self.removed, pods, strict=True)]
         return NodeView(self.snapshot, self.rows, added=self._added, removed=both)
 
     def where(self, chosen: Bools | Rows) -> NodeView:
-        """Only some of the worlds: a bool mask of shape (m,), or positions."""
+        """Returns only some of the nodes: ``chosen`` is a bool mask of shape (m,), or positions."""
         positions = (np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen).astype(np.intp)
         rows = positions if self._rows is None else self._rows[positions]
         return NodeView(
@@ -249,31 +249,31 @@ class NodeView:
         return self.snapshot.nodes
 
     def take(self, column: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-        """The entries of a column over rows, shape (capacity,), that belong to these worlds."""
+        """Returns the entries of these nodes of a column of shape (capacity,)."""
         if self._rows is None:
             return read_only(column[: self._length])
-        taken = column[self._rows]
-        taken.flags.writeable = False
-        return taken
+        entries = column[self._rows]
+        entries.flags.writeable = False
+        return entries
 
     def _stack(self, columns: list[Ints]) -> Ints:
         return read_only(np.array(columns, dtype=np.int64).reshape(len(columns), self._length))
 
     def _ids(self, resources: Sequence[str]) -> list[int]:
-        return [self._nodes.resource_id(each) for each in resources]
+        return [self._nodes.resource_id(name) for name in resources]
 
     def _lines(self, table: Ints, ids: list[int]) -> Ints:
-        """The entries of some lines of ``table`` that belong to these worlds; 0 for a line -1."""
+        """Returns the entries of these nodes of some lines of ``table``; 0 for a line -1."""
         rows, length = self._rows, self._length
         first = ids[0] if ids else 0
         if first >= 0 and ids == list(range(first, first + len(ids))):
             lines = table[first : first + len(ids)]
             return read_only(lines[:, :length] if rows is None else lines.take(rows, 1))
-        found = np.zeros((len(ids), length), dtype=np.int64)
+        result = np.zeros((len(ids), length), dtype=np.int64)
         for line, index in enumerate(ids):
             if index >= 0:
-                found[line] = table[index, :length] if rows is None else table[index][rows]
-        return read_only(found)
+                result[line] = table[index, :length] if rows is None else table[index][rows]
+        return read_only(result)
 
     def _resource(self, columns: Ints, resource: str) -> Ints:
         index = self._nodes.resource_id(resource)

@@ -1,9 +1,9 @@
-"""The five-line door: write about one pod and one node, run on columns.
+"""Adapter: write filter or score for one pod and one node; the framework calls it on columns.
 
-The price: one Python call per node that is still feasible, about 1 us each and more if the method
-does more. Thousands of nodes make that milliseconds a pod. A plugin that also declares ``sign``
-and ``reads`` (see ``interface.py``) is asked again only about nodes that changed, which makes it
-nearly free; else write ``filter(cycle, nodes)`` on columns and keep this form as its test.
+The cost is one Python call per node that is still feasible, about 1 us plus the method's own work:
+milliseconds a pod with thousands of nodes. The results of a plugin that also declares ``sign`` and
+``reads`` (see ``interface.py``) are cached, so it is called again only for nodes that changed;
+otherwise write ``filter(cycle, nodes)`` on columns and keep this form as its reference in tests.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mooring.framework.cycle_state import Cycle
 from mooring.framework.node_view import NodeView
 from mooring.framework.status import FilterStatuses, Status
 
-#: Set on lifted methods, so that tools can reach the one-node form.
+#: Set on adapted methods, so that tools can reach the one-node form.
 ONE_NODE_FORM = "one_node_form"
 
 
 def per_node(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Lifts ``filter(self, pod, node)`` or ``score(self, pod, node)`` into columns.
+    """Adapts ``filter(self, pod, node)`` or ``score(self, pod, node)`` to columns.
 
     ``filter`` returns None or ``Reject(...)``; ``score`` an int from 0 to 100 (any int if the
     plugin has ``normalize``).
@@ -40,17 +40,17 @@ def per_node(method: Callable[..., Any]) -> Callable[..., Any]:
     Raises:
         TypeError: if the method is not called ``filter`` or ``score``.
     """
-    lift = {"filter": _lift_filter, "score": _lift_score}.get(method.__name__)
-    if lift is None:
-        raise TypeError(f"@per_node lifts filter and score, not {method.__name__}")
-    lifted = lift(method)
-    setattr(lifted, ONE_NODE_FORM, method)
-    return lifted
+    adapt = {"filter": _adapt_filter, "score": _adapt_score}.get(method.__name__)
+    if adapt is None:
+        raise TypeError(f"@per_node is for filter and score, not {method.__name__}")
+    adapted = adapt(method)
+    setattr(adapted, ONE_NODE_FORM, method)
+    return adapted
 
 
-def _lift_filter(method: Callable[..., Any]) -> Callable[..., Any]:
+def _adapt_filter(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def lifted(self: Any, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+    def adapted(self: Any, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         statuses = []
         for node in nodes:
             status = method(self, cycle.pod, node)
@@ -61,12 +61,12 @@ def _lift_filter(method: Callable[..., Any]) -> Callable[..., Any]:
             statuses.append(status)
         return FilterStatuses.of(statuses)
 
-    return lifted
+    return adapted
 
 
-def _lift_score(method: Callable[..., Any]) -> Callable[..., Any]:
+def _adapt_score(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def lifted(self: Any, cycle: Cycle, nodes: NodeView) -> Any:
+    def adapted(self: Any, cycle: Cycle, nodes: NodeView) -> Any:
         scores = np.zeros(len(nodes), dtype=np.int64)
         for position, node in enumerate(nodes):
             value = method(self, cycle.pod, node)
@@ -77,4 +77,4 @@ def _lift_score(method: Callable[..., Any]) -> Callable[..., Any]:
             scores[position] = value
         return scores
 
-    return lifted
+    return adapted

@@ -1,19 +1,19 @@
-"""What a plugin may answer, and what the framework makes of the answers.
+"""Status codes and results of plugins, and their consequence for the pod.
 
 =================================  ==============================================================
-Code                               What it means for the pod
+Code                               Consequence for the pod
 =================================  ==============================================================
-Success                            the plugin has nothing against it
-Unschedulable                      not here, or not now; preemption may help; parked until a
-                                   cluster event wakes it
-UnschedulableAndUnresolvable       as above, and evicting pods would not help
-Wait                               Permit only: the decision stands, binding waits
-Skip                               the plugin has nothing to say on this pod at all
-Pending                            parked, and woken without backoff
-Error                              something broke: the pod is retried with backoff
+Success                            the plugin accepts the node or the pod
+Unschedulable                      rejected; preemption may help; unschedulable until a cluster
+                                   event requeues it
+UnschedulableAndUnresolvable       as Unschedulable, but evicting pods would not help
+Wait                               Permit only: the binding is delayed
+Skip                               the plugin is not relevant for this pod
+Pending                            unschedulable, and requeued without backoff
+Error                              a failure: the pod is retried with backoff
 =================================  ==============================================================
 
-Refusals are values. Whatever a plugin raises is an Error, of that pod alone.
+Rejections are values. An exception raised by a plugin is an Error, of that pod alone.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ class _StatusFields(NamedTuple):
 
 
 class Status(_StatusFields):
-    """A refusal (or an Error of one node): its code, its reasons, and the plugin that said it.
+    """A rejection (or an Error of one node): its code, its reasons, and the plugin.
 
-    Plugins make one with ``Reject`` or ``Pending``; the runner fills in ``plugin``.
+    Plugins create one with ``Reject`` or ``Pending``; the framework sets ``plugin``.
     """
 
     __slots__ = ()
 
     @property
     def message(self) -> str:
-        """The reasons as one text, as kube-scheduler joins them."""
+        """The reasons in one string, joined as kube-scheduler does."""
         return ", ".join(self.reasons)
 
     @property
     def is_rejection(self) -> bool:
-        """Whether the pod is parked for it (Error is not a rejection)."""
+        """True if the status makes a pod unschedulable (Error does not)."""
         return self.code in (
             Code.UNSCHEDULABLE,
             Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
@@ -71,12 +71,12 @@ class Status(_StatusFields):
         )
 
     def named(self, plugin: str) -> Status:
-        """Returns the same status, said by ``plugin``."""
+        """Returns the same status with ``plugin`` set."""
         return Status(self.code, self.reasons, plugin)
 
 
 class Reject(Status):
-    """A refusal: ``Reject("node(s) had no room")``; ``resolvable=False`` = eviction won't help.
+    """A rejection: ``Reject("node(s) too hot")``; ``resolvable=False``: eviction does not help.
 
     Example:
         >>> Reject("too hot").code.value
@@ -88,28 +88,28 @@ class Reject(Status):
     __slots__ = ()
 
     def __new__(cls, *reasons: str, resolvable: bool = True) -> Reject:
-        """Several reasons are counted one by one in the pod's message."""
+        """Returns a rejection; each reason is counted on its own in the pod's message."""
         code = Code.UNSCHEDULABLE if resolvable else Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         return super().__new__(cls, code, reasons)
 
 
 class Pending(Status):
-    """A refusal that ends without backoff: the pod waits for something that surely comes."""
+    """A rejection that is requeued without backoff: the pod waits for an expected event."""
 
     __slots__ = ()
 
     def __new__(cls, *reasons: str) -> Pending:
-        """Several reasons are counted one by one in the pod's message."""
+        """Returns a rejection; each reason is counted on its own in the pod's message."""
         return super().__new__(cls, Code.PENDING, reasons)
 
 
 class NodeError(Status):
-    """An Error at one node: the attempt fails if the visit gets as far as that node."""
+    """An Error of one node: the attempt fails if that node is visited."""
 
     __slots__ = ()
 
     def __new__(cls, *reasons: str) -> NodeError:
-        """Returns the reasons become the text of the error."""
+        """Returns a status whose reasons become the text of the error."""
         return super().__new__(cls, Code.ERROR, reasons)
 
 
@@ -122,32 +122,32 @@ class Skip(enum.Enum):
         return "SKIP"
 
 
-#: "I have nothing to say on this pod": from pre_filter, pre_score, pre_bind_pre_flight and bind.
+#: "Not relevant for this pod": a result of pre_filter, pre_score, pre_bind_pre_flight and bind.
 SKIP: Final = Skip.SKIP
 
 
 class Wait(NamedTuple):
-    """Permit: hold the binding for at most ``timeout_s`` seconds, until somebody allows it."""
+    """Permit: delay the binding until it is allowed, for at most ``timeout_s`` seconds."""
 
     timeout_s: float
     reason: str = ""
 
 
 class PreFilterResult(NamedTuple):
-    """PreFilter: only these nodes can do; names of nodes that do not exist are fine."""
+    """PreFilter: only these nodes are evaluated; names of missing nodes are ignored."""
 
     node_names: frozenset[str]
 
 
 class FilterStatuses:
-    """What a filter says of m nodes: ``codes`` uint16 shape (m,) and ``table`` of statuses.
+    """A filter's result for m nodes: ``codes`` uint16 shape (m,) and ``table`` of statuses.
 
-    0 = feasible, k = refused with ``table[k - 1]``.
+    0 = feasible, k = rejected with ``table[k - 1]``.
 
     Example:
         >>> import numpy as np
-        >>> verdicts = FilterStatuses.refuse(np.array([False, True]), Reject("too hot"))
-        >>> verdicts.codes.tolist(), verdicts.table[0].reasons
+        >>> statuses = FilterStatuses.refuse(np.array([False, True]), Reject("too hot"))
+        >>> statuses.codes.tolist(), statuses.table[0].reasons
         ([0, 1], ('too hot',))
     """
 
@@ -159,28 +159,28 @@ class FilterStatuses:
 
     @classmethod
     def feasible(cls, length: int) -> FilterStatuses:
-        """Nothing against any of ``length`` nodes."""
+        """Returns a result in which all of ``length`` nodes are feasible."""
         return cls(np.zeros(length, dtype=np.uint16), [])
 
     @classmethod
     def refuse(cls, refused: npt.NDArray[np.bool_], status: Status) -> FilterStatuses:
-        """``status`` for the nodes where ``refused``, bool shape (m,), is true."""
+        """Returns a result with ``status`` for the nodes where ``refused``, shape (m,), is true."""
         return cls(refused.astype(np.uint16), [status])
 
     @classmethod
     def of(cls, statuses: Iterable[Status | None]) -> FilterStatuses:
-        """Returns one answer per node: None = feasible."""
-        known: dict[Status, int] = {}
+        """Returns the result with one status per node: None = feasible."""
+        table: dict[Status, int] = {}
         codes = [
-            0 if status is None else known.setdefault(status, len(known) + 1) for status in statuses
+            0 if status is None else table.setdefault(status, len(table) + 1) for status in statuses
         ]
-        return cls(np.array(codes, dtype=np.uint16), list(known))
+        return cls(np.array(codes, dtype=np.uint16), list(table))
 
     def checked(self, plugin: str, length: int) -> FilterStatuses:
-        """Itself, if it is an answer for ``length`` nodes.
+        """Validates that this is a result for ``length`` nodes, and returns it.
 
         Raises:
-            PluginError: naming ``plugin``, if the shape, the type or a code is wrong.
+            PluginError: with the name ``plugin``, if the shape, the type or a code is invalid.
         """
         if self.codes.shape != (length,) or self.codes.dtype != np.uint16:
             raise PluginError(
@@ -195,9 +195,9 @@ class FilterStatuses:
 
 
 class Candidate(NamedTuple):
-    """A node that a pod fits on once its ``victims`` are gone, the most important one first.
+    """A node on which a pod fits after its ``victims`` are evicted, the most important one first.
 
-    ``violations`` is how many of them a budget protects.
+    ``violations`` is how many of them violate a PodDisruptionBudget.
     """
 
     node_name: str
@@ -206,11 +206,11 @@ class Candidate(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, int, int, int, int]:
-        """How bad it is, smallest is best.
+        """Sort key of pickOneNodeForPreemption; lower is preferred.
 
-        Budgets violated, the priority of the first victim, the sum of priorities (each as if the
-        lowest there is were 1, so that one more is never better), the number of victims, and when
-        those of the highest priority first started (later is better).
+        PDB violations, the priority of the first victim, the sum of priorities (each plus 2**31, so
+        that one more victim never lowers the sum), the number of victims, and the earliest start
+        time of those with the highest priority (later is better).
 
         Source: framework/preemption/preemption.go (pickOneNodeForPreemption).
         """
@@ -222,15 +222,15 @@ class Candidate(NamedTuple):
 
 
 class PostFilterResult(NamedTuple):
-    """What PostFilter found: the node that the pod is nominated to now.
+    """The result of PostFilter: the nominated node and its victims.
 
     Attributes:
-        status: None = room can be made.
-        node_name: "" clears an earlier nomination, None leaves it as it is.
-        victims: The pods on that node that have to go; whoever runs the scheduler evicts them.
-        record: Makes the record of what was tried; to be asked before the state moves on.
-        rooms: Makes the list of all nodes where room can be made, if extenders may choose too.
-        plugin: Whose result it is; filled in by the runner if room can be made.
+        status: None = preemption is possible.
+        node_name: The nominated node; "" clears an earlier nomination, None leaves it as it is.
+        victims: The pods on that node to evict; the scheduler evicts them.
+        record: Builds the record of the dry run; must be called before the snapshot changes.
+        candidates: Builds the list of all candidates, if extenders may choose among them.
+        plugin: The plugin; set by the framework if preemption is possible.
     """
 
     status: Status | None

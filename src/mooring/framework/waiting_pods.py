@@ -1,13 +1,13 @@
-"""Pods whose binding a Permit plugin holds back.
+"""Pods that wait in Permit.
 
 ::
 
                      every plugin that waits allowed it
     waiting ----------------------------------------------> allowed
-       |      reject, or a plugin's time is up
+       |      reject, or timeout of a plugin
        +-------------------------------------> rejected (the pod is unschedulable, by that plugin)
 
-A sync state machine: the clock is passed in, and whoever drives it calls ``expire``.
+A sync state machine: the clock is passed in, and the scheduler calls ``expire``.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mooring.config.durations import duration_text
 from mooring.framework.status import NodeError, Reject, Status
 from mooring.state.tables.pods import PodInfo
 
-#: No plugin holds a pod for longer than 15 minutes (upstream's maxTimeout).
+#: Maximum timeout of a plugin: 15 minutes (upstream's maxTimeout).
 MAX_WAIT_S = 15 * 60.0
 
 
 class WaitingPod:
-    """A pod in Permit: which plugins still wait, and until when (monotonic seconds)."""
+    """A pod in Permit: the plugins that still wait, and their deadlines (monotonic seconds)."""
 
     __slots__ = ("_deadlines", "_timeouts", "node_name", "on_settled", "pod", "verdict")
 
@@ -32,9 +32,9 @@ class WaitingPod:
     ) -> None:
         self.pod = pod
         self.node_name = node_name
-        #: None while waiting; afterwards () = allowed, or the refusal.
+        #: None while waiting; then () = allowed, or the status of the rejection.
         self.verdict: Status | tuple[()] | None = None
-        #: Called once when the verdict is there.
+        #: Called once, when ``verdict`` is set.
         self.on_settled: Callable[[WaitingPod], None] | None = None
         self._timeouts = {plugin: min(wait_s, MAX_WAIT_S) for plugin, wait_s in waits.items()}
         self._deadlines = {plugin: now_s + wait_s for plugin, wait_s in self._timeouts.items()}
@@ -46,37 +46,37 @@ class WaitingPod:
 
     @property
     def deadline_s(self) -> float:
-        """When the first plugin's time is up; infinity once settled."""
+        """The earliest deadline of a plugin; infinity once settled."""
         if self.verdict is not None:
             return float("inf")
         return min(self._deadlines.values(), default=float("inf"))
 
     def allow(self, plugin: str) -> None:
-        """``plugin`` waits no more; the last one to say so lets the pod go."""
+        """Removes ``plugin`` from those that wait; the pod is allowed when none is left."""
         self._deadlines.pop(plugin, None)
         if not self._deadlines:
             self._settle(())
 
     def reject(self, plugin: str, message: str) -> None:
-        """``plugin`` refuses the pod after all."""
+        """Rejects the pod on behalf of ``plugin``."""
         self._settle(Reject(message).named(plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """``plugin`` wants its room for another pod; whether that is in time.
+        """Rejects the pod as a victim of preemption; returns False if it was settled before.
 
-        Other than a refused pod it is tried again without waiting for an event.
+        The status is an Error, so the pod is retried without waiting for an event.
         """
-        is_in_time = self.verdict is None
+        was_waiting = self.verdict is None
         self._settle(NodeError(message).named(plugin))
-        return is_in_time
+        return was_waiting
 
     def expire(self, now_s: float) -> None:
-        """Refuses the pod if a plugin's time is up at ``now_s``: of several the first one's."""
+        """Rejects the pod if a deadline has passed at ``now_s``; the earliest one counts."""
         if self.deadline_s > now_s:
             return
         plugin = min(self._deadlines, key=self._deadlines.__getitem__)
-        waited = duration_text(self._timeouts[plugin])
-        self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
+        timeout = duration_text(self._timeouts[plugin])
+        self.reject(plugin, f"rejected due to timeout after waiting {timeout} at plugin {plugin}")
 
     def _settle(self, verdict: Status | tuple[()]) -> None:
         if self.verdict is not None:
@@ -101,7 +101,7 @@ class WaitingPods:
         return iter(list(self._pods.values()))
 
     def add(self, waiting: WaitingPod) -> None:
-        """A pod begins to wait."""
+        """Adds a pod that begins to wait."""
         self._pods[waiting.pod.uid] = waiting
 
     def get(self, uid: str) -> WaitingPod | None:
@@ -109,14 +109,14 @@ class WaitingPods:
         return self._pods.get(uid)
 
     def remove(self, uid: str) -> None:
-        """The pod's wait is over, however it ended."""
+        """Removes a pod after its wait."""
         self._pods.pop(uid, None)
 
     def next_deadline_s(self) -> float:
-        """When ``expire`` is next worth calling; infinity if nobody waits."""
+        """Returns the earliest deadline of all pods; infinity if none waits."""
         return min((pod.deadline_s for pod in self._pods.values()), default=float("inf"))
 
     def expire(self, now_s: float) -> None:
-        """Refuses every pod whose time is up."""
+        """Rejects every pod whose deadline has passed."""
         for waiting in list(self._pods.values()):
             waiting.expire(now_s)

@@ -8,17 +8,17 @@ scheduler of one's own needs to be run in the same way.
 from mooring.learn.observer import (
     Tell,
     TellingObserver,
+    failure_text,
     moves,
     tell_decision,
-    told,
     tutorial_framework,
 )
 
 __all__ = [
     "Tell",
     "TellingObserver",
+    "failure_text",
     "moves",
     "tell_decision",
-    "told",
     "tutorial_framework",
 ]

@@ -1,4 +1,4 @@
-"""What is said before and after each step, and which lines of its scheduler are the step."""
+"""The texts of each step, and the lines of its scheduler that are new."""
 
 from __future__ import annotations
 
@@ -48,70 +48,70 @@ LESSONS: Final = (
     Lesson(
         1,
         "Random",
-        "take a pod from a line, pick any node, bind the pod",
-        "A scheduler is a client like any other. It watches pods and nodes, and writes one thing: "
-        "the binding of a pod to a node. All else is about which node, and about what can go wrong "
-        "on the way.",
+        "take a pod from a queue, pick a random node, bind the pod",
+        "A scheduler is a client of the API server. It watches pods and nodes, and writes one "
+        "thing: the binding of a pod to a node. Everything else is about which node to choose, and "
+        "about failures.",
         ("Scheduler.schedule_one", "Scheduler.choose"),
     ),
     Lesson(
         2,
         "Filter",
-        "plugins say which nodes can take the pod at all",
-        "Each node is shown to the filters in turn, and the first refusal counts. If no node is "
-        "left, the counted reasons are the message that kubectl describe shows.",
+        "filter plugins rule out nodes",
+        "The filters run for each node, one after another, and the first rejection counts. If no "
+        "node is feasible, the message of kubectl describe counts the reasons.",
         ("NodeUnschedulable.filter", "Scheduler.refusal"),
     ),
     Lesson(
         3,
         "Score",
-        "plugins say how good each node is that is left",
-        "Every node that passed the filters gets a number from every score plugin. The highest sum "
-        "wins, and among equals chance decides here. (kube-scheduler and mooring also weigh the "
-        "plugins, and scale their scores to 0..100.)",
+        "score plugins rank the feasible nodes",
+        "Every feasible node gets a number from every score plugin. The highest sum wins; ties are "
+        "broken at random here. (kube-scheduler and mooring also apply weights, and scale scores "
+        "to 0..100.)",
         ("NodeNumber.score", "Scheduler.choose"),
     ),
     Lesson(
         4,
         "PreScore",
-        "what a plugin knows of the pod is worked out once an attempt",
-        "The cycle is the memory of one attempt: a plugin writes it in PreScore and reads it in "
-        "Score. It always writes, also that there is nothing to know: a pod without a number gets "
-        "0 from every node, and is scheduled.",
+        "what depends only on the pod is computed once per attempt",
+        "The cycle stores the state of one attempt: a plugin writes it in PreScore and reads it in "
+        "Score. It always writes a value, also for a pod without a number: such a pod gets 0 on "
+        "every node, and is scheduled.",
         ("NodeNumber.pre_score", "NodeNumber.score"),
     ),
     Lesson(
         5,
         "Permit",
-        "a pod that has a node may have to wait, and holds up nobody",
-        "Decisions come one after another, bindings run beside them. A pod that waits in Permit is "
-        "allowed by the plugin that held it back, or refused when its time is up.",
+        "a binding can wait without blocking other pods",
+        "Scheduling cycles run one after another, bindings run concurrently. A pod that waits in "
+        "Permit is allowed by the plugin that delayed it, or rejected after its timeout.",
         ("NodeNumber.permit", "Scheduler.bind"),
     ),
     Lesson(
         6,
         "Queue",
-        "what no node takes is parked, with the plugins that refused it",
-        "A pod is always in one place: active, parked, backing off, or in flight. One that was "
-        "refused is not tried again and again: it waits until there is a reason to.",
+        "unschedulable pods wait, with the plugins that rejected them",
+        "A pod is always in one state: active, unschedulable, in backoff, or in flight. A rejected "
+        "pod is not retried all the time: it waits for a reason to retry it.",
         ("Scheduler.schedule", "Scheduler.put_back"),
     ),
     Lesson(
         7,
         "Events",
-        "what happens in the cluster wakes the pods that it can help",
-        "Plugins name the events that can help those whom they refused. An event wakes these pods "
-        "alone; one that was tried a moment ago backs off first: 1 s, 2 s, 4 s, 8 s, then 10 s. "
-        "What happens while a pod is being tried is not lost: the queue keeps it until the attempt "
-        "is over.",
+        "cluster events requeue the pods that they can help",
+        "Plugins register the events that can resolve their rejections. An event requeues only "
+        "these pods; a pod that was tried a moment ago backs off first: 1 s, 2 s, 4 s, 8 s, then "
+        "10 s. Events during an attempt are not lost: the queue records them until the attempt is "
+        "over.",
         ("NodeNumber.events", "Scheduler.on_node"),
     ),
     Lesson(
         8,
         "Flush",
-        "who has backed off, or waited for too long, is tried again",
-        "A queue needs somebody who looks at the clock. With that the scheduler is complete: what "
-        "runs here are the parts of `mooring run`, with two plugins.",
+        "a timer requeues pods after their backoff, or after five minutes",
+        "The queue needs a timer. With it the scheduler is complete: it is made of the parts of "
+        "`mooring run`, with two plugins.",
         ("Scheduler.flush",),
     ),
 )

@@ -35,7 +35,7 @@ WORDS: Final = (
     "popped",
     "refused",
     "scored",
-    "parked",
+    "unschedulable",
     "backoff",
     "active",
     "waiting",
@@ -48,8 +48,8 @@ WORDS: Final = (
 _PLACES: Final = {
     QueueName.ACTIVE: "active",
     QueueName.BACKOFF: "backoff",
-    QueueName.UNSCHEDULABLE: "parked",
-    QueueName.GATED: "parked",
+    QueueName.UNSCHEDULABLE: "unschedulable",
+    QueueName.GATED: "unschedulable",
     QueueName.IN_FLIGHT: "popped",
 }
 
@@ -107,9 +107,9 @@ class TellingObserver(Observer):
         """See ``moves``."""
         self._on_move(entry, queue_name, why)
 
-    def attempted(self, entry: QueuedPod, attempt: Attempt, found: Placement | Diagnosis) -> None:
+    def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
         """See ``tell_decision``."""
-        tell_decision(self._tell, entry.pod, attempt, found)
+        tell_decision(self._tell, entry.pod, attempt, result)
 
     def waits(self, entry: QueuedPod, node_name: str, waiting: WaitingPod) -> None:
         """Permits holds the pod back."""
@@ -125,10 +125,10 @@ class TellingObserver(Observer):
 
     def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
         """The attempt is over; the pod has been put back into the queue."""
-        self._tell("failed", entry.pod, detail=told(why))
+        self._tell("failed", entry.pod, detail=failure_text(why))
 
 
-def told(why: Diagnosis | Status | SchedulerError) -> str:
+def failure_text(why: Diagnosis | Status | SchedulerError) -> str:
     """Why a pod has no node, in kube-scheduler's words."""
     return str(why) if isinstance(why, SchedulerError) else why.message
 

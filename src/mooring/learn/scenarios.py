@@ -1,8 +1,8 @@
-"""What is done to each scheduler, and where its pods must end.
+"""The scenario of each step, and the expected node of each pod.
 
-Two teaching schedulers come in steps like these: nakamasato's and sanposhiho's, both called
-mini-kube-scheduler. The scenarios are theirs. Where theirs depend on who is faster, here it is
-waited for: outcomes that are left to chance are left to the seed.
+The scenarios are those of two teaching schedulers, nakamasato's and sanposhiho's, both called
+mini-kube-scheduler. Where theirs have a race, these wait for the event: random outcomes
+depend only on the seed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Play = Callable[[Stage], Awaitable[None]]
 
 
 class Scenario(NamedTuple):
-    """What happens in a lesson.
+    """The scenario of a lesson.
 
     Attributes:
-        about: What is about to happen, for people.
-        play: Does it.
-        ends: Pod -> the nodes that it may be on at the end; none = it must have no node.
+        about: Description for the user.
+        play: Runs the scenario.
+        ends: Pod -> the nodes that it may be on at the end; empty = it must have no node.
     """
 
     about: str
@@ -94,10 +94,10 @@ async def _one_opens(stage: Stage) -> None:
 
 
 async def _five_come(stage: Stage) -> None:
-    """pod1 is refused and woken; pod8 sees node5 alone; the other nodes come after that."""
+    """Rejects and requeues pod1; only node5 is feasible for pod8; then adds the other nodes."""
     await stage.nodes(range(5), cordoned=True)
     await stage.pods("pod1")
-    await stage.until("pod1", "parked", "failed")
+    await stage.until("pod1", "unschedulable", "failed")
     await stage.nodes([5])
     await stage.until("pod1", "backoff")
     await stage.pods("pod8")
@@ -105,7 +105,7 @@ async def _five_come(stage: Stage) -> None:
     await stage.nodes(range(6, 10))
 
 
-async def _five_come_and_nobody_flushes(stage: Stage) -> None:
+async def _five_come_without_flush(stage: Stage) -> None:
     await _five_come(stage)
     await stage.until_bound("pod8")
     await stage.wait(10.0)
@@ -122,11 +122,11 @@ _TEN = Scenario(
     {"pod1": names(*range(10))},
 )
 _ELEVEN = Scenario(
-    "Ten cordoned nodes are created, then node10, and then pod1. Only node10 takes it.",
+    "Ten cordoned nodes are created, then node10, and then pod1. Only node10 is feasible.",
     _one_is_open,
     {"pod1": names(10)},
 )
-_HALF = "node0 to node4 are cordoned, node5 to node9 are not. Then come pod1 and pod8. "
+_HALF = "node0 to node4 are cordoned, node5 to node9 are not. Then pod1 and pod8 are created. "
 _NODE8 = {"pod8": names(8), "pod1": names(5, 6, 7, 8, 9)}
 _THREE = Scenario(
     "Ten nodes are created, and then pod1 and pod3. Each has a node with its own number.",
@@ -134,19 +134,19 @@ _THREE = Scenario(
     {"pod1": names(1), "pod3": names(3)},
 )
 _NINE = Scenario(
-    "Ten nodes are created, and then pod1 and pod9. After four seconds pod1 must be on its node, "
-    "and pod9 not yet: it waits for nine.",
+    "Ten nodes are created, and then pod1 and pod9. After four seconds pod1 must be bound, and "
+    "pod9 not yet: it waits for nine.",
     _one_and_nine,
     {"pod1": names(1), "pod9": names(9)},
 )
 _LATER = (
-    "node0 to node4 are cordoned. pod1 comes, and is refused by all of them. Then node5 is "
-    "created, which wakes pod1: it backs off. pod8 comes, and finds no other node than node5. Then "
-    "node6 to node9 are created. "
+    "node0 to node4 are cordoned. pod1 is created and rejected by all of them. Then node5 is "
+    "created, which requeues pod1: it backs off. pod8 is created; only node5 is feasible for it. "
+    "Then node6 to node9 are created. "
 )
 _OPENS = Scenario(
-    "node0 to node8 are cordoned. pod1 comes, and is refused by all of them. After three seconds "
-    "node10 is created, which wakes it.",
+    "node0 to node8 are cordoned. pod1 is created and rejected by all of them. After three seconds "
+    "node10 is created, which requeues it.",
     _one_opens,
     {"pod1": names(10)},
 )
@@ -155,26 +155,26 @@ SCENARIOS: Final[Mapping[str, tuple[Scenario, ...]]] = {
     "nakamasato": (
         _TEN,
         _ELEVEN,
-        Scenario(f"{_HALF}pod8 likes node8; pod1 likes all of them.", _half_is_open, _NODE8),
-        Scenario(f"{_HALF}All is as in step 3, and should be.", _half_is_open, _NODE8),
+        Scenario(f"{_HALF}pod8 prefers node8; pod1 has no preference.", _half_is_open, _NODE8),
+        Scenario(f"{_HALF}The result is the same as in step 3.", _half_is_open, _NODE8),
         Scenario(
-            f"{_HALF}pod8 waits for eight seconds, and pod1 for as many as its node says.",
+            f"{_HALF}pod8 waits for eight seconds, and pod1 for as many as the number of its node.",
             _half_is_open,
             _NODE8,
         ),
         Scenario(
-            f"{_HALF}The outcome is as in step 5: all of them find a node, so nobody is parked. "
-            "(--variant sanposhiho shows a pod that is.)",
+            f"{_HALF}The result is the same as in step 5: both pods get a node, so none is "
+            "unschedulable. (--variant sanposhiho has an unschedulable pod.)",
             _half_is_open,
             _NODE8,
         ),
         Scenario(
-            f"{_LATER}Nobody looks at the clock yet, so pod1 backs off for ever.",
-            _five_come_and_nobody_flushes,
+            f"{_LATER}No timer runs yet, so pod1 stays in backoff.",
+            _five_come_without_flush,
             {"pod8": names(5), "pod1": ()},
         ),
         Scenario(
-            f"{_LATER}When its second of backoff is over, pod1 is tried again.",
+            f"{_LATER}When its backoff of one second is over, pod1 is retried.",
             _five_come_and_both_are_bound,
             {"pod8": names(5), "pod1": names(5, 6, 7, 8, 9)},
         ),
@@ -186,7 +186,7 @@ SCENARIOS: Final[Mapping[str, tuple[Scenario, ...]]] = {
         _THREE,
         _NINE,
         Scenario(
-            "node0 to node8 are cordoned. pod1 comes, is refused by all of them, and is parked.",
+            "node0 to node8 are cordoned. pod1 is created, and all of them reject it.",
             _none_is_open,
             {"pod1": ()},
         ),

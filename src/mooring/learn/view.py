@@ -1,4 +1,4 @@
-"""A lesson as text: what is about to happen, what happens as it does, and what it was good for."""
+"""Prints a lesson: an introduction, the events as they happen, and a summary."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from mooring.learn.scenarios import Scenario
 
 WIDTH: Final = 100
 
-#: How a line goes on after the word; with a node, and without.
-_AT_NODE: Final = {"waiting": "to go to", "allowed": "to go to", "bound": "to"}
+#: Event -> the words before its node.
+_AT_NODE: Final = {"waiting": "in Permit for", "allowed": "on", "bound": "to"}
 
-#: Lines about many nodes that are shown as one.
+#: Events of several nodes that are merged into one line.
 _MERGED: Final = frozenset({"refused", "scored"})
 
 
 class TextLines:
-    """Writes lines as they come; what was said of many nodes at once becomes one line."""
+    """Writes events as they happen; the same event of several nodes becomes one line."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._merged: list[Line] = []
 
     def __call__(self, line: Line) -> None:
-        """Writes one line, or keeps it if more like it may come."""
+        """Writes one event, or buffers it if the next one may be merged with it."""
         if self._merged and not _is_alike(self._merged[0], line):
             self.flush()
         if line.what in _MERGED:
@@ -37,12 +37,12 @@ class TextLines:
             self._put(line.time_s, line.pod, f"{line.what}{_rest(line)}")
 
     def say(self, time_s: float, text: str) -> None:
-        """Writes what the scenario does."""
+        """Writes a step of the scenario."""
         self.flush()
         self._put(time_s, "", text)
 
     def flush(self) -> None:
-        """Writes what was kept."""
+        """Writes the buffered events."""
         merged, self._merged = self._merged, []
         if not merged:
             return
@@ -73,17 +73,17 @@ def _rest(line: Line) -> str:
 
 
 def before(lesson: Lesson, scenario: Scenario) -> str:
-    """What is said before it begins."""
+    """Returns the introduction."""
     title = f"Step {lesson.number} of {len(LESSONS)}: {lesson.title}: {lesson.line}"
     return f"{title}\n\n{filled(scenario.about)}\n"
 
 
 def after(lesson: Lesson, outcome: list[str], complaints: list[str]) -> str:
-    """What is said when it is over."""
+    """Returns the summary."""
     parts = ["", *outcome]
     if complaints:
-        parts += ["", "This is not as it must be:", *(f"  {each}" for each in complaints)]
-    parts += ["", filled(f"What this shows: {lesson.learnt}"), "", "The lines that are this step:"]
+        parts += ["", "Failed checks:", *(f"  {complaint}" for complaint in complaints)]
+    parts += ["", filled(f"What this shows: {lesson.learnt}"), "", "New in this step:"]
     for where, text in lesson.source():
         parts += ["", f"  # {where}", textwrap.indent(text, "  ")]
     if lesson.number < len(LESSONS):

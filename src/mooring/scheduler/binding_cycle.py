@@ -40,7 +40,7 @@ class HandleFailure(Protocol):
 
 
 class BindingContext:
-    """What one binding cycle works on.
+    """The state of one binding cycle.
 
     Attributes:
         in_flight: The attempt.
@@ -74,7 +74,7 @@ class BindingCycle:
 
     Args:
         cache: Forgets the assumption of a pod that is not bound.
-        queue: Told of released resources.
+        queue: Requeues pods when resources are released.
         bindings: Counts the requests in progress.
         reporting: Writes events and conditions.
         handle_failure: Requeues a pod that is not bound.
@@ -150,7 +150,7 @@ class BindingCycle:
                 with self._bindings.waiting_in_permit():
                     status = await wait_on_permit(binding_ctx.waiting, self._clock)
                 if status is not None:
-                    return bind_points.refusal(node_name, status)
+                    return bind_points.rejection_diagnosis(node_name, status)
                 self._observer.allowed(binding_ctx.entry, node_name)
         finally:
             framework.waiting.remove(cycle.pod.uid)

@@ -1,4 +1,4 @@
-"""The bindings under way: each a task of its own, and only so many inside a request at a time."""
+"""Runs binding cycles as tasks, and limits those with a request in progress."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, Final
 from mooring.clock import Rng
 from mooring.errors import InvariantViolation, LeaseLost
 
-#: Bindings that may be inside a request at a time; decisions pause beyond that. More of them only
-#: make the API server refuse some (429): it serves a bounded number at a time itself.
+#: Bindings with a request in progress; scheduling pauses beyond that. The API server limits its own
+#: concurrency, so more would only be refused (429).
 BINDINGS_MAX: Final = 256
 
-#: After a request that did not reach the API server, decisions pause: first so long, then longer.
+#: Pause of scheduling after a request that did not reach the API server: doubled up to the maximum.
 PAUSE_S: Final = 0.2
 PAUSE_S_MAX: Final = 5.0
 
@@ -23,11 +23,11 @@ _log = logging.getLogger(__name__)
 
 
 class BindingTasks:
-    """Starts binding tasks and counts those that may be inside a request.
+    """Starts binding tasks and counts those with a request in progress.
 
     Args:
         rng: For jitter.
-        limit: How many may be inside a request.
+        limit: Bindings with a request in progress at the same time.
     """
 
     def __init__(self, rng: Rng, *, limit: int = BINDINGS_MAX) -> None:
@@ -35,9 +35,9 @@ class BindingTasks:
         self._limit = limit
         self._running: set[asyncio.Task[None]] = set()
         self._tasks: asyncio.TaskGroup | None = None
-        #: Those that wait in Permit or PreBind: they burden nobody.
+        #: Bindings that wait in Permit or PreBind, outside any request.
         self._waiting = 0
-        #: Those that wait in Permit.
+        #: Of those, the ones that wait in Permit.
         self._in_permit = 0
         self._changed = asyncio.Event()
         self._pause_s = 0.0
@@ -46,18 +46,18 @@ class BindingTasks:
         return len(self._running)
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
-        """Runs bindings as tasks of this group from now on."""
+        """Starts bindings as tasks of this group from now on."""
         self._tasks = tasks
 
     def start(self, binding: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs a binding beside the decisions. It turns whatever fails into an outcome."""
+        """Runs a binding in the background. Its failures never end other bindings."""
         assert self._tasks is not None, "open() comes first"
         task = self._tasks.create_task(self._supervise(binding))
         self._running.add(task)
         task.add_done_callback(self._ended)
 
     async def wait_for_slot(self) -> None:
-        """Returns when another decision may be made."""
+        """Waits until another pod may be scheduled."""
         while len(self._running) - self._waiting >= self._limit:
             self._changed.clear()
             await self._changed.wait()
@@ -65,9 +65,9 @@ class BindingTasks:
             await asyncio.sleep(self._pause_s * (1 + self._rng.random()))
 
     async def drain(self, deadline_s: float) -> int:
-        """Waits for the bindings under way, and returns how many did not end in time.
+        """Waits for running bindings. Returns how many did not end in time.
 
-        Those that wait in Permit are not waited for: nobody may ever allow them.
+        Bindings that wait in Permit are not waited for: they may never be allowed.
         """
         try:
             async with asyncio.timeout(deadline_s):
@@ -79,13 +79,13 @@ class BindingTasks:
         return len(self._running) - self._in_permit
 
     def cancel(self) -> None:
-        """Breaks off all that are left: the scheduler ends."""
+        """Cancels all running bindings: the scheduler ends."""
         for task in list(self._running):
             task.cancel()
 
     @contextmanager
     def outside_request(self) -> Iterator[None]:
-        """Returns the binding that runs this block is inside no request."""
+        """Excludes this binding from the in-request limit while it waits."""
         self._waiting += 1
         self._changed.set()
         try:
@@ -95,7 +95,7 @@ class BindingTasks:
 
     @contextmanager
     def waiting_in_permit(self) -> Iterator[None]:
-        """As ``outside_request``; the binding that runs this block may be left alone at the end."""
+        """Excludes this binding from the limit, and from ``drain``, while it waits in Permit."""
         self._in_permit += 1
         try:
             with self.outside_request():
@@ -104,21 +104,21 @@ class BindingTasks:
             self._in_permit -= 1
 
     def record_unreachable(self) -> None:
-        """A request did not reach the API server: what is decided now could not be told."""
+        """Pauses scheduling: a request did not reach the API server."""
         self._pause_s = min(2 * self._pause_s or PAUSE_S, PAUSE_S_MAX)
 
     def record_success(self) -> None:
-        """A request was answered."""
+        """Ends the pause: a request was answered."""
         self._pause_s = 0.0
 
     async def _supervise(self, binding: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            # Made here: a task that is cancelled before it begins leaves nothing behind.
+            # Created here: a task that is cancelled before it starts leaves no coroutine behind.
             await binding()
         except (InvariantViolation, LeaseLost):
             raise
-        except Exception:  # noqa: BLE001 - one pod's trouble must never end the others' bindings
-            _log.exception("a binding failed in a way that nobody foresaw")
+        except Exception:  # noqa: BLE001 - a failure of one binding must not end the others
+            _log.exception("unexpected error in binding")
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)

@@ -1,13 +1,12 @@
-"""What the API server's news does to cache and queue: the cache first, then the queue.
+"""Applies watch events to the cache, then to the scheduling queue.
 
 ::
 
-    informers ──> on_change ──> cache ──> queue.move(event): parked pods that it can help
+    informers ──> on_change ──> cache ──> queue.move(event): requeues unschedulable pods
                       │
-                      └─ while an attempt waits for somebody's answer: the inbox, until it is over
+                      └─ while an attempt waits for an extender: buffered, until it is over
 
-A pod is on a node (it counts in the cache), or to be scheduled by us (it is in the queue), or none
-of our business.
+A pod is on a node (in the cache), pending for one of the profiles (in the queue), or ignored.
 
 Source: pkg/scheduler/eventhandlers.go.
 """
@@ -33,7 +32,7 @@ POD_GONE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
 NODE_ADDED = ClusterEvent(EventResource.NODE, ActionType.ADD)
 NODE_GONE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
 
-#: Kind -> what its events are about, of the kinds that are neither pods nor nodes.
+#: Kind -> resource of its events, for the kinds other than pods and nodes.
 RESOURCES: Mapping[str, EventResource] = {
     kind: resource
     for resource in EventResource
@@ -42,14 +41,14 @@ RESOURCES: Mapping[str, EventResource] = {
 
 
 class EventHandlers:
-    """Takes in changes, kind by kind.
+    """Handles the changes of every watched kind.
 
     Args:
-        cache: Told first.
-        queue: Told second.
-        profiles: Pods of other schedulerNames are somebody else's.
-        waiting: The pods that Permit holds back.
-        on_object: Told last, of the kind and key of whatever changed.
+        cache: Updated first.
+        queue: Updated second.
+        profiles: Pending pods of other schedulerNames are ignored.
+        waiting: The pods that wait in Permit.
+        on_object: Called last, with kind and key of the changed object.
     """
 
     def __init__(
@@ -69,11 +68,11 @@ class EventHandlers:
         self._buffered_events: dict[tuple[str, str], Change] | None = None
 
     def handler(self, kind: str) -> Callable[[Change], None]:
-        """What to call with every change of an object of ``kind``."""
+        """Returns the function to call with every change of an object of ``kind``."""
         return lambda change: self.on_change(kind, change)
 
     def on_change(self, kind: str, change: Change) -> None:
-        """Takes a change in, or keeps it while the inbox is open."""
+        """Applies a change, or buffers it inside ``buffer_events``."""
         if self._buffered_events is not None:
             self._buffer(kind, change)
             return
@@ -87,15 +86,15 @@ class EventHandlers:
 
     @property
     def buffered(self) -> Mapping[tuple[str, str], Change]:
-        """What is in the inbox now: (kind, UID) -> change."""
+        """Buffered changes: (kind, UID) -> change."""
         return self._buffered_events or {}
 
     @contextmanager
     def buffer_events(self) -> Iterator[Mapping[tuple[str, str], Change]]:
-        """Keeps changes until the block ends: an attempt that waits sees one state of the cluster.
+        """Buffers changes until the block ends: an attempt that waits sees one cluster state.
 
-        Of several changes of an object only the first state and the last one are kept. Yields those
-        that are kept, (kind, UID) -> change; after the block it still says which they were.
+        Several changes of an object are merged into one. Yields the buffer, (kind, UID) -> change;
+        it keeps its entries after the block.
         """
         assert self._buffered_events is None, "one attempt at a time"
         self._buffered_events = {}
@@ -113,7 +112,7 @@ class EventHandlers:
         before = self._buffered_events.pop(at, None)
         if before is not None:
             change = change._replace(old=before.old)
-        # One that came and went is nothing; kept changes are in the order of the last ones.
+        # Created and deleted again: no change. Changes are in the order of the last ones.
         if change.old is not None or change.new is not None:
             self._buffered_events[at] = change
 
@@ -141,7 +140,7 @@ class EventHandlers:
             self._cache.put_object(kind, change.new)
         resource = RESOURCES.get(kind)
         if resource is None:
-            return  # plugins read it, but as upstream no parked pod is tried again for it
+            return  # plugins read it, but as upstream its events requeue no pod
         if change.old is None:
             action = ActionType.ADD
         elif change.new is None:
@@ -167,7 +166,7 @@ class EventHandlers:
         return (pod.spec.scheduler_name or "default-scheduler") in self._profiles
 
     def _on_assigned(self, old: Pod | None, new: Pod) -> None:
-        """A pod on a node is new, changed, or was pending until now."""
+        """Handles a pod with a node: created, updated, or just bound."""
         uid = new.metadata.uid
         placed = self._cache.pods.get(uid)
         before = placed.info if placed is not None else None
@@ -179,11 +178,11 @@ class EventHandlers:
                     self._queue.move(event, old, new)
             return
         self._queue.move(POD_ASSIGNED, None, new)
-        # Bound by us it is in no queue; bound by somebody else it may be in one, or wait in Permit.
+        # A pod bound by another scheduler may still be in a queue, or wait in Permit.
         self._queue.delete(uid)
         waiting = self._waiting.get(uid)
         if waiting is not None:
-            waiting.reject("", f"assigned to node {new.spec.node_name} by somebody else")
+            waiting.reject("", f"assigned to node {new.spec.node_name} by another scheduler")
 
     def _on_pending(self, old: Pod | None, new: Pod) -> None:
         info = self._cache.pending_info(new)
@@ -195,7 +194,7 @@ class EventHandlers:
             return
         placed = self._cache.pods.get(info.uid)
         if placed is not None:
-            # The API server has gone back in time, to a backup: it is on its node no more.
+            # The API server was restored from a backup: the binding is lost.
             self._cache.remove_pod(info.uid)
             self._queue.move(POD_GONE, placed.info.pod, None)
         if old is None:
@@ -211,7 +210,7 @@ class EventHandlers:
             self._requeue_lower_priority_pods(before)
 
     def _on_pod_deleted(self, last: Pod) -> None:
-        """A pod is gone, or finished: its room is free."""
+        """Handles a deleted or terminated pod: frees its resources and requeues pods."""
         uid = last.metadata.uid
         nominated = self._cache.nominator.node_of(uid) or last.status.nominated_node_name
         self._queue.delete(uid)
@@ -231,15 +230,15 @@ class EventHandlers:
             self._cache.nominator.nominate(info, node_name)
 
     def _requeue_lower_priority_pods(self, info: PodInfo) -> None:
-        """A nomination is gone: pods that had to respect it may fit now."""
-        gone = info.pod
+        """Requeues pods of lower or equal priority, after a nomination has ended."""
+        deleted = info.pod
         priority = info.priority
-        self._queue.move(POD_GONE, gone, None, only=lambda pod: pod.priority <= priority)
+        self._queue.move(POD_GONE, deleted, None, only=lambda pod: pod.priority <= priority)
 
     def _release_assumed(self, uid: str) -> None:
-        """A pod is deleted on its way to a node: what it holds is given back at once.
+        """Releases the resources of an assumed pod that was deleted.
 
-        Its binding goes on and fails, since the pod is gone.
+        Its binding continues and fails, since the pod does not exist.
         """
         placed = self._cache.pods.get(uid)
         assert placed is not None

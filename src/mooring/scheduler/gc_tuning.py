@@ -1,7 +1,7 @@
-"""Python's garbage collector, kept out of the way of decisions.
+"""Tuning of Python's garbage collector.
 
-A cluster in memory is millions of objects that live long and hold no cycles. Looking at them again
-and again takes a seventh of all CPU, and stops everything while it lasts.
+The cache holds millions of long-lived objects without cycles. Collecting them repeatedly takes a
+seventh of all CPU time, and pauses scheduling.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-#: New objects before a collection of the youngest generation, and how many of one generation make
-#: one of the next. By default 700, 10, 10.
+#: New objects before a collection of the youngest generation, then collections of one generation
+#: before one of the next. Python's default is 700, 10, 10.
 THRESHOLDS: Final = (50_000, 20, 50)
 
 
 @contextmanager
 def gc_thresholds() -> Iterator[None]:
-    """Collect rarely for as long as the block lasts; what was frozen in it is let go at its end."""
+    """Raises the collection thresholds inside the block; unfreezes the heap at its end."""
     before = gc.get_threshold()
     gc.set_threshold(*THRESHOLDS)
     try:
@@ -29,6 +29,6 @@ def gc_thresholds() -> Iterator[None]:
 
 
 def freeze_heap() -> None:
-    """What is there now lives long: it is looked at once more, and then left alone."""
+    """Collects once, then freezes the long-lived heap."""
     gc.collect()
     gc.freeze()

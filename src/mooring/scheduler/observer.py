@@ -1,4 +1,4 @@
-"""Who watches a scheduler work: the live view, the lessons, tests. By default nobody."""
+"""Callbacks for what a scheduler does: the live view, the lessons and tests implement them."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from mooring.queue import QueuedPod, QueueName
 
 
 class Observer:
-    """Told of everything that happens to pods, at once and in order; must be quick.
+    """Called synchronously, in order, for everything that happens to pods; must be quick.
 
-    Every method does nothing: override those that matter.
+    The methods do nothing: override those you need.
     """
 
     def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
-        """The pod is in another place of the queue now; ``why`` is the event's label."""
+        """Reports that a pod moved to another queue; ``why`` is the event's label."""
 
-    def attempted(self, entry: QueuedPod, attempt: Attempt, found: Placement | Diagnosis) -> None:
-        """A decision was made. ``attempt.decision`` may be asked for now, but not later."""
+    def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
+        """Reports a decision. ``attempt.decision`` is available during this call only."""
 
-    def preempts(self, entry: QueuedPod, room: PostFilterResult) -> None:
-        """Pods are to leave ``room.node_name``, so that this one can come."""
+    def preempts(self, entry: QueuedPod, post_filter_result: PostFilterResult) -> None:
+        """Reports a preemption: the victims are about to be evicted."""
 
     def waits(self, entry: QueuedPod, node_name: str, waiting: WaitingPod) -> None:
-        """Permits holds the pod back."""
+        """Reports that a Permit plugin delays the pod."""
 
     def allowed(self, entry: QueuedPod, node_name: str) -> None:
-        """Permits lets the pod go on."""
+        """Reports that all Permit plugins allow the pod."""
 
     def bound(self, entry: QueuedPod, node_name: str) -> None:
-        """The API server has bound the pod."""
+        """Reports that the pod is bound."""
 
     def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
-        """The attempt is over and the pod has no node; it is back in the queue."""
+        """Reports that the attempt failed; the pod has been requeued."""

@@ -17,7 +17,7 @@ from mooring.scheduler.bind_pod import bind_pod
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.state import Cache, PodInfo, Snapshot
 
-#: A read for a plugin may take so long.
+#: Deadline of a plugin's read.
 READ_S: Final = 10.0
 
 
@@ -86,7 +86,7 @@ class PluginHandle:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The present state."""
+        """The current state of the cluster."""
         return self._cache.snapshot()
 
     def monotonic_s(self) -> float:
@@ -127,7 +127,7 @@ class PluginHandle:
         await bind_pod(self._client, pod.pod, node_name, rng=self._rng, sleep=self._sleep)
 
     async def read(self, path: str) -> bytes:
-        """What the API server answers to a GET of ``path``.
+        """Returns the API server's response to a GET of ``path``.
 
         Raises:
             ApiError: it refuses.
@@ -154,7 +154,7 @@ class PluginHandle:
         """Waits for an object to satisfy ``predicate`` (it is given None while there is none).
 
         Raises:
-            PluginError: if that takes more than ``deadline_s`` seconds, or nobody follows ``kind``.
+            PluginError: if that takes more than ``deadline_s`` seconds, or ``kind`` is not watched.
         """
         store = self._backend.store(kind)
         if store is None:
@@ -168,8 +168,8 @@ class PluginHandle:
                     await changed.wait()
             return store.get(key)
         except TimeoutError as error:
-            told = f"timed out after {deadline_s:g} s waiting for {kind} {key}"
-            raise PluginError("", "wait", told) from error
+            message = f"timed out after {deadline_s:g} s waiting for {kind} {key}"
+            raise PluginError("", "wait", message) from error
         finally:
             waiters = self._awaited[kind, key]
             waiters.remove(changed)
@@ -177,6 +177,6 @@ class PluginHandle:
                 del self._awaited[kind, key]
 
     def changed(self, kind: str, key: str) -> None:
-        """An object has changed: whoever waits for it looks again."""
+        """Wakes the plugins that wait for an object."""
         for event in self._awaited.get((kind, key), ()):
             event.set()

@@ -1,4 +1,4 @@
-"""Pods in PreBind: until that is over they can be called off, without asking the API server.
+"""Pods in PreBind, whose binding can still be cancelled without the API server.
 
 Source: pkg/scheduler/framework/runtime/pods_in_prebind_map.go.
 """
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class PodsInPreBind:
-    """The PreBind work of one scheduler's pods, by UID."""
+    """The pods of one scheduler that are in PreBind, by UID."""
 
     def __init__(self) -> None:
         self._pods: dict[str, PodInPreBind] = {}
@@ -24,33 +24,33 @@ class PodsInPreBind:
         return len(self._pods)
 
     async def run(self, uid: str, work: Awaitable[Result]) -> Result:
-        """Does the work of one pod.
+        """Runs the PreBind work of one pod.
 
         Raises:
-            SchedulerError: the pod was called off; the work was broken off, or counts for nothing.
+            SchedulerError: the pod was cancelled; the work was interrupted, or its result ignored.
         """
-        one = self._pods[uid] = PodInPreBind()
+        pod = self._pods[uid] = PodInPreBind()
         try:
-            async with one.scope:
+            async with pod.scope:
                 result = await work
         except TimeoutError as error:
-            if not one.cancel_message:
+            if not pod.cancel_message:
                 raise
-            raise SchedulerError(one.cancel_message) from error
+            raise SchedulerError(pod.cancel_message) from error
         finally:
             del self._pods[uid]
-        if one.cancel_message:
-            raise SchedulerError(one.cancel_message)
+        if pod.cancel_message:
+            raise SchedulerError(pod.cancel_message)
         return result
 
     def cancel(self, uid: str, message: str) -> bool:
-        """Breaks off the work for this pod, saying why; False if there is none (any more)."""
-        one = self._pods.get(uid)
-        if one is None:
+        """Cancels the work for this pod, with a message. Returns False if it is not in PreBind."""
+        pod = self._pods.get(uid)
+        if pod is None:
             return False
-        if not one.cancel_message:
-            one.cancel_message = message
-            one.scope.reschedule(asyncio.get_running_loop().time())
+        if not pod.cancel_message:
+            pod.cancel_message = message
+            pod.scope.reschedule(asyncio.get_running_loop().time())
         return True
 
 
@@ -58,6 +58,6 @@ class PodInPreBind:
     """The PreBind work of one pod, and the message of its cancellation."""
 
     def __init__(self) -> None:
-        #: Never by itself: to reschedule it is how to cancel what is inside, and only that.
+        #: A timeout that never expires: rescheduling it cancels the work inside, and only that.
         self.scope = asyncio.timeout(None)
         self.cancel_message = ""

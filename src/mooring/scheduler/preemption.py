@@ -1,22 +1,22 @@
-"""Making room: the victims of a pod leave, and the pod waits until they were told.
+"""Preemption executor: evicts the victims chosen by PostFilter and requeues the preemptor.
 
 ::
 
-    PostFilter found victims ──> start ──> over: their leaving wakes the pod, as any pod's does
+    PostFilter chose victims ──> start ──> done: the deletions requeue the preemptor
                                    │
-         nominations of lesser pods to the node end ──> all victims but one, side by side
+         clear nominations of lower priority ──> evict all victims but one, in parallel
                                    │                                │
-                                   │ one could not be evicted       v
-                                   └────────────<──────────── the last one
+                                   │ an eviction failed             v
+                                   └────────────<──────── evict the last one
                                    v
-                    the pod is tried again at once
+                        activate the preemptor
 
-Meanwhile DefaultPreemption's PreEnqueue holds the pod back (``is_running``): it could not be placed
-yet, and would look for other victims. The last victim goes alone, so that its leaving, seen before
-the request is answered, lets the pod through.
+Meanwhile DefaultPreemption's PreEnqueue gates the preemptor (``is_running``): it could not be bound
+yet, and would choose other victims. The last victim is evicted alone, so that its deletion,
+observed before the request is answered, lets the preemptor through.
 
-Source: pkg/scheduler/framework/preemption/executor.go. *Differs:* a pod that was held back while
-victims left is tried again at the end, where upstream waits for one more of them to leave.
+Source: pkg/scheduler/framework/preemption/executor.go. *Differs:* a preemptor that was gated while
+victims were deleted is activated at the end, where upstream waits for another deletion.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.scheduler.reporting import Reporting
 from mooring.state import Nominator, PodInfo
 
-#: After its victims were deleted a pod that was held back waits so long for the news of it.
+#: How long a gated preemptor waits until the watch has reported the deletion of its victims.
 DELETE_OBSERVED_TIMEOUT_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
 
 class PreemptionExecutor:
-    """Evicts victims beside the decisions.
+    """Evicts victims in the background.
 
     Args:
-        queue: Where the preemptors wait.
-        nominator: Which pods are to come to which node.
-        handle: Knows the pods that wait in Permit, or are in PreBind.
+        queue: Holds the preemptors.
+        nominator: The nominated pods of each node.
+        handle: Has the pods that wait in Permit, or are in PreBind.
         pods: "namespace/name" -> the newest version of each pod.
-        evictor: Writes.
-        reporting: Tells of each victim.
+        evictor: Sends the requests.
+        reporting: Reports each victim.
     """
 
     def __init__(
@@ -75,33 +75,35 @@ class PreemptionExecutor:
         self._open: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """How many are under way."""
+        """Returns the number of running preemptions."""
         return len(self._open)
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
-        """Runs as tasks of this group from now on."""
+        """Starts preemptions as tasks of this group from now on."""
         self._tasks = tasks
 
     def cancel(self) -> None:
-        """Breaks off all: the scheduler ends."""
+        """Cancels all: the scheduler ends."""
         for task in list(self._open):
             task.cancel()
 
     def is_running(self, uid: str) -> bool:
-        """Returns whether victims of this pod are being evicted, as far as anybody can see."""
+        """Returns whether victims of this pod are being evicted, as far as the watch has shown."""
         run = self._running.get(uid)
         if run is None:
             return False
         last = run.last
         return last is None or not _is_terminating(self._pods.get(last.key), last.uid)
 
-    def start(self, preemptor: PodInfo, room: PostFilterResult) -> None:
-        """Evicts the victims of a pod; those that are leaving already are left alone."""
-        victims = [pod for pod in room.victims if pod.metadata.deletion_timestamp is None]
+    def start(self, preemptor: PodInfo, post_filter_result: PostFilterResult) -> None:
+        """Evicts the victims of a pod, but for those that are terminating already."""
+        victims = [
+            pod for pod in post_filter_result.victims if pod.metadata.deletion_timestamp is None
+        ]
         if not victims:
             return
         assert self._tasks is not None, "open() comes first"
-        run = self._running[preemptor.uid] = _Run(preemptor, room)
+        run = self._running[preemptor.uid] = _Run(preemptor, post_filter_result)
         task = self._tasks.create_task(self._supervise(run, victims))
         self._open.add(task)
         task.add_done_callback(self._open.discard)
@@ -109,27 +111,27 @@ class PreemptionExecutor:
     async def _supervise(self, run: _Run, victims: Sequence[PodInfo]) -> None:
         uid = run.preemptor.uid
         try:
-            is_done = await self._evict_victims(run, victims)
+            is_evicted = await self._evict_victims(run, victims)
         except (InvariantViolation, LeaseLost):
             raise
-        except Exception:  # noqa: BLE001 - one pod's trouble must never end the others' bindings
-            _log.exception("a preemption failed in a way that nobody foresaw")
-            is_done = False
+        except Exception:  # noqa: BLE001 - a failure of one preemption must not end the others
+            _log.exception("unexpected error in preemption")
+            is_evicted = False
         finally:
             if self._running.get(uid) is run:
                 del self._running[uid]
-        if not is_done:
+        if not is_evicted:
             self._queue.activate([uid])
-        elif self._is_held_back(uid):
-            # Victims have left while it was held back: perhaps nobody else will wake it.
-            await self._wait_until_seen(victims)
-            if self._is_held_back(uid):
+        elif self._is_gated(uid):
+            # Victims were deleted while it was gated: no other event may requeue it.
+            await self._wait_until_deleted(victims)
+            if self._is_gated(uid):
                 self._queue.activate([uid])
 
     async def _evict_victims(self, run: _Run, victims: Sequence[PodInfo]) -> bool:
-        """Returns whether everybody was told to leave."""
-        is_done = await self._clear_lower_priority_nominations(
-            run.preemptor, run.room.node_name or ""
+        """Returns whether all victims were evicted."""
+        is_evicted = await self._clear_lower_priority_nominations(
+            run.preemptor, run.post_filter_result.node_name or ""
         )
         *first, last = victims
         results: list[bool] = []
@@ -139,7 +141,7 @@ class PreemptionExecutor:
             try:
                 results.append(await self._evict(run, victim))
             except (InvariantViolation, LeaseLost) as error:
-                ends.append(error)  # a group would wrap it, and nobody would know it any more
+                ends.append(error)  # a task group would wrap it
 
         async with asyncio.TaskGroup() as tasks:
             for victim in first:
@@ -149,11 +151,11 @@ class PreemptionExecutor:
         if not all(results):
             return False
         run.last = last
-        return await self._evict(run, last) and is_done
+        return await self._evict(run, last) and is_evicted
 
     async def _clear_lower_priority_nominations(self, preemptor: PodInfo, node_name: str) -> bool:
-        """Pods of a lower priority may not fit there any more: they look for another node."""
-        is_done = True
+        """Clears nominations of lower-priority pods to this node. Returns False if one failed."""
+        is_evicted = True
         for pod in self._nominator.pods_on(node_name):
             live = self._pods.get(pod.key)
             if pod.priority >= preemptor.priority or live is None:
@@ -164,15 +166,18 @@ class PreemptionExecutor:
                 except LeaseLost:
                     raise
                 except SchedulerError as error:
-                    is_done = False
-                    _log.warning("a nomination stays", extra={"pod": pod.key, "error": str(error)})
-        return is_done
+                    is_evicted = False
+                    _log.warning(
+                        "clearing nominatedNodeName failed",
+                        extra={"pod": pod.key, "error": str(error)},
+                    )
+        return is_evicted
 
     async def _evict(self, run: _Run, victim: PodInfo) -> bool:
-        """Has a victim leave, by the shortest way; whether it does."""
-        preemptor, room = run.preemptor, run.room
-        note = f"Preempted by pod {preemptor.uid} on node {room.node_name}"
-        if self._cancel_waiting_victim(victim.uid, room.plugin):
+        """Evicts one victim. Returns False if that failed."""
+        preemptor, post_filter_result = run.preemptor, run.post_filter_result
+        note = f"Preempted by pod {preemptor.uid} on node {post_filter_result.node_name}"
+        if self._cancel_waiting_victim(victim.uid, post_filter_result.plugin):
             note += " (in kube-scheduler memory)."
         else:
             name = profile_of(preemptor)
@@ -183,52 +188,54 @@ class PreemptionExecutor:
             except LeaseLost:
                 raise
             except SchedulerError as error:
-                told = {"pod": victim.key, "preemptor": preemptor.key, "error": str(error)}
-                _log.warning("a victim could not be evicted", extra=told)
+                fields = {"pod": victim.key, "preemptor": preemptor.key, "error": str(error)}
+                _log.warning("victim could not be evicted", extra=fields)
                 return False
         self._reporting.preempted(victim, preemptor, note)
         return True
 
     def _cancel_waiting_victim(self, uid: str, plugin: str) -> bool:
-        """Turns a victim back that is still on its way to the node; it goes back to the queue."""
+        """Cancels the binding of a victim that is not bound yet; it is requeued."""
         waiting = self._handle.waiting.get(uid)
         if waiting is not None:
             return waiting.preempt(plugin, "preempted")
         return self._handle.pods_in_prebind.cancel(uid, f"preempted by {plugin}")
 
-    def _is_held_back(self, uid: str) -> bool:
+    def _is_gated(self, uid: str) -> bool:
         entry = self._queue.get(uid)
         return entry is not None and entry.queue_name is QueueName.GATED
 
-    async def _wait_until_seen(self, victims: Sequence[PodInfo]) -> None:
-        """Returns when the news of all deletions have come; soon in any case."""
+    async def _wait_until_deleted(self, victims: Sequence[PodInfo]) -> None:
+        """Waits until the watch has reported all deletions, up to a timeout."""
         try:
             async with asyncio.timeout(DELETE_OBSERVED_TIMEOUT_S):
                 for victim in victims:
                     is_seen = partial(_is_settled, victim.uid)
                     await self._handle.until("Pod", victim.key, is_seen, DELETE_OBSERVED_TIMEOUT_S)
         except (TimeoutError, PluginError):
-            _log.info("a deletion is not seen yet", extra={"pods": [pod.key for pod in victims]})
+            _log.info(
+                "deletion of victims not observed yet", extra={"pods": [pod.key for pod in victims]}
+            )
 
 
 class _Run:
-    """One preemption; ``last`` is the last victim, once it is its turn."""
+    """One preemption; ``last`` is the last victim, once it is being evicted."""
 
-    __slots__ = ("last", "preemptor", "room")
+    __slots__ = ("last", "post_filter_result", "preemptor")
 
-    def __init__(self, preemptor: PodInfo, room: PostFilterResult) -> None:
+    def __init__(self, preemptor: PodInfo, post_filter_result: PostFilterResult) -> None:
         self.preemptor = preemptor
-        self.room = room
+        self.post_filter_result = post_filter_result
         self.last: PodInfo | None = None
 
 
 def _is_terminating(live: Pod | None, uid: str) -> bool:
-    """Returns whether a victim is seen to be gone, or on its way."""
+    """Returns whether a victim is deleted or terminating, as far as the watch has shown."""
     if live is None or live.metadata.uid != uid:
         return True
     return live.metadata.deletion_timestamp is not None
 
 
 def _is_settled(uid: str, live: Pod | None) -> bool:
-    """As ``_is_terminating``; or it was turned back before it was on the node."""
+    """Returns whether a victim is terminating, or its binding was cancelled."""
     return _is_terminating(live, uid) or (live is not None and not live.spec.node_name)

@@ -1,4 +1,4 @@
-"""Profiles: which Framework places the pods of which schedulerName."""
+"""Profiles: one Framework for each schedulerName of the configuration."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def load_profiles(
 
     Args:
         config: With defaults filled in.
-        handle: What plugins get of the world.
-        clock: Times the plugins.
-        waiting: The pods that Permit holds back, of all profiles.
+        handle: Passed to the plugins.
+        clock: Measures the plugins' durations.
+        waiting: The pods that wait in Permit, of all profiles.
         plugins: Further plugins for every profile: objects, or ``module:attribute``.
         cache_results: See ``Framework``.
 
@@ -42,8 +42,8 @@ def load_profiles(
     """
     registry = Registry(IN_TREE)
     extra = [
-        load_plugin(found, handle) if isinstance(found, str) else check_plugin(found)
-        for found in plugins
+        load_plugin(plugin, handle) if isinstance(plugin, str) else check_plugin(plugin)
+        for plugin in plugins
     ]
     frameworks = {}
     for i, profile in enumerate(with_ignored_resources(config).profiles):
@@ -66,7 +66,7 @@ def load_profiles(
 
 
 def _in_profile(error: ConfigError, index: int) -> ConfigError:
-    """Returns the error with the place of the profile in the file, if it is about one in there."""
+    """Returns the error with the path of the profile, if it is about a plugin of the profile."""
     path = error.path or ""
     if path.startswith("plugins."):
         path = f"profiles[{index}].{path}"

@@ -1,6 +1,6 @@
-"""What the API server is told of attempts: events and conditions, with kube-scheduler's words.
+"""Reports the outcome of attempts as events and conditions, with kube-scheduler's texts.
 
-Nothing here waits: a recorder and a writer take it from here, each with a bounded queue.
+Nothing here waits: an event recorder and a status writer, each with a bounded queue, write.
 
 Source: pkg/scheduler/schedule_one.go (bindingCycle, finishBinding, handleSchedulingFailure,
 skipPodSchedule).
@@ -22,7 +22,7 @@ from mooring.state import PodInfo
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
 
-#: Longer texts end in " ...": the API server takes no more in an event.
+#: Longer notes are cut and end in " ...": the API server rejects them in an event.
 NOTE_LENGTH_MAX: Final = 1024
 
 #: (pod, node name) -> a text.
@@ -30,12 +30,12 @@ ScheduledNote = Callable[[PodInfo, str], str]
 
 
 class Reporting:
-    """Tells what became of a pod.
+    """Writes the outcome of attempts to the API server.
 
     Args:
-        recorders: SchedulerName -> who writes its events.
+        recorders: SchedulerName -> recorder of its events.
         writer: Writes conditions and nominations.
-        notes: SchedulerName -> what the event Scheduled of its pods says, if not the usual.
+        notes: SchedulerName -> note of the Scheduled event, if it is not the default.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class Reporting:
         self._notes = notes or {}
 
     def bound(self, pod: PodInfo, node_name: str) -> None:
-        """The pod is bound."""
+        """Reports a bound pod."""
         own = self._notes.get(profile_of(pod), _assigned)
         note = own(pod, node_name)
         self._record(pod, "Normal", "Scheduled", "Binding", note)
 
     def placed(self, pod: PodInfo) -> None:
-        """The pod is on its way to a node: what was said of earlier attempts is out of date."""
+        """Cancels the pending status update of a pod that is being bound."""
         self._writer.cancel_update(pod.uid)
 
     async def expected(self, pod: PodInfo, node_name: str) -> bool:
-        """The pod will be bound, but not at once: its nomination says where it goes.
+        """Nominates a pod to the node that it will be bound to later.
 
-        Returns whether that stands there now, as far as is known; if not, that stops nobody.
+        Returns True if the nomination may have been stored; a failure does not stop the binding.
 
         Raises:
             LeaseLost: nothing may be written any more.
@@ -69,7 +69,7 @@ class Reporting:
         return await self._writer.nominate(pod.pod, node_name)
 
     def preempted(self, victim: PodInfo, preemptor: PodInfo, note: str) -> None:
-        """A pod leaves its node to make room for another one."""
+        """Reports the eviction of a victim."""
         recorder = self._recorders[profile_of(preemptor)]
         recorder.record(
             victim.pod,
@@ -81,7 +81,7 @@ class Reporting:
         )
 
     def skipped(self, pod: PodInfo) -> None:
-        """The pod is being deleted, so it is not placed."""
+        """Reports a pod that is not scheduled because it is being deleted."""
         note = f"skip schedule deleting pod: {pod.key}"
         self._record(pod, "Warning", "FailedScheduling", "Scheduling", note)
 
@@ -92,13 +92,13 @@ class Reporting:
         nominated: str | None,
         announced: str | None = None,
     ) -> None:
-        """The pod has no node.
+        """Reports a failed attempt.
 
         Args:
             pod: In its newest version.
-            why: Why.
-            nominated: What its nomination becomes; "" = none any more, None = as it was.
-            announced: The nomination that ``expected`` wrote, if the pod may not show it yet.
+            why: The reason.
+            nominated: Its new nomination; "" = none, None = unchanged.
+            announced: The nomination that ``expected`` wrote, if ``pod`` may be older than that.
         """
         message = error_text(why) if isinstance(why, SchedulerError) else why.message
         reason = SCHEDULER_ERROR if isinstance(why, SchedulerError) else UNSCHEDULABLE
@@ -115,7 +115,7 @@ def _assigned(pod: PodInfo, node_name: str) -> str:
 
 
 def error_text(error: SchedulerError) -> str:
-    """Returns an error in words; first who met it, if that was noted."""
+    """Returns the message of an error, after its notes."""
     return ": ".join([*getattr(error, "__notes__", ()), str(error)])
 
 

@@ -135,7 +135,7 @@ class Scheduler:
             if self._should_skip(pod):
                 return
             snapshot = self._cache.snapshot()
-            cycle = framework.open(pod, snapshot)
+            cycle = framework.new_cycle(pod, snapshot)
             attempt = Attempt(snapshot, self._next_start_index)
             try:
                 result = schedule_pod(framework, cycle, attempt)
@@ -205,7 +205,7 @@ class Scheduler:
             raise
         except SchedulerError as error:
             return error
-        return None if status is None else bind_points.refusal(node_name, status)
+        return None if status is None else bind_points.rejection_diagnosis(node_name, status)
 
     # -- no node fits, or a failure ---------------------------------------------------------------
 

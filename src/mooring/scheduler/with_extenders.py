@@ -21,7 +21,7 @@ from mooring.errors import ExtenderError, InvariantViolation, SchedulerError
 from mooring.framework import Attempt, Diagnosis, Framework
 from mooring.framework.extender import ExtenderCallback, ExtenderCalls
 from mooring.framework.runtime import with_extenders
-from mooring.framework.runtime.post_filter import asking
+from mooring.framework.runtime.post_filter import post_filter_with_extenders
 from mooring.framework.status import PostFilterResult
 from mooring.queue import InFlightAttempt, QueuedPod, profile_of
 from mooring.scheduler.schedule_one import Scheduler
@@ -41,7 +41,7 @@ class ExtenderScheduler(Scheduler):
         entry = self._queue.pop()
         if entry is None:
             return False
-        if self._profiles[profile_of(entry.pod)].asks(entry.pod):
+        if self._profiles[profile_of(entry.pod)].needs_extenders(entry.pod):
             await self.schedule_one_with_extenders(entry)
         else:
             self.schedule_one(entry)
@@ -74,7 +74,7 @@ class ExtenderScheduler(Scheduler):
         Raises:
             SchedulerError: a plugin or an extender failed.
         """
-        cycle = framework.open(entry.pod, self._cache.snapshot())
+        cycle = framework.new_cycle(entry.pod, self._cache.snapshot())
         attempt = Attempt(cycle.snapshot, self._next_start_index)
         post_filter_result = PostFilterResult(None, "")
 
@@ -83,12 +83,12 @@ class ExtenderScheduler(Scheduler):
 
         with self._buffer_events() as buffered:
             try:
-                calls = with_extenders.decide(framework, cycle, attempt)
+                calls = with_extenders.schedule_pod(framework, cycle, attempt)
                 result = await drive_extender_calls(calls, renew_snapshot)
             finally:
                 self._next_start_index = attempt.next_start_index(self._next_start_index)
             if isinstance(result, Diagnosis):
-                calls_of_post_filter = asking(framework, cycle, result)
+                calls_of_post_filter = post_filter_with_extenders(framework, cycle, result)
                 post_filter_result = await drive_extender_calls(
                     calls_of_post_filter, renew_snapshot
                 )
@@ -103,7 +103,7 @@ class ExtenderScheduler(Scheduler):
             self._handle_no_fit(entry, result, post_filter_result)
             return True
         if buffered:
-            new_cycle = framework.open(entry.pod, self._cache.snapshot())
+            new_cycle = framework.new_cycle(entry.pod, self._cache.snapshot())
             if not with_extenders.still_fits(framework, cycle, new_cycle, result.node_name):
                 return False
             cycle = new_cycle

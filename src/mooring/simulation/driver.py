@@ -118,7 +118,7 @@ class Driver(Cluster):
         snapshot = self.cache.snapshot()
         start = self.next_start_index if start_index is None else start_index
         attempt = Attempt(snapshot, start)
-        cycle = framework.open(info, snapshot)
+        cycle = framework.new_cycle(info, snapshot)
         outcome = self._decide(framework, cycle, attempt)
         if explain:
             outcome.decision()
@@ -223,9 +223,9 @@ class Driver(Cluster):
         cycle, framework, node = _parts(outcome)
         refusal = binding.reserve(framework, cycle, node)
         if refusal is not None:
-            return binding.refusal(node, refusal)
+            return binding.rejection_diagnosis(node, refusal)
         answer = binding.permit(framework, cycle, node, now_s=self.time.monotonic_s())
-        return binding.refusal(node, answer) if isinstance(answer, Status) else answer
+        return binding.rejection_diagnosis(node, answer) if isinstance(answer, Status) else answer
 
     def _bind(self, outcome: Outcome) -> Status | None:
         """PreBind and Bind, run to their end at once."""
@@ -270,7 +270,7 @@ class Driver(Cluster):
             if isinstance(verdict, Status) and verdict.code is Code.ERROR:
                 answer = SchedulerError(f"waiting on permit for pod: {verdict.message}")
             elif isinstance(verdict, Status):
-                answer = binding.refusal(node, verdict)
+                answer = binding.rejection_diagnosis(node, verdict)
             else:
                 answer = self._bind(outcome)
         except InvariantViolation:

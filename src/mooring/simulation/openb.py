@@ -115,7 +115,7 @@ def read_columns(kind: str, name: str) -> dict[str, list[Any]]:
     if name not in known:
         near = get_close_matches(name, known, n=1)
         raise ConfigError(
-            f"is no list of {kind}; there are {', '.join(known)}",
+            f"unknown {kind.removesuffix('s')} list; available: {', '.join(known)}",
             value=name,
             suggestion=near[0] if near else None,
         )

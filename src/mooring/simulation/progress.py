@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from mooring.clock import Clock
-from mooring.simulation.report import Tally, percent
+from mooring.simulation.report import Tally, counted, percent
 from mooring.simulation.utilization import PODS, Fill, short_name
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class PlainView:
         self._out = out
         self._started_s = clock.monotonic_s()
         self._every = max(1, -(-total // PLAIN_LINES))
-        self._print(f"deciding {total} pods on {len(fill.nodes)} nodes")
+        self._print(f"scheduling {counted(total, 'pod')} on {counted(len(fill.nodes), 'node')}")
 
     def step(self) -> None:
         """Prints a line if a tenth is full or all is done."""

@@ -208,7 +208,7 @@ def objects_of(documents: Sequence[Document], *, file: str | None = None) -> lis
 def _kind_of(document: Document) -> str:
     kind = document.get("kind")
     if not isinstance(kind, str):
-        raise ConfigError("must be text", path="kind", value=kind)
+        raise ConfigError("must be a string", path="kind", value=kind)
     return kind
 
 

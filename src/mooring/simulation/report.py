@@ -151,7 +151,8 @@ def headline(summary: Summary) -> str:
     """Returns the outcome in one line."""
     refused = summary.pods - summary.bound
     return (
-        f"{summary.bound} of {summary.pods} pods placed on {summary.nodes} nodes,"
+        f"{summary.bound} of {counted(summary.pods, 'pod')} placed on"
+        f" {counted(summary.nodes, 'node')},"
         f" {refused} refused, in {summary.seconds:.2f} s ({summary.pods_per_s:,.0f} pods/s,"
         f" {summary.peak_rss_bytes / (1 << 20):,.0f} MiB at most)"
     )
@@ -215,6 +216,15 @@ def print_tables(summary: Summary, console: Console) -> None:
         for row in section.rows:
             table.add_row(*map(escape, row))
         console.print(table)
+
+
+def counted(count: int, noun: str) -> str:
+    """Returns a count with its noun: "1 pod", "2 pods", "2 NetworkPolicies"."""
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("y"):
+        return f"{count} {noun[:-1]}ies"
+    return f"{count} {noun}es" if noun.endswith("s") else f"{count} {noun}s"
 
 
 def aligned(rows: Sequence[Sequence[str]], *, indent: str = "  ") -> list[str]:

@@ -1,4 +1,4 @@
-"""What of the input is not looked at: said aloud, never left out silently."""
+"""Notes about the parts of the input that are ignored, so that none is ignored silently."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from mooring.objects.pod import Pod
+from mooring.simulation.report import counted
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
 
-NO_EXTENDERS: Final = "extenders are not asked: this works offline"
+NO_EXTENDERS: Final = "extenders are not called offline"
 
 
 def without_extenders(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """The configuration for a scheduler that asks nobody; what extenders manage stays ignored."""
+    """Returns the configuration without extenders; their managed resources stay ignored."""
     from mooring.config import with_ignored_resources
 
     return msgspec.structs.replace(with_ignored_resources(config), extenders=())
@@ -29,24 +30,24 @@ def notes(
     *,
     is_offline: bool = True,
 ) -> list[str]:
-    """Returns one sentence for each part of the input that is not looked at.
+    """Returns one sentence for each part of the input that is ignored.
 
     Args:
         config: As loaded; None = all defaults.
         pods: Pending ones and those on nodes.
-        skipped: Kind -> how many objects of it were passed over when files were read.
-        is_offline: Whether nobody is asked over a network.
+        skipped: Kind -> number of its objects that were ignored when files were read.
+        is_offline: True if no extender is called.
     """
-    told = []
+    texts = []
     if is_offline and config is not None and config.extenders:
-        told.append(NO_EXTENDERS)
+        texts.append(NO_EXTENDERS)
     if skipped:
-        counts = ", ".join(f"{count} {kind}" for kind, count in skipped.items())
-        told.append(f"no scheduler reads objects of these kinds, they are passed over: {counts}")
+        counts = ", ".join(counted(count, kind) for kind, count in skipped.items())
+        texts.append(f"ignored, since no scheduler reads these kinds: {counts}")
     count = sum(bool(pod.spec.resource_claims) for pod in pods)
     if count:
-        told.append(
-            f"DynamicResources allocates no devices yet: {count} pods have resource claims,"
-            " and those that are pending are refused"
+        texts.append(
+            f"DynamicResources allocates no devices yet; pods with resource claims: {count},"
+            " of which the pending ones are unschedulable"
         )
-    return told
+    return texts

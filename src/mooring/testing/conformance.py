@@ -241,7 +241,7 @@ def _in_truth(case: Case, harness: Harness, pod: PodInfo, node_name: str) -> lis
     None if pre_filter refuses the whole pod there, which no world can show.
     """
     snapshot = harness.cache.snapshot()
-    cycle = harness.framework.open(pod, snapshot)
+    cycle = harness.framework.new_cycle(pod, snapshot)
     with case.blaming():
         before = pre_filter(harness.framework, cycle)
     if before.status is not None:

@@ -112,7 +112,7 @@ class Harness:
         """
         snapshot = self.cache.snapshot()
         attempt = Attempt(snapshot, start_index)
-        cycle = self.framework.open(PodInfo(pod), snapshot)
+        cycle = self.framework.new_cycle(PodInfo(pod), snapshot)
         found = schedule_pod(self.framework, cycle, attempt)
         if isinstance(found, Placement):
             decision = attempt.decision("scheduled", node=found.node_name, diagnosis=None)
@@ -123,7 +123,7 @@ class Harness:
     def diagnose(self, pod: Pod) -> Diagnosis | Placement:
         """As ``decide``, the framework's own answer."""
         snapshot = self.cache.snapshot()
-        cycle = self.framework.open(PodInfo(pod), snapshot)
+        cycle = self.framework.new_cycle(PodInfo(pod), snapshot)
         return schedule_pod(self.framework, cycle, Attempt(snapshot))
 
     def statuses(self, pod: Pod, plugin: Any | None = None) -> dict[str, Status | None]:
@@ -178,16 +178,16 @@ class Harness:
     def begin(self, pod: Pod) -> Opened:
         """As ``open``, with what PreFilter said against the pod as a whole."""
         snapshot = self.cache.snapshot()
-        cycle = self.framework.open(PodInfo(pod), snapshot)
+        cycle = self.framework.new_cycle(PodInfo(pod), snapshot)
         before = pre_filter(self.framework, cycle)
         return Opened(cycle, NodeView(snapshot, snapshot.nodes.order.array()), before.status)
 
     def _skips_score(self, cycle: Cycle, plugin: Any, view: NodeView) -> bool:
         if not hasattr(plugin, "pre_score"):
             return False
-        cycle.open_for(plugin.name)
+        cycle.set_writer(plugin.name)
         answer = self.framework.call(plugin, "PreScore", plugin.pre_score, cycle, view)
-        cycle.open_for(None)
+        cycle.set_writer(None)
         return answer is Skip.SKIP
 
 

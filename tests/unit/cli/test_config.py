@@ -45,7 +45,7 @@ def test_a_good_file_is_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[st
     path = tmp_path / "c.yaml"
     path.write_text(HEAD)
     assert cli.main(["config", "check", str(path)]) == 0
-    assert capsys.readouterr().out == f"{path}: good: 1 profile, default-scheduler\n"
+    assert capsys.readouterr().out == f"{path}: valid: 1 profile, default-scheduler\n"
 
 
 def test_a_plugin_that_nobody_has_is_found(
@@ -55,8 +55,8 @@ def test_a_plugin_that_nobody_has_is_found(
     path.write_text(HEAD + "profiles:\n- plugins:\n    score:\n      enabled: [{name: NodeNam}]\n")
     assert cli.main(["config", "check", str(path)]) == 2
     assert capsys.readouterr().err == (
-        f"mooring config: {path}: line 6: profiles[0].plugins.score.enabled[0].name: is not a "
-        "known plugin, got 'NodeNam' (did you mean 'NodeName'?)\n"
+        f"mooring config: {path}: line 6: profiles[0].plugins.score.enabled[0].name: unknown "
+        "plugin, got 'NodeNam' (did you mean 'NodeName'?)\n"
     )
 
 
@@ -78,19 +78,19 @@ def test_a_plugin_of_ones_own_is_known_when_it_is_given(
     [
         (
             "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n",
-            "line 1: apiVersion: must be kubescheduler.config.k8s.io/v1; write that instead, and "
-            "what this version has no more will be named, got "
+            "line 1: apiVersion: must be kubescheduler.config.k8s.io/v1; change the apiVersion "
+            "and run again: removed fields will be listed, got "
             "'kubescheduler.config.k8s.io/v1beta3'",
         ),
         (
             "apiVersion: v1\nkind: Policy\npredicates: []\n",
-            "line 2: kind: a Policy is read no more: run `mooring config convert` to make a "
-            "KubeSchedulerConfiguration of it, got 'Policy'",
+            "line 2: kind: a Policy is not supported: convert it with "
+            "`mooring config convert`, got 'Policy'",
         ),
         (
             HEAD + "algorithmSource: {provider: DefaultProvider}\n",
-            "line 3: algorithmSource: unknown field: kubescheduler.config.k8s.io/v1 has it no "
-            "more; say in profiles which plugins to use",
+            "line 3: algorithmSource: unknown field: removed before "
+            "kubescheduler.config.k8s.io/v1; replaced by profiles[].plugins",
         ),
     ],
 )

@@ -132,7 +132,7 @@ def test_every_fault_has_its_line_and_nothing_is_printed(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == (
-        f"mooring config: {path}: line 2: predicates[0].name: is not a known predicate, "
+        f"mooring config: {path}: line 2: predicates[0].name: unknown predicate, "
         "got 'Host' (did you mean 'HostName'?)\n"
     )
 
@@ -165,7 +165,7 @@ def test_a_scheduler_can_run_with_the_result(
     assert cli.main(["config", "convert", str(path)]) == 0
     result.write_text(capsys.readouterr().out)
     assert cli.main(["config", "check", str(result)]) == 0
-    assert capsys.readouterr().out == f"{result}: good: 1 profile, default-scheduler\n"
+    assert capsys.readouterr().out == f"{result}: valid: 1 profile, default-scheduler\n"
 
 
 # ---------------------------------------------------------------- what it decides

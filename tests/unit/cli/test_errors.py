@@ -70,7 +70,7 @@ def written(tmp_path: Path) -> dict[str, str]:
         (["--cluster", "{twice}"], "twice.yaml: "),
         (["--cluster", "{bad-quantity}"], "status.allocatable.memory: is not a quantity"),
         (["--cluster", "{node}", "--pods", "{bad-pod}"], "spec.priority: must be "),
-        (["--cluster", "openb:nope"], "is no list of nodes; there are all, gpu, got 'nope'"),
+        (["--cluster", "openb:nope"], "unknown node list; available: all, gpu, got 'nope'"),
         (["--config", "{bad-config}"], "bad-config.yaml: line 3: parallelism"),
         (["--config", "{unknown-plugin}"], "did you mean 'NodeAffinity'"),
         (["--plugin", "json:nothing"], "--plugin: module json has no such attribute"),
@@ -137,7 +137,7 @@ def test_an_empty_file_is_refused(
 
     assert (code, err) == (
         2,
-        f"mooring simulate: {written['empty']}: holds no objects: it is empty\n",
+        f"mooring simulate: {written['empty']}: contains no objects\n",
     )
 
 
@@ -152,8 +152,8 @@ def test_an_empty_file_is_refused(
         (["{empty}"], "empty.yaml: "),
         ([RECORDING, "--config", "{bad-config}"], "bad-config.yaml: line 3: parallelism"),
         ([RECORDING, "--config", "no-such.yaml"], "no-such.yaml"),
-        ([RECORDING, "--only-plugins", "own,TaintToleration"], "is no plugin, got 'own'"),
-        ([RECORDING, "--only-plugins", ""], "names no plugin"),
+        ([RECORDING, "--only-plugins", "own,TaintToleration"], "unknown plugin 'own'"),
+        ([RECORDING, "--only-plugins", ""], "no plugin is named"),
     ],
 )
 def test_replay_says_what_is_wrong_and_where(
@@ -188,7 +188,7 @@ def test_what_was_replayed_before_a_bad_file_is_not_lost(
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["web", "--cluster", "{twins}"], "is the name of several pods: blue/web, green/web"),
+        (["web", "--cluster", "{twins}"], "several pods are named 'web': blue/web, green/web"),
         (["wep", "--cluster", "{node}", "--pods", "{pods}"], "did you mean 'web'"),
         (["blu/web", "--cluster", "{node}", "--pods", "{pods}"], "did you mean 'blue/web'"),
         (["web", "--cluster", "{bad-quantity}"], "is not a quantity"),

@@ -14,7 +14,7 @@ from mooring.learn.scenarios import SCENARIOS, VARIANTS
 from tests.helpers.lesson_fixture import STEPS
 
 WHATS = {
-    *("queued", "popped", "refused", "parked", "backoff", "active", "waiting"),
+    *("queued", "popped", "refused", "unschedulable", "backoff", "active", "waiting"),
     *("allowed", "bound", "failed"),
 }
 
@@ -26,7 +26,7 @@ def test_without_a_number_it_lists_eight_steps_a_line_each(
 
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:8]] == [str(number) for number in STEPS]
-    assert lines[8:] == ["", "Begin with: mooring learn 1"]
+    assert lines[8:] == ["", "Start with: mooring learn 1"]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -68,7 +68,7 @@ def test_text_begins_with_what_is_about_to_happen_and_ends_with_what_was_learnt(
         "bound to",
         " is on node",
         "What this shows:",
-        "The lines that are this step:",
+        "New in this step:",
     ]
     places = [text.index(part, text.index("0.000 s")) for part in parts]
     assert places == sorted(places)
@@ -109,8 +109,8 @@ def test_a_lesson_that_does_not_end_as_it_must_ends_with_1(
         (["9"], "9 is not in the range 1<=x<=8"),
         (["one"], "'one' is not a valid integer range"),
         (["1", "--variant", "mine"], "'mine' is not one of 'nakamasato', 'sanposhiho'"),
-        (["1", "--fast", "--kubeconfig", "x"], "--fast is virtual time"),
-        (["1", "--context", "x"], "--context goes with --kubeconfig"),
+        (["1", "--fast", "--kubeconfig", "x"], "--fast uses virtual time"),
+        (["1", "--context", "x"], "--context requires --kubeconfig"),
     ],
 )
 def test_bad_usage_says_what_is_wrong(

@@ -98,7 +98,7 @@ def test_simulate_prints_plain_lines_where_there_is_no_terminal(
 ) -> None:
     code, out, _ = run(capsys, "simulate", *files)
     assert code == 0
-    assert out.startswith("deciding 2 pods on 2 nodes\n")
+    assert out.startswith("scheduling 2 pods on 2 nodes\n")
     assert "1 of 2 pods placed on 2 nodes, 1 refused" in out
     assert "Fill by group of nodes" in out
     assert "\x1b" not in out
@@ -152,7 +152,7 @@ def test_simulate_takes_a_plugin_of_the_current_folder(
     ("words", "problem"),
     [
         (["--cluster", "no-such-file.yaml"], "no-such-file.yaml"),
-        (["--pods", "openb:none"], "is no list of pods"),
+        (["--pods", "openb:none"], "unknown pod list"),
         (["--plugin", "no_such_module:X"], "no_such_module"),
         (["--config", "no-such-config.yaml"], "no-such-config.yaml"),
     ],
@@ -251,7 +251,7 @@ def test_replay_with_another_configuration_shows_what_would_change(
     [
         (["no-such.json"], "no-such.json: cannot be read: No such file"),
         ([str(DATA / "resources-1.json.gz"), "--only-plugins", "NodeResourceFit"], "did you mean"),
-        ([str(DATA / "resources-1.json.gz"), "--only-plugins", ","], "names no plugin"),
+        ([str(DATA / "resources-1.json.gz"), "--only-plugins", ","], "no plugin is named"),
         ([__file__], "test_simulate.py: "),
     ],
 )
@@ -271,7 +271,7 @@ def test_explain_tells_why_a_pod_finds_no_place(
 ) -> None:
     code, out, _ = run(capsys, "explain", "late", *files)
     assert code == 0
-    assert out.startswith("Pod default/late was not placed: none of the 2 nodes takes it.\n")
+    assert out.startswith("Pod default/late is unschedulable: 0/2 nodes are feasible.\n")
     assert "cpu short by 0.2 at best (n2 has 1 free of 4)" in out
     assert "cpu short by 0.7 at best (n1 has 0.5 free of 2)" in out
 
@@ -282,15 +282,13 @@ def test_explain_tells_why_a_pod_is_where_it_is(
     code, out, _ = run(capsys, "explain", "default/fits", *files)
     assert code == 0
     assert out.startswith("Pod default/fits goes to n1 (2 cpu, 4Gi memory).\n")
-    assert "It is the only node that fits, so nothing was scored." in out
+    assert "It is the only feasible node, so nothing was scored." in out
 
 
 def test_explain_knows_pods_that_were_there_before(
     capsys: pytest.CaptureFixture[str], files: list[str]
 ) -> None:
-    assert run(capsys, "explain", "there", *files)[1] == (
-        "Pod default/there is on n2 from the start.\n"
-    )
+    assert run(capsys, "explain", "there", *files)[1] == ("Pod default/there is already on n2.\n")
 
 
 def test_explain_reads_recordings(capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,10 +303,10 @@ def test_explain_reads_recordings(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["openb-pod-99999"], "is no pod here"),
-        (["x", "--recording", str(DATA / "taints-1.json.gz")], "is no pod of a step"),
-        (["x", "--recording", "a", "--cluster", "b"], "--recording explains what was decided"),
-        (["x", "--attempt", "2"], "--attempt goes with --recording"),
+        (["openb-pod-99999"], "no pod 'openb-pod-99999' in the input"),
+        (["x", "--recording", str(DATA / "taints-1.json.gz")], "no step for pod 'x'"),
+        (["x", "--recording", "a", "--cluster", "b"], "--recording can only be combined with"),
+        (["x", "--attempt", "2"], "--attempt requires --recording"),
         ([], "Missing argument"),
     ],
 )

@@ -104,7 +104,7 @@ def test_lines_tell_what_happens_where_there_is_no_terminal(
     lines = out.splitlines()
     assert lines[0] == "mooring start: virtual time, no network"
     assert "pods: 2 bound, 0 pending, 1 refused" in out
-    assert "1 of 2 pods placed on 1 nodes, 1 refused" in out
+    assert "1 of 2 pods placed on 1 node, 1 refused" in out
 
 
 def test_nothing_to_place_takes_no_time(
@@ -184,9 +184,9 @@ def test_what_the_server_refuses_is_said_with_its_place(
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["-o", "json"], "-o json goes with --once"),
+        (["-o", "json"], "-o json requires --once"),
         (["--port=70000"], "70000"),
-        (["--pods=-"], "it takes no standard input"),
+        (["--pods=-"], "standard input (-) is not supported"),
         (["--cluster=no-such-file.yaml"], "no-such-file.yaml"),
         (["--config=no-such-config.yaml"], "no-such-config.yaml"),
     ],

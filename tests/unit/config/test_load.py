@@ -20,8 +20,8 @@ from mooring.config import (
     loads,
     to_document,
 )
+from mooring.config.plugin_defaults import ARGS_TYPES
 from mooring.config.types import (
-    ARGS_TYPES,
     CPU_AND_MEMORY,
     EXTENSION_POINTS,
     InterPodAffinityArgs,
@@ -104,7 +104,7 @@ def test_a_removed_plugin_is_found_where_the_file_has_it() -> None:
 
 def test_an_old_version_is_told_so() -> None:
     (line,) = faults_of(HEAD.replace("/v1\n", "/v1beta3\n"))
-    assert "must be kubescheduler.config.k8s.io/v1; write that instead" in line
+    assert "must be kubescheduler.config.k8s.io/v1; change the apiVersion and run again" in line
 
 
 def test_located_keeps_all_faults() -> None:

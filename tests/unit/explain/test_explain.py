@@ -48,8 +48,8 @@ def test_a_refusal_names_plugins_counts_and_examples() -> None:
     fill = Fill([node(f"n{index}") for index in range(6)])
     rejected = {f"n{index}": short_of("cpu") for index in range(5)} | {"n5": TAINTED}
     lines = explain(pod("x", cpu="4"), refused(rejected), fill).splitlines()
-    assert lines[0] == "Pod a/x was not placed: none of the 6 nodes takes it."
-    assert "It asks for 4 cpu." in lines
+    assert lines[0] == "Pod a/x is unschedulable: 0/6 nodes are feasible."
+    assert "It requests 4 cpu." in lines
     at = lines.index("  NodeResourcesFit: 5 nodes")
     assert lines[at + 1] == "    5 x Insufficient cpu: n0, n1, n2, ..."
     assert lines[at + 2 : at + 4] == [
@@ -81,8 +81,8 @@ def test_what_can_never_fit_is_told_apart_from_what_does_not_fit_now() -> None:
     lines = explain(pod("x", cpu="5", gpu="3"), refused(rejected), Fill(objects)).splitlines()
     at = lines.index("  1 node of 4 cpu, 8Gi memory, 2 gpu:")
     assert sorted(lines[at + 1 : at + 3]) == [
-        "    all: too small even when empty: 3 gpu wanted, the largest has 2",
-        "    all: too small even when empty: 5 cpu wanted, the largest has 4",
+        "    all: too small even when empty: 3 gpu requested, the largest has 2",
+        "    all: too small even when empty: 5 cpu requested, the largest has 4",
     ]
     at = lines.index("  1 node of 4 cpu, 8Gi memory:")
     assert "    all: no gpu at all" in lines[at + 1 : at + 3]
@@ -92,13 +92,13 @@ def test_a_full_list_of_pods_is_a_shortage_of_places() -> None:
     objects: list[Node | Pod] = [node("n0"), *(pod(f"p{index}", "n0") for index in range(9))]
     full = Rejection("NodeResourcesFit", "Unschedulable", ("Too many pods",))
     text = explain(pod("x"), refused({"n0": full}), Fill(objects))
-    assert "It asks for no resources, only a place." in text
+    assert "It requests no resources." in text
     assert "    all: pods short by 1 at best (n0 has 0 free of 9)" in text
 
 
 def test_room_that_is_held_for_nominated_pods_is_told() -> None:
     text = explain(pod("x", cpu="1"), refused({"n0": short_of("cpu")}), Fill([node("n0")]))
-    assert "    all: cpu is free on n0, but held for pods that are nominated to it" in text
+    assert "    all: cpu is free on n0, but reserved for pods that are nominated to it" in text
 
 
 def test_within_a_group_other_reasons_are_counted_as_they_are() -> None:
@@ -124,30 +124,30 @@ def test_a_refusal_as_a_whole_names_its_plugin_and_no_nodes() -> None:
     whole = Rejection("VolumeBinding", "UnschedulableAndUnresolvable", (reason,))
     message = f"0/1 nodes are available: {reason}."
     text = explain(pod("x"), refused({}, prefilter=whole, message=message), Fill([node("n0")]))
-    assert f"VolumeBinding refused it before looking at any single node:\n  {reason}" in text
+    assert f"VolumeBinding rejected the pod before any node was filtered:\n  {reason}" in text
     assert "by group of nodes" not in text
-    assert text.endswith(f"In kube-scheduler's words: {message}")
+    assert text.endswith(f"Message: {message}")
 
 
 @pytest.mark.parametrize(
-    ("result", "words"), [("gated", "is held back"), ("error", "could not be decided")]
+    ("result", "words"), [("gated", "is gated"), ("error", "the attempt failed with an error")]
 )
 def test_a_pod_that_was_not_looked_at_is_told_with_its_message(result: str, words: str) -> None:
     decision = Decision(result, None, (), {}, (), (), message="the message")
     text = explain(pod("x"), decision, Fill())
     assert words in text.splitlines()[0]
-    assert text.endswith("In kube-scheduler's words: the message")
+    assert text.endswith("Message: the message")
 
 
 def test_preemption_is_told_with_its_victims_or_its_failure() -> None:
     candidates = {name: PreemptionCandidate(("a/v",), 0) for name in ("n0", "n1")}
     done = Preemption("n0", ("a/v",), candidates, ("n0",))
     text = explain(pod("x"), refused({"n0": TAINTED}, preemption=done), Fill([node("n0")]))
-    assert "Preemption made room on n0: a/v had to leave." in text
-    assert "1 node would have done as well" in text
+    assert "Preemption on n0 evicts: a/v." in text
+    assert "Other candidates: n1" in text
     none = Preemption(None, (), {}, ())
     text = explain(pod("x"), refused({"n0": TAINTED}, preemption=none), Fill([node("n0")]))
-    assert "Preemption was tried: no node would do" in text
+    assert "Preemption was tried: it makes no node feasible" in text
 
 
 SCORES = {
@@ -177,7 +177,7 @@ def cluster() -> Fill:
 def test_scores_stand_side_by_side_with_their_weight_the_chosen_node_first() -> None:
     lines = explain(pod("x", cpu="1"), placed(), cluster(), weights=WEIGHTS).splitlines()
     assert lines[0] == "Pod a/x goes to n2 (4 cpu, 8Gi memory, 2 gpu)."
-    at = lines.index("4 nodes fit. The best of them, side by side:")
+    at = lines.index("Feasible: 4 nodes. Scores of the best ones:")
     assert [line.split() for line in lines[at + 1 : at + 5]] == [
         ["n2", "n1", "n0", "n3"],
         ["Fit", "x", "2", "110", "110", "80", "20"],
@@ -188,9 +188,9 @@ def test_scores_stand_side_by_side_with_their_weight_the_chosen_node_first() -> 
 
 def test_the_runner_up_is_the_best_node_behind_the_tie() -> None:
     text = explain(pod("x"), placed(), cluster(), weights=WEIGHTS)
-    assert "The runner-up, n0, is 30 behind: Fit +30." in text
-    assert "It ties with 1 node: n1\n" in text
-    assert "the order in which the nodes were visited decides" in text
+    assert "Runner-up: n0, 30 behind: Fit +30." in text
+    assert "Tied with 1 node: n1\n" in text
+    assert "Ties are broken by the order in which the nodes were visited" in text
 
 
 def test_without_a_tie_nothing_is_said_of_one() -> None:
@@ -210,16 +210,16 @@ def test_no_more_than_five_nodes_are_compared() -> None:
     total = {f"n{index}": 100 - index for index in range(9)}
     decision = placed(node="n0", tied=("n0",), total=total, scores={"Fit": total})
     lines = explain(pod("x"), decision, cluster()).splitlines()
-    at = lines.index("9 nodes fit. The best of them, side by side:")
+    at = lines.index("Feasible: 9 nodes. Scores of the best ones:")
     assert lines[at + 1].split() == ["n0", "n1", "n2", "n3", "n4"]
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "It is the only node that fits, so nothing was scored."),
-        ({"choice": "nominated"}, "that node was tried first and taken"),
-        ({"choice": "first"}, "No plugin scores, so the first node that fits was taken."),
+        ({}, "It is the only feasible node, so nothing was scored."),
+        ({"choice": "nominated"}, "nominated to this node, which is tried first"),
+        ({"choice": "first"}, "No score plugin is enabled, so the first feasible node was chosen."),
     ],
 )
 def test_a_node_that_was_taken_without_scores_has_its_reason(
@@ -231,12 +231,12 @@ def test_a_node_that_was_taken_without_scores_has_its_reason(
 
 def test_an_unordered_choice_is_told_as_chance() -> None:
     text = explain(pod("x"), placed(choice="unordered"), cluster())
-    assert "walked in no particular order" in text
+    assert "visited in no fixed order" in text
 
 
 def test_nodes_that_refused_a_placed_pod_are_told_as_well() -> None:
     decision = placed(rejected={"n9": TAINTED})
-    assert "1 node refused:\n  TaintToleration: 1 node\n" in explain(pod("x"), decision, cluster())
+    assert "Rejected: 1 node\n  TaintToleration: 1 node\n" in explain(pod("x"), decision, cluster())
 
 
 def test_an_explanation_is_plain_text() -> None:

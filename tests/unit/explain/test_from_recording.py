@@ -111,7 +111,7 @@ def test_a_name_without_its_namespace_will_do() -> None:
 def test_a_pod_or_an_attempt_that_is_not_there_is_refused() -> None:
     path = str(DATA / "resources-1.json.gz")
     key = read_recording(path).steps[0].pod_key
-    with pytest.raises(ConfigError, match="has no attempt 9 at"):
+    with pytest.raises(ConfigError, match="no attempt 9 of pod"):
         told_by_recording(path, key, attempt=9)
     with pytest.raises(ConfigError) as caught:
         told_by_recording(path, f"{key}x")

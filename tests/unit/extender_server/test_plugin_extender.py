@@ -182,10 +182,13 @@ def test_a_binding_that_is_refused_says_so() -> None:
         (b"{}", "Pod: must be an object"),
         (b'{"Pod": {"metadata": {"name": "x"}}}', "neither Nodes nor NodeNames"),
         (b'{"Pod": {}, "NodeNames": []}', "Pod.metadata.name: must not be empty"),
-        (b'{"Pod": {"metadata": {"name": "x"}}, "NodeNames": [1]}', "NodeNames[0]: must be text"),
+        (
+            b'{"Pod": {"metadata": {"name": "x"}}, "NodeNames": [1]}',
+            "NodeNames[0]: must be a string",
+        ),
         (
             b'{"Pod": {"metadata": {"name": "x"}}, "Nodes": {"items": [{}]}}',
-            "Nodes.items[0].metadata.name: must be text",
+            "Nodes.items[0].metadata.name: must be a string",
         ),
         (b'{"Pod": {"spec": 5}, "NodeNames": []}', "Pod.spec"),
         (b'{"Pod": ' + b"[" * 100_000, "body: is no JSON"),

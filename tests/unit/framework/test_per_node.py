@@ -129,7 +129,7 @@ def test_an_exception_is_an_error_with_the_plugins_name() -> None:
 
 
 def test_other_methods_cannot_be_lifted() -> None:
-    with pytest.raises(TypeError, match=r"@per_node lifts filter and score, not reserve"):
+    with pytest.raises(TypeError, match=r"@per_node is for filter and score, not reserve"):
 
         @per_node
         def reserve(self: Any, pod: Any, node: Any) -> None: ...

@@ -94,7 +94,7 @@ def move(lineup: VictimMatrix, worlds: Any, rng: Rng) -> None:
         return
     rank = rng.randrange(lineup.slots.shape[1])
     here = worlds[lineup.is_pod[worlds, rank]]
-    is_gone = lineup.gone[here, rank]
+    is_gone = lineup.removed[here, rank]
     lineup.reprieve(here[is_gone], rank)
     lineup.remove_victim(here[~is_gone], rank)
 
@@ -150,7 +150,10 @@ def test_kinds_are_judged_once_for_all_line_ups_of_a_search(
         return counts(kinds, keys)
 
     monkeypatch.setattr(module, "_counts", noted)
-    known, key = module.KindCounts(snapshot), CounterKey(None, DATABASE, with_terminating=True)
+    known, key = (
+        module.LabelClassCounts(snapshot),
+        CounterKey(None, DATABASE, with_terminating=True),
+    )
     of_all = [1, 0, 1, 1, 0, 0]
     for some in ([0, 1, 2], [3, 4], [4, 5, 0], []):
         assert known.of(slots[some], key).tolist() == [of_all[at] for at in some]

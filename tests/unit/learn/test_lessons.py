@@ -129,7 +129,7 @@ def test_pod9_is_not_bound_after_four_seconds_but_after_nine() -> None:
 def test_a_pod_that_nobody_takes_is_parked_and_tried_once() -> None:
     ending = learn(6, SANPOSHIHO, 0)
 
-    assert words(ending, "pod1") == ["queued", "popped", "refused", "failed", "parked"]
+    assert words(ending, "pod1") == ["queued", "popped", "refused", "failed", "unschedulable"]
     assert the(ending, "pod1", "failed").detail == (
         "0/9 nodes are available: 9 node(s) were unschedulable."
     )
@@ -150,7 +150,7 @@ def test_without_flushing_a_pod_backs_off_for_ever() -> None:
     for seed in SEEDS:
         ending = learn(7, NAKAMASATO, seed)
         told = words(ending, "pod1")
-        assert told == ["queued", "popped", "refused", "failed", "parked", "backoff"]
+        assert told == ["queued", "popped", "refused", "failed", "unschedulable", "backoff"]
         assert ending.lines[-1].time_s == pytest.approx(5.0, abs=0.1)
         assert words(ending, "pod8", "refused", "popped", "queued") == [
             "waiting",

@@ -155,7 +155,7 @@ def test_step_3_and_step_4_give_the_same_scores(pod: str, node: str, score: int)
     )
     snapshot = cache.snapshot()
     attempt = Attempt(snapshot)
-    schedule_pod(framework, framework.open(PodInfo(make_pod(pod)), snapshot), attempt)
+    schedule_pod(framework, framework.new_cycle(PodInfo(make_pod(pod)), snapshot), attempt)
     decision = attempt.decision("scheduled", node=node, diagnosis=None)
     assert decision.scores == {"NodeNumber": {node: score, "other-": 0}}
 
@@ -178,7 +178,7 @@ def test_chance_is_fair_among_the_best_and_never_takes_another() -> None:
     chosen: Counter[str] = Counter()
     for _ in range(900):
         snapshot = cache.snapshot()
-        cycle = framework.open(PodInfo(make_pod("pod8")), snapshot)
+        cycle = framework.new_cycle(PodInfo(make_pod("pod8")), snapshot)
         found = schedule_pod(framework, cycle, Attempt(snapshot))
         assert not isinstance(found, Diagnosis)
         assert snapshot.nodes.names[found.row] == found.node_name
@@ -271,7 +271,7 @@ def test_step_6_leaves_a_parked_pod_where_it_is() -> None:
     async def play(found: Lab) -> None:
         await found.stage.nodes([0], cordoned=True)
         await found.stage.pods("pod1")
-        await found.stage.until("pod1", "parked")
+        await found.stage.until("pod1", "unschedulable")
         await found.stage.nodes([10])
         await asyncio.sleep(600.0)
         assert found.words("pod1", "popped") == ["popped"]

@@ -185,7 +185,7 @@ def is_forgotten(found: Lab, uid: str) -> bool:
 
 
 @pytest.mark.parametrize("step", WITH_QUEUE)
-@pytest.mark.parametrize("queue_name", ["parked", "backoff", "waiting"])
+@pytest.mark.parametrize("queue_name", ["unschedulable", "backoff", "waiting"])
 def test_bug_9_a_deleted_pod_is_never_tried_again(step: int, queue_name: str) -> None:
     if queue_name == "backoff" and step == 6:
         return  # nobody is woken there
@@ -197,7 +197,7 @@ def test_bug_9_a_deleted_pod_is_never_tried_again(step: int, queue_name: str) ->
             await found.stage.nodes([0], cordoned=True)
         await found.stage.pods("pod1")
         await found.stage.until(
-            "pod1", *({"waiting"} if queue_name == "waiting" else {"parked", "failed"})
+            "pod1", *({"waiting"} if queue_name == "waiting" else {"unschedulable", "failed"})
         )
         if queue_name == "backoff":
             await found.stage.nodes([5])
@@ -223,7 +223,7 @@ def test_bug_9_a_pod_that_somebody_else_has_bound_is_left_alone(step: int) -> No
             await found.client.delete("Node", "node0")
             await asyncio.sleep(0.1)
         await found.stage.pods("pod1")
-        await found.stage.until("pod1", "parked", "failed")
+        await found.stage.until("pod1", "unschedulable", "failed")
         await found.client.bind(await found.pod("pod1"), "node0")
         await asyncio.sleep(0.1)
         told = len(found.lines("pod1"))
@@ -239,7 +239,7 @@ def test_bug_10_a_pod_made_anew_under_its_name_is_another_pod(step: int) -> None
     async def play(found: Lab) -> None:
         await found.stage.nodes([0], cordoned=True)
         await found.stage.pods("pod1")
-        await found.stage.until("pod1", "parked", "failed")
+        await found.stage.until("pod1", "unschedulable", "failed")
         old = (await found.pod("pod1")).metadata.uid
         await found.delete("pod1")
         await found.stage.pods("pod1")
@@ -262,7 +262,7 @@ def test_bug_10_what_is_changed_of_a_waiting_pod_counts(step: int) -> None:
     async def play(found: Lab) -> None:
         await found.stage.nodes([0], cordoned=True)
         await found.stage.pods("pod1")
-        await found.stage.until("pod1", "parked", "failed")
+        await found.stage.until("pod1", "unschedulable", "failed")
         await asyncio.sleep(3.0)
         key = "node.kubernetes.io/unschedulable"
         tolerations = [{"key": key, "operator": "Exists", "effect": "NoSchedule"}]
@@ -300,7 +300,7 @@ def test_bug_12_owners_are_told_by_events_and_a_condition() -> None:
     async def play(found: Lab) -> None:
         await found.stage.nodes([0], cordoned=True)
         await found.stage.pods("pod1")
-        await found.stage.until("pod1", "parked", "failed")
+        await found.stage.until("pod1", "unschedulable", "failed")
         await asyncio.sleep(3.0)
         condition = next(
             each
@@ -342,7 +342,7 @@ def test_bug_12_pods_of_other_schedulers_are_left_alone(step: int) -> None:
 def test_bug_13_without_any_node_a_pod_waits_for_one(step: int) -> None:
     async def play(found: Lab) -> None:
         await found.stage.pods("pod1")
-        await found.stage.until("pod1", "parked", "backoff", "failed")
+        await found.stage.until("pod1", "unschedulable", "backoff", "failed")
         failed = found.lines("pod1", "failed")[0]
         assert failed.detail == "no nodes available to schedule pods"
         await asyncio.sleep(3.0)

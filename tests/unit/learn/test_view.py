@@ -49,8 +49,8 @@ def as_json(*lines: Line) -> list[dict[str, object]]:
         (line("queued"), "   1.500 s  pod1    queued"),
         (line("popped", detail="attempt 2"), "   1.500 s  pod1    popped (attempt 2)"),
         (line("bound", "node5"), "   1.500 s  pod1    bound to node5"),
-        (line("waiting", "node5", "A"), "   1.500 s  pod1    waiting to go to node5 (A)"),
-        (line("allowed", "node5"), "   1.500 s  pod1    allowed to go to node5"),
+        (line("waiting", "node5", "A"), "   1.500 s  pod1    waiting in Permit for node5 (A)"),
+        (line("allowed", "node5"), "   1.500 s  pod1    allowed on node5"),
     ],
 )
 def test_a_line_is_a_time_a_pod_and_what_happened(told: Line, expected: str) -> None:
@@ -103,7 +103,7 @@ def test_at_the_end_stands_what_is_not_as_it_must_be() -> None:
     text = after(lesson(1), ["pod1 has no node."], ["pod1 must be on node1"])
 
     assert "pod1 has no node." in text
-    assert "This is not as it must be:\n  pod1 must be on node1\n" in text
+    assert "Failed checks:\n  pod1 must be on node1\n" in text
     assert "Next: mooring learn 2" in text
 
 

@@ -72,5 +72,5 @@ def test_replay_says_how_many_steps_were_not_compared(capsys: pytest.CaptureFixt
 
     count = report["steps_not_compared"][DEVICES]
     assert count >= claims > 0
-    assert f"  note: {count} steps were followed but not compared: {DEVICES}\n" in out
+    assert f"  note: {count} steps applied but not compared: {DEVICES}\n" in out
     assert out.splitlines()[-1].endswith(f"steps ({count} of them not compared), no difference")

@@ -126,7 +126,7 @@ def test_the_news_that_a_pod_is_elsewhere_moves_it_and_ends_its_wait() -> None:
     assert placed is not None
     assert placed.info.node_name == "b"
     assert desk.cache.assumed_count() == 0
-    assert "assigned to node b by somebody else" in str(waiting.verdict)
+    assert "assigned to node b by another scheduler" in str(waiting.verdict)
     assert audit(desk.cache) == []
 
 

@@ -98,5 +98,5 @@ def test_what_is_no_plugin_is_refused(plugin: Any, problem: str) -> None:
 
 
 def test_a_name_that_is_taken_is_refused() -> None:
-    with pytest.raises(ConfigError, match="another plugin already"):
+    with pytest.raises(ConfigError, match="another plugin has this name"):
         load(config("one"), Keeps(), Keeps())

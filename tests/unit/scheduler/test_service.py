@@ -395,5 +395,5 @@ async def test_a_skip_of_every_binder_is_an_error_and_not_a_loss() -> None:
     async with living(make_node("a"), config=config, plugins=[Never()], at_rest=False) as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
-        assert "no bind plugin took the pod" in life.seen.of("failed")[0][2]
+        assert "every bind plugin skipped the pod" in life.seen.of("failed")[0][2]
         assert len(life.service.cache.pods) == 0

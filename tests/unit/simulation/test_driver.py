@@ -246,7 +246,7 @@ def test_a_node_order_that_does_not_follow_says_where(order: list[str], told: st
     [
         (object(), "a plugin needs a name"),
         (Scripted("Mine", [], permt=None), "did you mean 'permit'"),
-        (Scripted("NodeName", [], permit=None), "is the name of another plugin already"),
+        (Scripted("NodeName", [], permit=None), "another plugin has this name"),
     ],
 )
 def test_an_object_that_is_no_plugin_is_refused_at_once(plugin: Any, told: str) -> None:

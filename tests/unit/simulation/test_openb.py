@@ -164,5 +164,5 @@ def test_a_list_that_is_not_there_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ConfigError) as caught:
         read_pods("gpushare50")
     assert caught.value.suggestion in POD_LISTS
-    with pytest.raises(ConfigError, match="is no list of nodes; there are all, gpu"):
+    with pytest.raises(ConfigError, match="unknown node list; available: all, gpu"):
         read_nodes("cpu")

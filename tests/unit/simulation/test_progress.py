@@ -45,7 +45,7 @@ def run_plain(total: int) -> list[str]:
 def test_plain_lines_come_at_the_start_at_each_tenth_and_at_the_end() -> None:
     lines = run_plain(1000)
     assert len(lines) == 11
-    assert lines[0] == "deciding 1000 pods on 1 nodes"
+    assert lines[0] == "scheduling 1000 pods on 1 node"
     assert lines[1] == " 10.0%  75 placed, 25 refused, 2 pods/s, fill: cpu 0.0%, gpu 0.0%"
     assert lines[-1].startswith("100.0%  750 placed, 250 refused")
 

@@ -43,14 +43,14 @@ def test_pods_with_resource_claims_are_counted() -> None:
     pods = [make_pod("a"), make_pod("b", spec=CLAIM), make_pod("c", spec=CLAIM, node="n")]
 
     assert notes(None, pods) == [
-        "DynamicResources allocates no devices yet: 2 pods have resource claims,"
-        " and those that are pending are refused"
+        "DynamicResources allocates no devices yet; pods with resource claims: 2,"
+        " of which the pending ones are unschedulable"
     ]
 
 
 def test_kinds_that_no_scheduler_reads_are_counted() -> None:
     assert notes(None, [], {"ConfigMap": 2, "Deployment": 1}) == [
-        "no scheduler reads objects of these kinds, they are passed over: 2 ConfigMap, 1 Deployment"
+        "ignored, since no scheduler reads these kinds: 2 ConfigMaps, 1 Deployment"
     ]
 
 
@@ -58,7 +58,7 @@ def test_extenders_are_not_asked_offline() -> None:
     document = {**CONFIG, "extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}]}
 
     config = from_document(document)
-    assert notes(config, []) == ["extenders are not asked: this works offline"]
+    assert notes(config, []) == ["extenders are not called offline"]
     assert notes(config, [], is_offline=False) == []
 
 
@@ -87,7 +87,7 @@ def test_commands_say_it_beside_their_output(
 
     captured = capsys.readouterr()
     assert captured.err == (
-        f"mooring {command[0]}: note: DynamicResources allocates no devices yet:"
-        " 1 pods have resource claims, and those that are pending are refused\n"
+        f"mooring {command[0]}: note: DynamicResources allocates no devices yet;"
+        " pods with resource claims: 1, of which the pending ones are unschedulable\n"
     )
     assert "DynamicResources cannot allocate devices yet" in captured.out

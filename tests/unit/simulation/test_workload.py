@@ -38,7 +38,7 @@ def test_a_list_of_the_trace_can_stand_where_a_file_can() -> None:
     assert (len(workload.objects), len(workload.pending)) == (1523, 8324)
     assert workload.name == "openb:all, openb:multigpu20"
     assert len(read_workload([], ["openb:cpu050"]).objects) == 1213
-    with pytest.raises(ConfigError, match="no list of pods"):
+    with pytest.raises(ConfigError, match="unknown pod list"):
         read_workload([], ["openb:none"])
 
 

@@ -189,7 +189,7 @@ class _Entry:
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise self.wrong("must be text", word)
+            raise self.wrong("must be a string", word)
         return value
 
     def path(self, word: str) -> Path | None:
@@ -229,7 +229,7 @@ class _Merged:
             raise ConfigError("is not a kubeconfig", file=path)
         current = content.get("current-context") or ""
         if not isinstance(current, str):
-            raise ConfigError("must be text", file=path, path="current-context", value=current)
+            raise ConfigError("must be a string", file=path, path="current-context", value=current)
         self.current = self.current or current
         for group, inner in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
             items = content.get(group) or []

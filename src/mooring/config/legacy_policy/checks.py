@@ -120,7 +120,7 @@ def _predicate(predicate: Predicate, path: Path) -> Iterator[Fault]:
     if argument is None and name not in PREDICATES and name not in GONE_PREDICATES:
         suggestion = MISNAMED_PREDICATES.get(name)
         suggestion = suggestion or nearest(name, (*PREDICATES, *GONE_PREDICATES))
-        problem = "is not a known predicate"
+        problem = "unknown predicate"
         if name in PRIORITIES or name in GONE_PRIORITIES:
             problem, suggestion = "is a priority, not a predicate", None
         yield Fault((*path, "name"), problem, name, suggestion)
@@ -176,9 +176,7 @@ def _unknown_priority(name: str, path: Path) -> Fault:
     if name.startswith("RequestedToCapacityRatio"):
         problem = "needs an argument: requestedToCapacityRatioArguments"
         return Fault(path, problem, name)
-    return Fault(
-        path, "is not a known priority", name, nearest(name, (*PRIORITIES, *GONE_PRIORITIES))
-    )
+    return Fault(path, "unknown priority", name, nearest(name, (*PRIORITIES, *GONE_PRIORITIES)))
 
 
 def _ratio(ratio: RatioArguments, path: Path) -> Iterator[Fault]:

@@ -1,7 +1,7 @@
-"""What one attempt left behind, as arrays, and the Decision that it becomes if somebody asks.
+"""The data of one attempt, as arrays, and its conversion to a Decision.
 
-Building a Decision costs milliseconds at thousands of nodes, so it is done on demand only, and
-before the state moves on: the arrays belong to the attempt's snapshot.
+Building a Decision costs milliseconds at thousands of nodes, so it is built on demand, and before
+the cluster state changes: the arrays belong to the attempt's snapshot.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Rows = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The node chosen for a pod; ``feasible_count`` of ``evaluated_count`` nodes were feasible."""
+    """The node selected for a pod; ``feasible_count`` of ``evaluated_count`` nodes are feasible."""
 
     node_name: str
     row: int
@@ -35,27 +35,27 @@ class Placement:
 
 @dataclass(slots=True)
 class Attempt:
-    """The arrays of one attempt, filled in as it goes.
+    """The arrays of one attempt, filled in by its stages.
 
     ``rows`` are the feasible rows that were scored, intp shape (f,); ``raw`` and ``scores`` hold
     per plugin name int64 shape (f,), ``total`` the same shape. ``final`` holds the raw scores of
-    plugins that need no normalizing, by row, shape (capacity,); these are their scores too, but for
-    those that have the same ``constant`` everywhere.
+    plugins that need no normalizing, by row, shape (capacity,); these are also their scores, except
+    for plugins in ``constant``, whose score is the same on every node.
     """
 
     snapshot: Snapshot
     start_index: int = 0
     results: FilterResults | None = None
-    #: Row -> status of nodes that were refused outside the walk (the nominated node, tried first).
+    #: Row -> status of nodes rejected before the filter stage (the nominated node, tried first).
     extra: dict[int, Status] = field(default_factory=dict)
-    #: Row -> status of nodes that every filter let pass and an extender did not.
+    #: Row -> status of nodes that every filter accepted and an extender rejected.
     by_extenders: dict[int, Status] = field(default_factory=dict)
-    #: Name of an extender -> what it answered.
+    #: Name of an extender -> its result.
     calls: dict[str, ExtenderCall] = field(default_factory=dict)
-    #: The rows that PreFilter left out, and the status they all have.
+    #: The rows that PreFilter excluded, and the status that they all have.
     absent_rows: Rows | None = None
     absent: Status | None = None
-    #: The names joined by "," of the plugins that left nodes out.
+    #: The names, joined by ",", of the plugins that excluded nodes.
     absent_plugins: str = ""
     pre_filter: Status | None = None
     rows: Rows | None = None
@@ -66,63 +66,65 @@ class Attempt:
     total: Ints | None = None
     tied_rows: Rows | None = None
     choice: str | None = None
-    #: Whether every node was looked at.
-    saw_all: bool = False
-    #: How many nodes were looked at, if sampling ended the walk early.
+    #: True if every node was evaluated.
+    visited_all: bool = False
+    #: The number of nodes visited, if sampling ended the filter stage early.
     sampled: int | None = None
     durations_s: dict[str, float] = field(default_factory=dict)
-    #: Makes the record of what was tried to make room; None if nothing was.
+    #: Builds the record of the preemption dry run; None if there was none.
     preemption: Callable[[], Preemption] | None = None
 
     def refused_count(self) -> int:
-        """How many nodes have a status of their own: not those that PreFilter left out."""
+        """Returns the number of rejected nodes, without those that PreFilter excluded."""
         if self.results is None:
             return len(self.extra)
-        outside = sum(self.results.refused_by[row] in (0, NOT_VISITED) for row in self.extra)
-        return self.results.refused_count() + outside
+        only_extra = sum(self.results.refused_by[row] in (0, NOT_VISITED) for row in self.extra)
+        return self.results.refused_count() + only_extra
 
     def next_start_index(self, otherwise: int) -> int:
-        """Where the next walk begins: past the nodes that this one looked at.
+        """Returns the start index of the next attempt: after the nodes that this one visited.
 
-        ``otherwise`` if none were. So it goes after an error too: else one broken node would be met
-        first for ever.
+        ``otherwise`` if it visited none. After an error too: otherwise every attempt would fail at
+        the same broken node.
         """
         node_count = len(self.snapshot.nodes)
         if self.results is None or not node_count:
             return otherwise
-        if self.saw_all and not self.extra:
+        if self.visited_all and not self.extra:
             return self.start_index % node_count
         return (self.start_index + self.results.count + self.refused_count()) % node_count
 
     def rejected(self) -> dict[str, Rejection]:
-        """Node name -> why it was ruled out, for every node that was."""
+        """Returns the rejection of every rejected node, by node name."""
         names = self.snapshot.nodes.names
-        found: dict[str, Status] = {}
+        statuses: dict[str, Status] = {}
         for row, status in (self.extra | self.by_extenders).items():
-            found[names[row]] = status
+            statuses[names[row]] = status
         if self.results is not None:
             for row in self.results.refused_rows().tolist():
                 first = self.results.status(row)
                 assert first is not None
-                found[names[row]] = first
-        rejected = {name: rejection(status) for name, status in found.items()}
+                statuses[names[row]] = first
+        rejected = {name: rejection(status) for name, status in statuses.items()}
         if self.absent is not None and self.absent_rows is not None:
-            left_out = rejection(self.absent.named(self.absent_plugins))
+            excluded = rejection(self.absent.named(self.absent_plugins))
             for row in self.absent_rows.tolist():
-                rejected.setdefault(names[row], left_out)
+                rejected.setdefault(names[row], excluded)
         return dict(sorted(rejected.items()))
 
     def decision(self, outcome: str, *, node: str | None, diagnosis: Diagnosis | None) -> Decision:
-        """The record of this attempt; ``outcome`` is "scheduled", "unschedulable" or "error".
+        """Returns the Decision; ``outcome`` is "scheduled", "unschedulable" or "error".
 
         Raises:
-            InvariantViolation: if the cluster has changed since, so the arrays mean nothing now.
+            InvariantViolation: if the cluster state has changed, so that the arrays are outdated.
         """
         if not self.snapshot.is_current:
-            raise InvariantViolation("a decision was asked for after the state had moved on")
-        scored = self.total is not None
+            raise InvariantViolation("a Decision must be built before the cluster state changes")
+        has_scores = self.total is not None
         final = {plugin: column[self.rows] for plugin, column in self.final.items()}
-        same = {plugin: np.full_like(final[plugin], each) for plugin, each in self.constant.items()}
+        constant = {
+            plugin: np.full_like(final[plugin], score) for plugin, score in self.constant.items()
+        }
         return Decision(
             result=outcome,
             node=node,
@@ -132,9 +134,9 @@ class Attempt:
             pending_plugins=_sorted(diagnosis.pending_plugins if diagnosis else ()),
             choice=self.choice,
             prefilter=None if self.pre_filter is None else rejection(self.pre_filter),
-            raw=self._by_node(self.raw | final) if scored else None,
-            scores=self._by_node(self.scores | final | same) if scored else None,
-            total=self._named(self.total) if self.total is not None else None,
+            raw=self._by_plugin_and_node(self.raw | final) if has_scores else None,
+            scores=self._by_plugin_and_node(self.scores | final | constant) if has_scores else None,
+            total=self._by_node(self.total) if self.total is not None else None,
             reason=diagnosis.reason if diagnosis is not None else None,
             message=diagnosis.message if diagnosis is not None else None,
             preemption=self.preemption() if self.preemption is not None else None,
@@ -150,10 +152,10 @@ class Attempt:
             return (node,)
         return tuple(sorted(self.snapshot.nodes.names[row] for row in self.tied_rows.tolist()))
 
-    def _by_node(self, scores: dict[str, Ints]) -> dict[str, dict[str, int]]:
-        return {plugin: self._named(scores[plugin]) for plugin in sorted(scores)}
+    def _by_plugin_and_node(self, scores: dict[str, Ints]) -> dict[str, dict[str, int]]:
+        return {plugin: self._by_node(scores[plugin]) for plugin in sorted(scores)}
 
-    def _named(self, values: Ints) -> dict[str, int]:
+    def _by_node(self, values: Ints) -> dict[str, int]:
         assert self.rows is not None
         names = self.snapshot.nodes.names
         pairs = zip(self.rows.tolist(), values.tolist(), strict=True)
@@ -161,7 +163,7 @@ class Attempt:
 
 
 def rejection(status: Status) -> Rejection:
-    """Returns a status as a Decision writes it."""
+    """Returns a status in the form that a Decision has."""
     return Rejection(status.plugin, status.code.value, tuple(sorted(status.reasons)))
 
 

@@ -1,7 +1,7 @@
-"""After the decision: Reserve, Permit, PreBind, Bind, PostBind.
+"""Runs the plugins of the Reserve, Permit, PreBind, Bind and PostBind extension points.
 
-What a plugin reserved is given back in reverse order, by every plugin of the point, whether it got
-as far as reserving or not: that is upstream's rule, and ``unreserve`` has to be idempotent for it.
+As upstream, ``unreserve`` runs in reverse order for all Reserve plugins, also for those whose
+``reserve`` has not run, so it must be idempotent.
 
 Source: framework/runtime/framework.go (RunReservePluginsReserve, RunPermitPlugins, WaitOnPermit,
 RunPreBindPlugins, RunBindPlugins).
@@ -24,20 +24,20 @@ _log = logging.getLogger(__name__)
 
 
 def reserve(framework: Framework, cycle: Cycle, node_name: str) -> Status | None:
-    """Runs the Reserve plugins; a refusal ends the run (call ``unreserve`` then).
+    """Runs the Reserve plugins up to the first rejection; call ``unreserve`` after one.
 
     Raises:
-        PluginError: if a plugin failed; ``unreserve`` is due then too.
+        PluginError: if a plugin failed; call ``unreserve`` then too.
     """
     for plugin in framework.plugins("reserve"):
-        answer = framework.call(plugin, "Reserve", plugin.reserve, cycle, node_name)
-        if answer is not None:
-            return framework.status_of(plugin, "Reserve", answer)
+        result = framework.call(plugin, "Reserve", plugin.reserve, cycle, node_name)
+        if result is not None:
+            return framework.status_of(plugin, "Reserve", result)
     return None
 
 
 def unreserve(framework: Framework, cycle: Cycle, node_name: str) -> None:
-    """Runs the Unreserve plugins, the last one first.
+    """Runs the Unreserve methods in reverse order.
 
     Every plugin is called. The attempt has failed already, so an error of one is logged and
     counted.
@@ -52,20 +52,20 @@ def unreserve(framework: Framework, cycle: Cycle, node_name: str) -> None:
 def permit(
     framework: Framework, cycle: Cycle, node_name: str, *, now_s: float
 ) -> Status | WaitingPod | None:
-    """Runs the Permit plugins: a refusal, a pod that now waits, or None to go on.
+    """Runs the Permit plugins; returns a rejection, a waiting pod, or None = approved.
 
-    A refusal counts even if an earlier plugin asked to wait.
+    A rejection takes precedence over a wait of an earlier plugin.
 
     Raises:
         PluginError: if a plugin failed.
     """
     waits: dict[str, float] = {}
     for plugin in framework.plugins("permit"):
-        answer = framework.call(plugin, "Permit", plugin.permit, cycle, node_name)
-        if isinstance(answer, Wait):
-            waits[plugin.name] = answer.timeout_s
-        elif answer is not None:
-            return framework.status_of(plugin, "Permit", answer)
+        result = framework.call(plugin, "Permit", plugin.permit, cycle, node_name)
+        if isinstance(result, Wait):
+            waits[plugin.name] = result.timeout_s
+        elif result is not None:
+            return framework.status_of(plugin, "Permit", result)
     if not waits:
         return None
     waiting = WaitingPod(cycle.pod, node_name, waits, now_s)
@@ -73,8 +73,8 @@ def permit(
     return waiting
 
 
-def refusal(node_name: str, status: Status) -> Diagnosis:
-    """Returns a refusal by Reserve or Permit as a Diagnosis of that one node."""
+def rejection_diagnosis(node_name: str, status: Status) -> Diagnosis:
+    """Returns a rejection by Reserve or Permit as a Diagnosis of that one node."""
     diagnosis = Diagnosis(1, statuses={node_name: status})
     diagnosis.reasons.update(status.reasons)
     diagnosis.note_plugin(status)
@@ -84,65 +84,65 @@ def refusal(node_name: str, status: Status) -> Diagnosis:
 async def pre_bind(
     framework: Framework, cycle: Cycle, node_name: str, binders: Sequence[Any] | None = None
 ) -> Status | None:
-    """Runs the PreBind plugins that have something to do; the first refusal ends the run.
+    """Runs the PreBind plugins that do not skip, up to the first rejection.
 
     Args:
-        framework: Of the pod's profile.
-        cycle: The attempt.
-        node_name: Where the pod goes.
-        binders: What ``pre_binders`` said, if it was asked already.
+        framework: The framework of the pod's profile.
+        cycle: The state of the attempt.
+        node_name: The selected node.
+        binders: The result of ``pre_binders``, if it is available.
 
     Raises:
         PluginError: if a plugin failed.
     """
     for plugin in pre_binders(framework, cycle, node_name) if binders is None else binders:
-        answer = await _wait(plugin, "PreBind", plugin.pre_bind, cycle, node_name)
-        if answer is not None:
-            return framework.status_of(plugin, "PreBind", answer)
+        result = await _wait(plugin, "PreBind", plugin.pre_bind, cycle, node_name)
+        if result is not None:
+            return framework.status_of(plugin, "PreBind", result)
     return None
 
 
 def pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]:
-    """The PreBind plugins that do not skip; all are asked before the first one does anything.
+    """Returns the PreBind plugins that do not skip; runs before the first ``pre_bind``.
 
     Raises:
-        PluginError: if a plugin failed, or answered something else.
+        PluginError: if a plugin failed, or returned an invalid result.
     """
-    wanted = []
+    binders = []
     for plugin in framework.plugins("pre_bind"):
-        answer = None
-        flight = getattr(plugin, "pre_bind_pre_flight", None)
-        if flight is not None:
-            answer = framework.call(plugin, "PreBindPreFlight", flight, cycle, node_name)
-        if answer is None:
-            wanted.append(plugin)
-        elif answer is not Skip.SKIP:
+        result = None
+        pre_flight = getattr(plugin, "pre_bind_pre_flight", None)
+        if pre_flight is not None:
+            result = framework.call(plugin, "PreBindPreFlight", pre_flight, cycle, node_name)
+        if result is None:
+            binders.append(plugin)
+        elif result is not Skip.SKIP:
             raise PluginError(
-                plugin.name, "PreBindPreFlight", f"returned {answer!r}, not None or SKIP"
+                plugin.name, "PreBindPreFlight", f"returned {result!r}, not None or SKIP"
             )
-    return wanted
+    return binders
 
 
 async def bind(framework: Framework, cycle: Cycle, node_name: str) -> Status | None:
-    """Lets the first Bind plugin that does not skip bind the pod; None = bound.
+    """Binds the pod with the first Bind plugin that does not skip; returns None = bound.
 
-    An extender that binds is asked instead; the plugins only if it fails and may be ignored.
+    An extender with a bind verb binds instead; the plugins only if it fails and is ignorable.
 
     Raises:
-        PluginError: if it failed, or if every plugin skipped.
+        PluginError: if the plugin failed, or if every plugin skipped.
         ExtenderError: if the extender failed.
     """
-    if framework.extenders and await _bound_by_extender(framework, cycle, node_name):
+    if framework.extenders and await _bind_with_extender(framework, cycle, node_name):
         return None
     for plugin in framework.plugins("bind"):
-        answer = await _wait(plugin, "Bind", plugin.bind, cycle, node_name)
-        if answer is Skip.SKIP:
+        result = await _wait(plugin, "Bind", plugin.bind, cycle, node_name)
+        if result is Skip.SKIP:
             continue
-        return None if answer is None else framework.status_of(plugin, "Bind", answer)
-    raise PluginError("", "Bind", "no bind plugin took the pod")
+        return None if result is None else framework.status_of(plugin, "Bind", result)
+    raise PluginError("", "Bind", "every bind plugin skipped the pod")
 
 
-async def _bound_by_extender(framework: Framework, cycle: Cycle, node_name: str) -> bool:
+async def _bind_with_extender(framework: Framework, cycle: Cycle, node_name: str) -> bool:
     for extender in framework.extenders:
         if not extender.has_bind or not extender.is_interested(cycle.pod):
             continue
@@ -151,8 +151,8 @@ async def _bound_by_extender(framework: Framework, cycle: Cycle, node_name: str)
         except ExtenderError as error:
             if not extender.is_ignorable:
                 raise
-            told = {"extender": extender.name, "error": str(error)}
-            _log.warning("an extender is ignored", extra=told)
+            log_fields = {"extender": extender.name, "error": str(error)}
+            _log.warning("extender failed, ignoring it", extra=log_fields)
         else:
             return True
     return False
@@ -176,10 +176,10 @@ async def _wait(
     method: Callable[..., Awaitable[Any]],
     *arguments: Any,
 ) -> Any:
-    """Awaits a plugin, and name it if it raises.
+    """Awaits a plugin; adds its name to an error that it raises.
 
-    SchedulerErrors of the API client pass: whoever binds has to tell "refused" from "unknown". The
-    plugin's name is their note.
+    SchedulerErrors of the API client pass through, with the plugin's name as a note: the caller has
+    to distinguish a failed binding from one with an unknown outcome.
     """
     try:
         return await method(*arguments)

@@ -1,7 +1,6 @@
-"""What plugins say of some nodes, asked for from outside of a decision.
+"""The Filter and Score stages for given nodes, outside of a scheduling attempt.
 
-An extender is asked "which of these nodes can take the pod?" and "how good is each of them?" by a
-scheduler that decides by itself. So here are the two stages alone, about nodes by name.
+For the extender server: another scheduler sends node names and gets the feasible ones, or scores.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ from mooring.framework.runtime.score import total_scores
 from mooring.framework.status import Code, Reject, Status
 from mooring.state.tables.pods import PodInfo
 
-#: What a node is told that PreFilter plugins left out.
-LEFT_OUT = "node(s) didn't satisfy plugin(s) [{}]"
+#: The reason for nodes that PreFilter plugins excluded.
+PRE_FILTER_REASON = "node(s) didn't satisfy plugin(s) [{}]"
 
 
 def filter_nodes(
     framework: Framework, cycle: Cycle, names: Sequence[str]
 ) -> dict[str, Status | None]:
-    """Node -> why it cannot take the cycle's pod; None = it can. All names must be known.
+    """Returns the status of each node for the cycle's pod; None = feasible. All nodes must exist.
 
     Raises:
-        PluginError: a plugin failed.
+        PluginError: if a plugin failed.
     """
-    before = pre_filter(framework, cycle)
-    if before.status is not None:
-        return dict.fromkeys(names, before.status)
+    pre_filtered = pre_filter(framework, cycle)
+    if pre_filtered.status is not None:
+        return dict.fromkeys(names, pre_filtered.status)
     rows = _rows(cycle, names)
     results = run_filters(framework, cycle, rows)
     statuses = {name: results.status(row) for name, row in zip(names, rows.tolist(), strict=True)}
-    if before.node_names is not None:
-        text = LEFT_OUT.format(" ".join(before.narrowed_by))
-        left_out = Reject(text, resolvable=False)
-        statuses.update((name, left_out) for name in names if name not in before.node_names)
+    if pre_filtered.node_names is not None:
+        text = PRE_FILTER_REASON.format(" ".join(pre_filtered.narrowed_by))
+        excluded = Reject(text, resolvable=False)
+        statuses.update((name, excluded) for name in names if name not in pre_filtered.node_names)
     for status in statuses.values():
         if status is not None and status.code is Code.ERROR:
             raise PluginError(status.plugin, "Filter", status.message)
@@ -52,28 +51,32 @@ def filter_nodes(
 def filter_nodes_without_victims(
     framework: Framework, cycle: Cycle, victims: Mapping[str, Sequence[PodInfo]]
 ) -> set[str]:
-    """Returns the nodes that can take the pod once their ``victims`` are gone.
+    """Returns the nodes that are feasible for the pod after their ``victims`` are removed.
 
     Raises:
-        PluginError: a plugin failed.
+        PluginError: if a plugin failed.
     """
-    before = pre_filter(framework, cycle)
-    if before.status is not None:
+    pre_filtered = pre_filter(framework, cycle)
+    if pre_filtered.status is not None:
         return set()
-    names = [name for name in victims if before.node_names is None or name in before.node_names]
+    names = [
+        name
+        for name in victims
+        if pre_filtered.node_names is None or name in pre_filtered.node_names
+    ]
     rows = _rows(cycle, names)
     view = NodeView(cycle.snapshot, rows).without([tuple(victims[name]) for name in names])
-    left = np.arange(len(names))
-    for _, verdicts in filter_hypothetical(framework, cycle, view):
-        left = left[verdicts.codes == 0]
-    return {names[position] for position in left.tolist()}
+    feasible = np.arange(len(names))
+    for _, statuses in filter_hypothetical(framework, cycle, view):
+        feasible = feasible[statuses.codes == 0]
+    return {names[position] for position in feasible.tolist()}
 
 
 def score_nodes(framework: Framework, cycle: Cycle, names: Sequence[str]) -> dict[str, float]:
-    """Node -> its score, 0 to 100: the mean over the plugins that score, by their weights.
+    """Returns the score of each node, 0 to 100: the weighted mean over the Score plugins.
 
     Raises:
-        PluginError: a plugin failed.
+        PluginError: if a plugin failed.
     """
     if not names or not framework.scorers:
         return dict.fromkeys(names, 0.0)

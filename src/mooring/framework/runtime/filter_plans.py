@@ -1,4 +1,4 @@
-"""Which filters are asked how: a handful of ways, made once and looked up for every pod."""
+"""Cached split of the filters into cached and uncached ones, per (cached, skipped) plugins."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Final, NamedTuple
 
 from mooring.framework.runtime.result_cache import CacheablePlugin
 
-#: So many plans are kept: plugins beside ours may share and skip as they like.
+#: Maximum number of cached plans: out-of-tree plugins may skip in many combinations.
 PLANS_MAX: Final = 256
 
 
 class FilterPlan(NamedTuple):
-    """The filters of an attempt: those that share their answers, and the numbers of all others."""
+    """The filters of an attempt: those with cached results, and the numbers of all others."""
 
-    readers: list[CacheablePlugin]
+    cached: list[CacheablePlugin]
     uncached: list[int]
 
 
 class FilterPlans:
-    """The plans of a profile. ``names`` are all its filters, ``readers`` those that may share."""
+    """The plans of a profile; ``names`` are all its filters."""
 
     def __init__(
-        self, names: Sequence[str], readers: Sequence[tuple[str, CacheablePlugin]]
+        self, names: Sequence[str], cacheable_plugins: Sequence[tuple[str, CacheablePlugin]]
     ) -> None:
         self._names = names
-        self._cacheable_plugins = readers
+        self._cacheable_plugins = cacheable_plugins
         self._plans: dict[tuple[frozenset[str], frozenset[str]], FilterPlan] = {}
 
     def of(self, cached_plugins: frozenset[str], skipped: frozenset[str]) -> FilterPlan:
@@ -34,9 +34,9 @@ class FilterPlans:
         if plan is None:
             if len(self._plans) >= PLANS_MAX:
                 self._plans.clear()
-            shared, asked = cached_plugins - skipped, cached_plugins | skipped
+            cached, not_uncached = cached_plugins - skipped, cached_plugins | skipped
             plan = self._plans[cached_plugins, skipped] = FilterPlan(
-                [reader for name, reader in self._cacheable_plugins if name in shared],
-                [number for number, name in enumerate(self._names) if name not in asked],
+                [plugin for name, plugin in self._cacheable_plugins if name in cached],
+                [number for number, name in enumerate(self._names) if name not in not_uncached],
             )
         return plan

@@ -1,13 +1,13 @@
-"""Framework: the plugins of one profile, and the one place that calls them.
+"""Framework: the plugins of one profile, and the only code that calls them.
 
-From a pod to a node it goes ::
+The stages from a pod to a node::
 
     pre_filter -> [nominated node] -> filter -> sampling -> pre_score -> score -> normalize
                                         |                                            |
                                         v                                            v
                                     Diagnosis                                    Placement
 
-This file calls the plugins, times them and names the one that failed. ``scheduling_algorithm.py``
+This file calls the plugins, times them and wraps their errors. ``scheduling_algorithm.py``
 runs the stages above; ``bind.py`` runs the extension points after the decision.
 """
 
@@ -34,16 +34,16 @@ from mooring.framework.waiting_pods import WaitingPods
 from mooring.state.snapshot import Snapshot
 from mooring.state.tables.pods import PodInfo
 
-#: One attempt of so many is timed: to look at the clock twice a call costs a tenth of a decision.
+#: One attempt in so many is timed: reading the clock twice per call costs a tenth of an attempt.
 TIMED_EVERY: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a framework is made of.
+    """The plugins and parameters of a framework.
 
-    ``plugins`` holds for each extension point its plugins in order, ``weights`` those of the score
-    plugins; ``percentage_of_nodes_to_score`` None = look at all nodes.
+    ``plugins`` are the plugins of each extension point in order, ``weights`` those of the score
+    plugins; ``percentage_of_nodes_to_score`` None = all nodes.
     """
 
     scheduler_name: str
@@ -67,25 +67,25 @@ class Framework:
         waiting: WaitingPods | None = None,
         tie_break: Callable[[Sequence[str]], str] | None = None,
     ) -> None:
-        """Takes the plugins of ``profile``; ``waiting`` is shared by the profiles of a scheduler.
+        """Creates the framework of ``profile``; the profiles of a scheduler share ``waiting``.
 
-        ``cache_results`` False asks every plugin about every node for every pod: the slow twin
-        that the tests hold the fast path against. ``tie_break`` chooses among the names of the
-        nodes with the highest score, sorted; None = the node that kube-scheduler would take.
+        ``cache_results`` False calls every plugin for every node and pod: the uncached reference
+        path, which tests compare with the cached one. ``tie_break`` selects one of the names of
+        the nodes with the highest score, sorted; None = the node that kube-scheduler selects.
         """
         self.profile = profile
         self.timings = Timings()
         self.tie_break = tie_break
         self.errors = PluginErrors()
-        self._opened = 0
+        self._cycle_count = 0
         self._is_timed = True
         self.waiting = waiting if waiting is not None else WaitingPods()
         self.filters = tuple(self.plugins("filter"))
         self.scorers = tuple(self.plugins("score"))
-        #: Those that are asked besides the plugins, in the order in which they filter.
+        #: The extenders, in the order in which they filter.
         self.extenders: tuple[Extender, ...] = ()
-        #: Whether a node is compared with others, or the first one that will do is taken.
-        self.compares = bool(self.scorers)
+        #: False if the first feasible node is selected, because nothing scores nodes.
+        self.needs_scoring = bool(self.scorers)
         self._random: Callable[[], float] | None = None
         self._clock = clock
         self._cacheable = tuple(
@@ -94,7 +94,7 @@ class Framework:
             if cache_results and _is_cacheable(plugin)
         )
         self._signatures = Signatures(self._cacheable)
-        #: Those that say what they read of a pod, and share no answers: their hints may be pure.
+        #: Plugins with ``sign`` but without ``reads``: not cached, but their hints may be pure.
         self._signers = {
             plugin.name: plugin
             for plugin in _distinct(profile.plugins)
@@ -103,11 +103,11 @@ class Framework:
         names = tuple(plugin.name for plugin in self.filters)
         if len(names) > MAX_FILTERS:
             raise ConfigError(f"a profile runs at most {MAX_FILTERS} filters", value=len(names))
-        self._answers = ResultCache(names, len(self.scorers))
-        #: The device classes that the answers rest on.
+        self._cache = ResultCache(names, len(self.scorers))
+        #: The version of the device classes that the cached results depend on.
         self._classes_version = 0
         cacheable = {plugin.name for plugin in self._cacheable}
-        #: How the filters are asked, by who shares answers and who is skipped.
+        #: The split of the filters into cached and uncached ones.
         self.filter_plans = FilterPlans(
             names, _cacheable_plugins(self.filters, cacheable, "filter_node", {})
         )
@@ -118,47 +118,47 @@ class Framework:
     def plugins(self, point: str) -> Sequence[Any]:
         """Returns the plugins of an extension point, in order."""
         if point not in EXTENSION_POINTS:
-            raise InvariantViolation(f"{point} is not an extension point")
+            raise InvariantViolation(f"{point} unknown extension point")
         return self.profile.plugins.get(point, ())
 
     def weight(self, plugin: str) -> int:
         """Returns the weight of a score plugin."""
         return self.profile.weights.get(plugin, 1)
 
-    def open(self, pod: PodInfo, snapshot: Snapshot) -> Cycle:
-        """Begins an attempt at ``pod``."""
-        self._is_timed = self._opened % TIMED_EVERY == 0
-        self._opened += 1
+    def new_cycle(self, pod: PodInfo, snapshot: Snapshot) -> Cycle:
+        """Creates the state of a new attempt of ``pod``."""
+        self._is_timed = self._cycle_count % TIMED_EVERY == 0
+        self._cycle_count += 1
         return Cycle(pod, snapshot, self.profile.scheduler_name, self)
 
     # -- extenders --------------------------------------------------------------------------------
 
-    def extend(self, extenders: Sequence[Extender], random: Callable[[], float]) -> None:
-        """Asks these besides the plugins; those that may be ignored are asked last.
+    def set_extenders(self, extenders: Sequence[Extender], random: Callable[[], float]) -> None:
+        """Sets the extenders; ignorable ones are called last.
 
-        ``random`` gives numbers in [0, 1): of nodes that extenders find equally good, one is drawn.
+        ``random`` returns numbers in [0, 1), for ties among nodes that extenders scored.
         """
         self.extenders = tuple(sorted(extenders, key=lambda extender: extender.is_ignorable))
-        has_more = any(each.has_filter or each.has_prioritize for each in extenders)
-        self.compares = bool(self.scorers) or has_more
+        has_verb = any(extender.has_filter or extender.has_prioritize for extender in extenders)
+        self.needs_scoring = bool(self.scorers) or has_verb
         self._random = random
-        self._answers.reuses_buffers = not extenders  # an attempt stays open while they are asked
+        self._cache.reuses_buffers = not extenders  # attempts are suspended while extenders run
 
-    def asks(self, pod: PodInfo) -> bool:
-        """Whether an extender is to be asked about this pod, so that its attempt has to wait."""
+    def needs_extenders(self, pod: PodInfo) -> bool:
+        """Returns True if an extender is interested in this pod, so that its attempt may wait."""
         return any(extender.is_interested(pod) for extender in self.extenders)
 
-    def draw(self, count: int) -> int:
-        """Returns a number below ``count``, by chance."""
-        assert self._random is not None, "extend() comes first"
+    def random_index(self, count: int) -> int:
+        """Returns a random number from 0 to ``count`` - 1."""
+        assert self._random is not None, "call set_extenders() first"
         return int(self._random() * count)
 
     # -- before the queue -------------------------------------------------------------------------
 
     def pre_enqueue(self, pod: PodInfo, *, first: str = "") -> Status | None:
-        """Returns the first refusal to let the pod into the queue; None = let it in.
+        """Returns the first rejection by a PreEnqueue plugin; None = admit the pod.
 
-        The plugin called ``first`` is asked before the others: it refused last time.
+        The plugin named ``first``, which rejected the pod last time, is called first.
 
         Raises:
             PluginError: if a plugin failed.
@@ -173,23 +173,23 @@ class Framework:
         return None
 
     def sort_key(self) -> Callable[[Any], Any] | None:
-        """Returns the queue's order as a key, if the QueueSort plugin has one."""
+        """Returns the sort key of the queue, if the QueueSort plugin has one."""
         (plugin,) = self.plugins("less")
         key: Callable[[Any], Any] | None = getattr(plugin, "sort_key", None)
         return key
 
     def rejecting_plugins(self) -> list[Any]:
-        """Returns every plugin that can refuse a pod, once: those whose events can wake it."""
-        found = {
+        """Returns every plugin that can reject a pod, once: their events requeue pods."""
+        plugins = {
             plugin.name: plugin
             for point in ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
             for plugin in self.plugins(point)
         }
-        # Extenders cannot say what may help: pods that they refuse wake on any event.
-        return [*found.values(), *([_REFUSED_BY_EXTENDERS] if self.extenders else [])]
+        # Extenders register no events: any event requeues the pods that they rejected.
+        return [*plugins.values(), *([_ANY_EXTENDER] if self.extenders else [])]
 
     def fragment(self, plugin: str, pod: PodInfo) -> Hashable | None:
-        """What ``plugin`` reads of the pod; None = it does not say."""
+        """Returns the plugin's fragment of the pod's signature; None = it has none."""
         fragments = self._signatures.of(pod, self.call).fragments
         if plugin in fragments:
             return fragments[plugin]
@@ -200,57 +200,58 @@ class Framework:
         return fragment
 
     def needs(self) -> list[str]:
-        """Returns the kinds of objects that plugins read beside nodes and pods, each once."""
+        """Returns the kinds of objects that plugins read besides nodes and pods, each once."""
         kinds = [kind for plugin in _distinct(self.profile.plugins) for kind in _needed(plugin)]
         return list(dict.fromkeys(kinds))
 
     def scheduled_note(self) -> Callable[[PodInfo, str], str] | None:
-        """What the event of a bound pod says, if a bind plugin wants it in its own words."""
-        found = (getattr(each, "scheduled_note", None) for each in self.plugins("bind"))
-        return next((note for note in found if note is not None), None)
+        """Returns the bind plugins' function for the message of the Scheduled event, if any."""
+        notes = (getattr(plugin, "scheduled_note", None) for plugin in self.plugins("bind"))
+        return next((note for note in notes if note is not None), None)
 
     def background(self) -> list[Any]:
-        """Returns the plugins that do something beside the decisions."""
-        return [each for each in _distinct(self.profile.plugins) if hasattr(each, "background")]
+        """Returns the plugins that have a background task."""
+        plugins = _distinct(self.profile.plugins)
+        return [plugin for plugin in plugins if hasattr(plugin, "background")]
 
     def less(self, a: Any, b: Any) -> bool:
-        """Returns whether ``a`` is tried before ``b``."""
+        """Returns True if ``a`` is popped before ``b``."""
         (plugin,) = self.plugins("less")
         return bool(plugin.less(a, b))
 
     # -- cached results ---------------------------------------------------------------------------
 
-    def answers(self, cycle: Cycle) -> tuple[CachedResults | None, frozenset[str]]:
-        """The shared answers for the cycle's pod, and the names of the plugins they speak for."""
-        if cycle.shared is None:
+    def cached_results(self, cycle: Cycle) -> tuple[CachedResults | None, frozenset[str]]:
+        """Returns the cached results for the cycle's pod, and the names of the cached plugins."""
+        if cycle.cached_results is None:
             version = cycle.snapshot.device_classes.version
             if version != self._classes_version:
                 self._classes_version = version
                 self.clear_cached_results()
             signature = self._signatures.of(cycle.pod, self.call)
-            answers = None
+            cached = None
             if signature.cached_plugins:
-                answers = self._answers.of(signature, cycle.snapshot.nodes.capacity)
-            cycle.shared = (answers, signature.cached_plugins)
-        return cycle.shared
+                cached = self._cache.of(signature, cycle.snapshot.nodes.capacity)
+            cycle.cached_results = (cached, signature.cached_plugins)
+        return cycle.cached_results
 
     def clear_cached_results(self) -> None:
-        """Drops the shared answers: something they rest on beside pods and nodes has changed."""
-        self._answers.clear()
+        """Invalidates all cached results, when an object that is not a node or pod has changed."""
+        self._cache.clear()
 
     def cacheable_scorers(self, cached_plugins: frozenset[str]) -> list[CacheablePlugin]:
-        """Number and columns read, for those score plugins that share their answers."""
-        return [reader for name, reader in self._cacheable_scorers if name in cached_plugins]
+        """Returns the score plugins among ``cached_plugins``."""
+        return [plugin for name, plugin in self._cacheable_scorers if name in cached_plugins]
 
     # -- calling a plugin -------------------------------------------------------------------------
 
     def call(self, plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a plugin and name it if it raises: the only broad catch for plugins.
+        """Calls a method of a plugin: the only broad catch of plugins' exceptions.
 
-        Of ``TIMED_EVERY`` attempts one is timed, as upstream does for its metrics.
+        One of ``TIMED_EVERY`` attempts is timed, as upstream does for its metrics.
 
         Raises:
-            PluginError: whatever the plugin raised, with its name.
+            PluginError: for any exception of the plugin, with its name.
         """
         try:
             if self._is_timed:
@@ -259,7 +260,7 @@ class Framework:
         except (PluginError, InvariantViolation):
             raise
         except Exception as error:  # a plugin may raise anything; its pod alone fails
-            raise PluginError(plugin.name, point, _told(error)) from error
+            raise PluginError(plugin.name, point, _error_text(error)) from error
 
     def call_each(
         self,
@@ -269,34 +270,34 @@ class Framework:
         cycle: Cycle,
         nodes: Sequence[NodeInfo],
     ) -> list[Any]:
-        """Calls a plugin about each of some nodes; as ``call``, once for all of them."""
-        answers: list[Any] = self.call(plugin, point, _each, method, cycle, nodes)
-        return answers
+        """Calls a method for each of some nodes, within one ``call``."""
+        results: list[Any] = self.call(plugin, point, _for_each, method, cycle, nodes)
+        return results
 
-    def status_of(self, plugin: Any, point: str, answer: Any) -> Status:
-        """Returns a plugin's refusal, signed with its name.
+    def status_of(self, plugin: Any, point: str, result: Any) -> Status:
+        """Returns a plugin's rejection with the plugin's name.
 
         Raises:
-            PluginError: if it is no refusal at all, or an Error.
+            PluginError: if ``result`` is not a rejection.
         """
-        if not isinstance(answer, Status):
-            raise PluginError(plugin.name, point, f"returned {answer!r}")
-        status = answer.named(plugin.name)
+        if not isinstance(result, Status):
+            raise PluginError(plugin.name, point, f"returned {result!r}")
+        status = result.named(plugin.name)
         if not status.is_rejection:
             raise PluginError(plugin.name, point, status.message)
         return status
 
 
-class _RefusedByExtenders:
-    """Stands for all extenders among the plugins that can refuse a pod."""
+class _AnyExtender:
+    """Represents all extenders among the plugins that can reject a pod."""
 
     name = EXTENDER
 
 
-_REFUSED_BY_EXTENDERS = _RefusedByExtenders()
+_ANY_EXTENDER = _AnyExtender()
 
 
-def _each(
+def _for_each(
     method: Callable[[Cycle, NodeInfo], Any], cycle: Cycle, nodes: Sequence[NodeInfo]
 ) -> list[Any]:
     return [method(cycle, node) for node in nodes]
@@ -304,19 +305,19 @@ def _each(
 
 def _distinct(plugins: Mapping[str, Sequence[Any]]) -> list[Any]:
     """Returns every plugin once, in order of first appearance."""
-    found: dict[str, Any] = {}
-    for of_point in plugins.values():
-        for plugin in of_point:
-            found.setdefault(plugin.name, plugin)
-    return list(found.values())
+    by_name: dict[str, Any] = {}
+    for plugins_of_point in plugins.values():
+        for plugin in plugins_of_point:
+            by_name.setdefault(plugin.name, plugin)
+    return list(by_name.values())
 
 
 def _cacheable_plugins(
     plugins: Sequence[Any], cacheable: set[str], one_node_method: str, weights: Mapping[str, int]
 ) -> list[tuple[str, CacheablePlugin]]:
-    """Name, number and columns read of the plugins that may share.
+    """Returns (name, CacheablePlugin) of the cacheable ones of ``plugins``.
 
-    The columns are plain ints: flags of ``Change`` are ten times slower to combine.
+    The columns they read are plain ints: flags of ``Change`` are ten times slower to combine.
     """
     return [
         (
@@ -345,7 +346,7 @@ def _is_cacheable(plugin: Any) -> bool:
     return callable(getattr(plugin, "sign", None)) and hasattr(plugin, "reads")
 
 
-def _told(error: Exception) -> str:
-    """Returns an exception as one line of a message."""
+def _error_text(error: Exception) -> str:
+    """Returns an exception as one line of text."""
     text = str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,4 +1,4 @@
-"""From scores to one node: visiting order, sampling, ties.
+"""Visiting order, sampling, and the choice among nodes with equal scores.
 
 Source: pkg/scheduler/schedule_one.go (findNodesThatPassFilters, numFeasibleNodesToFind,
 sortedNodeScores), with parallelism 1.
@@ -20,10 +20,10 @@ MIN_PERCENTAGE = 5
 
 
 def feasible_nodes_to_find(percentage: int | None, node_count: int) -> int:
-    """How many feasible nodes are enough.
+    """Returns the number of feasible nodes that are enough.
 
-    ``percentage`` None = look at all nodes (mooring's default: columns make that cheaper than
-    upstream's sample); 0 = upstream's adaptive 50 % down to 5 % for large clusters.
+    ``percentage`` None = all nodes (mooring's default: on columns that is cheaper than upstream's
+    sampling); 0 = upstream's adaptive percentage, from 50 down to 5 for large clusters.
     """
     if percentage is None or node_count < MIN_FEASIBLE_NODES:
         return node_count
@@ -33,17 +33,17 @@ def feasible_nodes_to_find(percentage: int | None, node_count: int) -> int:
 
 
 def visiting_order(rows: Rows, start_index: int) -> Rows:
-    """``rows``, listed in the table's visit order, from ``start_index`` on and round to it."""
+    """Returns ``rows``, which are in visit order, rotated to begin at ``start_index``."""
     start = start_index % len(rows) if len(rows) else 0
     return np.concatenate([rows[start:], rows[:start]]) if start else rows
 
 
 def first_in_heap(positions: npt.NDArray[np.int64]) -> int:
-    """Which of the tied ``positions`` in the list of feasible nodes wins.
+    """Returns the one of the tied ``positions`` in the list of feasible nodes that is selected.
 
-    Upstream puts the nodes into a binary heap in visiting order and takes the root. Among equals
-    that is the first one in pre-order of the complete tree with children 2i+1 and 2i+2: a node
-    beats all below it, and everything under a left child beats everything under the right one.
+    Upstream puts the nodes into a binary heap in visiting order and takes the root. Among equal
+    scores that is the first one in pre-order of the complete tree with children 2i+1 and 2i+2: a
+    node precedes all its descendants, and a left subtree precedes the right one.
 
     Example:
         >>> first_in_heap(np.array([2, 3]))  # 3 is below 1, the left child of the root
@@ -57,7 +57,10 @@ def first_in_heap(positions: npt.NDArray[np.int64]) -> int:
 
 @cache
 def heap_order(depth: int) -> npt.NDArray[np.int64]:
-    """Rises with the pre-order of a complete binary tree, by position, shape (2**depth - 1,)."""
+    """Returns sort keys of the pre-order of a complete binary tree, by position.
+
+    Shape (2**depth - 1,).
+    """
     numbers = np.arange(1, 1 << depth)  # in binary: a 1, then the path from the root
     _, lengths = np.frexp(numbers.astype(np.float64))
     paths = numbers << (depth - lengths)  # as if every path went down to the deepest level
@@ -72,10 +75,10 @@ def first_in_order(
     tied: Rows,
     mask: npt.NDArray[np.bool_] | None,
 ) -> int:
-    """Which of the ``tied`` rows wins, if the walk began at the first node.
+    """Returns the one of the ``tied`` rows that is selected, if visiting began at the first node.
 
-    ``listed`` the rows in visiting order, ``places`` the place of each row in it; ``mask`` bool
-    over rows, which nodes are feasible, None = all. Complexity: O(nodes).
+    ``listed`` are the rows in visiting order, ``places`` the index of each row in it; ``mask`` bool
+    over rows, the feasible nodes, None = all. Complexity: O(nodes).
     """
     ranks = places.take(tied)
     if mask is not None:
@@ -83,14 +86,14 @@ def first_in_order(
     return tied.item(heap_order(len(listed).bit_length()).take(ranks).argmin())
 
 
-def ranks_of(wanted: Rows, mask: npt.NDArray[np.bool_], walk: Rows) -> npt.NDArray[np.int64]:
-    """Returns the places of the rows ``wanted`` in the list of feasible nodes.
+def ranks_of(rows: Rows, mask: npt.NDArray[np.bool_], visited: Rows) -> npt.NDArray[np.int64]:
+    """Returns the positions of ``rows`` in the list of feasible nodes.
 
-    ``mask`` bool over rows, which nodes are feasible; ``walk`` the rows in visiting order. All of
-    ``wanted`` are feasible and in ``walk``. Complexity: O(nodes).
+    ``mask`` bool over rows, the feasible nodes; ``visited`` the rows in visiting order. All of
+    ``rows`` are feasible and in ``visited``. Complexity: O(nodes).
     """
-    passed_before = np.cumsum(mask[walk]) - 1
-    place_in_walk = np.empty(len(mask), dtype=np.int64)
-    place_in_walk[walk] = np.arange(len(walk))
-    ranks: npt.NDArray[np.int64] = passed_before[place_in_walk[wanted]]
+    feasible_before = np.cumsum(mask[visited]) - 1
+    visited_index = np.empty(len(mask), dtype=np.int64)
+    visited_index[visited] = np.arange(len(visited))
+    ranks: npt.NDArray[np.int64] = feasible_before[visited_index[rows]]
     return ranks

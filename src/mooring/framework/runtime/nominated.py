@@ -1,4 +1,4 @@
-"""Filters on worlds that differ from what is there: nominated pods, and preemption's dry runs."""
+"""Runs filters on hypothetical nodes: with nominated pods, or without victims of preemption."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from mooring.state.tables.pods import PodInfo
 def filter_one(
     framework: FilterRunner, cycle: Cycle, plugin: Any, view: NodeView
 ) -> FilterStatuses:
-    """Returns one filter on one view, with the state it noted in pre_filter.
+    """Runs one filter on one view, with its pre_filter state.
 
     Raises:
-        PluginError: if it raises, or answers something that is no verdict on these nodes.
+        PluginError: if it raises, or returns an invalid result for these nodes.
     """
-    verdicts = framework.call(plugin, "Filter", plugin.filter, cycle, view)
-    if not isinstance(verdicts, FilterStatuses):
-        raise PluginError(plugin.name, "Filter", f"returned {verdicts!r}, not FilterStatuses")
-    return verdicts.checked(plugin.name, len(view))
+    statuses = framework.call(plugin, "Filter", plugin.filter, cycle, view)
+    if not isinstance(statuses, FilterStatuses):
+        raise PluginError(plugin.name, "Filter", f"returned {statuses!r}, not FilterStatuses")
+    return statuses.checked(plugin.name, len(view))
 
 
-#: Row -> the pods nominated there that the pod must not get in the way of.
+#: Row -> the nominated pods that count as placed there.
 NominatedPods = Mapping[int, tuple[PodInfo, ...]]
 
-#: What of a node changes with the pods on it.
+#: The columns of a node that depend on the pods on it.
 _OF_PODS = Change.USAGE | Change.PORTS
 
 
 def nominated_pods_by_row(cycle: Cycle) -> dict[int, tuple[PodInfo, ...]]:
     """Returns the other nominated pods of at least the same priority, by row."""
     nominator, pod = cycle.snapshot.nominator, cycle.pod
-    found: dict[int, tuple[PodInfo, ...]] = {}
+    by_row: dict[int, tuple[PodInfo, ...]] = {}
     for name in nominator.node_names():
         row = cycle.snapshot.nodes.live_row(name)
         nominated_pods = tuple(
-            rival
-            for rival in nominator.pods_on(name)
-            if rival.priority >= pod.priority and rival.uid != pod.uid
+            nominated
+            for nominated in nominator.pods_on(name)
+            if nominated.priority >= pod.priority and nominated.uid != pod.uid
         )
         if row >= 0 and nominated_pods:
-            found[row] = nominated_pods
-    return found
+            by_row[row] = nominated_pods
+    return by_row
 
 
 def filters_reading_pods(framework: FilterRunner, cycle: Cycle) -> frozenset[str]:
-    """The names of the filters whose answer for a world may depend on which pods are there."""
+    """Returns the names of the filters whose result may depend on the pods of a node."""
     return frozenset(
         plugin.name
         for plugin in framework.filters
@@ -66,9 +66,9 @@ def filters_reading_pods(framework: FilterRunner, cycle: Cycle) -> frozenset[str
 def filter_hypothetical(
     framework: FilterRunner, cycle: Cycle, view: NodeView, *, only: Collection[str] | None = None
 ) -> list[tuple[int, FilterStatuses]]:
-    """Runs all filters on ``view``, in plugin order, each with a state that follows its pods.
+    """Runs all filters on ``view``, in plugin order, each with the state for the view's deltas.
 
-    Each filter sees only the worlds that every filter before it let pass; the verdicts returned
+    Each filter gets only the nodes that every filter before it accepted; the statuses returned
     with its number are for those, in order. ``only`` names the filters to run; None = all.
     """
     results = []
@@ -77,9 +77,9 @@ def filter_hypothetical(
             break
         if plugin.name in cycle.skipped or (only is not None and plugin.name not in only):
             continue
-        verdicts = _filter_with_shifted_state(framework, cycle, plugin, view)
-        results.append((number, verdicts))
-        passed = verdicts.codes == 0
+        statuses = _filter_with_shifted_state(framework, cycle, plugin, view)
+        results.append((number, statuses))
+        passed = statuses.codes == 0
         if not passed.all():
             view = view.where(passed)
     return results
@@ -93,55 +93,55 @@ def filter_with_nominated_pods(
     *,
     only: Collection[str] | None = None,
 ) -> FilterStatuses:
-    """The first refusal in each world, also if it only comes about when its rivals come, too.
+    """Returns the first rejection of each node, evaluated with and without nominated pods.
 
-    Where there are rivals, filters run with them, and where all let the pod pass, once more without
-    them: affinity to a pod that may come is not enough.
+    Where there are nominated pods, the filters run with them, and where all accept, once more
+    without them: affinity to a pod that is only nominated is not enough.
 
     Source: framework/runtime/framework.go (RunFilterPluginsWithNominatedPods).
     """
     if not nominated_pods:
-        return _first_refusals(framework, cycle, view, only)
-    is_contested = np.zeros(cycle.snapshot.nodes.capacity, dtype=np.bool_)
-    is_contested[list(nominated_pods)] = True
-    there = view.take(is_contested).nonzero()[0]
-    if not len(there):
-        return _first_refusals(framework, cycle, view, only)
-    part = view.where(there)
-    more = part.plus([nominated_pods[row] for row in part.rows.tolist()])
-    first = _first_refusals(framework, cycle, more, only)
+        return _first_rejections(framework, cycle, view, only)
+    has_nominated = np.zeros(cycle.snapshot.nodes.capacity, dtype=np.bool_)
+    has_nominated[list(nominated_pods)] = True
+    positions = view.take(has_nominated).nonzero()[0]
+    if not len(positions):
+        return _first_rejections(framework, cycle, view, only)
+    part = view.where(positions)
+    with_nominated = part.plus([nominated_pods[row] for row in part.rows.tolist()])
+    first = _first_rejections(framework, cycle, with_nominated, only)
     codes = np.zeros(len(view), dtype=np.uint16)
-    codes[there] = first.codes
-    left = np.flatnonzero(codes == 0)
-    second = _first_refusals(framework, cycle, view.where(left), only)
+    codes[positions] = first.codes
+    remaining = np.flatnonzero(codes == 0)
+    second = _first_rejections(framework, cycle, view.where(remaining), only)
     refused = second.codes != 0
-    codes[left[refused]] = second.codes[refused] + len(first.table)
+    codes[remaining[refused]] = second.codes[refused] + len(first.table)
     return FilterStatuses(codes, [*first.table, *second.table])
 
 
-def _first_refusals(
+def _first_rejections(
     framework: FilterRunner, cycle: Cycle, view: NodeView, only: Collection[str] | None
 ) -> FilterStatuses:
-    """What the first filter that refuses says of each world, signed with its name."""
+    """Returns the first rejection of each node, with the plugin's name."""
     codes = np.zeros(len(view), dtype=np.uint16)
     table: list[Status] = []
-    left: npt.NDArray[np.intp] | None = None
-    for number, verdicts in filter_hypothetical(framework, cycle, view, only=only):
-        refused = verdicts.codes != 0
+    remaining: npt.NDArray[np.intp] | None = None
+    for number, statuses in filter_hypothetical(framework, cycle, view, only=only):
+        refused = statuses.codes != 0
         if not refused.any():
             continue
-        here = np.arange(len(view), dtype=np.intp) if left is None else left
-        codes[here[refused]] = verdicts.codes[refused] + len(table)
+        positions = np.arange(len(view), dtype=np.intp) if remaining is None else remaining
+        codes[positions[refused]] = statuses.codes[refused] + len(table)
         name = framework.filters[number].name
-        table += [status.named(name) for status in verdicts.table]
-        left = here[~refused]
+        table += [status.named(name) for status in statuses.table]
+        remaining = positions[~refused]
     return FilterStatuses(codes, table)
 
 
 def _filter_with_shifted_state(
     framework: FilterRunner, cycle: Cycle, plugin: Any, view: NodeView
 ) -> FilterStatuses:
-    """One filter, after its state was told which pods the worlds have more or fewer."""
+    """Runs one filter, with its state updated for the view's added and removed pods."""
     if plugin not in cycle or not view.has_deltas:
         return filter_one(framework, cycle, plugin, view)
     if hasattr(plugin, "apply_deltas"):
@@ -151,16 +151,16 @@ def _filter_with_shifted_state(
         return filter_one(framework, cycle.with_state(plugin.name, state), plugin, view)
     if hasattr(plugin, "add_pod") or hasattr(plugin, "remove_pod"):
         return FilterStatuses.of(
-            _filter_one_world(framework, cycle, plugin, view, position)
+            _filter_one_node(framework, cycle, plugin, view, position)
             for position in range(len(view))
         )
     return filter_one(framework, cycle, plugin, view)
 
 
-def _filter_one_world(
+def _filter_one_node(
     framework: FilterRunner, cycle: Cycle, plugin: Any, view: NodeView, position: int
 ) -> Status | None:
-    """Filters one hypothetical node: removes its pods from the state, then adds, one by one."""
+    """Filters one hypothetical node: updates the state by each removed, then each added pod."""
     state = cycle[plugin]
     node = view.info(position)
     for pod in view.removed[position]:
@@ -173,8 +173,8 @@ def _filter_one_world(
             state = framework.call(
                 plugin, "PreFilterExtension", plugin.add_pod, cycle, state, pod, node
             )
-    twin = cycle.with_state(plugin.name, state)
-    one = view.where(np.array([position], dtype=np.intp))
-    verdicts = filter_one(framework, twin, plugin, one)
-    code = int(verdicts.codes[0])
-    return verdicts.table[code - 1] if code else None
+    cycle = cycle.with_state(plugin.name, state)
+    one_node = view.where(np.array([position], dtype=np.intp))
+    statuses = filter_one(framework, cycle, plugin, one_node)
+    code = int(statuses.codes[0])
+    return statuses.table[code - 1] if code else None

@@ -1,4 +1,4 @@
-"""Is this object a plugin? Asked once, at load: a typo must not make one that does nothing."""
+"""Validates plugins when they are loaded, so that a typo does not disable a method silently."""
 
 from __future__ import annotations
 
@@ -16,39 +16,38 @@ from mooring.framework.interface import (
     MIN_SCORE,
 )
 
-#: Names this close to an extension point's are taken for a misspelling of it.
+#: A method name at least this similar to an extension point's is reported as a typo.
 SIMILARITY = 0.8
 
 
 def check_plugin(plugin: Any, *, path: str | None = None) -> Any:
-    """``plugin`` itself, if it keeps the contract of ``interface.py``.
+    """Validates a plugin against the contract of ``interface.py``, and returns it.
 
     Raises:
-        ConfigError: naming what is wrong: no name, no extension point, a method with other
-            parameters, a plain method where a coroutine is due, or a name that is nearly one of
-            ours.
+        ConfigError: if it has no name or no extension point, a method has the wrong parameters or
+            is not a coroutine plugin_path it must be, or a method name is a likely typo.
     """
     name = getattr(plugin, "name", None)
     if not isinstance(name, str) or not name:
         raise ConfigError("a plugin needs a name (a non-empty str)", path=path, value=name)
-    where = f"{path}: plugin {name}" if path else f"plugin {name}"
+    plugin_path = f"{path}: plugin {name}" if path else f"plugin {name}"
     rename_attributes(plugin)
-    known = {**EXTENSION_POINTS, **COMPANIONS}
+    methods = {**EXTENSION_POINTS, **COMPANIONS}
     for attribute in _public_methods(plugin):
-        if attribute not in known:
-            _check_spelling(where, attribute, known)
+        if attribute not in methods:
+            _check_spelling(plugin_path, attribute, methods)
     points = [point for point in EXTENSION_POINTS if callable(getattr(plugin, point, None))]
     if not points:
         raise ConfigError(
             "has no extension point; see mooring.framework.interface",
-            path=where,
+            path=plugin_path,
             value=sorted(_public_methods(plugin)),
         )
-    for attribute, parameters in known.items():
+    for attribute, parameters in methods.items():
         method = getattr(plugin, attribute, None)
         if method is not None:
-            _check_method(where, attribute, method, parameters)
-    _check_partners(where, plugin)
+            _check_method(plugin_path, attribute, method, parameters)
+    _check_partners(plugin_path, plugin)
     return plugin
 
 
@@ -60,41 +59,44 @@ def _public_methods(plugin: Any) -> list[str]:
     ]
 
 
-def _check_spelling(where: str, attribute: str, known: dict[str, tuple[str, ...]]) -> None:
-    close = difflib.get_close_matches(attribute, known, n=1, cutoff=SIMILARITY)
+def _check_spelling(plugin_path: str, attribute: str, methods: dict[str, tuple[str, ...]]) -> None:
+    close = difflib.get_close_matches(attribute, methods, n=1, cutoff=SIMILARITY)
     if close:
         raise ConfigError(
-            "is not an extension point", path=where, value=attribute, suggestion=close[0]
+            "unknown extension point", path=plugin_path, value=attribute, suggestion=close[0]
         )
 
 
-def _check_method(where: str, attribute: str, method: Any, expected: tuple[str, ...]) -> None:
+def _check_method(plugin_path: str, attribute: str, method: Any, expected: tuple[str, ...]) -> None:
     if not callable(method):
-        raise ConfigError("must be a method", path=f"{where}: {attribute}", value=method)
-    wanted = f"{attribute}({', '.join(expected)})"
+        raise ConfigError("must be a method", path=f"{plugin_path}: {attribute}", value=method)
+    expected_text = f"{attribute}({', '.join(expected)})"
     try:
-        # What is called counts: @per_node keeps the method it wraps in __wrapped__.
+        # Check the adapter that is called, not the method in its __wrapped__ (@per_node).
         signature = inspect.signature(method, follow_wrapped=False)
         parameters = list(signature.parameters.values())
     except (TypeError, ValueError):
         return  # a builtin without a signature: nothing to compare with
     if expected == ("cycle", "nodes") and [p.name for p in parameters] == ["pod", "node"]:
         raise ConfigError(
-            f"takes (pod, node): decorate it with @per_node, or write {wanted}",
-            path=f"{where}: {attribute}",
+            f"takes (pod, node): decorate it with @per_node, or write {expected_text}",
+            path=f"{plugin_path}: {attribute}",
         )
     if not _accepts(parameters, len(expected)):
-        found = f"{attribute}({', '.join(str(p) for p in parameters)})"
-        raise ConfigError(f"must be {wanted}", path=f"{where}: {attribute}", value=found)
+        actual = f"{attribute}({', '.join(str(p) for p in parameters)})"
+        raise ConfigError(
+            f"must be {expected_text}", path=f"{plugin_path}: {attribute}", value=actual
+        )
     is_async = inspect.iscoroutinefunction(method)
     if attribute in ASYNC_POINTS and not is_async:
-        raise ConfigError("must be async def", path=f"{where}: {attribute}")
+        raise ConfigError("must be async def", path=f"{plugin_path}: {attribute}")
     if attribute not in ASYNC_POINTS and is_async:
-        raise ConfigError("must not be async: deciding never waits", path=f"{where}: {attribute}")
+        problem = "must not be async: the scheduling cycle never waits"
+        raise ConfigError(problem, path=f"{plugin_path}: {attribute}")
 
 
 def _accepts(parameters: list[inspect.Parameter], count: int) -> bool:
-    """Returns whether a call with ``count`` positional arguments fits."""
+    """Returns True if the parameters accept ``count`` positional arguments."""
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in positional if p.default is p.empty]
     keyword_only = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
@@ -103,8 +105,8 @@ def _accepts(parameters: list[inspect.Parameter], count: int) -> bool:
     return fits and not keyword_only
 
 
-def _check_partners(where: str, plugin: Any) -> None:
-    """Methods that make no sense without another one."""
+def _check_partners(plugin_path: str, plugin: Any) -> None:
+    """Validates that methods which need another one have it."""
     for method, partner in (
         ("normalize", "score"),
         ("unreserve", "reserve"),
@@ -118,17 +120,17 @@ def _check_partners(where: str, plugin: Any) -> None:
         ("add_pod", "remove_pod"),
     ):
         if hasattr(plugin, method) and not hasattr(plugin, partner):
-            raise ConfigError(f"needs {partner} beside {method}", path=where)
+            raise ConfigError(f"needs {partner} beside {method}", path=plugin_path)
     if hasattr(plugin, "reads") and not hasattr(plugin, "sign"):
-        raise ConfigError("needs sign(pod) beside reads", path=where)
+        raise ConfigError("needs sign(pod) beside reads", path=plugin_path)
     normalized_zero = getattr(plugin, "normalized_zero", None)
     if normalized_zero is None:
         return
     if not hasattr(plugin, "normalize"):
-        raise ConfigError("needs normalize beside normalized_zero", path=where)
+        raise ConfigError("needs normalize beside normalized_zero", path=plugin_path)
     if type(normalized_zero) is not int or not MIN_SCORE <= normalized_zero <= MAX_SCORE:
         raise ConfigError(
             f"normalized_zero must be a score, {MIN_SCORE} to {MAX_SCORE}",
-            path=where,
+            path=plugin_path,
             value=normalized_zero,
         )

@@ -9,7 +9,7 @@ from mooring.errors import PluginError
 
 _log = logging.getLogger(__name__)
 
-#: A plugin may raise PluginErrors of its own with any name in them; each pair is a time series.
+#: Limit of the time series: a plugin may raise PluginErrors with any name and extension point.
 PAIRS_MAX: Final = 1000
 
 #: Stands for the plugin and the extension point of errors beyond ``PAIRS_MAX``.
@@ -25,7 +25,7 @@ class PluginErrors:
         self._counts: dict[tuple[str, str], int] = {}
 
     def count(self, error: PluginError) -> None:
-        """Counts an error that is reported elsewhere, such as in the status of its pod."""
+        """Counts an error that is reported elsewhere, for example in the status of its pod."""
         pair = (error.plugin, error.point)
         if pair not in self._counts and len(self._counts) >= PAIRS_MAX:
             pair = OTHER
@@ -35,8 +35,8 @@ class PluginErrors:
         """Counts and logs an error that does not fail its pod, with its traceback.
 
         Args:
-            error: What ``Framework.call`` raised.
-            facts: More fields for the log line: ``pod="default/web"``.
+            error: The error that ``Framework.call`` raised.
+            facts: Additional log fields: ``pod="default/web"``.
         """
         self.count(error)
         fields = {"plugin": error.plugin, "extension_point": error.point, **facts}

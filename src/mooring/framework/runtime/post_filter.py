@@ -1,4 +1,4 @@
-"""PostFilter: no node can take the pod, so perhaps room can be made.
+"""Runs the PostFilter plugins after no node was feasible, and the extenders' preemption.
 
 Source: framework/runtime/framework.go (RunPostFilterPlugins), schedule_one.go (schedulingCycle),
 framework/preemption/preemption.go (callExtenders).
@@ -28,35 +28,36 @@ from mooring.framework.status import (
 )
 from mooring.state.tables.pods import PodInfo
 
-#: Said if extenders leave no node to make room on.
+#: The reason if extenders leave no candidate.
 NO_CANDIDATE = "preemption: no candidate node for preemption"
 
 _log = logging.getLogger(__name__)
 
 
 def post_filter(framework: Framework, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-    """Runs the PostFilter plugins until one makes room, or knows that none can be made.
+    """Runs the PostFilter plugins until one succeeds or returns UnschedulableAndUnresolvable.
 
-    What they say is added to the message of ``diagnosis``. The result's status is None if room can
-    be made: then its victims are to be evicted. Its ``node_name`` is what the pod's nomination
-    becomes (None = stays as it is). If a plugin failed, the status is an Error: the pod stays
-    unschedulable, for it fitted nowhere before that already. Without nodes or plugins nobody is
-    asked, and an earlier nomination ends.
+    Adds their reasons to the message of ``diagnosis``. The result's status is None if preemption is
+    possible: its victims are to be evicted. Its ``node_name`` is the pod's new nomination (None =
+    unchanged). If a plugin failed, the status is an Error; the pod is unschedulable all the same.
+    Without nodes or plugins no plugin runs, and an earlier nomination is cleared.
     """
     try:
         next(_run(framework, cycle, diagnosis, ()))
-    except StopIteration as done:
-        found: PostFilterResult = done.value
-        return found
-    raise InvariantViolation("a question was asked although there is no extender")
+    except StopIteration as stop:
+        result: PostFilterResult = stop.value
+        return result
+    raise InvariantViolation("an extender call was yielded without extenders")
 
 
-def asking(
+def post_filter_with_extenders(
     framework: Framework, cycle: Cycle, diagnosis: Diagnosis
 ) -> ExtenderCalls[PostFilterResult]:
-    """As ``post_filter``; extenders may change who has to leave, and where."""
+    """Does the same as ``post_filter``; extenders may change the candidates and victims."""
     preempting = tuple(
-        each for each in framework.extenders if each.has_preempt and each.is_interested(cycle.pod)
+        extender
+        for extender in framework.extenders
+        if extender.has_preempt and extender.is_interested(cycle.pod)
     )
     return _run(framework, cycle, diagnosis, preempting)
 
@@ -67,42 +68,42 @@ def _run(
     if not diagnosis.node_count or not framework.plugins("post_filter"):
         return PostFilterResult(None, "")
     try:
-        return (yield from _ask(framework, cycle, diagnosis, extenders))
+        return (yield from _run_plugins(framework, cycle, diagnosis, extenders))
     except PluginError as error:
         framework.errors.count(error)
-        return _told(diagnosis, PostFilterResult(NodeError(str(error)).named(error.plugin)))
+        return _with_message(diagnosis, PostFilterResult(NodeError(str(error)).named(error.plugin)))
 
 
-def _ask(
+def _run_plugins(
     framework: Framework, cycle: Cycle, diagnosis: Diagnosis, extenders: tuple[Extender, ...]
 ) -> ExtenderCalls[PostFilterResult]:
     reasons: list[str] = []
-    found = PostFilterResult(None)
-    refused_by = ""
+    merged = PostFilterResult(None)
+    rejected_by = ""
     for plugin in framework.plugins("post_filter"):
-        answer = framework.call(plugin, "PostFilter", plugin.post_filter, cycle, diagnosis)
-        if not isinstance(answer, PostFilterResult):
-            raise PluginError(plugin.name, "PostFilter", f"returned {answer!r}")
-        if extenders and answer.status is None and answer.candidates is not None:
-            answer = yield from _agree(cycle, extenders, answer.candidates())
-        if answer.status is None:
+        result = framework.call(plugin, "PostFilter", plugin.post_filter, cycle, diagnosis)
+        if not isinstance(result, PostFilterResult):
+            raise PluginError(plugin.name, "PostFilter", f"returned {result!r}")
+        if extenders and result.status is None and result.candidates is not None:
+            result = yield from _call_extenders(cycle, extenders, result.candidates())
+        if result.status is None:
             diagnosis.post_filter_message = ""
-            return answer._replace(plugin=plugin.name)
-        said: Any = answer.status
-        if isinstance(said, Status) and said.code is Code.ERROR:
-            return _told(diagnosis, PostFilterResult(said.named(plugin.name)))
-        status = framework.status_of(plugin, "PostFilter", answer.status)
+            return result._replace(plugin=plugin.name)
+        unchecked: Any = result.status
+        if isinstance(unchecked, Status) and unchecked.code is Code.ERROR:
+            return _with_message(diagnosis, PostFilterResult(unchecked.named(plugin.name)))
+        status = framework.status_of(plugin, "PostFilter", result.status)
         if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            return _told(diagnosis, answer._replace(status=status))
-        if answer.node_name is not None:
-            found = found._replace(node_name=answer.node_name)
-        found = found._replace(record=answer.record or found.record)
+            return _with_message(diagnosis, result._replace(status=status))
+        if result.node_name is not None:
+            merged = merged._replace(node_name=result.node_name)
+        merged = merged._replace(record=result.record or merged.record)
         reasons += status.reasons
-        refused_by = refused_by or plugin.name
-    return _told(diagnosis, found._replace(status=Reject(*reasons).named(refused_by)))
+        rejected_by = rejected_by or plugin.name
+    return _with_message(diagnosis, merged._replace(status=Reject(*reasons).named(rejected_by)))
 
 
-def _told(diagnosis: Diagnosis, result: PostFilterResult) -> PostFilterResult:
+def _with_message(diagnosis: Diagnosis, result: PostFilterResult) -> PostFilterResult:
     assert result.status is not None
     diagnosis.post_filter_message = result.status.message
     return result
@@ -111,10 +112,10 @@ def _told(diagnosis: Diagnosis, result: PostFilterResult) -> PostFilterResult:
 # ---------------------------------------------------------------- extenders
 
 
-def _agree(
+def _call_extenders(
     cycle: Cycle, extenders: tuple[Extender, ...], candidates: list[Candidate]
 ) -> ExtenderCalls[PostFilterResult]:
-    """The best node of those that every extender agrees to, with the victims that they name."""
+    """Returns the best candidate after every extender has filtered candidates and victims."""
     for extender in extenders:
         [answer] = yield [partial(extender.preempt, cycle.pod, candidates)]
         try:
@@ -122,12 +123,12 @@ def _agree(
         except ExtenderError as error:
             if not extender.is_ignorable:
                 return PostFilterResult(NodeError(f"preemption: {error}"))
-            told = {"extender": extender.name, "error": str(error)}
-            _log.warning("an extender is ignored", extra=told)
+            log_fields = {"extender": extender.name, "error": str(error)}
+            _log.warning("extender failed, ignoring it", extra=log_fields)
             continue
         if not candidates:
-            nothing = partial(Preemption, None, (), {}, ())
-            return PostFilterResult(Reject(NO_CANDIDATE), record=nothing)
+            no_candidates = partial(Preemption, None, (), {}, ())
+            return PostFilterResult(Reject(NO_CANDIDATE), record=no_candidates)
     best = min(candidates, key=lambda candidate: candidate.rank)
     return PostFilterResult(
         None, best.node_name, best.victims, record=partial(_record, candidates, best)
@@ -137,10 +138,10 @@ def _agree(
 def _checked(
     cycle: Cycle, extender: Extender, candidates: list[Candidate], answer: Any
 ) -> list[Candidate]:
-    """What is left of the nodes that were sent, in their order.
+    """Returns the candidates that the extender validated, in their order, with its victims.
 
     Raises:
-        ExtenderError: there is no answer, a node was not sent, or a victim is not there to go.
+        ExtenderError: if the call failed, a node was not sent, or a victim cannot be evicted.
     """
     if isinstance(answer, ExtenderError):
         raise answer
@@ -149,26 +150,26 @@ def _checked(
     for name in victims_of:
         if name not in sent:
             quoted = json.dumps(extender.name), json.dumps(name)
-            told = "extender {} claims to preempt on node {}, which was not sent to it"
-            raise ExtenderError(told.format(*quoted))
-    found = []
+            message = "extender {} claims to preempt on node {}, which was not sent to it"
+            raise ExtenderError(message.format(*quoted))
+    validated = []
     for candidate in candidates:
         victims = victims_of.get(candidate.node_name)
         if victims is None:
             continue
         pods = tuple(_victim(cycle, extender, candidate.node_name, uid) for uid in victims.uids)
         if pods:
-            found.append(Candidate(candidate.node_name, pods, victims.violations))
+            validated.append(Candidate(candidate.node_name, pods, victims.violations))
         elif not extender.is_ignorable:
-            told = f"expected at least one victim pod on node {json.dumps(candidate.node_name)}"
-            raise ExtenderError(told)
-    return found
+            node = json.dumps(candidate.node_name)
+            raise ExtenderError(f"expected at least one victim pod on node {node}")
+    return validated
 
 
 def _victim(cycle: Cycle, extender: Extender, node_name: str, uid: str) -> PodInfo:
     placed = cycle.snapshot.pods.get(uid)
-    here = cycle.snapshot.nodes.row(node_name)
-    if placed is None or placed.row != here:
+    row = cycle.snapshot.nodes.row(node_name)
+    if placed is None or placed.row != row:
         raise ExtenderError(
             f"extender: {extender.name} claims to preempt pod (UID: &{{{uid}}}) on node:"
             f" {node_name}, but the pod is not found on that node"
@@ -182,7 +183,7 @@ def _victim(cycle: Cycle, extender: Extender, node_name: str, uid: str) -> PodIn
 
 
 def _record(candidates: list[Candidate], best: Candidate) -> Preemption:
-    """Returns all that was found, as a Decision has it."""
+    """Returns the record of the preemption for a Decision."""
     in_order = sorted(candidates, key=lambda candidate: candidate.node_name)
     return Preemption(
         nominated=best.node_name,

@@ -1,8 +1,7 @@
-"""From names in a configuration to plugins that run.
+"""Creates plugins by name, and the framework of a profile.
 
-A name is looked up among the in-tree plugins first, then among installed packages that announce
-themselves in the entry-point group ``mooring.plugins``. A configuration alone never imports code
-that is not installed for it.
+A name is looked up among the in-tree plugins first, then among installed packages in the
+entry-point group ``mooring.plugins``. A configuration cannot import any other code.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ ENTRY_POINT_GROUP = "mooring.plugins"
 #: (arguments or None, handle) -> plugin.
 Factory = Callable[[Any, Handle], Any]
 
-#: Extension point of a configuration -> the methods that belong to it.
+#: Extension point of a configuration -> its methods, if their names differ.
 METHODS: dict[str, tuple[str, ...]] = {
     "queue_sort": ("less",),
     "score": ("score", "normalize"),
@@ -43,28 +42,26 @@ METHODS: dict[str, tuple[str, ...]] = {
 
 
 class Registry:
-    """Plugin name -> factory. ``planned`` are in-tree names that are known, but do nothing."""
+    """Plugin name -> factory. ``planned`` are in-tree names that are accepted, but do nothing."""
 
     def __init__(self, factories: Mapping[str, Factory]) -> None:
         self._factories = dict(factories)
         self.planned = (GATED_PLUGINS | DEFAULT_PLUGINS.keys()) - self._factories.keys()
 
     def __contains__(self, name: object) -> bool:
-        """Returns whether an in-tree plugin has this name."""
+        """Returns True if an in-tree plugin has this name."""
         return name in self._factories or name in self.planned
 
     def create(self, name: str, args: Any, handle: Handle) -> Any:
-        """Returns the plugin ``name``, checked.
+        """Creates and validates the plugin ``name``.
 
         Raises:
-            ConfigError: if nobody offers it, or it breaks the contract.
+            ConfigError: if there is no such plugin, or it breaks the contract.
         """
         factory = self._factories.get(name) or self._installed(name)
         if factory is None:
             close = difflib.get_close_matches(name, [*self._factories, *self.planned], n=1)
-            raise ConfigError(
-                "is not a known plugin", value=name, suggestion=close[0] if close else None
-            )
+            raise ConfigError("unknown plugin", value=name, suggestion=close[0] if close else None)
         plugin = check_plugin(factory(args, handle))
         if plugin.name != name:
             raise ConfigError(
@@ -73,22 +70,22 @@ class Registry:
         return plugin
 
     def _installed(self, name: str) -> Factory | None:
-        found: tuple[EntryPoint, ...] = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
-        if not found:
+        matches: tuple[EntryPoint, ...] = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
+        if not matches:
             return None
         try:
-            target = found[0].load()
-        except Exception as error:  # somebody else's module fails in every way
-            told = f"{type(error).__name__}: {error}"
-            raise ConfigError(f"is installed, but cannot be imported: {told}", path=name) from error
+            target = matches[0].load()
+        except Exception as error:  # a third-party module may raise anything
+            text = f"{type(error).__name__}: {error}"
+            raise ConfigError(f"is installed, but cannot be imported: {text}", path=name) from error
         return lambda args, handle: instantiate(target, args, handle)
 
 
 def load_plugin(spec: str, handle: Handle) -> Any:
-    """Returns the plugin at ``module:attribute``: an object, or a class or function that makes one.
+    """Loads the plugin at ``module:attribute``: an object, a class, or a factory function.
 
     Raises:
-        ConfigError: if the spec, the module or the attribute is wrong, or what is there is no
+        ConfigError: if the spec, the module or the attribute is wrong, or the object is not a
             plugin.
     """
     module_name, _, attribute = spec.partition(":")
@@ -96,9 +93,9 @@ def load_plugin(spec: str, handle: Handle) -> Any:
         raise ConfigError("must be MODULE:ATTRIBUTE", path="--plugin", value=spec)
     try:
         module = _import(module_name)
-    except Exception as error:  # a file that is being written fails in every way
-        told = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"cannot be imported: {told}", path="--plugin", value=spec) from error
+    except Exception as error:  # a module may raise anything
+        text = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"cannot be imported: {text}", path="--plugin", value=spec) from error
     target = getattr(module, attribute, None)
     if target is None:
         public = [name for name in vars(module) if not name.startswith("_")]
@@ -113,50 +110,47 @@ def load_plugin(spec: str, handle: Handle) -> Any:
 
 
 def _import(name: str) -> ModuleType:
-    """Returns a module from where Python looks, or else from the current folder.
-
-    Plugins begin as a file beside the shell.
-    """
+    """Imports a module from ``sys.path``, or else from the current directory."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        here = str(Path.cwd())
-        if error.name != name.partition(".")[0] or here in sys.path:
+        directory = str(Path.cwd())
+        if error.name != name.partition(".")[0] or directory in sys.path:
             raise
-    sys.path.insert(0, here)
+    sys.path.insert(0, directory)
     try:
         return importlib.import_module(name)
     finally:
-        sys.path.remove(here)
+        sys.path.remove(directory)
 
 
 def instantiate(target: Any, args: Any, handle: Handle) -> Any:
-    """A plugin object from what its author gave us: called with what its parameters ask for."""
+    """Returns the plugin: ``target`` itself, or its result if it is a class or function."""
     if not (inspect.isclass(target) or inspect.isfunction(target)):
         return target
-    wanted = inspect.signature(target).parameters
-    offered = {"args": args, "handle": handle}
+    parameters = inspect.signature(target).parameters
+    available = {"args": args, "handle": handle}
     required = [
         name
-        for name, parameter in wanted.items()
+        for name, parameter in parameters.items()
         if parameter.default is parameter.empty
         and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
-    unknown = [name for name in required if name not in offered]
+    unknown = [name for name in required if name not in available]
     if unknown:
         raise ConfigError(
             "a plugin's constructor may ask for args and handle, nothing else",
             path=getattr(target, "__qualname__", repr(target)),
             value=unknown,
         )
-    given = {name: value for name, value in offered.items() if name in wanted}
+    arguments = {name: value for name, value in available.items() if name in parameters}
     try:
-        return target(**given)
+        return target(**arguments)
     except SchedulerError:
         raise
-    except Exception as error:  # somebody else's constructor fails in every way
-        told = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"cannot be made: {told}", path=target.__qualname__) from error
+    except Exception as error:  # a third-party constructor may raise anything
+        text = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"cannot be created: {text}", path=target.__qualname__) from error
 
 
 def build(
@@ -170,16 +164,16 @@ def build(
     cache_results: bool = True,
     waiting: WaitingPods | None = None,
 ) -> Framework:
-    """Returns the framework of one profile.
+    """Creates the framework of one profile.
 
-    ``extra`` plugins that the profile names run where it says, with the weight that it gives them;
-    the others run after the configured ones at every point they implement, with weight 1 (a Bind
-    plugin before them, or it would never be asked).
+    ``extra`` plugins that the profile configures run as configured, with the configured weight; the
+    others run after the configured plugins at every extension point that they implement, with
+    weight 1 (a Bind plugin before the configured ones, or it would never run).
 
     Raises:
-        ConfigError: naming the profile, if its plugins cannot run together.
+        ConfigError: if the plugins of the profile cannot run together.
     """
-    extra = _with_names_of_their_own(extra, registry)
+    extra = _by_unique_name(extra, registry)
     plugins = _create(profile, registry, handle, extra)
     implements = _implementing(plugins)
     expanded = expand_multi_point(profile.plugins, CONFIGURED_POINTS, implements)
@@ -190,8 +184,8 @@ def build(
         if point == "score":
             weights.update({name: weight for name, weight in entries if name in plugins})
         method = METHODS.get(point, (point,))[0]
-        unnamed = [plugin for name, plugin in extra.items() if name not in plugins]
-        added = [plugin for plugin in unnamed if hasattr(plugin, method)]
+        not_configured = [plugin for name, plugin in extra.items() if name not in plugins]
+        added = [plugin for plugin in not_configured if hasattr(plugin, method)]
         running = [*added, *running] if point == "bind" else [*running, *added]
         for method in METHODS.get(point, (point,)):
             by_method[method] = [plugin for plugin in running if hasattr(plugin, method)]
@@ -200,21 +194,19 @@ def build(
     return Framework(spec, clock=clock, cache_results=cache_results, waiting=waiting)
 
 
-def _with_names_of_their_own(extra: Iterable[Any], registry: Registry) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _by_unique_name(extra: Iterable[Any], registry: Registry) -> dict[str, Any]:
+    by_name: dict[str, Any] = {}
     for plugin in extra:
-        if plugin.name in found or plugin.name in registry:
-            raise ConfigError(
-                "is the name of another plugin already", path="--plugin", value=plugin.name
-            )
-        found[plugin.name] = plugin
-    return found
+        if plugin.name in by_name or plugin.name in registry:
+            raise ConfigError("another plugin has this name", path="--plugin", value=plugin.name)
+        by_name[plugin.name] = plugin
+    return by_name
 
 
 def _create(
     profile: ProfileConfig, registry: Registry, handle: Handle, extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns every plugin that the profile enables somewhere, by name."""
+    """Creates every plugin that the profile enables; returns them by name."""
     plugins: dict[str, Any] = {}
     for point in (*CONFIGURED_POINTS, "multi_point"):
         for i, entry in enumerate(profile.plugins.at(point).enabled):
@@ -226,15 +218,15 @@ def _create(
             try:
                 plugins[entry.name] = registry.create(entry.name, profile.args(entry.name), handle)
             except ConfigError as error:
-                where = f"plugins.{camel(point)}.enabled[{i}].name"
-                raise error.located(path=where) from error
+                path = f"plugins.{camel(point)}.enabled[{i}].name"
+                raise error.located(path=path) from error
     return plugins
 
 
 def _implementing(plugins: Mapping[str, Any]) -> Callable[[str, str], bool]:
     def implements(name: str, point: str) -> bool:
         if name in POINTS:
-            return point in POINTS[name]  # where it has nothing to do it is left out below
+            return point in POINTS[name]  # points without a method here are removed in build()
         method = METHODS.get(point, (point,))[0]
         return callable(getattr(plugins.get(name), method, None))
 

@@ -1,9 +1,9 @@
-"""What the shareable plugins answered for pods with one signature, kept up to date by the log.
+"""Cached results of plugins by pod signature, refreshed for the nodes in the change log.
 
-Scheduling a thousand replicas asks the same question a thousand times, and between two askings one
-node has changed. So the answers stay: columns of verdicts and raw scores, and for the next pod of
-the signature only the rows in the change log are asked about again. The full pass over all rows is
-the same code with all rows, and a test holds the two equal.
+When a thousand replicas are scheduled, usually one node has changed between two attempts. So the
+statuses and raw scores of all nodes are cached as columns, and for the next pod with the same
+signature the plugins are called only for the rows in the change log. A full refresh is the same
+code with all rows; a test compares the two.
 """
 
 from __future__ import annotations
@@ -23,50 +23,50 @@ from mooring.framework.status import FilterStatuses, Status
 from mooring.state.columns.change_log import Change
 from mooring.state.snapshot import Snapshot
 
-#: Memory for all answers together; the least recently used go first.
+#: Memory limit of the cache; the least recently used entries are evicted.
 MEMORY_LIMIT_BYTES = 64 << 20
 
 Rows = npt.NDArray[np.intp]
 
 
 class CacheablePlugin(NamedTuple):
-    """A shareable plugin, and what its answer for a node depends on.
+    """A cacheable plugin, and the columns that its result for a node depends on.
 
-    ``reads`` are columns of that node, ``reads_other_nodes`` of others, both ``Change`` as ints.
+    ``reads`` are columns of that node, ``reads_other_nodes`` of others; both are ``Change`` ints.
     """
 
     number: int
     reads: int
     reads_other_nodes: int
     has_one_node_form: bool
-    #: A score plugin whose raw scores are final: nothing normalizes them.
+    #: True for a score plugin without ``normalize``: its raw scores are final.
     is_final: bool = False
-    #: What its ``normalize`` makes of nothing but zeros; None = it has to be called.
+    #: The result of ``normalize`` if all raw scores are zero; None = it has to be called.
     normalized_zero: int | None = None
-    #: What its scores count in the total.
+    #: The weight of its scores in the total.
     weight: int = 1
 
 
 class FilterCaller(Protocol):
-    """Calls filter plugin ``number``: about a view, or about some nodes one by one."""
+    """Calls filter plugin ``number`` for a view, or for some nodes one by one."""
 
-    def many(self, number: int, view: NodeView) -> FilterStatuses:
-        """Verdicts for a view."""
+    def call_view(self, number: int, view: NodeView) -> FilterStatuses:
+        """Returns the statuses of the nodes of a view."""
         ...
 
-    def each(self, number: int, nodes: list[NodeInfo]) -> list[Status | None]:
+    def call_nodes(self, number: int, nodes: list[NodeInfo]) -> list[Status | None]:
         """Returns the status of each node."""
         ...
 
 
-class AskScore(Protocol):
-    """Calls score plugin ``number``: about a view, or about some nodes one by one."""
+class ScoreCaller(Protocol):
+    """Calls score plugin ``number`` for a view, or for some nodes one by one."""
 
-    def many(self, number: int, view: NodeView) -> npt.NDArray[np.int64]:
-        """Raw scores for a view."""
+    def call_view(self, number: int, view: NodeView) -> npt.NDArray[np.int64]:
+        """Returns the raw scores of the nodes of a view."""
         ...
 
-    def each(self, number: int, nodes: list[NodeInfo]) -> list[int]:
+    def call_nodes(self, number: int, nodes: list[NodeInfo]) -> list[int]:
         """Returns the raw score of each node."""
         ...
 
@@ -76,7 +76,10 @@ _ALL = int(Change.ALL)
 
 
 class CachedResults:
-    """The answers to one signature. ``raw[s]`` int64 shape (capacity,): raw scores of plugin s."""
+    """The cached results of one signature.
+
+    ``raw[s]`` int64 shape (capacity,): the raw scores of score plugin s.
+    """
 
     __slots__ = (
         "_filter_generation",
@@ -101,25 +104,25 @@ class CachedResults:
         #: Plugin name -> (result of pre_filter or pre_score, the state it stored).
         self.pre_filtered: dict[str, tuple[Any, Any]] = {}
         self.pre_scored: dict[str, tuple[Any, Any]] = {}
-        #: By score plugin: whether its scores are final, and surely 0..100 on every row.
+        #: By score plugin: True if its scores are final and 0..100 on every row.
         self.in_range = [False] * n_scores
-        #: By score plugin: whether its raw scores are 0 on every row.
+        #: By score plugin: True if its raw scores are 0 on every row.
         self.is_zero = [False] * n_scores
-        #: The score plugins that need not be asked: scores final, or the same for any nodes.
+        #: The score plugins in ``final_total``: scores are final, or the same for all nodes.
         self.finals: tuple[int, ...] = ()
-        #: Of the latter, the score.
+        #: The scores of the latter.
         self.constants: dict[int, int] = {}
-        #: The weighted sum of all these by row.
+        #: The weighted sum of the scores of ``finals`` by row.
         self.final_total = np.zeros(capacity, dtype=np.int64)
         self._filter_generation = -1
         self._score_generation = -1
-        #: What ``_changed`` said last, for which two generations.
+        #: The last result of ``_changed``, and its two generations.
         self._last_changes: tuple[tuple[int, int], tuple[Rows | None, int]] | None = None
 
-    def forget(self) -> None:
-        """Becomes the answers to another signature, to which nobody has answered anything yet.
+    def reset(self) -> None:
+        """Resets the entry for reuse under another signature.
 
-        Raw scores stay as they are: they are written over where there is a node, and mean nothing
+        Raw scores are not cleared: they are overwritten where there is a node, and not used
         elsewhere.
         """
         self.results.clear()
@@ -133,102 +136,108 @@ class CachedResults:
     def refresh_filters(
         self,
         snapshot: Snapshot,
-        readers: list[CacheablePlugin],
-        ask: FilterCaller,
+        plugins: list[CacheablePlugin],
+        caller: FilterCaller,
     ) -> None:
-        """Brings the refusals up to the snapshot."""
+        """Updates the filter results to the snapshot."""
         if self._filter_generation == snapshot.generation:
             return
-        rows, kinds = self._changed(snapshot, self._filter_generation)
-        few = _infos(snapshot, rows)
-        combine_all = rows is None
-        for reader in readers:
-            number = reader.number
-            if rows is None or kinds & reader.reads_other_nodes:
+        rows, columns = self._changed(snapshot, self._filter_generation)
+        infos = _infos(snapshot, rows)
+        is_full = rows is None
+        for plugin in plugins:
+            number = plugin.number
+            if rows is None or columns & plugin.reads_other_nodes:
                 view = NodeView.everything(snapshot)
-                self.results.set_codes(number, _place(view, snapshot), ask.many(number, view))
-                combine_all = True
-            elif not len(rows) or not kinds & (reader.reads | _EXISTENCE):
+                self.results.set_codes(
+                    number, _rows_index(view, snapshot), caller.call_view(number, view)
+                )
+                is_full = True
+            elif not len(rows) or not columns & (plugin.reads | _EXISTENCE):
                 continue
-            elif reader.has_one_node_form and few is not None:
-                for row, status in zip(rows.tolist(), ask.each(number, few), strict=True):
-                    self.results.write_one(number, row, status)
+            elif plugin.has_one_node_form and infos is not None:
+                for row, status in zip(
+                    rows.tolist(), caller.call_nodes(number, infos), strict=True
+                ):
+                    self.results.set_code(number, row, status)
             else:
-                self.results.set_codes(number, rows, ask.many(number, NodeView(snapshot, rows)))
-        self._combine(snapshot, None if combine_all else rows, kinds)
+                self.results.set_codes(
+                    number, rows, caller.call_view(number, NodeView(snapshot, rows))
+                )
+        self._update_first_rejections(snapshot, None if is_full else rows, columns)
         self._filter_generation = snapshot.generation
 
     def refresh_scores(
         self,
         snapshot: Snapshot,
-        readers: list[CacheablePlugin],
-        ask: AskScore,
+        plugins: list[CacheablePlugin],
+        caller: ScoreCaller,
     ) -> None:
-        """Brings the raw scores up to the snapshot."""
+        """Updates the raw scores to the snapshot."""
         if self._score_generation == snapshot.generation:
             return
-        rows, kinds = self._changed(snapshot, self._score_generation)
-        few = _infos(snapshot, rows)
-        is_everywhere = rows is None
-        for reader in readers:
-            number, raw = reader.number, self.raw[reader.number]
-            if rows is None or kinds & reader.reads_other_nodes:
+        rows, columns = self._changed(snapshot, self._score_generation)
+        infos = _infos(snapshot, rows)
+        is_full = rows is None
+        for plugin in plugins:
+            number, raw = plugin.number, self.raw[plugin.number]
+            if rows is None or columns & plugin.reads_other_nodes:
                 view = NodeView.everything(snapshot)
-                scores = ask.many(number, view)
-                raw[_place(view, snapshot)] = scores
-                is_everywhere = True
-                self.in_range[number] = reader.is_final and _are_scores(scores)
-            elif not len(rows) or not kinds & (reader.reads | _EXISTENCE):
+                scores = caller.call_view(number, view)
+                raw[_rows_index(view, snapshot)] = scores
+                is_full = True
+                self.in_range[number] = plugin.is_final and _are_scores(scores)
+            elif not len(rows) or not columns & (plugin.reads | _EXISTENCE):
                 continue
-            elif reader.has_one_node_form and few is not None:
-                for row, score in zip(rows.tolist(), ask.each(number, few), strict=True):
+            elif plugin.has_one_node_form and infos is not None:
+                for row, score in zip(rows.tolist(), caller.call_nodes(number, infos), strict=True):
                     raw[row] = score
                     self.in_range[number] &= MIN_SCORE <= score <= MAX_SCORE
             else:
-                raw[rows] = scores = ask.many(number, NodeView(snapshot, rows))
+                raw[rows] = scores = caller.call_view(number, NodeView(snapshot, rows))
                 self.in_range[number] &= _are_scores(scores)
-            if reader.normalized_zero is not None:
+            if plugin.normalized_zero is not None:
                 self.is_zero[number] = not np.count_nonzero(raw[: snapshot.nodes.size])
-        self._add_up(None if is_everywhere else rows, readers)
+        self._add_up(None if is_full else rows, plugins)
         self._score_generation = snapshot.generation
 
-    def _add_up(self, rows: Rows | None, readers: list[CacheablePlugin]) -> None:
-        """The sum of the final scores, anew on ``rows``; None = on all of them."""
-        finals = [each for each in readers if self.in_range[each.number]]
+    def _add_up(self, rows: Rows | None, plugins: list[CacheablePlugin]) -> None:
+        """Recomputes the sum of the final scores on ``rows``; None = on all of them."""
+        finals = [plugin for plugin in plugins if self.in_range[plugin.number]]
         constants = {
-            each.number: each.normalized_zero
-            for each in readers
-            if each.normalized_zero is not None and self.is_zero[each.number]
+            plugin.number: plugin.normalized_zero
+            for plugin in plugins
+            if plugin.normalized_zero is not None and self.is_zero[plugin.number]
         }
-        constant = sum(each.weight * constants.get(each.number, 0) for each in readers)
-        numbers = (*[each.number for each in finals], *constants)
+        constant = sum(plugin.weight * constants.get(plugin.number, 0) for plugin in plugins)
+        numbers = (*[plugin.number for plugin in finals], *constants)
         if numbers != self.finals:
             self.finals, self.constants, rows = numbers, constants, None
         if rows is not None and len(rows) <= FEW_ROWS:
-            weighted = [(self.raw[each.number], each.weight) for each in finals]
+            weighted = [(self.raw[plugin.number], plugin.weight) for plugin in finals]
             for row in rows.tolist():
                 scores = [raw.item(row) * weight for raw, weight in weighted]
                 self.final_total[row] = constant + sum(scores)
             return
         at = slice(None) if rows is None else rows
         total = np.full(self.capacity if rows is None else len(rows), constant, dtype=np.int64)
-        for reader in finals:
-            total += self.raw[reader.number][at] * reader.weight
+        for plugin in finals:
+            total += self.raw[plugin.number][at] * plugin.weight
         self.final_total[at] = total
 
-    def _combine(self, snapshot: Snapshot, rows: Rows | None, kinds: int) -> None:
+    def _update_first_rejections(self, snapshot: Snapshot, rows: Rows | None, columns: int) -> None:
         nodes = snapshot.nodes
         self.results.recompute_first(rows, nodes.size)
-        if rows is None or kinds & _EXISTENCE:
+        if rows is None or columns & _EXISTENCE:
             dead = np.flatnonzero(~nodes.alive[: nodes.size])
             if len(dead):
                 self.results.set_many(dead, NOT_VISITED)
 
     def _changed(self, snapshot: Snapshot, generation: int) -> tuple[Rows | None, int]:
-        """The live rows that changed since ``generation`` (None = ask about all) and the kinds."""
-        asked = generation, snapshot.generation
-        if self._last_changes is None or self._last_changes[0] != asked:
-            self._last_changes = asked, self._changed_rows(snapshot, generation)
+        """Returns the live rows that changed since ``generation`` (None = all) and the columns."""
+        generations = generation, snapshot.generation
+        if self._last_changes is None or self._last_changes[0] != generations:
+            self._last_changes = generations, self._changed_rows(snapshot, generation)
         return self._last_changes[1]
 
     @staticmethod
@@ -237,85 +246,85 @@ class CachedResults:
         changes = nodes.log.since(generation) if generation >= 0 else None
         if changes is None:
             return None, _ALL
-        rows, kinds = changes
+        rows, columns = changes
         if len(rows) == 1:
             row = int(rows[0])
-            uncached = rows.astype(np.intp) if nodes.alive[row] else np.zeros(0, dtype=np.intp)
-            return uncached, int(kinds[0])
+            live = rows.astype(np.intp) if nodes.alive[row] else np.zeros(0, dtype=np.intp)
+            return live, int(columns[0])
         if len(rows) > nodes.size // 2:
             return None, _ALL
-        return _distinct(rows, nodes.alive), int(np.bitwise_or.reduce(kinds))
+        return _distinct(rows, nodes.alive), int(np.bitwise_or.reduce(columns))
 
 
 def _infos(snapshot: Snapshot, rows: Rows | None) -> list[NodeInfo] | None:
-    """Returns the nodes to be asked about one by one; None = too many for that."""
+    """Returns the nodes to be processed one by one; None = too many for that."""
     if rows is None or len(rows) > FEW_ROWS:
         return None
     return [NodeInfo(snapshot, row) for row in rows.tolist()]
 
 
-def _place(view: NodeView, snapshot: Snapshot) -> slice | Rows:
-    """Where the answers about every node of ``view`` are to be written."""
+def _rows_index(view: NodeView, snapshot: Snapshot) -> slice | Rows:
+    """Returns the index of the rows of ``view``, a view of every node."""
     size = snapshot.nodes.size
     return slice(size) if len(view) == size else view.rows
 
 
 def _are_scores(scores: npt.NDArray[np.int64]) -> bool:
-    # Those below 0 are far above 100 if the sign is taken for a part of the number.
+    # As uint64, negative scores are far above 100: one comparison checks both ends.
     return not len(scores) or int(np.maximum.reduce(scores.view(np.uint64))) <= MAX_SCORE
 
 
 def _distinct(rows: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_]) -> Rows:
-    """Returns the live ones of ``rows``, each once, in order."""
+    """Returns the distinct live rows of ``rows``, in order."""
     if len(rows) > FEW_ROWS:
-        found = np.zeros(len(alive), dtype=np.bool_)
-        found[rows] = True
-        return np.flatnonzero(found & alive)
-    uncached = [row for row in sorted(set(rows.tolist())) if alive.item(row)]
-    return np.array(uncached, dtype=np.intp)
+        is_changed = np.zeros(len(alive), dtype=np.bool_)
+        is_changed[rows] = True
+        return np.flatnonzero(is_changed & alive)
+    live = [row for row in sorted(set(rows.tolist())) if alive.item(row)]
+    return np.array(live, dtype=np.intp)
 
 
 class ResultCache:
-    """Signature -> Answers, bounded by memory, the least recently used dropped first."""
+    """Signature -> CachedResults: an LRU cache with a memory limit."""
 
-    __slots__ = ("_answers", "_filters", "_n_scores", "hits", "misses", "reuses_buffers")
+    __slots__ = ("_entries", "_filters", "_n_scores", "hits", "misses", "reuses_buffers")
 
     def __init__(self, filters: tuple[str, ...], n_scores: int) -> None:
-        self._answers: OrderedDict[Hashable, CachedResults] = OrderedDict()
+        self._entries: OrderedDict[Hashable, CachedResults] = OrderedDict()
         self._filters = filters
         self._n_scores = n_scores
-        #: Whether answers that go lend their memory to new ones: not where an attempt stays open
-        #: while others are decided about.
+        #: True if evicted entries' buffers are reused: unsafe while an attempt is suspended on an
+        #: extender.
         self.reuses_buffers = True
         self.hits = 0
         self.misses = 0
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._entries)
 
     def of(self, signature: Hashable, capacity: int) -> CachedResults:
-        """Returns the answers for ``signature``; empty ones if there are none yet."""
-        answers = self._answers.get(signature)
-        if answers is not None and answers.capacity == capacity:
-            self._answers.move_to_end(signature)
+        """Returns the cached results for ``signature``; a new entry if there is none."""
+        entry = self._entries.get(signature)
+        if entry is not None and entry.capacity == capacity:
+            self._entries.move_to_end(signature)
             self.hits += 1
-            return answers
+            return entry
         self.misses += 1
-        self._answers.pop(signature, None)
-        answers = None
-        while len(self._answers) >= self._limit(capacity):
-            _, answers = self._answers.popitem(last=False)
-        if self.reuses_buffers and answers is not None and answers.capacity == capacity:
-            answers.forget()  # memory that is there already is far cheaper than new memory
+        self._entries.pop(signature, None)
+        entry = None
+        while len(self._entries) >= self._limit(capacity):
+            _, entry = self._entries.popitem(last=False)
+        if self.reuses_buffers and entry is not None and entry.capacity == capacity:
+            entry.reset()  # reusing memory is much cheaper than allocating it
         else:
-            answers = CachedResults(self._filters, self._n_scores, capacity)
-        self._answers[signature] = answers
-        return answers
+            entry = CachedResults(self._filters, self._n_scores, capacity)
+        self._entries[signature] = entry
+        return entry
 
     def clear(self) -> None:
-        """Forgets everything: what the answers rest on beside pods and nodes has changed."""
-        self._answers.clear()
+        """Invalidates all entries."""
+        self._entries.clear()
 
     def _limit(self, capacity: int) -> int:
-        bytes_each = capacity * (2 + 2 * len(self._filters) + 8 * self._n_scores) + 4096
-        return max(8, MEMORY_LIMIT_BYTES // bytes_each)
+        entry_bytes = capacity * (2 + 2 * len(self._filters) + 8 * self._n_scores) + 4096
+        return max(8, MEMORY_LIMIT_BYTES // entry_bytes)

@@ -21,7 +21,7 @@ def schedule_pod(framework: Framework, cycle: Cycle, attempt: Attempt) -> Placem
     """
     if len(cycle.snapshot.nodes) == 0:
         return Diagnosis(0)
-    feasible = filtering.run(framework, cycle, attempt)
+    feasible = filtering.find_nodes_that_fit(framework, cycle, attempt)
     if isinstance(feasible, Diagnosis):
         return feasible
-    return score.run(framework, cycle, attempt, feasible)
+    return score.select_host(framework, cycle, attempt, feasible)

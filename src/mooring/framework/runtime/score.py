@@ -1,4 +1,4 @@
-"""The Score stage: from the nodes that can take the pod to the one that gets it.
+"""The Score stage: scores the feasible nodes and selects one.
 
 Source: pkg/scheduler/schedule_one.go (prioritizeNodes) and framework/runtime/framework.go
 (RunPreScorePlugins, RunScorePlugins).
@@ -33,12 +33,14 @@ Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 
 
-def run(framework: Framework, cycle: Cycle, attempt: Attempt, feasible: Feasible) -> Placement:
-    """Chooses among the feasible nodes (at least one)."""
+def select_host(
+    framework: Framework, cycle: Cycle, attempt: Attempt, feasible: Feasible
+) -> Placement:
+    """Scores the feasible nodes (at least one) and selects the best one."""
     if feasible.count == 1:
-        return _placed(cycle, feasible, int(np.argmax(feasible.mask)))
-    is_everything = feasible.count == cycle.snapshot.nodes.size
-    rows = None if is_everything else feasible.mask.nonzero()[0]
+        return _placement(cycle, feasible, int(np.argmax(feasible.mask)))
+    is_all = feasible.count == cycle.snapshot.nodes.size
+    rows = None if is_all else feasible.mask.nonzero()[0]
     view = NodeView(cycle.snapshot, rows)
     total = total_scores(framework, cycle, attempt, view, rows)
     best = (total == total.item(total.argmax())).nonzero()[0]
@@ -46,24 +48,24 @@ def run(framework: Framework, cycle: Cycle, attempt: Attempt, feasible: Feasible
     attempt.rows, attempt.total, attempt.tied_rows = view.rows, total, tied
     if framework.tie_break is not None and len(tied) > 1:
         names = cycle.snapshot.nodes.names
-        chosen = framework.tie_break(sorted(names[row] for row in tied.tolist()))
-        return _placed(cycle, feasible, cycle.snapshot.nodes.row(chosen))
-    return _placed(cycle, feasible, _break_tie(cycle, attempt, feasible, tied))
+        name = framework.tie_break(sorted(names[row] for row in tied.tolist()))
+        return _placement(cycle, feasible, cycle.snapshot.nodes.row(name))
+    return _placement(cycle, feasible, _break_tie(cycle, attempt, feasible, tied))
 
 
-def _placed(cycle: Cycle, feasible: Feasible, row: int) -> Placement:
+def _placement(cycle: Cycle, feasible: Feasible, row: int) -> Placement:
     name = cycle.snapshot.nodes.names[row]
     return Placement(name, row, feasible.count, feasible.evaluated_count)
 
 
 def _break_tie(cycle: Cycle, attempt: Attempt, feasible: Feasible, tied: Rows) -> int:
-    """Returns the winner among nodes with equal totals: the root of upstream's heap."""
+    """Returns the row of the selected node among those with equal totals, as upstream's heap."""
     if len(tied) == 1:
         return int(tied[0])
     nodes = cycle.snapshot.nodes
-    is_everybody = feasible.order is None and feasible.count == len(nodes)
-    if is_everybody or (feasible.order is None and not attempt.start_index):
-        passed = None if is_everybody else feasible.mask
+    is_all = feasible.order is None and feasible.count == len(nodes)
+    if is_all or (feasible.order is None and not attempt.start_index):
+        passed = None if is_all else feasible.mask
         return first_in_order(nodes.order.array(), nodes.order.positions(), tied, passed)
     listed = nodes.order.array() if feasible.order is None else feasible.order
     ranks = ranks_of(tied, feasible.mask, visiting_order(listed, attempt.start_index))
@@ -73,34 +75,34 @@ def _break_tie(cycle: Cycle, attempt: Attempt, feasible: Feasible, tied: Rows) -
 def total_scores(
     framework: Framework, cycle: Cycle, attempt: Attempt, view: NodeView, rows: Rows | None
 ) -> Ints:
-    """The sum of normalized score x weight, int64 shape (f,), of the feasible nodes in ``view``.
+    """Returns the sums of normalized score x weight, int64 shape (f,), of the nodes in ``view``.
 
-    Without score plugins every node has 1, as upstream gives them.
+    Without score plugins every node has 1, as upstream.
     """
     if not framework.scorers:
         return np.ones(len(view), dtype=np.int64)
-    answers, cached_plugins = framework.answers(cycle)
-    skipped = pre_score(framework, cycle, view, answers, cached_plugins)
-    if answers is not None:
-        readers = framework.cacheable_scorers(cached_plugins - skipped)
-        answers.refresh_scores(cycle.snapshot, readers, _Ask(framework, cycle))
+    cached, cached_plugins = framework.cached_results(cycle)
+    skipped = pre_score(framework, cycle, view, cached, cached_plugins)
+    if cached is not None:
+        plugins = framework.cacheable_scorers(cached_plugins - skipped)
+        cached.refresh_scores(cycle.snapshot, plugins, ScoreCallerImpl(framework, cycle))
     finals: tuple[int, ...] = ()
-    if answers is not None and answers.finals:
-        # Most scores are shared and final, so they are added up already.
-        finals, column = answers.finals, answers.final_total
+    if cached is not None and cached.finals:
+        # Most scores are cached and final: their sum is cached as well.
+        finals, column = cached.finals, cached.final_total
         total = column[: len(view)].copy() if rows is None else column[rows]
     else:
         total = np.zeros(len(view), dtype=np.int64)
     for number, plugin in enumerate(framework.scorers):
         if plugin.name in skipped:
             continue
-        if answers is not None and number in finals:
-            attempt.final[plugin.name] = answers.raw[number]
-            if number in answers.constants:
-                attempt.constant[plugin.name] = answers.constants[number]
+        if cached is not None and number in finals:
+            attempt.final[plugin.name] = cached.raw[number]
+            if number in cached.constants:
+                attempt.constant[plugin.name] = cached.constants[number]
             continue
-        if answers is not None and plugin.name in cached_plugins:
-            column = answers.raw[number]
+        if cached is not None and plugin.name in cached_plugins:
+            column = cached.raw[number]
             raw = column[: len(view)] if rows is None else column[rows]
         else:
             raw = score_one(framework, cycle, plugin, view)
@@ -116,31 +118,31 @@ def pre_score(
     framework: Framework,
     cycle: Cycle,
     view: NodeView,
-    answers: CachedResults | None,
+    cached: CachedResults | None,
     cached_plugins: frozenset[str],
 ) -> frozenset[str]:
-    """Runs the PreScore plugins; the names of those that skip this pod."""
-    known = answers.pre_scored if answers is not None else {}
+    """Runs the PreScore plugins; returns the names of those that skip this pod."""
+    cache = cached.pre_scored if cached is not None else {}
     skipped = []
     for plugin in framework.plugins("pre_score"):
-        if plugin.name in known:
-            result, state = known[plugin.name]
+        if plugin.name in cache:
+            result, state = cache[plugin.name]
             cycle.restore(plugin.name, state)
         else:
-            cycle.open_for(plugin.name)
+            cycle.set_writer(plugin.name)
             result = framework.call(plugin, "PreScore", plugin.pre_score, cycle, view)
-            cycle.open_for(None)
+            cycle.set_writer(None)
             if result is not None and result is not Skip.SKIP:
                 raise PluginError(plugin.name, "PreScore", f"returned {result!r}, not None or SKIP")
             if plugin.name in cached_plugins:
-                known[plugin.name] = (result, cycle.state_of(plugin.name))
+                cache[plugin.name] = (result, cycle.state_of(plugin.name))
         if result is Skip.SKIP:
             skipped.append(plugin.name)
     return frozenset(skipped)
 
 
-class _Ask:
-    """Calls the score plugins on behalf of the shared answers."""
+class ScoreCallerImpl:
+    """Calls the score plugins of a framework to refresh cached results."""
 
     __slots__ = ("_cycle", "_framework")
 
@@ -148,19 +150,19 @@ class _Ask:
         self._framework = framework
         self._cycle = cycle
 
-    def many(self, number: int, view: NodeView) -> Ints:
-        """Raw scores for a view."""
+    def call_view(self, number: int, view: NodeView) -> Ints:
+        """Returns the raw scores of the nodes of a view."""
         plugin = self._framework.scorers[number]
         return score_one(self._framework, self._cycle, plugin, view)
 
-    def each(self, number: int, nodes: list[NodeInfo]) -> list[int]:
+    def call_nodes(self, number: int, nodes: list[NodeInfo]) -> list[int]:
         """Returns the raw score of each node."""
         framework, plugin = self._framework, self._framework.scorers[number]
         scores = framework.call_each(plugin, "Score", plugin.score_node, self._cycle, nodes)
         for score in scores:
             if not isinstance(score, int):
-                told = f"score_node returned {score!r}, not an int"
-                raise PluginError(plugin.name, "Score", told)
+                problem = f"score_node returned {score!r}, not an int"
+                raise PluginError(plugin.name, "Score", problem)
         return scores
 
 
@@ -168,7 +170,7 @@ def score_one(framework: Framework, cycle: Cycle, plugin: Any, view: NodeView) -
     """Returns the raw scores of one plugin.
 
     Raises:
-        PluginError: if it raises, or the answer is not int64 of shape (m,).
+        PluginError: if it raises, or the result is not int64 of shape (m,).
     """
     raw = framework.call(plugin, "Score", plugin.score, cycle, view)
     _check_shape(plugin, "Score", raw, len(view))
@@ -211,9 +213,10 @@ def _check_shape(plugin: Any, point: str, scores: Any, length: int) -> None:
 
 
 def default_normalize(scores: Ints, *, reverse: bool = False) -> Ints:
-    """Scales raw scores so that the highest becomes 100; ``reverse`` makes that one 0 instead.
+    """Scales raw scores so that the highest becomes 100; with ``reverse`` it becomes 0.
 
-    All zero: they stay zero, or all become 100 in reverse. Raw scores are not negative.
+    If all are zero, the scores are all 0, or all 100 with ``reverse``. Raw scores must not be
+    negative.
 
     Source: plugins/helper/normalize_score.go (DefaultNormalizeScore).
     """

@@ -1,7 +1,7 @@
-"""What the plugins that share their answers read of a pod.
+"""Signatures of pods: what the cacheable plugins read of a pod.
 
-Most pods are replicas: they differ in name, UID, versions and times, and plugins are told not to
-read those for their answers. So pods that are the same in all else are signed once.
+Most pods are replicas: they differ only in name, UID, versions and times, which cacheable plugins
+must not read. So pods that are equal in everything else are signed once.
 """
 
 from __future__ import annotations
@@ -13,49 +13,49 @@ import msgspec
 
 from mooring.state.tables.pods import PodInfo
 
-#: Pods of so many kinds are remembered, none of which takes more bytes than this: 16 MiB at most.
-KINDS_MAX: Final = 2048
-KIND_BYTES_MAX: Final = 8 << 10
+#: Limits of the cache: the number of templates, and the bytes of one; 16 MiB together.
+TEMPLATES_MAX: Final = 2048
+TEMPLATE_BYTES_MAX: Final = 8 << 10
 
 
 class Signature:
-    """The fragments of the plugins that share; equal ones are one object, and so quick to find."""
+    """The fragments of the cacheable plugins; equal signatures are one object."""
 
     __slots__ = ("cached_plugins", "fragments")
 
     def __init__(self, fragments: Mapping[str, Hashable]) -> None:
         self.fragments = fragments
-        #: The names of the plugins that share their answers for such pods.
+        #: The names of the plugins whose results are cached for such pods.
         self.cached_plugins = frozenset(fragments)
 
 
 class Signatures:
-    """The signatures that the plugins ``cacheable`` of a profile have given."""
+    """A cache of the pods' signatures by the ``cacheable`` plugins of a profile."""
 
     def __init__(self, cacheable: Sequence[Any]) -> None:
         self._cacheable = cacheable
-        self._of_kind: dict[bytes, Signature] = {}
+        self._by_template: dict[bytes, Signature] = {}
         self._by_fragments: dict[Hashable, Signature] = {}
         self._encode = msgspec.msgpack.Encoder().encode
 
     def of(self, pod: PodInfo, call: Callable[..., Any]) -> Signature:
         """Returns the pod's signature; ``call`` calls a plugin (``Framework.call``)."""
         if pod.signature is not None and pod.signature[0] is self:
-            noted: Signature = pod.signature[1]
-            return noted
-        kind = self._encode(_kind_of(pod)) if self._cacheable else b""
-        found = self._of_kind.get(kind)
-        if found is None:
-            if len(self._of_kind) >= KINDS_MAX or len(self._by_fragments) >= KINDS_MAX:
-                self._of_kind.clear()
+            cached: Signature = pod.signature[1]
+            return cached
+        template = self._encode(_template_of(pod)) if self._cacheable else b""
+        signature = self._by_template.get(template)
+        if signature is None:
+            if max(len(self._by_template), len(self._by_fragments)) >= TEMPLATES_MAX:
+                self._by_template.clear()
                 self._by_fragments.clear()
-            found = self._signed(pod, call)
-            if len(kind) <= KIND_BYTES_MAX:
-                self._of_kind[kind] = found
-        pod.signature = (self, found)
-        return found
+            signature = self._sign(pod, call)
+            if len(template) <= TEMPLATE_BYTES_MAX:
+                self._by_template[template] = signature
+        pod.signature = (self, signature)
+        return signature
 
-    def _signed(self, pod: PodInfo, call: Callable[..., Any]) -> Signature:
+    def _sign(self, pod: PodInfo, call: Callable[..., Any]) -> Signature:
         fragments = {}
         for plugin in self._cacheable:
             fragment = call(plugin, "Sign", plugin.sign, pod)
@@ -65,16 +65,16 @@ class Signatures:
         return self._by_fragments.setdefault(tuple(fragments.items()), signature)
 
 
-def _kind_of(pod: PodInfo) -> tuple[Any, ...]:
-    """Returns all of a pod but what only it can have."""
-    own = pod.metadata
+def _template_of(pod: PodInfo) -> tuple[Any, ...]:
+    """Returns all fields of a pod that its replicas have in common."""
+    metadata = pod.metadata
     return (
         pod.spec,
         pod.status,
-        own.generate_name,
-        own.namespace,
-        own.labels,
-        own.annotations,
-        own.owner_references,
-        own.finalizers,
+        metadata.generate_name,
+        metadata.namespace,
+        metadata.labels,
+        metadata.annotations,
+        metadata.owner_references,
+        metadata.finalizers,
     )

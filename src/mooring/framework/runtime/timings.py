@@ -1,4 +1,4 @@
-"""How long each plugin takes at each extension point."""
+"""Durations of plugins, by extension point."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mooring.clock import Clock
 
 @dataclass(slots=True)
 class Timing:
-    """Calls of one plugin at one extension point, and the seconds they took together."""
+    """The calls of one plugin at one extension point, and their total seconds."""
 
     calls: int = 0
     seconds: float = 0.0
@@ -26,7 +26,7 @@ class Timings:
         self._table: dict[tuple[str, str], Timing] = {}
 
     def add(self, plugin: str, point: str, seconds: float) -> None:
-        """One more call."""
+        """Adds one call."""
         timing = self._table.get((plugin, point))
         if timing is None:
             timing = self._table[plugin, point] = Timing()
@@ -41,7 +41,7 @@ class Timings:
         method: Callable[..., Any],
         *arguments: Any,
     ) -> Any:
-        """What ``method`` returns; how long it took is noted, also if it raises."""
+        """Calls ``method`` and returns its result; adds its duration, also if it raises."""
         started_s = clock.monotonic_s()
         try:
             return method(*arguments)

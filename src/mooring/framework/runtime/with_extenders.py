@@ -1,4 +1,4 @@
-"""A decision in which extenders have a say: the stages of ``Framework.decide``, and theirs.
+"""The scheduling algorithm with extenders: the stages of ``scheduling_algorithm``, and theirs.
 
 ::
 
@@ -6,13 +6,13 @@
                                                         |
        Placement <- pre_score -> score -> extenders' prioritize, all at once, x weight x 10
 
-Nothing here waits: these are generators, which yield questions and are sent the answers. Between
-the two the columns may have changed (pods on their way to nodes come and go), but every node keeps
-its row: whoever drives a decision keeps news of nodes back until it is over.
+Nothing here waits: these are generators, which yield calls of extenders and are sent the results.
+Meanwhile columns may change (pods are assumed or forgotten), but every node keeps its row: the
+driver buffers node events until the attempt ends.
 
 Source: pkg/scheduler/schedule_one.go (findNodesThatPassExtenders, prioritizeNodes),
-framework/preemption/preemption.go (callExtenders). *Differs:* a node that was not sent is an error
-however it is named, and so are scores that are not within 0 to 10.
+framework/preemption/preemption.go (callExtenders). *Differs:* any node in a result that was not
+sent is an error, and so is a score that is not within 0 to 10.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ Ints = npt.NDArray[np.int64]
 _log = logging.getLogger(__name__)
 
 
-def decide(
+def schedule_pod(
     framework: Framework, cycle: Cycle, attempt: Attempt
 ) -> ExtenderCalls[Placement | Diagnosis]:
-    """As ``Framework.decide``, with what extenders say.
+    """Does the same as ``scheduling_algorithm.schedule_pod``, with the extenders.
 
     Raises:
-        ExtenderError: one failed that may not be ignored.
-        PluginError: as ``Framework.decide``.
+        ExtenderError: if an extender failed that is not ignorable.
+        PluginError: if a plugin failed.
     """
     if len(cycle.snapshot.nodes) == 0:
         return Diagnosis(0)
-    found = yield from _filter(framework, cycle, attempt)
-    if isinstance(found, Diagnosis):
-        return found
-    return (yield from _choose(framework, cycle, attempt, found))
+    feasible = yield from _filter(framework, cycle, attempt)
+    if isinstance(feasible, Diagnosis):
+        return feasible
+    return (yield from _select_host(framework, cycle, attempt, feasible))
 
 
 # ---------------------------------------------------------------- filter
@@ -78,34 +78,36 @@ def decide(
 def _filter(
     framework: Framework, cycle: Cycle, attempt: Attempt
 ) -> ExtenderCalls[_FeasibleNodes | Diagnosis]:
-    before = filtering.pre_filter(framework, cycle)
-    diagnosis = filtering.new_diagnosis(cycle, attempt, before)
-    if before.status is not None:
+    pre_filtered = filtering.pre_filter(framework, cycle)
+    diagnosis = filtering.new_diagnosis(cycle, attempt, pre_filtered)
+    if pre_filtered.status is not None:
         return diagnosis
     nominated = filtering.try_nominated(framework, cycle, attempt, diagnosis)
     is_nominated = nominated is not None and (
         yield from _confirm_nominated(framework, cycle, attempt)
     )
-    order = filtering.nodes_after_pre_filter(cycle, attempt, diagnosis, before)
+    order = filtering.nodes_after_pre_filter(cycle, attempt, diagnosis, pre_filtered)
     if is_nominated:
         attempt.choice = "nominated" if len(order) > 1 else None
         name = cycle.pod.status.nominated_node_name
         return _FeasibleNodes([name], np.array([cycle.snapshot.nodes.row(name)]), 1)
-    feasible = filtering.filter_nodes(framework, cycle, attempt, before, order)
+    feasible = filtering.filter_nodes(framework, cycle, attempt, pre_filtered, order)
     rows = _visited(attempt, feasible, order)
     nodes = cycle.snapshot.nodes
     names = list(map(nodes.names.__getitem__, rows.tolist()))
     statuses: dict[str, Reject] = {}
-    left = yield from _ask_filters(framework, cycle, attempt, names, statuses)
+    remaining = yield from _call_filters(framework, cycle, attempt, names, statuses)
     if statuses:
-        kept = set(left)
+        remaining_set = set(remaining)
         attempt.by_extenders = {
-            nodes.row(name): status for name, status in statuses.items() if name not in kept
+            nodes.row(name): status
+            for name, status in statuses.items()
+            if name not in remaining_set
         }
-    if left:
-        if left is not names:
-            rows = np.array([nodes.row(name) for name in left], dtype=np.intp)
-        return _FeasibleNodes(left, rows, feasible.evaluated_count)
+    if remaining:
+        if remaining is not names:
+            rows = np.array([nodes.row(name) for name in remaining], dtype=np.intp)
+        return _FeasibleNodes(remaining, rows, feasible.evaluated_count)
     filtering.fill_diagnosis(cycle, attempt, diagnosis)
     for status in statuses.values():
         diagnosis.reasons.update(status.reasons)
@@ -116,48 +118,49 @@ def _filter(
 
 @dataclass(slots=True)
 class _FeasibleNodes:
-    """Names and rows of the feasible nodes, in order, and how many nodes were looked at."""
+    """Names and rows of the feasible nodes, in order, and the number of evaluated nodes."""
 
     names: list[str]
     rows: Rows
     evaluated_count: int
 
-    def placed(self, place: int) -> Placement:
-        """The node at this place was chosen."""
-        row = int(self.rows[place])
-        return Placement(self.names[place], row, len(self.names), self.evaluated_count)
+    def placement(self, position: int) -> Placement:
+        """Returns the placement on the node at this position."""
+        row = int(self.rows[position])
+        return Placement(self.names[position], row, len(self.names), self.evaluated_count)
 
 
 def _confirm_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> ExtenderCalls[bool]:
-    """Returns whether extenders let the pod have its nominated node; if not, all are looked at."""
+    """Returns True if the extenders accept the nominated node; if not, all nodes are filtered."""
     name = cycle.pod.status.nominated_node_name
     statuses: dict[str, Reject] = {}
     try:
-        left = yield from _ask_filters(framework, cycle, attempt, [name], statuses)
+        remaining = yield from _call_filters(framework, cycle, attempt, [name], statuses)
     except ExtenderError as error:
-        _log.warning("a nominated node was not judged", extra={"node": name, "error": str(error)})
+        log_fields = {"node": name, "error": str(error)}
+        _log.warning("extender failed to filter the nominated node", extra=log_fields)
         return False
-    if left:
+    if remaining:
         return True
-    for refused, status in statuses.items():
-        attempt.extra[cycle.snapshot.nodes.row(refused)] = status
+    for node_name, status in statuses.items():
+        attempt.extra[cycle.snapshot.nodes.row(node_name)] = status
     return False
 
 
 def _visited(attempt: Attempt, feasible: Feasible, order: Rows) -> Rows:
-    """Returns the feasible rows in the order in which they were visited."""
-    filter_nodes = visiting_order(order, attempt.start_index)
-    return filter_nodes[feasible.mask[filter_nodes]]
+    """Returns the feasible rows in visiting order."""
+    visited = visiting_order(order, attempt.start_index)
+    return visited[feasible.mask[visited]]
 
 
-def _ask_filters(
+def _call_filters(
     framework: Framework,
     cycle: Cycle,
     attempt: Attempt,
     names: list[str],
     statuses: dict[str, Reject],
 ) -> ExtenderCalls[list[str]]:
-    """Returns the nodes that every extender keeps; ``statuses`` gets what is said of the others."""
+    """Returns the nodes that every extender accepts; adds the other nodes to ``statuses``."""
     for extender in framework.extenders:
         if not names:
             break
@@ -165,124 +168,126 @@ def _ask_filters(
             continue
         [answer] = yield [partial(extender.filter, cycle.pod, names)]
         try:
-            kept = _checked(extender, answer, names)
+            result = _validated_filter_result(extender, answer, names)
         except ExtenderError as error:
-            _note(attempt, extender, error=str(error))
+            _record(attempt, extender, error=str(error))
             if not extender.is_ignorable:
                 raise
-            _ignored(extender, error)
+            _log_ignored(extender, error)
             continue
-        if kept.names == names and not kept.failed and not kept.failed_and_unresolvable:
-            _note(attempt, extender)
+        if result.names == names and not result.failed and not result.failed_and_unresolvable:
+            _record(attempt, extender)
             continue
-        refused = _refusals(kept, names)
-        statuses.update(refused)
-        left = list(dict.fromkeys(kept.names))
-        gone = set(names).difference(left)
-        told = {name: refused[name].message if name in refused else "" for name in sorted(gone)}
-        _note(attempt, extender, rejected=told)
-        names = left
+        rejections = _rejections(result, names)
+        statuses.update(rejections)
+        remaining = list(dict.fromkeys(result.names))
+        removed = sorted(set(names).difference(remaining))
+        messages = {
+            name: rejections[name].message if name in rejections else "" for name in removed
+        }
+        _record(attempt, extender, rejected=messages)
+        names = remaining
     return names
 
 
-def _checked(extender: Extender, answer: Any, names: Sequence[str]) -> FilterResult:
-    """Returns the answer, if every node in it was sent.
+def _validated_filter_result(extender: Extender, answer: Any, names: Sequence[str]) -> FilterResult:
+    """Validates that every node in the result was sent, and returns the result.
 
     Raises:
-        ExtenderError: one was not, or there is no answer.
+        ExtenderError: if one was not, or the call failed.
     """
     if isinstance(answer, ExtenderError):
         raise answer
-    kept: FilterResult = answer
-    if kept.names is names or kept.names == names:
-        return kept
+    result: FilterResult = answer
+    if result.names is names or result.names == names:
+        return result
     sent = set(names)
-    for name in kept.names:
+    for name in result.names:
         if name not in sent:
             raise ExtenderError(
                 f"extender {json.dumps(extender.name)} claims a filtered node {json.dumps(name)}"
                 " which is not found in the input node list"
             )
-    return kept
+    return result
 
 
-def _refusals(kept: FilterResult, names: Sequence[str]) -> dict[str, Reject]:
-    """What is said of nodes that were sent; what is said of others counts for nothing."""
+def _rejections(result: FilterResult, names: Sequence[str]) -> dict[str, Reject]:
+    """Returns the failed nodes of the result, restricted to the nodes sent."""
     sent = set(names)
-    found = {name: Reject(said) for name, said in kept.failed.items() if name in sent}
-    for name, said in kept.failed_and_unresolvable.items():
+    statuses = {name: Reject(text) for name, text in result.failed.items() if name in sent}
+    for name, text in result.failed_and_unresolvable.items():
         if name in sent:
-            found[name] = Reject(said, resolvable=False)
-    return found
+            statuses[name] = Reject(text, resolvable=False)
+    return statuses
 
 
 # ---------------------------------------------------------------- score
 
 
-def _choose(
-    framework: Framework, cycle: Cycle, attempt: Attempt, left: _FeasibleNodes
+def _select_host(
+    framework: Framework, cycle: Cycle, attempt: Attempt, feasible: _FeasibleNodes
 ) -> ExtenderCalls[Placement]:
-    if len(left.names) == 1:
-        return left.placed(0)
-    order = np.argsort(left.rows)
-    rows = left.rows[order]
+    if len(feasible.names) == 1:
+        return feasible.placement(0)
+    order = np.argsort(feasible.rows)
+    rows = feasible.rows[order]
     total = total_scores(framework, cycle, attempt, NodeView(cycle.snapshot, rows), rows)
     if not framework.scorers:
-        total = np.zeros(len(rows), dtype=np.int64)  # upstream's 1 is for a world without extenders
-    extra, is_drawn = yield from _ask_scores(framework, cycle, attempt, left.names)
+        total = np.zeros(len(rows), dtype=np.int64)  # upstream's score of 1 is without extenders
+    extra, is_drawn = yield from _call_prioritize(framework, cycle, attempt, feasible.names)
     total = total + extra[order]
     is_best = total == total.max()
     attempt.rows, attempt.total, attempt.tied_rows = rows, total, rows[is_best]
-    tied = np.sort(order[is_best])  # places in the list
-    by_chance = tied[is_drawn[tied]]
-    if len(by_chance):
-        return left.placed(int(by_chance[framework.draw(len(by_chance))]))
-    return left.placed(first_in_heap(tied))
+    tied = np.sort(order[is_best])  # positions in feasible.names
+    drawn = tied[is_drawn[tied]]
+    if len(drawn):
+        return feasible.placement(int(drawn[framework.random_index(len(drawn))]))
+    return feasible.placement(first_in_heap(tied))
 
 
-def _ask_scores(
+def _call_prioritize(
     framework: Framework, cycle: Cycle, attempt: Attempt, names: list[str]
 ) -> ExtenderCalls[tuple[Ints, npt.NDArray[np.bool_]]]:
-    """What extenders add to each node's total, and the nodes among which ties are drawn.
+    """Returns what extenders add to each node's total, and a mask of the nodes drawn in a tie.
 
-    Those are the ones that some extender gave a score; one that does not prioritize is taken to
-    give 0 to all, as upstream has it. One that fails says nothing. Sums go round as 64 bits do.
+    Ties are drawn at random among nodes that some extender scored; one without a prioritize verb
+    counts as scoring all nodes 0, as upstream. A failed one adds nothing. Sums wrap like int64.
     """
-    interested = [each for each in framework.extenders if each.is_interested(cycle.pod)]
-    asked = [extender for extender in interested if extender.has_prioritize]
-    is_drawn = np.full(len(names), len(asked) < len(interested))
+    interested = [item for item in framework.extenders if item.is_interested(cycle.pod)]
+    extenders = [extender for extender in interested if extender.has_prioritize]
+    is_drawn = np.full(len(names), len(extenders) < len(interested))
     extra = np.zeros(len(names), dtype=np.int64)
-    if not asked:
+    if not extenders:
         return extra, is_drawn
-    answers = yield [partial(extender.prioritize, cycle.pod, names) for extender in asked]
-    for extender, answer in zip(asked, answers, strict=True):
+    answers = yield [partial(extender.prioritize, cycle.pod, names) for extender in extenders]
+    for extender, answer in zip(extenders, answers, strict=True):
         try:
-            said = _validated_scores(extender, answer)
+            result = _validated_scores(extender, answer)
         except ExtenderError as error:
-            _note(attempt, extender, error=str(error))
-            _ignored(extender, error)
+            _record(attempt, extender, error=str(error))
+            _log_ignored(extender, error)
             continue
-        values, is_rated = _by_place(said, names)
-        is_drawn |= is_rated
+        values, has_score = _scores_of(names, result)
+        is_drawn |= has_score
         extra += values * np.int64(SCALE) * np.int64(extender.weight)
-        _note(attempt, extender, scores=_sums(said))
+        _record(attempt, extender, scores=_sums(result))
     return extra, is_drawn
 
 
 def _validated_scores(extender: Extender, answer: Any) -> PrioritizeResult:
-    """Returns the answer, if all its scores are good.
+    """Validates that all scores are in range, and returns the result.
 
     Raises:
-        ExtenderError: there is no answer, or a score is out of range.
+        ExtenderError: if a score is out of range, or the call failed.
     """
     if isinstance(answer, ExtenderError):
         raise answer
-    said: PrioritizeResult = answer
-    if not said.scores or (min(said.scores) >= 0 and max(said.scores) <= SCORE_MAX):
-        return said
+    result: PrioritizeResult = answer
+    if not result.scores or (min(result.scores) >= 0 and max(result.scores) <= SCORE_MAX):
+        return result
     name, score = next(
         (name, score)
-        for name, score in zip(said.names, said.scores, strict=True)
+        for name, score in zip(result.names, result.scores, strict=True)
         if not 0 <= score <= SCORE_MAX
     )
     raise ExtenderError(
@@ -291,60 +296,63 @@ def _validated_scores(extender: Extender, answer: Any) -> PrioritizeResult:
     )
 
 
-def _by_place(said: PrioritizeResult, names: Sequence[str]) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """The scores in the order of ``names``, 0 where there is none, and where there is one."""
-    if said.names == names:
-        return np.array(said.scores, dtype=np.int64), np.ones(len(names), dtype=np.bool_)
-    found = list(map(_sums(said).get, names))
-    is_rated = np.array([score is not None for score in found])
-    return np.array([score or 0 for score in found], dtype=np.int64), is_rated
+def _scores_of(
+    names: Sequence[str], result: PrioritizeResult
+) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Returns the scores of ``names``, 0 for missing ones, and a mask of those with a score."""
+    if result.names == names:
+        return np.array(result.scores, dtype=np.int64), np.ones(len(names), dtype=np.bool_)
+    scores = list(map(_sums(result).get, names))
+    has_score = np.array([score is not None for score in scores])
+    return np.array([score or 0 for score in scores], dtype=np.int64), has_score
 
 
-def _sums(said: PrioritizeResult) -> dict[str, int]:
-    """Node -> score; those of a node that is there several times are added up, as upstream does."""
-    sums = dict(zip(said.names, said.scores, strict=True))
-    if len(sums) == len(said.names):
+def _sums(result: PrioritizeResult) -> dict[str, int]:
+    """Returns the score by node; repeated scores of one node are added, as upstream does."""
+    sums = dict(zip(result.names, result.scores, strict=True))
+    if len(sums) == len(result.names):
         return sums
     sums = dict.fromkeys(sums, 0)
-    for name, score in zip(said.names, said.scores, strict=True):
+    for name, score in zip(result.names, result.scores, strict=True):
         sums[name] += score
     return sums
 
 
-# ---------------------------------------------------------------- telling
+# ---------------------------------------------------------------- records and logs
 
 
-def _note(attempt: Attempt, extender: Extender, **said: Any) -> None:
-    """Puts what an extender said into the record of the attempt."""
-    before = attempt.calls.get(extender.name, ExtenderCall(extender.name))
-    if "rejected" in said:
-        said["rejected"] = before.rejected | said["rejected"]
-    attempt.calls[extender.name] = msgspec.structs.replace(before, **said)
+def _record(attempt: Attempt, extender: Extender, **fields: Any) -> None:
+    """Adds the result of an extender to the attempt's record of calls."""
+    call = attempt.calls.get(extender.name, ExtenderCall(extender.name))
+    if "rejected" in fields:
+        fields["rejected"] = call.rejected | fields["rejected"]
+    attempt.calls[extender.name] = msgspec.structs.replace(call, **fields)
 
 
-def _ignored(extender: Extender, error: ExtenderError) -> None:
-    _log.warning("an extender is ignored", extra={"extender": extender.name, "error": str(error)})
+def _log_ignored(extender: Extender, error: ExtenderError) -> None:
+    log_fields = {"extender": extender.name, "error": str(error)}
+    _log.warning("extender failed, ignoring it", extra=log_fields)
 
 
-# ---------------------------------------------------------------- afterwards
+# ---------------------------------------------------------------- after the extender calls
 
 
 def still_fits(framework: Framework, cycle: Cycle, later: Cycle, node_name: str) -> bool:
-    """Whether the filters let ``cycle``'s pod have the node now that the cluster has changed.
+    """Returns True if the node is still feasible for ``cycle``'s pod on the current cluster.
 
-    ``later`` is a cycle of the same pod on the cluster as it is now; it gets the notes that were
-    made for scoring, so that the attempt can go on with it.
+    ``later`` is a cycle of the same pod on the current snapshot; it gets the pre_score states of
+    ``cycle``, so that the attempt can continue with it.
 
     Raises:
-        PluginError: a plugin failed.
+        PluginError: if a plugin failed.
     """
     row = later.snapshot.nodes.live_row(node_name)
     if row < 0:
         return False
-    before = filtering.pre_filter(framework, later)
-    if before.status is not None:
+    pre_filtered = filtering.pre_filter(framework, later)
+    if pre_filtered.status is not None:
         return False
-    if before.node_names is not None and node_name not in before.node_names:
+    if pre_filtered.node_names is not None and node_name not in pre_filtered.node_names:
         return False
     results = filtering.run_filters(framework, later, np.array([row], dtype=np.intp))
     if results.status(row) is not None:

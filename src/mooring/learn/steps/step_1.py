@@ -1,6 +1,6 @@
 """Step 1: every pod gets a random node. This is all that a scheduler must do.
 
-It watches the pods, puts those without a node into a line, and binds one after another to a node.
+It watches the pods, puts those without a node into a queue, and binds one after another.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from mooring.objects import Pod, key
 
 
 class Scheduler:
-    """First come, first served, and wherever chance has it."""
+    """Binds pods in order of arrival to random nodes."""
 
     def __init__(self, client: Client, name: str, *, clock: Clock, rng: Rng, tell: Tell) -> None:
         self.client, self.name, self.clock, self.rng, self.tell = client, name, clock, rng, tell
-        self.line: asyncio.Queue[Pod] = asyncio.Queue()
+        self.pending: asyncio.Queue[Pod] = asyncio.Queue()
         self.nodes = Informer(client, "Node", self.on_node, clock=clock, rng=rng)
         self.pods = Informer(client, "Pod", self.on_pod, clock=clock, rng=rng)
 
     def on_node(self, change: Change) -> None:
-        """A node is new, changed or gone: the informer knows, and that is enough."""
+        """Does nothing: the informer has the current nodes."""
 
     def on_pod(self, change: Change) -> None:
-        """A pod is new, changed or gone: new ones that wait for us enter the queue."""
+        """Adds new pods that are pending and ours to the queue."""
         if change.old is None and self.waits_for_us(change.new):
-            self.line.put_nowait(change.new)
+            self.pending.put_nowait(change.new)
             self.tell("queued", change.new)
 
     def waits_for_us(self, pod: Pod | None) -> TypeGuard[Pod]:
-        """Neither gone nor going, not on a node yet, and not another scheduler's."""
+        """Returns True for a pod that is ours, has no node and is not being deleted."""
         if pod is None or pod.metadata.deletion_timestamp is not None:
             return False
         return not pod.spec.node_name and pod.spec.scheduler_name == self.name
 
     async def run(self) -> None:
-        """Follow the cluster and schedule its pods, until cancelled."""
+        """Watches the cluster and schedules its pods, until cancelled."""
         async with asyncio.TaskGroup() as self.tasks:
             self.tasks.create_task(self.nodes.run())
             self.tasks.create_task(self.pods.run())
@@ -48,9 +48,9 @@ class Scheduler:
             await self.schedule()
 
     async def schedule(self) -> None:
-        """One pod after another, as it is by the time it is its turn."""
+        """Takes one pod after another, in its current version."""
         while True:
-            queued = await self.line.get()
+            queued = await self.pending.get()
             pod = self.pods.objects.get(key(queued))
             if self.waits_for_us(pod) and pod.metadata.uid == queued.metadata.uid:
                 try:
@@ -59,7 +59,7 @@ class Scheduler:
                     self.try_later(pod, str(error))
 
     async def schedule_one(self, pod: Pod) -> None:
-        """Choose a node for the pod, and bind it to that node."""
+        """Chooses a node for the pod, and binds it."""
         self.tell("popped", pod)
         node_name = self.choose(pod)
         if isinstance(node_name, Reject):
@@ -68,12 +68,12 @@ class Scheduler:
             await self.client.bind(pod, node_name)
             self.tell("bound", pod, node_name)
 
-    def choose(self, pod: Pod) -> str | Reject:  # noqa: ARG002 - the next steps look at it
-        """Any node, for any pod."""
+    def choose(self, pod: Pod) -> str | Reject:  # noqa: ARG002 - for the next steps
+        """Returns a random node."""
         names = list(self.nodes.objects)
         return self.rng.choice(names) if names else Reject("no nodes available to schedule pods")
 
     def try_later(self, pod: Pod, why: str) -> None:
-        """No pod is given up: in a second it enters the queue again."""
+        """Puts the pod into the queue again after a second."""
         self.tell("failed", pod, detail=why)
-        asyncio.get_running_loop().call_later(1.0, self.line.put_nowait, pod)
+        asyncio.get_running_loop().call_later(1.0, self.pending.put_nowait, pod)

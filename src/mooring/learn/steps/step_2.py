@@ -1,7 +1,7 @@
-"""Step 2: filters say which nodes can take the pod at all. Chance chooses among these.
+"""Step 2: filters rule out nodes. The choice among the others is random.
 
-A filter is a plugin: an object with a name and a method that is asked about a pod and a node. Here
-is one that kube-scheduler has too: nodes that somebody has cordoned take no new pods.
+A filter is a plugin: an object with a name and a method that gets a pod and a node. This one is
+also in kube-scheduler: cordoned nodes accept no new pods.
 """
 
 from __future__ import annotations
@@ -16,45 +16,45 @@ from mooring.plugins.node_unschedulable import CORDONED
 
 
 class NodeUnschedulable:
-    """Refuses nodes that are cordoned, unless the pod tolerates that."""
+    """Rejects cordoned nodes, unless the pod tolerates their taint."""
 
     name = "NodeUnschedulable"
 
     def filter(self, pod: Pod, node: Node) -> Reject | None:
-        """None: nothing is against it."""
+        """Returns why the node is rejected; None = feasible."""
         if node.spec.unschedulable and not is_tolerated(CORDONED, pod.spec.tolerations):
             return Reject("node(s) were unschedulable")
         return None
 
 
 class Scheduler(step_1.Scheduler):
-    """As before, but not every node will do."""
+    """Adds filters to step 1."""
 
     filters = (NodeUnschedulable(),)
 
     def choose(self, pod: Pod) -> str | Reject:
-        """Any node that no filter refuses."""
+        """Returns a random feasible node."""
         feasible = self.feasible(pod)
         return feasible if isinstance(feasible, Reject) else self.rng.choice(feasible).metadata.name
 
     def feasible(self, pod: Pod) -> list[Node] | Reject:
-        """The nodes that can take the pod; if there are none, why not."""
-        nodes, found, reasons = list(self.nodes.objects.values()), [], Counter[str]()
+        """Returns the feasible nodes, or why there are none."""
+        nodes, feasible, reasons = list(self.nodes.objects.values()), [], Counter[str]()
         for node in nodes:
             refusal = self.refusal(pod, node)
             if refusal is None:
-                found.append(node)
+                feasible.append(node)
             else:
                 reasons[refusal.message] += 1
-                told = f"{refusal.plugin}: {refusal.message}"
-                self.tell("refused", pod, node.metadata.name, told)
+                reason = f"{refusal.plugin}: {refusal.message}"
+                self.tell("refused", pod, node.metadata.name, reason)
         if not nodes:
             return Reject("no nodes available to schedule pods")
-        told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-        return found or Reject(f"0/{len(nodes)} nodes are available: {told}.")
+        counts = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+        return feasible or Reject(f"0/{len(nodes)} nodes are available: {counts}.")
 
     def refusal(self, pod: Pod, node: Node) -> Status | None:
-        """What the first filter says that refuses the node; the others are not asked."""
+        """Returns the first rejection of the node; later filters are not called."""
         for plugin in self.filters:
             refusal = plugin.filter(pod, node)
             if refusal is not None:

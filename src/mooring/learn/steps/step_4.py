@@ -1,8 +1,8 @@
-"""Step 4: what a plugin must know of the pod is worked out once an attempt, not once a node.
+"""Step 4: what depends only on the pod is computed once per attempt, not once per node.
 
-PreScore runs before Score; what it notes in the cycle is there for the plugin's other methods, and
-gone with the attempt. To carry that, mooring's ``Framework`` takes the place of our own loops: it
-does what steps 2 and 3 did, point by point, and asks each plugin about all nodes at once.
+PreScore runs before Score. It stores a value in the cycle for the plugin's other methods; the cycle
+ends with the attempt. mooring's ``Framework`` replaces the loops of steps 2 and 3: it calls the
+extension points in order, and each plugin once for all nodes.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from mooring.state import Cache
 
 
 class NodeNumber:
-    """Likes the node that has the pod's number; a pod without one likes all nodes alike."""
+    """Prefers the node with the pod's number; for a pod without one all nodes are equal."""
 
     name = "NodeNumber"
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> None:  # noqa: ARG002
-        """Note the pod's digit, or that it has none."""
+        """Stores the pod's digit, or "" if it has none."""
         cycle[self] = last_digit(cycle.pod.metadata.name)
 
     def score(self, cycle: Cycle, nodes: NodeView) -> npt.NDArray[np.int64]:
-        """10 for each node that ends with the digit, else 0."""
+        """Returns 10 for each node that ends with the digit, else 0."""
         digit = cycle[self]
         is_equal = [digit != "" and last_digit(name) == digit for name in nodes.names]
         return 10 * np.array(is_equal, dtype=np.int64)
 
 
 class Scheduler(step_1.Scheduler):
-    """As before, but the framework runs the plugins, on the nodes that the cache knows."""
+    """Runs the plugins with the framework, on the nodes of the cache."""
 
     def __init__(self, client: Client, name: str, *, clock: Clock, rng: Rng, tell: Tell) -> None:
         super().__init__(client, name, clock=clock, rng=rng, tell=tell)
@@ -52,25 +52,25 @@ class Scheduler(step_1.Scheduler):
         )
 
     def plugins(self) -> list[object]:
-        """Who is asked; the filter is that of step 2, as mooring has it."""
+        """Returns the plugins; the filter is mooring's version of that in step 2."""
         return [NodeUnschedulable(), NodeNumber()]
 
     def on_node(self, change: Change) -> None:
-        """Keep the cache as the cluster is."""
+        """Updates the cache."""
         if change.new is None:
             self.cache.remove_node(change.old.metadata.name)
         else:
             self.cache.put_node(change.new)
 
     def choose(self, pod: Pod) -> str | Reject:
-        """One of the best nodes, or why there is none."""
-        _, found = self.decide(PodInfo(pod))
-        return Reject(found.message) if isinstance(found, Diagnosis) else found.node_name
+        """Returns one of the best nodes, or why there is none."""
+        _, result = self.decide(PodInfo(pod))
+        return Reject(result.message) if isinstance(result, Diagnosis) else result.node_name
 
     def decide(self, pod: PodInfo) -> tuple[Cycle, Placement | Diagnosis]:
-        """One attempt: all plugins look at the same snapshot of the cluster."""
+        """Runs one attempt: all plugins see the same snapshot of the cluster."""
         snapshot = self.cache.snapshot()
-        cycle, attempt = self.framework.open(pod, snapshot), Attempt(snapshot)
-        found = schedule_pod(self.framework, cycle, attempt)
-        tell_decision(self.tell, pod, attempt, found)
-        return cycle, found
+        cycle, attempt = self.framework.new_cycle(pod, snapshot), Attempt(snapshot)
+        result = schedule_pod(self.framework, cycle, attempt)
+        tell_decision(self.tell, pod, attempt, result)
+        return cycle, result

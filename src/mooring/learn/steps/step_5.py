@@ -1,6 +1,6 @@
-"""Step 5: a pod that has a node may have to wait before it is bound, and holds up nobody.
+"""Step 5: a binding can wait without blocking other pods.
 
-Permit is the last word: go on, not this pod, or wait. So binding becomes a task of its own.
+Permit approves, rejects or delays the binding. So the binding cycle becomes a task of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from mooring import Cycle, Diagnosis, PodInfo, SchedulerError, Status, Wait
 from mooring.framework.interface import Handle
 from mooring.framework.runtime import bind as binding
 from mooring.framework.waiting_pods import WaitingPod
-from mooring.learn import told
+from mooring.learn import failure_text
 from mooring.learn.steps import step_3, step_4
 from mooring.objects import Pod
 from mooring.plugins import NodeUnschedulable
@@ -17,56 +17,60 @@ from mooring.scheduler.binding_cycle import wait_on_permit
 
 
 class NodeNumber(step_4.NodeNumber):
-    """Lets a pod go to node5 after five seconds, and to a node without a number at once."""
+    """Delays a binding to node5 by five seconds; to a node without a number not at all."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
     def permit(self, cycle: Cycle, node_name: str) -> Wait | None:
-        """Wait for as many seconds as the node's number says, and never more than ten."""
+        """Waits for as many seconds as the number of the node; the timeout is ten seconds."""
         wait_s, uid = int(step_3.last_digit(node_name) or 0), cycle.pod.uid
         if wait_s:
             self._handle.call_later(wait_s, lambda: self._allow(uid))
         return Wait(10.0) if wait_s else None
 
     def _allow(self, uid: str) -> None:
-        if (waiting := self._handle.waiting_pod(uid)) is not None:  # it may be gone by now
+        if (waiting := self._handle.waiting_pod(uid)) is not None:  # it may be deleted by now
             waiting.allow(self.name)
 
 
 class Scheduler(step_4.Scheduler):
-    """As before, but bindings run beside the decisions."""
+    """Runs bindings concurrently with scheduling cycles."""
 
     def plugins(self) -> list[object]:
-        """As before, with the new NodeNumber."""
+        """Returns those of step 4, with the new NodeNumber."""
         return [NodeUnschedulable(), NodeNumber(self.handle)]
 
     async def schedule_one(self, pod: Pod) -> None:
-        """Choose a node and ask Permit; the rest is a task's."""
+        """Chooses a node and calls Permit; a task does the rest."""
         self.tell("popped", pod)
-        found = self.permitted(PodInfo(pod))
-        if isinstance(found, Diagnosis):
-            self.try_later(pod, found.message)
+        result = self.permitted(PodInfo(pod))
+        if isinstance(result, Diagnosis):
+            self.try_later(pod, result.message)
         else:
-            self.tasks.create_task(self.bind(pod, *found))
+            self.tasks.create_task(self.bind(pod, *result))
 
     def permitted(self, pod: PodInfo) -> tuple[str, WaitingPod | None] | Diagnosis:
-        """The node, and the wait there if a plugin wants one; or why there is none."""
-        cycle, found = self.decide(pod)
-        if isinstance(found, Diagnosis):
-            return found
-        name, now_s = found.node_name, self.clock.monotonic_s()
+        """Returns the node and the wait in Permit, if any; or why there is no node."""
+        cycle, result = self.decide(pod)
+        if isinstance(result, Diagnosis):
+            return result
+        name, now_s = result.node_name, self.clock.monotonic_s()
         answer = binding.permit(self.framework, cycle, name, now_s=now_s)
-        return binding.refusal(name, answer) if isinstance(answer, Status) else (name, answer)
+        return (
+            binding.rejection_diagnosis(name, answer)
+            if isinstance(answer, Status)
+            else (name, answer)
+        )
 
     async def bind(self, pod: Pod, node_name: str, waiting: WaitingPod | None) -> None:
-        """Wait if a plugin wants it, then bind the pod."""
+        """Waits in Permit if a plugin requires it, then binds the pod."""
         if waiting is not None:
             self.tell("waiting", pod, node_name, ", ".join(waiting.pending_plugins))
             refusal = await wait_on_permit(waiting, self.clock)
             self.handle.waiting.remove(pod.metadata.uid)
             if refusal is not None:
-                return self.put_back(pod, binding.refusal(node_name, refusal))
+                return self.put_back(pod, binding.rejection_diagnosis(node_name, refusal))
             self.tell("allowed", pod, node_name)
         try:
             await self.client.bind(pod, node_name)
@@ -75,5 +79,5 @@ class Scheduler(step_4.Scheduler):
             self.put_back(pod, error)
 
     def put_back(self, pod: Pod, why: Diagnosis | SchedulerError) -> None:
-        """The pod does not get its node after all."""
-        self.try_later(pod, told(why))
+        """Retries the pod later: its binding failed."""
+        self.try_later(pod, failure_text(why))

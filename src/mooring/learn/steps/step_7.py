@@ -1,7 +1,7 @@
-"""Step 7: what happens in the cluster wakes the pods that it can help, and no others.
+"""Step 7: cluster events requeue the pods that they can help, and no others.
 
-Each plugin says which events can help a pod that it refused. When one of them happens, the queue
-looks only at the pods that this plugin has refused. Who was tried a moment ago backs off first.
+Each plugin registers the events that can resolve its rejections. For such an event, the queue
+checks only the pods that this plugin rejected. A pod that was tried a moment ago backs off first.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from mooring.scheduler.event_handlers import NODE_ADDED, NODE_GONE
 
 
 class NodeNumber(step_5.NodeNumber):
-    """As before; a pod that it held back for too long may have more luck with a new node."""
+    """Adds events: a pod that timed out in Permit may be approved on a new node."""
 
     def events(self) -> list[ClusterEventWithHint]:
-        """New nodes. NodeUnschedulable says more: cordoned nodes may be opened again."""
+        """Returns added nodes. NodeUnschedulable also registers uncordoned nodes."""
         return [ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD))]
 
 
 class Scheduler(step_6.Scheduler):
-    """As before, but parked pods are woken."""
+    """Requeues unschedulable pods when an event can help them."""
 
     def plugins(self) -> list[object]:
-        """As before, with the new NodeNumber."""
+        """Returns those of step 6, with the new NodeNumber."""
         return [PrioritySort(), NodeUnschedulable(), NodeNumber(self.handle)]
 
     def on_node(self, change: Change) -> None:
-        """Tell the cache first and the queue second: who is woken sees what woke it."""
+        """Updates the cache first, then the queue: a requeued pod sees the new node."""
         super().on_node(change)
         if change.old is None:
             events = [NODE_ADDED]
         elif change.new is None:
             events = [NODE_GONE]
-        else:  # none, if nothing has changed that matters: nodes report every few seconds
+        else:  # none if nothing changed for scheduling: nodes send a status every few seconds
             events = node_changes(change.old, change.new)
         for event in events:
             self.queue.move(event, change.old, change.new)

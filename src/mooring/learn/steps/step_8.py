@@ -30,7 +30,7 @@ OPTIONS = QueueOptions(pop_from_backoff=False, unschedulable_flush_interval_s=1.
 
 
 class Scheduler:
-    """mooring, with two plugins."""
+    """Assembles mooring's parts, with two plugins."""
 
     def __init__(self, client: Client, name: str, *, clock: Clock, rng: Rng, tell: Tell) -> None:
         observer, self.cache, self.ready = TellingObserver(tell), Cache(), asyncio.Event()
@@ -58,7 +58,7 @@ class Scheduler:
         )
 
     async def run(self) -> None:
-        """Follow the cluster and schedule its pods, until cancelled."""
+        """Watches the cluster and schedules its pods, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self.bindings.open(tasks)
             for part in (self.nodes, self.pods, self.recorder, self.writer):
@@ -72,7 +72,7 @@ class Scheduler:
                 await self.ready.wait()
 
     async def flush(self) -> None:
-        """Requeue, every second, pods whose backoff is over or that have waited too long."""
+        """Requeues, every second, pods whose backoff is over or that have waited too long."""
         while True:
             await asyncio.sleep(1.0)
             self.queue.flush()

@@ -29,7 +29,7 @@ _ESCAPES = re.compile(
 )
 _STEP = re.compile(r"\.(?P<field>[^.\[\]]+)|\[(?P<index>[0-9]+|\.\.\.)\]")
 _WORDS: Final = {
-    "str": "text", "int": "an integer", "float": "a number", "bool": "true or false",
+    "str": "a string", "int": "an integer", "float": "a number", "bool": "true or false",
     "object": "a mapping", "array": "a list", "null": "nothing",
 }  # fmt: skip
 

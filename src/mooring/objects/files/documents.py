@@ -265,7 +265,9 @@ class _Reader:
         key = event.value
         if event.implicit[0]:
             if key == "<<":
-                self._refuse("merge keys are not read; write the entries out", event.start_mark)
+                self._refuse(
+                    "YAML merge keys are not supported; write the entries out", event.start_mark
+                )
             key = _key_text(key)
         self._steps[-1] = key
         self._check_plain(event)
@@ -274,7 +276,7 @@ class _Reader:
             self._steps[-1] = event.value
             self._refuse("a key must not be null; put it in quotes", event.start_mark)
         if key in self._holders[-1]:
-            self._refuse("this key stands twice in one mapping", event.start_mark)
+            self._refuse("duplicate key", event.start_mark)
 
     def _scalar(self, event: Any) -> Any:
         self._check_plain(event)
@@ -288,14 +290,14 @@ class _Reader:
 
     def _check_plain(self, event: Any) -> None:
         if event.anchor is not None:
-            self._refuse("anchors are not read", event.start_mark, f"&{event.anchor}")
+            self._refuse("YAML anchors are not supported", event.start_mark, f"&{event.anchor}")
         if event.tag is not None:
-            self._refuse("tags are not read", event.start_mark, event.tag)
+            self._refuse("YAML tags are not supported", event.start_mark, event.tag)
 
     def _refuse_alias(self, event: Any) -> NoReturn:
         if self._steps and self._steps[-1] is None:
             self._steps.pop()
-        problem = "aliases are not read; write the value out"
+        problem = "YAML aliases are not supported; write the value out"
         self._refuse(problem, event.start_mark, f"*{event.anchor}")
 
     def _path(self) -> Path:

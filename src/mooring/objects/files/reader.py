@@ -303,7 +303,7 @@ class _Reading:
         return not problems
 
     def _refuse(self, source: Source, raw: Object, error: ConfigError) -> None:
-        is_unquoted = error.problem == "must be text" and isinstance(
+        is_unquoted = error.problem == "must be a string" and isinstance(
             error.value, bool | int | float
         )
         self.errors.add(
@@ -321,7 +321,7 @@ class _Reading:
         name = metadata.get("name", "")
         first = self._seen.setdefault((kind.name, namespace, name), place)
         if first is not place:
-            problem = f"this {kind.name} stands twice, first in {first}"
+            problem = f"duplicate {kind.name}, first in {first}"
             self.errors.add(source, ("metadata", "name"), problem, value=name)
 
 

@@ -58,7 +58,7 @@ def iter_documents(paths: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[So
                 has_documents = True
                 yield found
         if not has_documents:
-            raise ConfigError("holds no objects: it is empty", file=shown_name(path))
+            raise ConfigError("contains no objects", file=shown_name(path))
 
 
 def _documents_of_file(path: str) -> Iterator[tuple[Source, Any]]:

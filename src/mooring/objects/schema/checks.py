@@ -23,17 +23,17 @@ Path = tuple[str | int, ...]
 
 _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "string": "must be text",
+        "string": "must be a string",
         "bool": "must be true or false",
         "int32": "must be an integer",
         "int64": "must be an integer",
         "float64": "must be a number",
-        "bytes": "must be text in base64",
+        "bytes": "must be a string in base64",
         "Quantity": "is not a quantity",
         "IntOrString": "must be an integer or text",
         "Time": "must be a time such as 2006-01-02T15:04:05Z",
         "MicroTime": "must be a time such as 2006-01-02T15:04:05.000000Z",
-        "Duration": "must be text",
+        "Duration": "must be a string",
     }
 )
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mooring.cluster_event import ClusterEventWithHint
 from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, Status
-from mooring.framework.pod_deltas import PodsPerWorld, RemovedPods
+from mooring.framework.pod_deltas import PodsPerNode, RemovedPods
 from mooring.framework.status import NodeError, Skip
 from mooring.plugins.node_volume_limits.hints import events, fragment
 from mooring.state import PodInfo, Snapshot
@@ -190,7 +190,7 @@ def _judge_worlds(
             codes[at] = _EXCEEDED if world.exceeds(volumes) else 0
 
 
-def _touched(pods: PodsPerWorld, use: VolumeUse) -> Bools:
+def _touched(pods: PodsPerNode, use: VolumeUse) -> Bools:
     """In which worlds one of these pods says anything of limits."""
     if isinstance(pods, RemovedPods):
         return pods.sums_of_column(use.counting(), "counted volumes") > 0

@@ -166,7 +166,7 @@ def test_what_a_create_refuses_is_refused(name: str, tmp_path: Path) -> None:
         ("hostNetwork", "yes", "must be true or false"),
         ("volumes", {}, "must be a list"),
         ("securityContext", [], "must be a mapping"),
-        ("nodeSelector", {"a": 1}, "must be text; put it in quotes"),
+        ("nodeSelector", {"a": 1}, "must be a string; put it in quotes"),
         ("activeDeadlineSeconds", 1.5, "must be an integer"),
         ("activeDeadlineSeconds", 2**63, "must fit into 64 bits"),
     ],

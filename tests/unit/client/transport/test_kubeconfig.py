@@ -129,7 +129,7 @@ def test_secrets_are_not_shown() -> None:
         ({"cluster": {"insecure-skip-tls-verify": True}}, "would not be verified"),
         ({"cluster": {"proxy-url": "socks5://x"}}, "only http and https proxies"),
         ({"cluster": {"server": ""}}, "has no server"),
-        ({"cluster": {"server": 7}}, "clusters[one].server: must be text"),
+        ({"cluster": {"server": 7}}, "clusters[one].server: must be a string"),
         ({"cluster": {"server": "127.0.0.1:6443"}}, "begins with https://, got '127.0.0.1:6443'"),
         ({"cluster": {"server": "https://"}}, "begins with https://"),
         ({"cluster": {"server": "http://10.0.0.1:8080"}}, "unless it is this machine"),

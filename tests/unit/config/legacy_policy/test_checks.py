@@ -29,26 +29,24 @@ def labels(name: str, *keys: str, presence: bool = True) -> dict[str, Any]:
     [
         (
             {"name": "PodFitsResource"},
-            "name: is not a known predicate, got 'PodFitsResource' (did you mean "
-            "'PodFitsResources'?)",
+            "name: unknown predicate, got 'PodFitsResource' (did you mean 'PodFitsResources'?)",
         ),
         (
             {"name": "podfitsresources"},
-            "name: is not a known predicate, got 'podfitsresources' (did you mean "
-            "'PodFitsResources'?)",
+            "name: unknown predicate, got 'podfitsresources' (did you mean 'PodFitsResources'?)",
         ),
         # Documentation had these names, and no release did.
         (
             {"name": "PodFitsHost"},
-            "name: is not a known predicate, got 'PodFitsHost' (did you mean 'HostName'?)",
+            "name: unknown predicate, got 'PodFitsHost' (did you mean 'HostName'?)",
         ),
         (
             {"name": "MaxCSIVolumeCount"},
-            "name: is not a known predicate, got 'MaxCSIVolumeCount' (did you mean "
+            "name: unknown predicate, got 'MaxCSIVolumeCount' (did you mean "
             "'MaxCSIVolumeCountPred'?)",
         ),
-        ({"name": "Quite"}, "name: is not a known predicate, got 'Quite'"),
-        ({}, "name: is not a known predicate, got ''"),
+        ({"name": "Quite"}, "name: unknown predicate, got 'Quite'"),
+        ({}, "name: unknown predicate, got ''"),
         (
             {"name": "LeastRequestedPriority"},
             "name: is a priority, not a predicate, got 'LeastRequestedPriority'",
@@ -98,8 +96,7 @@ OVERFLOWN = "weight: should have a positive weight applied to it or it has overf
         ({"name": "ImageLocalityPriority", "weight": 1.5}, "weight: must be an integer, got 1.5"),
         (
             {"name": "ImageLocality", "weight": 1},
-            "name: is not a known priority, got 'ImageLocality' (did you mean "
-            "'ImageLocalityPriority'?)",
+            "name: unknown priority, got 'ImageLocality' (did you mean 'ImageLocalityPriority'?)",
         ),
         (
             {"name": "HostName", "weight": 1},
@@ -227,7 +224,7 @@ hardPodAffinitySymmetricWeight: 500
         (7, "priorities[0].weight", -2, None),
         (8, "hardPodAffinitySymmetricWeight", 500, None),
     ]
-    assert str(caught.value).startswith("old.yaml: line 4: predicates[0].name: is not a known")
+    assert str(caught.value).startswith("old.yaml: line 4: predicates[0].name: unknown")
 
 
 @pytest.mark.parametrize(
@@ -257,7 +254,7 @@ hardPodAffinitySymmetricWeight: 500
         ),
         (
             "apiVersion: v1\nkind: Policy\npredicates: []\npredicates: []\n",
-            "p: document 1: line 4: predicates: this key stands twice in one mapping",
+            "p: document 1: line 4: predicates: duplicate key",
         ),
     ],
 )

@@ -62,7 +62,7 @@ def run(
     harness = Harness(nodes, plugins)
     snapshot = harness.cache.snapshot()
     attempt = Attempt(snapshot)
-    cycle = harness.framework.open(PodInfo(make_pod(nominated_node=nominated_node)), snapshot)
+    cycle = harness.framework.new_cycle(PodInfo(make_pod(nominated_node=nominated_node)), snapshot)
     return harness, attempt, schedule_pod(harness.framework, cycle, attempt)
 
 
@@ -175,7 +175,7 @@ def test_no_record_is_made_of_a_state_that_has_moved_on(change: str) -> None:
     else:
         harness.cache.remove_node("b")
 
-    with pytest.raises(InvariantViolation, match="after the state had moved on"):
+    with pytest.raises(InvariantViolation, match="before the cluster state changes"):
         attempt.decision("scheduled", node="a", diagnosis=None)
 
 
@@ -193,7 +193,7 @@ def test_the_record_keeps_how_far_a_sample_went() -> None:
     framework: Framework = harness.framework
     snapshot = harness.cache.snapshot()
     attempt = Attempt(snapshot)
-    schedule_pod(framework, framework.open(PodInfo(make_pod()), snapshot), attempt)
+    schedule_pod(framework, framework.new_cycle(PodInfo(make_pod()), snapshot), attempt)
 
     decision = attempt.decision("scheduled", node="n000", diagnosis=None)
 

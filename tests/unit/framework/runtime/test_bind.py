@@ -56,7 +56,7 @@ class Step:
 def made(*plugins: Any) -> tuple[Framework, Cycle]:
     harness = Harness([make_node("a")], plugins)
     snapshot = harness.cache.snapshot()
-    return harness.framework, harness.framework.open(PodInfo(make_pod("p")), snapshot)
+    return harness.framework, harness.framework.new_cycle(PodInfo(make_pod("p")), snapshot)
 
 
 def steps(*answers: dict[str, Any]) -> tuple[Called, Framework, Cycle]:
@@ -195,7 +195,7 @@ def test_a_refusal_counts_even_after_a_wait_and_nobody_waits_then() -> None:
 
 
 def test_a_refusal_becomes_a_diagnosis_of_one_node() -> None:
-    diagnosis = binding.refusal("a", Reject("one", "two").named("B"))
+    diagnosis = binding.rejection_diagnosis("a", Reject("one", "two").named("B"))
 
     assert diagnosis.message == "0/1 nodes are available: 1 one, 1 two."
     assert diagnosis.unschedulable_plugins == {"B"}
@@ -203,7 +203,7 @@ def test_a_refusal_becomes_a_diagnosis_of_one_node() -> None:
 
 
 def test_a_pending_refusal_is_remembered_as_such() -> None:
-    diagnosis = binding.refusal("a", Pending("driver").named("B"))
+    diagnosis = binding.rejection_diagnosis("a", Pending("driver").named("B"))
 
     assert (diagnosis.unschedulable_plugins, diagnosis.pending_plugins) == ({"B"}, {"B"})
 
@@ -282,7 +282,7 @@ def test_a_refusal_to_bind_is_signed_and_final() -> None:
 def test_if_nobody_binds_that_is_an_error(answers: list[dict[str, Any]]) -> None:
     _, framework, cycle = steps(*answers)
 
-    with pytest.raises(PluginError, match="no bind plugin took the pod"):
+    with pytest.raises(PluginError, match="every bind plugin skipped the pod"):
         binding.bind(framework, cycle, "a").send(None)
 
 

@@ -323,7 +323,9 @@ def test_nodes_after_an_error_were_not_looked_at() -> None:
     attempt = Attempt(snapshot)
 
     with pytest.raises(PluginError):
-        schedule_pod(harness.framework, harness.framework.open(PodInfo(POD), snapshot), attempt)
+        schedule_pod(
+            harness.framework, harness.framework.new_cycle(PodInfo(POD), snapshot), attempt
+        )
 
     assert set(attempt.rejected()) == {"a"}
 

@@ -93,9 +93,9 @@ def test_one_row_may_be_written_alone() -> None:
     results = FilterResults(("p", "q"), 2)
     results.set_many(np.array([0, 1]), 0)
 
-    results.write_one(1, 0, Reject("x"))
+    results.set_code(1, 0, Reject("x"))
     results.recompute_first(np.array([0], dtype=np.intp), 2)
     assert results.status(0) == Reject("x").named("q")
-    results.write_one(1, 0, None)
+    results.set_code(1, 0, None)
     results.recompute_first(np.array([0], dtype=np.intp), 2)
     assert results.status(0) is None

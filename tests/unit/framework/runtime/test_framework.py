@@ -173,7 +173,7 @@ def test_every_call_is_timed_also_one_that_fails() -> None:
 
 
 def test_points_that_do_not_exist_are_our_own_bug() -> None:
-    with pytest.raises(InvariantViolation, match="prefilter is not an extension point"):
+    with pytest.raises(InvariantViolation, match="prefilter unknown extension point"):
         framework_of().plugins("prefilter")
 
 
@@ -215,7 +215,7 @@ def test_the_last_of_all_filters_is_heard() -> None:
 
 def test_a_cycle_knows_the_profile_that_it_runs_under() -> None:
     profile = Profile("mine", {}, {})
-    cycle = Framework(profile, clock=FakeClock()).open(pod(), cluster().snapshot())
+    cycle = Framework(profile, clock=FakeClock()).new_cycle(pod(), cluster().snapshot())
 
     assert (cycle.profile, cycle.pod.metadata.name) == ("mine", "p")
 
@@ -252,7 +252,7 @@ class Signs:
 
 def decided(harness: Harness, info: PodInfo) -> str:
     snapshot = harness.cache.snapshot()
-    cycle = harness.framework.open(info, snapshot)
+    cycle = harness.framework.new_cycle(info, snapshot)
     found = schedule_pod(harness.framework, cycle, Attempt(snapshot))
     assert isinstance(found, Placement)
     return found.node_name

@@ -102,7 +102,7 @@ def test_a_near_miss_is_an_error_with_the_name_that_was_meant(typo: str, meant: 
     plugin = made(post_bind=methods["post_bind"], **{typo: lambda self: None})
 
     assert fault(plugin) == (
-        f"plugin Mine: is not an extension point, got {typo!r} (did you mean {meant!r}?)"
+        f"plugin Mine: unknown extension point, got {typo!r} (did you mean {meant!r}?)"
     )
 
 
@@ -183,7 +183,7 @@ def test_points_that_decide_must_not_be_coroutines(point: str) -> None:
     methods[point] = method_with(ALL[point], is_async=True)
 
     assert fault(made(**methods)) == (
-        f"plugin Mine: {point}: must not be async: deciding never waits"
+        f"plugin Mine: {point}: must not be async: the scheduling cycle never waits"
     )
 
 

@@ -31,7 +31,7 @@ class Tries:
 def tried(*answers: Any) -> tuple[PostFilterResult, Diagnosis, list[Tries]]:
     plugins = [Tries("ABC"[at], answer) for at, answer in enumerate(answers)]
     harness = Harness([make_node("a")], plugins)
-    cycle = harness.framework.open(PodInfo(make_pod()), harness.cache.snapshot())
+    cycle = harness.framework.new_cycle(PodInfo(make_pod()), harness.cache.snapshot())
     diagnosis = Diagnosis(1, reasons=Counter({"full": 1}))
     return post_filter(harness.framework, cycle, diagnosis), diagnosis, plugins
 

@@ -59,7 +59,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_known_one(
     with pytest.raises(ConfigError) as caught:
         known.create(name, None, HANDLE)
 
-    assert caught.value.problem == "is not a known plugin"
+    assert caught.value.problem == "unknown plugin"
     assert caught.value.suggestion == suggestion
 
 
@@ -257,7 +257,7 @@ def test_a_constructor_that_raises_is_told_as_a_fault_of_the_plugin() -> None:
         def __init__(self, args: Any) -> None:
             self.depth = args["depth"]
 
-    with pytest.raises(ConfigError, match=r"Broken: cannot be made: TypeError: 'NoneType'"):
+    with pytest.raises(ConfigError, match=r"Broken: cannot be created: TypeError: 'NoneType'"):
         instantiate(Broken, None, HANDLE)
 
 

@@ -158,7 +158,7 @@ def test_an_extra_plugin_that_the_profile_names_runs_where_it_says() -> None:
 def test_an_extra_plugin_needs_a_name_of_its_own(extra: list[str]) -> None:
     made = profile("Sort", "A", "Binder")
 
-    with pytest.raises(ConfigError, match="--plugin: is the name of another plugin already"):
+    with pytest.raises(ConfigError, match="--plugin: another plugin has this name"):
         built(made, registry(**KNOWN), *(plugin(name, "filter") for name in extra))
 
 
@@ -187,7 +187,7 @@ def test_a_plugin_at_a_point_that_it_lacks_is_refused() -> None:
 
 
 def test_an_unknown_plugin_in_a_profile_is_refused() -> None:
-    with pytest.raises(ConfigError, match="is not a known plugin, got 'Nobody'"):
+    with pytest.raises(ConfigError, match="unknown plugin, got 'Nobody'"):
         built(profile("Sort", "Binder", "Nobody"), registry(**KNOWN))
 
 

@@ -78,7 +78,9 @@ def test_sampling_walks_as_upstream_does(
     harness = Harness(nodes, [Odd(), Flat()], percentage_of_nodes_to_score=percentage)
     snapshot = harness.cache.snapshot()
     attempt = Attempt(snapshot, start)
-    found = schedule_pod(harness.framework, harness.framework.open(PodInfo(POD), snapshot), attempt)
+    found = schedule_pod(
+        harness.framework, harness.framework.new_cycle(PodInfo(POD), snapshot), attempt
+    )
 
     assert sorted(map(int, attempt.rejected())) == sorted(refused)
     if not feasible:
@@ -108,9 +110,9 @@ def test_without_score_plugins_the_first_node_that_passes_is_taken() -> None:
 def test_without_filters_every_node_will_do() -> None:
     harness = Harness(NODES, [Flat()])
     snapshot = harness.cache.snapshot()
-    cycle = harness.framework.open(PodInfo(POD), snapshot)
+    cycle = harness.framework.new_cycle(PodInfo(POD), snapshot)
 
-    found = filtering.run(harness.framework, cycle, Attempt(snapshot))
+    found = filtering.find_nodes_that_fit(harness.framework, cycle, Attempt(snapshot))
 
     assert isinstance(found, filtering.Feasible)
     assert (found.count, found.evaluated_count) == (4, 4)

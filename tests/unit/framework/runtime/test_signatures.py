@@ -95,7 +95,7 @@ def test_one_pod_may_be_signed_by_two_profiles() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signatures, "KINDS_MAX", 3)
+    monkeypatch.setattr(signatures, "TEMPLATES_MAX", 3)
     plugin = Signs(lambda pod: pod.requests.get("cpu"))
     known = Signatures([plugin])
 
@@ -108,7 +108,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_huge_pods_are_signed_each_by_itself() -> None:
     plugin = Signs(lambda _: ())
     known = Signatures([plugin])
-    note = {"note": "x" * signatures.KIND_BYTES_MAX}
+    note = {"note": "x" * signatures.TEMPLATE_BYTES_MAX}
 
     one, other = (known.of(pod(name, metadata={"annotations": note}), call) for name in "ab")
 

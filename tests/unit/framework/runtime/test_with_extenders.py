@@ -24,8 +24,8 @@ from mooring.framework.extender import (
     PrioritizeResult,
     Victims,
 )
-from mooring.framework.runtime.post_filter import asking
-from mooring.framework.runtime.with_extenders import decide, still_fits
+from mooring.framework.runtime.post_filter import post_filter_with_extenders
+from mooring.framework.runtime.with_extenders import schedule_pod, still_fits
 from mooring.framework.status import Candidate, PostFilterResult
 from mooring.objects import Pod
 from mooring.state import PodInfo
@@ -71,7 +71,7 @@ class NoScore:
 
 
 def cycle_of(harness: Harness, pod: Pod) -> Cycle:
-    return harness.framework.open(PodInfo(pod), harness.cache.snapshot())
+    return harness.framework.new_cycle(PodInfo(pod), harness.cache.snapshot())
 
 
 def opened(
@@ -79,7 +79,7 @@ def opened(
 ) -> tuple[Any, Any, Attempt]:
     harness = Harness([make_node(name) for name in names], plugins=[NoScore()])
     framework = harness.framework
-    framework.extend(extenders, lambda: draw)
+    framework.set_extenders(extenders, lambda: draw)
     cycle = cycle_of(harness, pod or make_pod("web"))
     return framework, cycle, Attempt(cycle.snapshot)
 
@@ -102,7 +102,7 @@ def scored(*pairs: tuple[str, int]) -> PrioritizeResult:
 
 
 def test_without_nodes_nobody_is_asked() -> None:
-    found, asked = driven(decide(*opened([Says("x", "filter")])))
+    found, asked = driven(schedule_pod(*opened([Says("x", "filter")])))
     assert isinstance(found, Diagnosis)
     assert (found.message, asked) == ("no nodes available to schedule pods", [])
 
@@ -111,7 +111,7 @@ def test_questions_and_answers_of_a_whole_decision() -> None:
     extenders = [Says("x", "filter", "prioritize", weight=2), Says("y", "prioritize")]
     framework, cycle, attempt = opened(extenders, "a", "b", "c")
     found, asked = driven(
-        decide(framework, cycle, attempt),
+        schedule_pod(framework, cycle, attempt),
         [FilterResult(["c", "b"], {"a": "no"}, {})],
         [scored(("c", 4), ("b", 1)), scored(("b", 5), ("elsewhere", 10))],
     )
@@ -129,13 +129,13 @@ def test_questions_and_answers_of_a_whole_decision() -> None:
 def test_ties_are_drawn_among_those_that_were_scored(draw: float, node: str) -> None:
     framework, cycle, attempt = opened([Says("x", "prioritize")], *"abcd", draw=draw)
     scores = [scored(("a", 0), ("b", 0), ("c", 0))]  # d has no score of an extender
-    found, _ = driven(decide(framework, cycle, attempt), scores)
+    found, _ = driven(schedule_pod(framework, cycle, attempt), scores)
     assert found.node_name == node
 
 
 def test_without_a_score_of_any_extender_the_first_in_the_heap_wins() -> None:
     framework, cycle, attempt = opened([Says("x", "prioritize")], *"abcd", draw=0.99)
-    found, _ = driven(decide(framework, cycle, attempt), [ExtenderError("away")])
+    found, _ = driven(schedule_pod(framework, cycle, attempt), [ExtenderError("away")])
     assert found.node_name == "a"
     assert attempt.calls["x"].error == "away"
 
@@ -143,13 +143,16 @@ def test_without_a_score_of_any_extender_the_first_in_the_heap_wins() -> None:
 def test_one_that_only_filters_makes_ties_a_matter_of_chance() -> None:
     # Upstream takes it to have given 0 to all nodes, and draws among nodes that have scores.
     framework, cycle, attempt = opened([Says("x", "filter")], *"abc", draw=0.99)
-    found, _ = driven(decide(framework, cycle, attempt), [FilterResult(["a", "b", "c"], {}, {})])
+    found, _ = driven(
+        schedule_pod(framework, cycle, attempt),
+        [FilterResult(["a", "b", "c"], {}, {})],
+    )
     assert found.node_name == "c"
 
 
 def test_weights_go_round_as_64_bits_do() -> None:
     framework, cycle, attempt = opened([Says("x", "prioritize", weight=2**62)], "a", "b")
-    found, _ = driven(decide(framework, cycle, attempt), [scored(("a", 10), ("b", 1))])
+    found, _ = driven(schedule_pod(framework, cycle, attempt), [scored(("a", 10), ("b", 1))])
     expected = {name: (score * 2**62 * 10 + 2**63) % 2**64 - 2**63 for name, score in
                 (("a", 10), ("b", 1))}  # fmt: skip
     decision = attempt.decision("scheduled", node=found.node_name, diagnosis=None)
@@ -161,7 +164,7 @@ def test_weights_go_round_as_64_bits_do() -> None:
 def test_scores_may_come_in_any_order(order: str) -> None:
     framework, cycle, attempt = opened([Says("x", "prioritize")], *"abc")
     said = scored(*((name, {"a": 3, "b": 9, "c": 1}[name]) for name in order))
-    found, _ = driven(decide(framework, cycle, attempt), [said])
+    found, _ = driven(schedule_pod(framework, cycle, attempt), [said])
     assert found.node_name == "b"
     decision = attempt.decision("scheduled", node=found.node_name, diagnosis=None)
     assert decision.total == {"a": 30, "b": 90, "c": 10}
@@ -171,7 +174,7 @@ def test_scores_may_come_in_any_order(order: str) -> None:
 def test_scores_of_a_node_are_added_up() -> None:
     framework, cycle, attempt = opened([Says("x", "prioritize")], "a", "b")
     said = scored(("a", 4), ("b", 7), ("a", 4))
-    found, _ = driven(decide(framework, cycle, attempt), [said])
+    found, _ = driven(schedule_pod(framework, cycle, attempt), [said])
     assert found.node_name == "a"
     assert attempt.calls["x"].scores == {"a": 8, "b": 7}
 
@@ -179,7 +182,7 @@ def test_scores_of_a_node_are_added_up() -> None:
 @pytest.mark.parametrize("score", [-1, 11, 2**70, -(2**70)])
 def test_a_score_out_of_range_names_its_node(score: int) -> None:
     framework, cycle, attempt = opened([Says("http://x", "prioritize")], "a", "b")
-    found, _ = driven(decide(framework, cycle, attempt), [scored(("a", 5), ("b", score))])
+    found, _ = driven(schedule_pod(framework, cycle, attempt), [scored(("a", 5), ("b", score))])
     assert found.node_name == "a"
     told = f'extender "http://x" gives node "b" the score {score}, '
     assert attempt.calls["http://x"].error.startswith(told)
@@ -187,21 +190,23 @@ def test_a_score_out_of_range_names_its_node(score: int) -> None:
 
 def test_a_node_may_be_kept_only_once() -> None:
     framework, cycle, attempt = opened([Says("x", "filter")], "a", "b")
-    found, asked = driven(decide(framework, cycle, attempt), [FilterResult(["b", "b"], {}, {})])
+    found, asked = driven(
+        schedule_pod(framework, cycle, attempt), [FilterResult(["b", "b"], {}, {})]
+    )
     assert (found.node_name, found.feasible_count, len(asked)) == ("b", 1, 1)
 
 
 def test_an_error_names_the_node_that_was_not_sent() -> None:
     framework, cycle, attempt = opened([Says("http://x", "filter")], "a")
     with pytest.raises(ExtenderError, match=r"http://x.* claims a filtered node .moon."):
-        driven(decide(framework, cycle, attempt), [FilterResult(["moon"], {}, {})])
+        driven(schedule_pod(framework, cycle, attempt), [FilterResult(["moon"], {}, {})])
 
 
 def test_if_there_is_somebody_to_judge_nodes_all_are_looked_at() -> None:
     framework, _, _ = opened([Says("x", "bind")], "a")
-    assert not framework.compares
+    assert not framework.needs_scoring
     framework, _, _ = opened([Says("x", "filter")], "a")
-    assert framework.compares
+    assert framework.needs_scoring
 
 
 @pytest.mark.parametrize(("percentage", "count"), [(None, 300), (0, 144), (50, 150), (1, 100)])
@@ -212,9 +217,9 @@ def test_an_extender_is_asked_about_the_sample(percentage: int | None, count: in
         plugins=[NoScore()],
         percentage_of_nodes_to_score=percentage,
     )
-    harness.framework.extend([Says("x", "filter")], lambda: 0.0)
+    harness.framework.set_extenders([Says("x", "filter")], lambda: 0.0)
     cycle = cycle_of(harness, make_pod("web"))
-    questions = decide(harness.framework, cycle, Attempt(cycle.snapshot))
+    questions = schedule_pod(harness.framework, cycle, Attempt(cycle.snapshot))
     asks: Any = next(questions)
     assert asks[0].args[1] == names[:count]
     questions.close()
@@ -282,7 +287,7 @@ def preempting(extenders: Sequence[Extender], *priorities: int) -> tuple[Any, An
     nodes = [make_node(f"n{number}") for number in range(len(priorities))]
     candidates = [Candidate(pod.spec.node_name, (PodInfo(pod),), 0) for pod in victims]
     harness = Harness([*nodes, *victims], plugins=[MakesRoom(candidates)])
-    harness.framework.extend(extenders, lambda: 0.0)
+    harness.framework.set_extenders(extenders, lambda: 0.0)
     return harness.framework, cycle_of(harness, make_pod("web", priority=1000)), candidates
 
 
@@ -295,7 +300,9 @@ def test_extenders_agree_one_after_another_and_the_best_that_is_left_is_taken() 
     framework, cycle, candidates = preempting(extenders, 5, 1, 3)
     first = {room.node_name: Victims(uids(room), 0) for room in (candidates[0], candidates[2])}
     second = {"n0": Victims(uids(candidates[0]), 0), "n2": Victims(uids(candidates[2]), 0)}
-    found, asked = driven(asking(framework, cycle, Diagnosis(3)), [first], [second])
+    found, asked = driven(
+        post_filter_with_extenders(framework, cycle, Diagnosis(3)), [first], [second]
+    )
     assert [[room.node_name for room in of] for [of] in asked] == [["n0", "n1", "n2"], ["n0", "n2"]]
     assert (found.node_name, found.plugin) == ("n2", "MakesRoom")
     assert [pod.key for pod in found.victims] == ["default/on-2"]
@@ -306,20 +313,20 @@ def test_extenders_agree_one_after_another_and_the_best_that_is_left_is_taken() 
 def test_the_violations_are_those_that_the_extender_counts() -> None:
     framework, cycle, candidates = preempting([Says("x", "preempt")], 5, 1)
     answer = {"n0": Victims(uids(candidates[0]), 0), "n1": Victims(uids(candidates[1]), 1)}
-    found, _ = driven(asking(framework, cycle, Diagnosis(2)), [answer])
+    found, _ = driven(post_filter_with_extenders(framework, cycle, Diagnosis(2)), [answer])
     assert found.node_name == "n0"
 
 
 def test_nodes_without_victims_are_passed_over_if_the_extender_may_be_ignored() -> None:
     framework, cycle, candidates = preempting([Says("x", "preempt", ignorable=True)], 5, 1)
     answer = {"n0": Victims(uids(candidates[0]), 0), "n1": Victims((), 0)}
-    found, _ = driven(asking(framework, cycle, Diagnosis(2)), [answer])
+    found, _ = driven(post_filter_with_extenders(framework, cycle, Diagnosis(2)), [answer])
     assert found.node_name == "n0"
 
 
 def test_without_the_verb_nobody_is_asked_about_victims() -> None:
     framework, cycle, _ = preempting([Says("x", "filter")], 5, 1)
-    found, asked = driven(asking(framework, cycle, Diagnosis(2)))
+    found, asked = driven(post_filter_with_extenders(framework, cycle, Diagnosis(2)))
     assert (found.node_name, asked) == ("n0", [])
 
 
@@ -335,4 +342,4 @@ def test_ranks_are_compared_as_upstream_compares_them() -> None:
 def test_drawing_without_extenders_is_our_own_mistake() -> None:
     harness = Harness([make_node("a")], plugins=[NoScore()])
     with pytest.raises((AssertionError, InvariantViolation)):
-        harness.framework.draw(2)
+        harness.framework.random_index(2)

@@ -88,7 +88,7 @@ def test_a_number_is_a_quantity() -> None:
 @pytest.mark.parametrize(
     ("raw", "path", "problem", "value"),
     [
-        (pod_json(nodeName=3), "spec.nodeName", "must be text", 3),
+        (pod_json(nodeName=3), "spec.nodeName", "must be a string", 3),
         (pod_json(hostNetwork="yes"), "spec.hostNetwork", "must be true or false", "yes"),
         (pod_json(priority="high"), "spec.priority", "must be an integer or nothing", "high"),
         (pod_json(priority=2**31), "spec.priority", "must be at most 2147483647", 2**31),
@@ -101,7 +101,12 @@ def test_a_number_is_a_quantity() -> None:
             "1x",
         ),
         (pod_json(overhead={"a": "1x", "b": "1y"}), "spec.overhead.a", "is not a quantity", "1x"),
-        (pod_json(nodeSelector={"a": "b", "c": True}), "spec.nodeSelector.c", "must be text", True),
+        (
+            pod_json(nodeSelector={"a": "b", "c": True}),
+            "spec.nodeSelector.c",
+            "must be a string",
+            True,
+        ),
         ({"metadata": {"name": ""}}, "metadata.name", "must not be empty", ""),
         ({"spec": {}}, "metadata.name", "must not be empty", ""),
         ({"kind": "Node", "metadata": {"name": "n"}}, "kind", "must be Pod", "Node"),

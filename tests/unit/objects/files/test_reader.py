@@ -115,7 +115,7 @@ def test_flow_style_and_several_json_values_in_a_yaml_file(tmp_path: Path) -> No
 )
 def test_an_input_without_documents_is_refused(tmp_path: Path, name: str, text: str) -> None:
     path = write(tmp_path / "folder" / name, text)
-    assert refusal(path).problem == refusal(path.parent).problem == "holds no objects: it is empty"
+    assert refusal(path).problem == refusal(path.parent).problem == "contains no objects"
 
 
 def test_an_empty_file_beside_others_in_a_folder_is_fine(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ REFUSED: list[tuple[str, int, str | None, Any, str]] = [
     ("apiVersion: apps/v1beta1\nkind: ReplicaSet\n", 1, "apiVersion", "apps/v1beta1", "only as"),
     (POD % "''", 3, "metadata.name", "", "must not be empty"),
     (POD % "a" + "spec:\n  nodeSelector:\n    a.b/c: yes\n", 6, "spec.nodeSelector[a.b/c]", True,
-     "must be text; put it in quotes"),
+     "must be a string; put it in quotes"),
     (POD % "a, labels: {rank: 1}", 3, "metadata.labels.rank", 1, "put it in quotes"),
     (POD % "a" + "spec:\n  containers:\n  - name: c\n    resources:\n      limits: {a.b/g: one}\n",
      8, "spec.containers[0].resources.limits[a.b/g]", "one", "is not a quantity"),
@@ -175,7 +175,7 @@ def test_the_same_object_twice_is_refused(tmp_path: Path) -> None:
     second = write(tmp_path / "b.yaml", POD % "web, namespace: default")
     with pytest.raises(ConfigError) as caught:
         read_objects([first, second])
-    assert caught.value.problem == f"this Pod stands twice, first in {first}, document 1"
+    assert caught.value.problem == f"duplicate Pod, first in {first}, document 1"
     assert (caught.value.file, caught.value.value) == (str(second), "web")
 
 
