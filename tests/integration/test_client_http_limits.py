@@ -160,11 +160,11 @@ def test_old_connections_are_closed_when_many_certificates_have_come_and_gone() 
                 names.generation += 1
                 await transport.request(Request("GET", "/", deadline_s=5))
             assert server.connections == RETIRED_MAX + 3
-            assert len(transport._retired_wires) <= RETIRED_MAX
+            assert len(transport._retired_http1_pools) <= RETIRED_MAX
             # Nobody used them any more, so they have ended.
             for _turn in range(3):
                 await asyncio.sleep(0)
-            assert sum(wire.connections for wire in transport._retired_wires) == 0
+            assert sum(wire.connections for wire in transport._retired_http1_pools) == 0
         finally:
             await transport.close()
 

@@ -9,7 +9,7 @@ import pytest
 
 from mooring.client.transport.http import HttpTransport
 from mooring.client.transport.transport import AnswerTooLong, Pool, Request
-from mooring.client.transport.wire import Wire
+from mooring.client.transport.wire import Http1Pool
 from mooring.errors import OutcomeUnknown, Unreachable
 from tests.integration.http_servers import CHUNKED, OK, Behave, Server, chunk, run, says
 
@@ -123,8 +123,8 @@ def test_a_request_may_name_its_own_sender() -> None:
     run(says(OK), test)
 
 
-def wire_to(server: Server, *, limit: int) -> Wire:
-    return Wire(server.url, tls=None, server_name=None, limit=limit, user_agent="test")
+def wire_to(server: Server, *, limit: int) -> Http1Pool:
+    return Http1Pool(server.url, tls=None, server_name=None, limit=limit, user_agent="test")
 
 
 def gate() -> tuple[Behave, Callable[[], None], asyncio.Semaphore]:
@@ -146,7 +146,7 @@ def test_requests_wait_for_a_connection_in_their_order() -> None:
             wire, done = wire_to(server, limit=2), []
 
             async def ask(number: int) -> None:
-                await wire.ask(ASK, {}, lambda: None)
+                await wire.request(ASK, {}, lambda: None)
                 done.append(number)
 
             async with asyncio.TaskGroup() as tasks:
@@ -170,10 +170,10 @@ def test_one_that_gives_up_in_the_line_holds_up_nobody() -> None:
         async with asyncio.timeout(10), Server(behave).running() as server:
             wire = wire_to(server, limit=1)
             async with asyncio.TaskGroup() as tasks:
-                first = tasks.create_task(wire.ask(ASK, {}, lambda: None))
+                first = tasks.create_task(wire.request(ASK, {}, lambda: None))
                 await asked.acquire()
-                second = tasks.create_task(wire.ask(ASK, {}, lambda: None))
-                third = tasks.create_task(wire.ask(ASK, {}, lambda: None))
+                second = tasks.create_task(wire.request(ASK, {}, lambda: None))
+                third = tasks.create_task(wire.request(ASK, {}, lambda: None))
                 await asyncio.sleep(0)
                 second.cancel()
                 open_gate()
@@ -191,12 +191,12 @@ def test_one_that_is_given_up_under_way_takes_its_connection_with_it() -> None:
             wire = wire_to(server, limit=1)
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
-                    await wire.ask(ASK, {}, lambda: None)
+                    await wire.request(ASK, {}, lambda: None)
             open_gate()
-            assert (await wire.ask(ASK, {}, lambda: None)).body == b"ok"
+            assert (await wire.request(ASK, {}, lambda: None)).body == b"ok"
             assert server.connections == 2
             await wire.close()
             with pytest.raises(Unreachable, match="closed"):
-                await wire.ask(ASK, {}, lambda: None)
+                await wire.request(ASK, {}, lambda: None)
 
     asyncio.run(main())

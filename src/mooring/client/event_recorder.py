@@ -1,13 +1,13 @@
-"""Events: what ``kubectl describe`` shows at its end, written without ever holding anybody up.
+"""Writes Events, which ``kubectl describe`` shows, without blocking the caller.
 
-``record`` puts an event into a bounded queue and returns. ``run`` writes them: the first of a kind
-as an object of its own, every further one within six minutes as a count in its ``series``::
+``record`` adds an event to a bounded queue and returns. ``run`` writes them: the first of a series
+as an object of its own, each repetition within six minutes as a count in its ``series``::
 
     record ──> queue (10 000, then the oldest are dropped) ──> 8 writers ──> create, patch series
 
 Source: client-go's tools/events/event_broadcaster.go and event_recorder.go. *Differs:* a few
 writers instead of a goroutine for each event, of which one at a time has a series, so that none is
-patched before it is created; a limit on the number of series that are remembered; a full queue
+patched before it is created; a limit on the number of cached series; a full queue
 drops its oldest event.
 """
 
@@ -39,17 +39,17 @@ from mooring.objects.codec.decode import encode
 from mooring.objects.kinds import KINDS_BY_STRUCT, kind_named
 from mooring.objects.meta import Event, EventSeries, KubernetesObject, ObjectMeta, ObjectReference
 
-#: Upstream holds 1000 and writes any number at a time; we hold more and write a few at a time.
+#: Upstream queues 1000 and writes any number concurrently; we queue more and write a few at a time.
 QUEUE_MAX: Final = 10_000
 WRITERS: Final = 8
 SERIES_MAX: Final = 10_000
 TRIES_MAX: Final = 12
 RETRY_POLICY: Final = RetryPolicy(TRIES_MAX, initial_s=10.0, factor=1.0, jitter=0.25)
 FINISH_S: Final = 360.0
-LOOK_S: Final = 60.0
+SERIES_CHECK_S: Final = 60.0
 REFRESH_S: Final = 1800.0
 
-#: The API server refuses more.
+#: Limit of the API server.
 NOTE_BYTES_MAX: Final = 1024
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -64,7 +64,7 @@ _Key = tuple[Any, ...]
 
 @dataclass
 class RecorderStatistics:
-    """What became of the events; numbers only grow."""
+    """Counters of events by outcome."""
 
     recorded: int = 0
     written: int = 0
@@ -77,11 +77,11 @@ class Recorder:
 
     Args:
         client: Writes pass its fence.
-        controller: Who reports, such as "default-scheduler".
-        instance: Which one of them, such as "default-scheduler-host".
-        clock: For timestamps and for the ends of series.
+        controller: The reporting controller, such as "default-scheduler".
+        instance: The reporting instance, such as "default-scheduler-host".
+        clock: For timestamps and the end of series.
         rng: For names and jitter.
-        sleep: Waits; tests give one that moves their clock.
+        sleep: Waits; tests pass one that advances their clock.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Recorder:
         self._rng = rng
         self._sleep = sleep
         self._queue: deque[tuple[Event, float]] = deque()
-        self._is_waiting = asyncio.Event()
+        self._has_events = asyncio.Event()
         self._busy = 0
         self._series: dict[_Key, _Series] = {}
         self._refreshed_at_s = clock.monotonic_s()
@@ -109,11 +109,11 @@ class Recorder:
         self._statistics = RecorderStatistics()
 
     def __len__(self) -> int:
-        """How many events wait to be written, or are being written."""
+        """Returns the number of events that are queued or being written."""
         return len(self._queue) + self._busy
 
     def statistics(self) -> RecorderStatistics:
-        """Counts of what became of the events."""
+        """Returns the counters of events by outcome."""
         return self._statistics
 
     def record(
@@ -126,62 +126,62 @@ class Recorder:
         note: str,
         related: KubernetesObject | None = None,
     ) -> None:
-        """Says that something happened to an object; never waits, and never fails.
+        """Records an event about an object; never blocks, and never fails.
 
         Args:
-            regarding: What it happened to.
+            regarding: The object of the event.
             type: "Normal" or "Warning".
-            reason: Why, as one word: "FailedScheduling".
-            action: What was done or tried, as one word: "Scheduling".
-            note: For people; cut at 1024 bytes.
-            related: A second object.
+            reason: The reason in CamelCase: "FailedScheduling".
+            action: The action taken or tried, in CamelCase: "Scheduling".
+            note: The message for users; truncated to 1024 bytes.
+            related: A second object of the event.
         """
         assert type in ("Normal", "Warning"), type
         self._statistics.recorded += 1
         if len(self._queue) >= QUEUE_MAX:
             self._statistics.dropped += 1
             self._queue.popleft()
-        about = _reference(regarding)
+        reference = _reference(regarding)
         event = Event(
             metadata=ObjectMeta(
-                name=self._name(about.name), namespace=about.namespace or "default"
+                name=self._name(reference.name), namespace=reference.namespace or "default"
             ),
             event_time=rfc3339_micro(self._clock.wall_s()),
             reporting_controller=self._controller,
             reporting_instance=self._instance,
             action=action,
             reason=reason,
-            regarding=about,
+            regarding=reference,
             related=_reference(related) if related is not None else None,
             note=_cut(note),
             type=type,
         )
         self._queue.append((event, self._clock.monotonic_s()))
-        self._is_waiting.set()
+        self._has_events.set()
 
     async def run(self) -> None:
-        """Writes events until cancelled; those that wait then are lost."""
+        """Writes events until cancelled; events that are queued then are lost."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(WRITERS):
-                tasks.create_task(self._write_on())
+                tasks.create_task(self._write_loop())
             while True:
-                await self._look_after_series()
-                await asyncio.sleep(LOOK_S)
+                await self._update_series()
+                await asyncio.sleep(SERIES_CHECK_S)
 
     async def write_waiting(self) -> None:
-        """Writes all that is in the queue now, one by one, and what is due of the series."""
+        """Writes the queued events one by one, and the series that are due."""
         while self._queue:
-            await self._take(*self._queue.popleft())
-        await self._look_after_series()
+            await self._add_to_series(*self._queue.popleft())
+        await self._update_series()
 
-    async def _write_on(self) -> None:
+    async def _write_loop(self) -> None:
         while True:
             while self._queue:
-                await self._take(*self._queue.popleft())
-            self._is_waiting.clear()
-            await self._is_waiting.wait()
+                await self._add_to_series(*self._queue.popleft())
+            self._has_events.clear()
+            await self._has_events.wait()
 
-    async def _look_after_series(self) -> None:
+    async def _update_series(self) -> None:
         now_s = self._clock.monotonic_s()
         if now_s - self._refreshed_at_s >= REFRESH_S:
             self._refreshed_at_s = now_s
@@ -190,56 +190,56 @@ class Recorder:
             self._finished_at_s = now_s
             await self._finish(now_s)
 
-    async def _take(self, event: Event, happened_at_s: float) -> None:
+    async def _add_to_series(self, event: Event, happened_at_s: float) -> None:
         key = _key(event)
-        known = self._series.get(key)
-        if known is None:
+        entry = self._series.get(key)
+        if entry is None:
             if len(self._series) >= SERIES_MAX:
-                # The oldest one ends early: its next event begins a new one.
+                # The oldest series ends early: its next event starts a new one.
                 del self._series[next(iter(self._series))]
-            known = self._series[key] = _Series(event, happened_at_s)
-            await self._write(known)
+            entry = self._series[key] = _Series(event, happened_at_s)
+            await self._write(entry)
             return
-        before = known.event.series
+        before = entry.event.series
         series = EventSeries(
             count=(before.count if before is not None else 1) + 1,
             last_observed_time=event.event_time,
         )
-        known.event = msgspec.structs.replace(known.event, series=series)
-        known.last_at_s = happened_at_s
-        # Only the second event is news; the later ones are counted, and written at the end.
+        entry.event = msgspec.structs.replace(entry.event, series=series)
+        entry.last_at_s = happened_at_s
+        # Only the second event is written at once; later ones are counted, and written at the end.
         if before is None:
-            await self._write(known)
+            await self._write(entry)
 
     async def _refresh(self) -> None:
-        """Writes running series again, before the API server forgets them (an hour)."""
-        for known in list(self._series.values()):
-            if known.event.series is not None:
-                await self._write(known)
+        """Writes active series again, before the API server expires them (one hour)."""
+        for entry in list(self._series.values()):
+            if entry.event.series is not None:
+                await self._write(entry)
 
     async def _finish(self, now_s: float) -> None:
-        """Ends series without news: their last count is written."""
-        for key, known in list(self._series.items()):
-            if known.is_busy or now_s - known.last_at_s <= FINISH_S:
+        """Ends series without recent events: writes their last count."""
+        for key, entry in list(self._series.items()):
+            if entry.is_busy or now_s - entry.last_at_s <= FINISH_S:
                 continue
             del self._series[key]
-            if known.event.series is not None:
-                await self._write(known)
+            if entry.event.series is not None:
+                await self._write(entry)
 
-    async def _write(self, known: _Series) -> None:
-        """Writes what there is of a series; whoever writes it already does that afterwards."""
-        known.is_stale = True
-        if known.is_busy:
+    async def _write(self, entry: _Series) -> None:
+        """Writes the current state of a series; a writer already in progress does it afterwards."""
+        entry.is_stale = True
+        if entry.is_busy:
             return
-        known.is_busy = True
+        entry.is_busy = True
         self._busy += 1
         try:
-            while known.is_stale:
-                known.is_stale = False
-                await self._write_one(known.event)
+            while entry.is_stale:
+                entry.is_stale = False
+                await self._write_one(entry.event)
         finally:
             self._busy -= 1
-            known.is_busy = False
+            entry.is_busy = False
 
     async def _write_one(self, event: Event) -> None:
         """Writes an event, with retries; drops it after the last one."""
@@ -266,10 +266,10 @@ class Recorder:
         _log.warning("event dropped", extra={"reason": event.reason})
 
     async def _try(self, event: Event) -> bool:
-        """Writes it once; False if the server will never have it.
+        """Writes an event once; returns False if the server refuses it for good.
 
         Raises:
-            _AlreadyCreated: it was created by an earlier try meanwhile; patch it.
+            _AlreadyCreated: an earlier try created it; patch it.
         """
         metadata = event.metadata
         if event.series is not None:
@@ -289,7 +289,7 @@ class Recorder:
             except (ServerError, TooManyRequests):
                 raise
             except ApiError as error:
-                _log.warning("an event was refused", extra={"error": str(error)})
+                _log.warning("event refused", extra={"error": str(error)})
                 return False
         try:
             path = path_of(_EVENT, metadata.namespace)
@@ -297,17 +297,17 @@ class Recorder:
         except AlreadyExists as error:
             if event.series is not None:
                 raise _AlreadyCreated(str(error)) from error
-            # A try whose answer was lost had done it.
+            # An earlier try, whose response was lost, created it.
             return True
         except (ServerError, TooManyRequests):
             raise
         except ApiError as error:
-            _log.warning("an event was refused", extra={"error": str(error)})
+            _log.warning("event refused", extra={"error": str(error)})
             return False
         return True
 
     def _name(self, regarding: str) -> str:
-        """Returns a name that no other event has: the object's and 64 random bits."""
+        """Returns a unique name: the object's name and 64 random bits."""
         name = f"{regarding}.{self._rng.getrandbits(64):016x}"
         if len(name) > _NAME_LENGTH_MAX or not _NAME.fullmatch(name):
             return f"event.{self._rng.getrandbits(128):032x}"
@@ -315,7 +315,7 @@ class Recorder:
 
 
 class _AlreadyCreated(SchedulerError):
-    """An earlier try has created the event: retry, which patches it."""
+    """An earlier try created the event: a retry patches it."""
 
 
 def _should_retry(error: SchedulerError) -> bool:
@@ -325,13 +325,13 @@ def _should_retry(error: SchedulerError) -> bool:
 
 @dataclass
 class _Series:
-    """Events that are one to the reader.
+    """Repeated events that are written as one.
 
     Attributes:
-        event: As it is to be written.
-        last_at_s: When the last of them happened, on the monotonic clock.
-        is_busy: Somebody is writing it.
-        is_stale: It is not written as it is now.
+        event: The event to write.
+        last_at_s: The time of the last event, on the monotonic clock.
+        is_busy: True while a writer writes it.
+        is_stale: True if the current state is not written yet.
     """
 
     event: Event
@@ -354,7 +354,7 @@ def _reference(obj: KubernetesObject) -> ObjectReference:
 
 
 def _key(event: Event) -> _Key:
-    """Events with equal keys are one series; the note and the time may differ."""
+    """Returns the key of an event's series; note and time are not part of it."""
     return (
         event.type,
         event.action,
@@ -367,5 +367,5 @@ def _key(event: Event) -> _Key:
 
 
 def _cut(note: str) -> str:
-    """At most 1024 bytes, and no half of a character."""
+    """Truncates a note to 1024 bytes, without splitting a character."""
     return note.encode()[:NOTE_BYTES_MAX].decode("utf-8", "ignore")

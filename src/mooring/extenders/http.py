@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from mooring.client.transport.transport import AnswerTooLong, Request
-from mooring.client.transport.wire import WIRE_FAILURES, Wire
+from mooring.client.transport.wire import HTTP_FAILURES, Http1Pool
 from mooring.errors import ExtenderError
 from mooring.extenders.tls import ClientPair, is_forbidden, without_password
 
@@ -71,7 +71,7 @@ class HttpExtenderTransport:
         self._tls = tls
         self._server_name = server_name
         self._pair = pair
-        self._wire: Wire | None = None
+        self._wire: Http1Pool | None = None
         self._headers = {"content-type": "application/json"}
 
     async def __call__(self, verb: str, body: bytes, bytes_max: int) -> bytes:
@@ -89,14 +89,14 @@ class HttpExtenderTransport:
         request = Request("POST", f"/{verb}", self._timeout_s, body=body, bytes_max=bytes_max)
         try:
             async with asyncio.timeout(self._timeout_s):
-                answer = await self._open().ask(request, self._headers, note)
+                answer = await self._open().request(request, self._headers, note)
         except TimeoutError as error:
             message = f"{self._what(verb)}: no answer in {self._timeout_s:g} s"
             raise NoResponse(message, is_sent=is_sent) from error
         except AnswerTooLong as error:
             message = f"{self._what(verb)}: its answer is longer than {bytes_max} bytes"
             raise NoResponse(message) from error
-        except (*WIRE_FAILURES, ValueError) as error:
+        except (*HTTP_FAILURES, ValueError) as error:
             message = f"{self._what(verb)}: {str(error) or type(error).__name__}"
             is_cut_off = is_sent and isinstance(error, ConnectionError)
             raise NoResponse(message, is_sent=is_sent, is_cut_off=is_cut_off) from error
@@ -120,7 +120,7 @@ class HttpExtenderTransport:
         if wire is not None:
             await wire.close()
 
-    def _open(self) -> Wire:
+    def _open(self) -> Http1Pool:
         """Returns the connection pool, created at the first call.
 
         Raises:
@@ -135,7 +135,7 @@ class HttpExtenderTransport:
             if parts.username is not None:
                 user = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
                 self._headers["authorization"] = f"Basic {b64encode(user).decode()}"
-            self._wire = Wire(
+            self._wire = Http1Pool(
                 self._prefix,
                 tls=self._tls,
                 server_name=self._server_name or None,

@@ -197,7 +197,7 @@ def test_a_watch_breaks_at_any_byte() -> None:
 def test_a_silent_watch_ends_by_its_idle_limit_or_when_all_is_calm() -> None:
     async def idle(net: Net) -> None:
         net.network.plan("silent", "watch")
-        assert await net.watch(seconds=1000) == [b"(broken: nothing came for 150 s)"]
+        assert await net.watch(seconds=1000) == [b"(broken: no data for 150 s)"]
 
     async def healed(net: Net) -> None:
         net.network.plan("silent", "watch")

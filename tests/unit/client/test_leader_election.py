@@ -264,7 +264,7 @@ def test_labels_and_other_fields_of_the_lease_stay() -> None:
         await one.wait_until_leading()
         world.server.leases[PATH]["metadata"]["labels"] = {"app": "mooring"}
         world.server.leases[PATH]["spec"]["strategy"] = "OldestEmulationVersion"
-        one._must_read = True
+        one._needs_read = True
         assert await one._try(10)
         assert world.server.leases[PATH]["metadata"]["labels"] == {"app": "mooring"}
         assert world.lease["strategy"] == "OldestEmulationVersion"

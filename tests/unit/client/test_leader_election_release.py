@@ -69,7 +69,7 @@ def test_a_lease_that_somebody_else_took_is_not_given_back() -> None:
         one = world.candidate("one")
         await one.wait_until_leading()
         world.server.leases[PATH]["spec"]["holderIdentity"] = "two"
-        one._must_read = True
+        one._needs_read = True
         assert not await one.release()
         assert world.lease["holderIdentity"] == "two"
 

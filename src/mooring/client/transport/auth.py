@@ -1,13 +1,13 @@
-"""Credentials while they last: TLS contexts, bearer tokens, and how both are renewed.
+"""Credentials: TLS contexts and bearer tokens, and their renewal.
 
 ::
 
     Access ── connect ──> HttpTransport ── headers() before each request ──> Credentials
                                         └─ renew()   after a 401 ─────────>
 
-The files of the token and of the server's authority are read again every minute, a plugin is run
-again when what it gave expires, and both when the server refuses us. ``generation`` says that
-connections made before show an old certificate, or were verified with an old one.
+Token and CA files are read again every minute, a plugin runs again when its credentials expire, and
+both after a 401. A change of ``generation`` means that earlier connections use an old client
+certificate, or were verified with an old CA.
 
 Source: client-go's transport (token_source.go, cert_rotation.go, ca_rotation.go).
 """
@@ -30,17 +30,17 @@ from mooring.client.transport.kubeconfig import Access, is_sendable
 from mooring.clock import Clock
 from mooring.errors import ConfigError, Unreachable
 
-#: How long what was read from a file is used; the kubelet replaces a token long before its end.
+#: How long the content of a file is cached; the kubelet replaces a token long before it expires.
 FILE_S: Final = 60.0
 
-#: Requests come in bunches: after a failure new credentials are sought at most this often.
+#: Requests come in bursts: after a failure, credentials are renewed at most this often.
 RENEW_S_MIN: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
 
 def connect(access: Access, *, clock: Clock, environment: Mapping[str, str]) -> HttpTransport:
-    """Returns a transport to the server, as the identity, that ``access`` says.
+    """Returns a transport to the server and with the identity of ``access``.
 
     Raises:
         ConfigError: a certificate or key cannot be used.
@@ -55,17 +55,17 @@ def connect(access: Access, *, clock: Clock, environment: Mapping[str, str]) -> 
 
 
 class Credentials:
-    """Who we are, now.
+    """The current credentials.
 
     Attributes:
-        tls: The context for all connections; None for a server without TLS.
-        generation: Grows when ``tls`` is another context, or has got another certificate.
+        tls: The context of all connections; None for a server without TLS.
+        generation: Grows when ``tls`` is another context, or has another certificate.
     """
 
     def __init__(self, access: Access, *, clock: Clock, environment: Mapping[str, str]) -> None:
         self.generation = 0
         self.tls = tls_context(access)
-        #: The PEM that ``tls`` verifies with, if it came from a file, and when that was read.
+        #: The CA certificates of ``tls`` as PEM, if read from a file, and the time of reading.
         self._authority = _pem(access.authority) if isinstance(access.authority, Path) else b""
         self._authority_read_at_s = clock.monotonic_s()
         self._access = access
@@ -74,15 +74,15 @@ class Credentials:
         self._token = access.token
         self._read_at_s: float | None = None
         self._renewed_at_s: float | None = None
-        self._given: ExecCredential | None = None
+        self._credential: ExecCredential | None = None
         self._failure: tuple[float, Unreachable] | None = None
         self._lock = asyncio.Lock()
 
     async def headers(self) -> Mapping[str, str]:
-        """What a request must carry.
+        """Returns the headers for a request.
 
         Raises:
-            Unreachable: there are no credentials now, so nothing can be sent.
+            Unreachable: there are no credentials, so nothing can be sent.
         """
         if isinstance(self._access.authority, Path):
             self._read_authority(self._access.authority)
@@ -91,16 +91,16 @@ class Credentials:
         elif self._access.plugin is not None and self._is_expired():
             async with self._lock:
                 if self._is_expired():
-                    await self._ask_plugin()
+                    await self._run_plugin()
         return {"authorization": f"Bearer {self._token}"} if self._token else {}
 
     async def renew(self) -> None:
-        """The server refused us: get what there is of newer credentials.
+        """Gets newer credentials after a 401.
 
         Raises:
             Unreachable: there are none.
         """
-        # The next request reads a token file again; that costs nothing.
+        # The next request reads a token file again.
         self._read_at_s = None
         async with self._lock:
             now_s = self._clock.monotonic_s()
@@ -108,7 +108,7 @@ class Credentials:
                 return
             self._renewed_at_s = now_s
             if self._access.plugin is not None:
-                await self._ask_plugin()
+                await self._run_plugin()
             elif self.tls is not None and isinstance(self._access.certificate, Path):
                 self._load(self._access.certificate, self._access.key)
 
@@ -119,43 +119,43 @@ class Credentials:
         try:
             self._token = _sendable(path.read_text("ascii").strip())
         except (OSError, ValueError) as error:
-            # Perhaps it is just being replaced; without any token we would be somebody else.
+            # The file may be in the middle of a replacement; without a token we would be anonymous.
             if self._token is None:
-                raise Unreachable(f"the token cannot be read: {path}: {error}") from error
+                raise Unreachable(f"cannot read token: {path}: {error}") from error
             _log.warning(
-                "the token cannot be read, the last one is kept",
+                "cannot read token, keeping the last one",
                 extra={"file": str(path), "error": str(error)},
             )
         self._read_at_s = now_s
 
     def _read_authority(self, path: Path) -> None:
-        """Verifies with what stands in the file now; what cannot be used changes nothing."""
+        """Reloads the CA certificates from the file; an invalid file changes nothing."""
         now_s = self._clock.monotonic_s()
         if self.tls is None or now_s - self._authority_read_at_s < FILE_S:
             return
         self._authority_read_at_s = now_s
         try:
-            found = _pem(path)
-            if found == self._authority:
+            pem = _pem(path)
+            if pem == self._authority:
                 return
             context = tls_context(self._access)
             assert context is not None
-            if self._given is not None and self._given.certificate:
-                load_pair(context, self._given.certificate, self._given.key)
+            if self._credential is not None and self._credential.certificate:
+                load_pair(context, self._credential.certificate, self._credential.key)
         except ConfigError as error:
             _log.warning(
-                "the certificate-authority cannot be used, the last one is kept",
+                "cannot use certificate-authority, keeping the last one",
                 extra={"file": str(path), "error": str(error)},
             )
             return
-        self.tls, self._authority = context, found
+        self.tls, self._authority = context, pem
         self.generation += 1
 
     def _load(self, certificate: bytes | Path, key: bytes | Path | None) -> None:
-        """Shows another certificate from now on.
+        """Loads another client certificate.
 
         Raises:
-            Unreachable: it cannot be used; perhaps its files are just being replaced.
+            Unreachable: it cannot be used; its files may be in the middle of a replacement.
         """
         assert self.tls is not None
         try:
@@ -165,29 +165,33 @@ class Credentials:
         self.generation += 1
 
     def _is_expired(self) -> bool:
-        given = self._given
-        if given is None:
+        credential = self._credential
+        if credential is None:
             return True
-        return given.expires_at_s is not None and self._clock.wall_s() >= given.expires_at_s
+        return (
+            credential.expires_at_s is not None and self._clock.wall_s() >= credential.expires_at_s
+        )
 
-    async def _ask_plugin(self) -> None:
-        """Runs the plugin and takes what it gives; one that failed is left alone for a while."""
+    async def _run_plugin(self) -> None:
+        """Runs the plugin and stores its credentials; after a failure not again for a while."""
         assert self._access.plugin is not None
         if self._failure is not None:
             failed_at_s, failure = self._failure
             if self._clock.monotonic_s() - failed_at_s < RENEW_S_MIN:
                 raise Unreachable(str(failure))
         try:
-            given = await run_plugin(self._access.plugin, environment=self._environment)
-            token = _sendable(given.token) if given.token else None
-            is_new = self._given is None or given.certificate != self._given.certificate
-            if given.certificate and is_new and self.tls is not None:
-                self._load(given.certificate, given.key)
+            credential = await run_plugin(self._access.plugin, environment=self._environment)
+            token = _sendable(credential.token) if credential.token else None
+            is_new = (
+                self._credential is None or credential.certificate != self._credential.certificate
+            )
+            if credential.certificate and is_new and self.tls is not None:
+                self._load(credential.certificate, credential.key)
         except (Unreachable, ValueError) as error:
             failure = Unreachable(f"{self._access.plugin.command}: {error}")
             self._failure = self._clock.monotonic_s(), failure
             raise failure from error
-        self._given, self._token, self._failure = given, token, None
+        self._credential, self._token, self._failure = credential, token, None
 
 
 def _sendable(token: str) -> str:
@@ -197,7 +201,7 @@ def _sendable(token: str) -> str:
 
 
 def tls_context(access: Access) -> ssl.SSLContext | None:
-    """Returns the context that verifies the server and shows our certificate; None for plain http.
+    """Returns the TLS context with the CA and our client certificate; None for plain http.
 
     Raises:
         ConfigError: a certificate or key cannot be used.
@@ -225,10 +229,10 @@ def tls_context(access: Access) -> ssl.SSLContext | None:
 
 
 def load_pair(context: ssl.SSLContext, certificate: bytes | Path, key: bytes | Path | None) -> None:
-    """Shows this certificate on all connections that are made from now on.
+    """Loads the client certificate of new connections.
 
     Raises:
-        ConfigError: it is not one, or the key is not its own.
+        ConfigError: it is invalid, or does not match the key.
     """
     if key is None:
         raise ConfigError("there is a client certificate without a key", path="client-key")
@@ -240,12 +244,12 @@ def load_pair(context: ssl.SSLContext, certificate: bytes | Path, key: bytes | P
 
 
 def _no_password() -> str:
-    """Instead of asking for one at the terminal, which there may not be."""
+    """Raises instead of a password prompt, for which there may be no terminal."""
     raise ConfigError("needs a password; give a key without one", path="client-key")
 
 
 def _file(content: bytes) -> AbstractContextManager[str]:
-    """Returns a file for what Python can load from files only; the in memory if that can be."""
+    """Returns a temporary file for APIs that only load files, in memory if possible."""
     return _in_memory(content) if hasattr(os, "memfd_create") else _on_disk(content)
 
 
@@ -259,7 +263,7 @@ def _in_memory(content: bytes) -> Iterator[str]:
 
 @contextmanager
 def _on_disk(content: bytes) -> Iterator[str]:
-    """Where there is no memory file: one that is ours alone, and gone at once."""
+    """Returns a private temporary file on disk, deleted after use."""
     with tempfile.NamedTemporaryFile(prefix="mooring-") as file:
         file.write(content)
         file.flush()

@@ -25,24 +25,24 @@ from mooring.errors import Unreachable
 
 PLUGIN_S_MAX: Final = 60.0
 
-#: Of what a plugin prints; a certificate chain with its key is 10 kB.
+#: Limit of a plugin's output; a certificate chain with its key is 10 kB.
 PRINTED_BYTES_MAX: Final = 1 << 20
 
 CHUNK_BYTES: Final = 1 << 16
 
-#: Of what a plugin says on its standard error, in our error.
+#: Limit of a plugin's standard error in our error.
 MESSAGE_LENGTH_MAX: Final = 500
 
 
 @dataclass(frozen=True)
 class ExecCredential:
-    """What a plugin gave: a token, a certificate with its key, or both.
+    """The credentials of a plugin: a token, a certificate with its key, or both.
 
     Attributes:
         token: For the Authorization header.
         certificate: PEM.
         key: PEM.
-        expires_at_s: Seconds since 1970; None for "as long as it works".
+        expires_at_s: Seconds since 1970; None if they do not expire.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -67,11 +67,11 @@ class _Answer(msgspec.Struct, rename="camel"):
 async def run_plugin(
     plugin: ExecPlugin, *, environment: Mapping[str, str], deadline_s: float = PLUGIN_S_MAX
 ) -> ExecCredential:
-    """Runs the program and reads what it prints.
+    """Runs the program and decodes its output.
 
     Raises:
         Unreachable: it is missing, fails, takes too long, or prints something else. The message
-            has what it said on its standard error, never what it printed.
+        contains its standard error, never its standard output.
     """
     spec: dict[str, object] = {"interactive": False}
     if plugin.cluster is not None:
@@ -100,29 +100,29 @@ async def _printed(plugin: ExecPlugin, variables: dict[str, str], deadline_s: fl
             stdout=PIPE,
             stderr=PIPE,
             env=variables,
-            # A group of its own: what it starts ends with it.
+            # Its own process group: its children are killed with it.
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
         hint = f"; {plugin.install_hint}" if plugin.install_hint else ""
         problem = getattr(error, "strerror", None) or str(error)
         raise Unreachable(f"{command} cannot be run: {problem}{hint}") from error
-    is_over = False
+    has_ended = False
     try:
         async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as tasks:
             assert process.stdout is not None
             assert process.stderr is not None
             printed = tasks.create_task(_beginning(process.stdout, PRINTED_BYTES_MAX))
-            said = tasks.create_task(_end(process.stderr, MESSAGE_LENGTH_MAX))
+            error_output = tasks.create_task(_end(process.stderr, MESSAGE_LENGTH_MAX))
             await process.wait()
-        is_over = True
+        has_ended = True
     except TimeoutError as error:
         raise Unreachable(f"{command} did not end within {deadline_s:g} s") from error
     finally:
-        if not is_over:
+        if not has_ended:
             await _kill(process)
     if process.returncode:
-        text = said.result().decode("utf-8", "replace").strip()
+        text = error_output.result().decode("utf-8", "replace").strip()
         raise Unreachable(f"{command} failed with exit code {process.returncode}: {text}")
     if len(printed.result()) > PRINTED_BYTES_MAX:
         raise Unreachable(f"{command} printed more than {PRINTED_BYTES_MAX} bytes")
@@ -130,34 +130,34 @@ async def _printed(plugin: ExecPlugin, variables: dict[str, str], deadline_s: fl
 
 
 async def _kill(process: Process) -> None:
-    """Ends the program and all that it started, and lets go of its pipes."""
+    """Kills the program and its children, and closes its pipes."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    # Whoever left the group may still hold the other ends.
+    # A process that left the group may still have the other ends open.
     process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
     await process.wait()
 
 
 async def _beginning(stream: asyncio.StreamReader, bytes_max: int) -> bytes:
-    """All of a stream, or its beginning and a byte more; it is read to its end anyway."""
-    kept = b""
+    """Returns the first bytes_max + 1 bytes of a stream; reads it to its end."""
+    output = b""
     while chunk := await stream.read(CHUNK_BYTES):
-        kept += chunk[: bytes_max + 1 - len(kept)]
-    return kept
+        output += chunk[: bytes_max + 1 - len(output)]
+    return output
 
 
 async def _end(stream: asyncio.StreamReader, bytes_max: int) -> bytes:
-    """Returns the end of a stream."""
-    kept = b""
+    """Returns the last bytes of a stream; reads it to its end."""
+    output = b""
     while chunk := await stream.read(CHUNK_BYTES):
-        kept = (kept + chunk)[-bytes_max:]
-    return kept
+        output = (output + chunk)[-bytes_max:]
+    return output
 
 
 def _credential(plugin: ExecPlugin, answer: _Answer) -> ExecCredential:
     if answer.kind != "ExecCredential" or answer.api_version != plugin.api_version:
-        found = f"{answer.api_version} {answer.kind}"
-        raise Unreachable(f"{plugin.command} printed {found}, not {plugin.api_version}")
+        printed = f"{answer.api_version} {answer.kind}"
+        raise Unreachable(f"{plugin.command} printed {printed}, not {plugin.api_version}")
     status = answer.status
     if status is None or not (status.token or status.client_certificate_data):
         raise Unreachable(f"{plugin.command} gave neither a token nor a certificate")

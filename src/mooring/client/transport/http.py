@@ -1,10 +1,9 @@
-"""The transport over sockets, with connections of their own for each use.
+"""The transport over sockets, with separate connections per pool.
 
-Requests go over a ``Wire``, which is cheap; streams, and whatever has to go through a proxy, over
-aiohttp.
+Requests use an ``Http1Pool``, which is fast; streams, and requests through a proxy, use aiohttp.
 
-A watch holds its connection for minutes, a burst of bindings fills all that it may have, and the
-renewal of a lease must never wait for either: so each ``Pool`` has its own.
+A watch occupies its connection for minutes, a burst of bindings uses all connections of its pool,
+and the renewal of a lease must never wait for either: so each ``Pool`` has its own connections.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from mooring.client.transport.transport import (
     StreamBroken,
     lower_names,
 )
-from mooring.client.transport.wire import WIRE_FAILURES, Wire
+from mooring.client.transport.wire import HTTP_FAILURES, Http1Pool
 from mooring.errors import OutcomeUnknown, Unreachable
 
 #: Connections of each pool: one request each at a time. Watches: one per kind and some to spare.
@@ -40,42 +39,42 @@ CONNECTIONS: Final = {Pool.READ: 16, Pool.WRITE: 64, Pool.WATCH: 64, Pool.LEASE:
 
 CONNECT_S_MAX: Final = 10.0
 
-#: How often, and how long each time, a transport that closes waits for its last connections.
-GOODBYE_TURNS: Final = 50
-GOODBYE_TURN_S: Final = 0.01
+#: How often, and how long each time, a closing transport waits for its last connections.
+CLOSE_POLLS_MAX: Final = 50
+CLOSE_POLL_S: Final = 0.01
 
-#: Of a connection whose reader is busy; what is read at once is at most twice that, so that its
-#: events keep the loop for 2 ms or so.
+#: Read buffer of a connection; one read returns at most twice that, so that its events occupy the
+#: loop for about 2 ms.
 BUFFER_BYTES: Final = 1 << 17
 
-#: Sessions whose certificate is out of date, and which others may still be using.
+#: Retired sessions, with an outdated certificate, that may still have requests in flight.
 RETIRED_MAX: Final = 8
 
 _UNAUTHORIZED: Final = 401
 
-#: What a network, or a server that does not speak HTTP, makes of a request.
-_FAILURES: Final = (aiohttp.ClientError, HttpProcessingError, *WIRE_FAILURES)
+#: Errors of a network, or of a server that does not speak HTTP.
+_FAILURES: Final = (aiohttp.ClientError, HttpProcessingError, *HTTP_FAILURES)
 
 
 class Authorization(Protocol):
-    """Who we are, now."""
+    """The current credentials."""
 
     @property
     def generation(self) -> int:
-        """Grows when connections must be made anew, since they use an old certificate."""
+        """A number that grows when connections must be replaced, since their certificate is old."""
         ...
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """For connections from now on."""
+        """The TLS context of new connections."""
         ...
 
     async def headers(self) -> Mapping[str, str]:
-        """What a request must carry."""
+        """Returns the headers for a request."""
         ...
 
     async def renew(self) -> None:
-        """The server refused us: get newer credentials, if there are any."""
+        """Gets newer credentials after a 401, if there are any."""
         ...
 
 
@@ -84,9 +83,9 @@ class HttpTransport:
 
     Args:
         server: The URL of the API server: "https://127.0.0.1:6443".
-        authorization: Asked for headers before every request, and for new ones after a 401; its
-            TLS context verifies the server. None for plain http.
-        server_name: The name in the server's certificate, if it is not that of the URL.
+        authorization: Provides headers for every request, and new ones after a 401; its TLS
+        context verifies the server. None for plain http.
+        server_name: The name in the server's certificate, if it differs from the URL's host.
         proxy: The URL of an HTTP proxy.
         user_agent: For the server's logs.
     """
@@ -107,35 +106,35 @@ class HttpTransport:
         self._proxy = proxy
         self._user_agent = user_agent
         self._sessions: dict[Pool, aiohttp.ClientSession] = {}
-        self._wires: dict[Pool, Wire] = {}
-        self._retired_wires: list[Wire] = []
+        self._http1_pools: dict[Pool, Http1Pool] = {}
+        self._retired_http1_pools: list[Http1Pool] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._retired: list[aiohttp.ClientSession] = []
         self._generation = 0
         self._is_closed = False
 
     async def request(self, request: Request) -> Response:
-        """As ``Transport.request``."""
+        """Sends a request and reads the complete response, as ``Transport.request``."""
         is_sent = _Sent()
         try:
             async with asyncio.timeout(request.deadline_s):
                 response = await self._once(request, is_sent)
                 if response.status == _UNAUTHORIZED and self._authorization is not None:
-                    # Nothing has happened yet, and nothing will while new credentials are sought.
+                    # Nothing has happened yet, and nothing will while credentials are renewed.
                     is_sent.value = False
                     await self._authorization.renew()
                     response = await self._once(request, is_sent)
                 return response
         except _FAILURES as error:
-            told = _told(request, error)
+            message = _error_text(request, error)
             if is_sent.value:
-                raise OutcomeUnknown(told) from error
-            raise Unreachable(told) from error
+                raise OutcomeUnknown(message) from error
+            raise Unreachable(message) from error
 
     async def _once(self, request: Request, is_sent: _Sent) -> Response:
         sent = await self._headers(request.headers)
         if self._proxy is None:
-            return await self._wire(request.pool).ask(request, sent, is_sent.note)
+            return await self._http1_pool(request.pool).request(request, sent, is_sent.note)
         async with self._session(request.pool).request(
             request.method,
             self._url(request.path, request.query),
@@ -145,34 +144,34 @@ class HttpTransport:
             proxy=self._proxy,
             allow_redirects=False,
             trace_request_ctx=is_sent,
-        ) as answer:
-            body = await _whole(answer, request)
-            return Response(answer.status, lower_names(answer.headers), body)
+        ) as response:
+            body = await _whole(response, request)
+            return Response(response.status, lower_names(response.headers), body)
 
     @asynccontextmanager
     async def stream(self, request: Request, *, idle_s: float) -> AsyncIterator[Stream]:
-        """As ``Transport.stream``."""
-        answer = await self._open(request)
+        """Opens a stream, as ``Transport.stream``."""
+        response = await self._open(request)
         try:
-            async with aclosing(_chunks(answer)) as chunks:
+            async with aclosing(_chunks(response)) as chunks:
                 yield ChunkedStream(
-                    answer.status, lower_names(answer.headers), chunks, idle_s=idle_s
+                    response.status, lower_names(response.headers), chunks, idle_s=idle_s
                 )
         finally:
-            _abort(answer)
+            _abort(response)
 
     async def _open(self, request: Request) -> aiohttp.ClientResponse:
-        """Returns the answer whose head has come; whoever gets it must end it."""
+        """Returns a response whose head has arrived; the caller must close it."""
         try:
             async with asyncio.timeout(request.deadline_s):
-                answer = await self._head(request)
-                if answer.status == _UNAUTHORIZED and self._authorization is not None:
-                    _abort(answer)
+                response = await self._head(request)
+                if response.status == _UNAUTHORIZED and self._authorization is not None:
+                    _abort(response)
                     await self._authorization.renew()
-                    answer = await self._head(request)
-                return answer
+                    response = await self._head(request)
+                return response
         except _FAILURES as error:
-            raise Unreachable(_told(request, error)) from error
+            raise Unreachable(_error_text(request, error)) from error
 
     async def _head(self, request: Request) -> aiohttp.ClientResponse:
         sent = await self._headers(request.headers)
@@ -186,25 +185,25 @@ class HttpTransport:
         )
 
     async def close(self) -> None:
-        """As ``Transport.close``."""
+        """Closes all connections, as ``Transport.close``."""
         self._is_closed = True
         sessions, self._sessions = self._sessions, {}
         retired, self._retired = self._retired, []
         for session in [*sessions.values(), *retired]:
             await _close(session)
-        for wire in [*self._wires.values(), *self._retired_wires]:
-            await wire.close()
-        # A request that was broken off leaves a connection that still says goodbye.
-        for _ in range(GOODBYE_TURNS):
-            if not any(found.fileno() >= 0 for found in self._sockets):
+        for http1_pool in [*self._http1_pools.values(), *self._retired_http1_pools]:
+            await http1_pool.close()
+        # An aborted request leaves a connection that is still closing.
+        for _ in range(CLOSE_POLLS_MAX):
+            if not any(sock.fileno() >= 0 for sock in self._sockets):
                 break
-            await asyncio.sleep(GOODBYE_TURN_S)
+            await asyncio.sleep(CLOSE_POLL_S)
 
     def _new_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
         family, kind, protocol, _, _ = address
-        found = socket.socket(family=family, type=kind, proto=protocol)
-        self._sockets.add(found)
-        return found
+        sock = socket.socket(family=family, type=kind, proto=protocol)
+        self._sockets.add(sock)
+        return sock
 
     async def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         if self._authorization is None:
@@ -217,15 +216,17 @@ class HttpTransport:
         return {**credentials, **headers}
 
     async def _retire(self) -> None:
-        """Makes all connections anew; requests under way end on their old ones."""
-        for wire in self._wires.values():
-            wire.retire()
-        self._retired_wires = [
-            wire for wire in [*self._retired_wires, *self._wires.values()] if wire.connections
+        """Replaces all connections; requests in flight finish on the old ones."""
+        for http1_pool in self._http1_pools.values():
+            http1_pool.retire()
+        self._retired_http1_pools = [
+            http1_pool
+            for http1_pool in [*self._retired_http1_pools, *self._http1_pools.values()]
+            if http1_pool.connections
         ]
-        self._wires = {}
-        while len(self._retired_wires) > RETIRED_MAX:
-            await self._retired_wires.pop(0).close()
+        self._http1_pools = {}
+        while len(self._retired_http1_pools) > RETIRED_MAX:
+            await self._retired_http1_pools.pop(0).close()
         self._retired += self._sessions.values()
         self._sessions = {}
         while len(self._retired) > RETIRED_MAX:
@@ -235,19 +236,19 @@ class HttpTransport:
         url = URL(self._server + path, encoded=True)
         return url.with_query(list(query)) if query else url
 
-    def _wire(self, pool: Pool) -> Wire:
+    def _http1_pool(self, pool: Pool) -> Http1Pool:
         if self._is_closed:
             raise Unreachable("the transport is closed")
-        wire = self._wires.get(pool)
-        if wire is None:
-            wire = self._wires[pool] = Wire(
+        http1_pool = self._http1_pools.get(pool)
+        if http1_pool is None:
+            http1_pool = self._http1_pools[pool] = Http1Pool(
                 self._server,
                 tls=self._tls,
                 server_name=self._server_name,
                 limit=CONNECTIONS[pool],
                 user_agent=self._user_agent,
             )
-        return wire
+        return http1_pool
 
     def _session(self, pool: Pool) -> aiohttp.ClientSession:
         if self._is_closed:
@@ -264,33 +265,33 @@ class HttpTransport:
             session = aiohttp.ClientSession(
                 connector=connector,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S_MAX),
-                # Unpacked, a small answer may become a huge one; and it costs more than it saves.
+                # Decompressed, a small response may become huge; and it costs more than it saves.
                 headers={"user-agent": self._user_agent, "accept-encoding": "identity"},
                 auto_decompress=False,
-                # What one server, or a proxy, wants remembered is no business of ours.
+                # Cookies of a server or proxy are not stored.
                 cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=BUFFER_BYTES,
                 trace_configs=[trace],
             )
-            # By itself aiohttp sends PUT and DELETE again when a kept connection breaks: then a
-            # write that happened would look refused. Reads are repeated by ``Client.read``.
+            # By default aiohttp repeats PUT and DELETE when a reused connection breaks: then a
+            # write that happened would look refused. Reads are retried by ``Client.read``.
             session._retry_connection = False  # noqa: SLF001 - there is no public switch
             self._sessions[pool] = session
         return session
 
 
-def _abort(answer: aiohttp.ClientResponse) -> None:
-    """Ends the connection of a stream at once; see ``_close``."""
-    connection = answer.connection
+def _abort(response: aiohttp.ClientResponse) -> None:
+    """Closes the connection of a stream at once; see ``_close``."""
+    connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
-    answer.close()
+    response.close()
 
 
 async def _close(session: aiohttp.ClientSession) -> None:
-    """Ends all connections of a session at once, without saying goodbye to the server.
+    """Closes all connections of a session at once, without a TLS shutdown.
 
-    A TLS goodbye would outlast the loop, and a watch under way has none anyway.
+    A TLS shutdown would outlast the loop, and a watch in flight has none anyway.
     """
     if isinstance(session.connector, aiohttp.TCPConnector):
         await session.connector.close(abort_ssl=True)
@@ -298,7 +299,7 @@ async def _close(session: aiohttp.ClientSession) -> None:
 
 
 class _Sent:
-    """Whether the head of a request has left: from then on it may have happened."""
+    """A flag that is set when the request head is sent: from then on it may have happened."""
 
     __slots__ = ("value",)
 
@@ -306,7 +307,7 @@ class _Sent:
         self.value = False
 
     def note(self) -> None:
-        """It leaves now."""
+        """Marks the request as sent."""
         self.value = True
 
 
@@ -316,30 +317,30 @@ async def _note_sent(_session: object, context: object, _parameters: object) -> 
         sent.value = True
 
 
-async def _chunks(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
     try:
-        async for chunk in answer.content.iter_any():
+        async for chunk in response.content.iter_any():
             yield chunk
     except _FAILURES as error:
         raise StreamBroken(f"{type(error).__name__}: {error}".rstrip(": ")) from error
 
 
-async def _whole(answer: aiohttp.ClientResponse, request: Request) -> bytes:
-    """Returns all of an answer.
+async def _whole(response: aiohttp.ClientResponse, request: Request) -> bytes:
+    """Reads a complete response body.
 
     Raises:
-        AnswerTooLong: it is longer than the request allows.
+        AnswerTooLong: the body is longer than the request allows.
     """
     parts: list[bytes] = []
     size = 0
-    async for chunk in answer.content.iter_any():
+    async for chunk in response.content.iter_any():
         parts.append(chunk)
         size += len(chunk)
         if size > request.bytes_max:
-            told = f"{request.method} {request.path}: more than {request.bytes_max} bytes"
-            raise AnswerTooLong(told)
+            message = f"{request.method} {request.path}: more than {request.bytes_max} bytes"
+            raise AnswerTooLong(message)
     return b"".join(parts)
 
 
-def _told(request: Request, error: Exception) -> str:
+def _error_text(request: Request, error: Exception) -> str:
     return f"{request.method} {request.path}: {type(error).__name__}: {error}".rstrip(": ")

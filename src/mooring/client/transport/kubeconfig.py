@@ -1,7 +1,7 @@
-"""How to reach a server and who we are there: from kubeconfig files, or from inside of a pod.
+"""Server address and credentials from kubeconfig files, or from inside a pod.
 
-Files are merged as kubectl does it: the first one that says something about a cluster, a user or a
-context counts, and relative paths start at the file that they stand in.
+Files are merged as in kubectl: the first file with an entry for a cluster, user or context counts,
+and relative paths are relative to their file.
 
 Source: client-go's tools/clientcmd (loader.go, client_config.go) and rest/config.go. *Differs:* an
 unverified server, basic authentication, auth-provider and impersonation are refused.
@@ -27,7 +27,7 @@ SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceacco
 
 FILE_BYTES_MAX: Final = 1 << 20
 
-#: What a user entry may say that we do not do; better an error than being somebody else.
+#: Unsupported fields of a user entry; better an error than another identity.
 _REFUSED: Final = {
     "username": "basic authentication is not supported",
     "auth-provider": "auth-provider is not supported: use an exec plugin",
@@ -47,13 +47,13 @@ class ExecPlugin:
     environment: Mapping[str, str]
     api_version: str
     install_hint: str
-    #: What the plugin is told of the cluster, or None.
+    #: The cluster information passed to the plugin, or None.
     cluster: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
 class Access:
-    """One server and one identity. PEM texts are bytes, or the path of a file that may change."""
+    """One server and one identity. PEM data is bytes, or the path of a file that may change."""
 
     server: str
     authority: bytes | Path | None = None
@@ -75,37 +75,37 @@ def find_access(
     environment: Mapping[str, str],
     allow_unverified: bool = False,
 ) -> Access:
-    """The server that is meant: the given file, else $KUBECONFIG, ~/.kube/config, or our own pod's.
+    """Returns the access from ``kubeconfig``, else $KUBECONFIG, ~/.kube/config, or our own pod.
 
     Args:
         kubeconfig: Path of one file, which must exist.
-        context: Instead of the current one.
-        environment: KUBECONFIG, HOME and the variables that every pod has.
+        context: Instead of the current context.
+        environment: KUBECONFIG, HOME and the variables of every pod.
         allow_unverified: Accept ``insecure-skip-tls-verify``; else it is an error.
 
     Raises:
-        ConfigError: none is found, or what is found cannot be used.
+        ConfigError: there is none, or it cannot be used.
     """
     if kubeconfig is not None:
         paths = [kubeconfig]
     else:
         listed = environment.get("KUBECONFIG", "")
-        wanted = [path for path in listed.split(os.pathsep) if path]
-        if not wanted and environment.get("HOME"):
-            # Never one in the folder that we happen to be in: it names programs to run.
-            wanted = [os.path.join(environment["HOME"], ".kube", "config")]
-        paths = [path for path in wanted if os.path.exists(path)]
+        candidates = [path for path in listed.split(os.pathsep) if path]
+        if not candidates and environment.get("HOME"):
+            # Never one in the working directory: it names programs to run.
+            candidates = [os.path.join(environment["HOME"], ".kube", "config")]
+        paths = [path for path in candidates if os.path.exists(path)]
     if paths:
         return read_kubeconfig(paths, context=context, allow_unverified=allow_unverified)
     if "KUBERNETES_SERVICE_HOST" in environment:
         return in_cluster(environment)
     raise ConfigError(
-        "there is no kubeconfig file, and this is not a pod", path="KUBECONFIG", value=wanted
+        "there is no kubeconfig file, and this is not a pod", path="KUBECONFIG", value=candidates
     )
 
 
 def in_cluster(environment: Mapping[str, str], *, folder: Path = SERVICE_ACCOUNT_FOLDER) -> Access:
-    """Returns the API server of the cluster that this process is a pod of.
+    """Returns the access to the API server of the cluster in which this process is a pod.
 
     Raises:
         ConfigError: this is not a pod, or it has no service account.
@@ -132,18 +132,18 @@ def read_kubeconfig(
     """Returns the server and identity of a context in kubeconfig files, merged in this order.
 
     Raises:
-        ConfigError: a file cannot be read, or names something that is not there.
+        ConfigError: a file cannot be read, or refers to a missing entry.
     """
     merged = _Merged()
     for path in paths:
         merged.add(path)
-    shown = os.pathsep.join(paths)
+    files = os.pathsep.join(paths)
     name = context or merged.current
     if not name:
-        raise ConfigError("there is no current-context", file=shown, path="current-context")
-    chosen = merged.entry("contexts", name, shown)
-    cluster = merged.entry("clusters", chosen.text("cluster"), shown)
-    user = merged.entry("users", chosen.text("user"), shown) if chosen.text("user") else _EMPTY
+        raise ConfigError("there is no current-context", file=files, path="current-context")
+    chosen = merged.entry("contexts", name, files)
+    cluster = merged.entry("clusters", chosen.text("cluster"), files)
+    user = merged.entry("users", chosen.text("user"), files) if chosen.text("user") else _EMPTY
     for word, problem in _REFUSED.items():
         if user.values.get(word):
             raise user.wrong(problem, word)
@@ -162,7 +162,7 @@ def read_kubeconfig(
         is_unverified=is_unverified,
         certificate=user.content("client-certificate"),
         key=user.content("client-key"),
-        # The file counts if there are both, as in client-go.
+        # The file takes precedence, as in client-go.
         token=None if token_file else _token(user),
         token_file=token_file,
         plugin=_plugin(user, cluster),
@@ -172,7 +172,7 @@ def read_kubeconfig(
 
 @dataclass(frozen=True)
 class _Entry:
-    """A cluster, user or context, and the file that it stands in."""
+    """A cluster, user or context entry, and its file."""
 
     group: str
     name: str
@@ -180,7 +180,7 @@ class _Entry:
     values: Mapping[str, Any]
 
     def wrong(self, problem: str, word: str = "", *, value: Any = None) -> ConfigError:
-        """What is wrong with a part of it; ``value`` must not be a secret."""
+        """Returns an error about a field; ``value`` must not be a secret."""
         path = f"{self.group}[{self.name}]" + (f".{word}" if word else "")
         return ConfigError(problem, file=self.file, path=path, value=value)
 
@@ -197,7 +197,7 @@ class _Entry:
         return Path(self.file).absolute().parent / text if text else None
 
     def content(self, word: str) -> bytes | Path | None:
-        """PEM: that of ``word-data``, else the file that ``word`` names."""
+        """Returns the PEM data of ``word-data``, else the path in ``word``."""
         data = self.text(f"{word}-data")
         if not data:
             return self.path(word)
@@ -211,7 +211,7 @@ _EMPTY: Final = _Entry("users", "", "", {})
 
 
 class _Merged:
-    """The entries of several files, the first of a name counts."""
+    """The entries of several files; the first of a name counts."""
 
     def __init__(self) -> None:
         self.current = ""
@@ -243,13 +243,15 @@ class _Merged:
                     raise entry.wrong("must be a mapping", inner)
                 self._entries.setdefault((group, entry.name), entry)
 
-    def entry(self, group: str, name: str, shown: str) -> _Entry:
-        found = self._entries.get((group, name))
-        if found is None:
-            known = ", ".join(sorted(known for kind, known in self._entries if kind == group))
-            problem = f"is not there; there are: {known or 'none'}"
-            raise ConfigError(problem, file=shown, path=group, value=name)
-        return found
+    def entry(self, group: str, name: str, files: str) -> _Entry:
+        entry = self._entries.get((group, name))
+        if entry is None:
+            names = ", ".join(
+                sorted(entry_name for kind, entry_name in self._entries if kind == group)
+            )
+            problem = f"does not exist; existing: {names or 'none'}"
+            raise ConfigError(problem, file=files, path=group, value=name)
+        return entry
 
 
 def _read(path: str) -> bytes:
@@ -273,9 +275,9 @@ def _server(cluster: _Entry, *, allow_unverified: bool) -> str:
     url = urlsplit(server)
     if url.scheme not in ("http", "https") or not url.hostname:
         raise cluster.wrong("must be a URL that begins with https://", "server", value=server)
-    is_here = url.hostname == "localhost" or _is_loopback(url.hostname)
-    if url.scheme == "http" and not is_here and not allow_unverified:
-        # Whoever is in between could read our credentials, and answer in its place.
+    is_local = url.hostname == "localhost" or _is_loopback(url.hostname)
+    if url.scheme == "http" and not is_local and not allow_unverified:
+        # An attacker on the network could read our credentials, and impersonate the server.
         raise cluster.wrong("must begin with https:// unless it is this machine", "server")
     return server
 
@@ -295,34 +297,34 @@ def _token(user: _Entry) -> str | None:
 
 
 def is_sendable(token: str) -> bool:
-    """Returns whether a token can stand in a header."""
+    """Returns whether a token can be sent in a header."""
     return bool(token) and all("!" <= character <= "~" for character in token)
 
 
 def _plugin(user: _Entry, cluster: _Entry) -> ExecPlugin | None:
-    found = user.values.get("exec")
-    if not found:
+    plugin = user.values.get("exec")
+    if not plugin:
         return None
-    if not isinstance(found, dict) or not isinstance(found.get("command"), str):
+    if not isinstance(plugin, dict) or not isinstance(plugin.get("command"), str):
         raise user.wrong("must have a command", "exec")
-    version = found.get("apiVersion")
+    version = plugin.get("apiVersion")
     if version not in ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"):
         raise user.wrong("is not supported", "exec.apiVersion", value=version)
-    if found.get("interactiveMode") == "Always":
+    if plugin.get("interactiveMode") == "Always":
         raise user.wrong("needs a terminal, and a scheduler has none", "exec.interactiveMode")
-    command = found["command"]
+    command = plugin["command"]
     if os.sep in command:
         command = str(Path(user.file).absolute().parent / command)
-    arguments = found.get("args") or []
-    if not isinstance(arguments, list) or not all(isinstance(one, str) for one in arguments):
+    arguments = plugin.get("args") or []
+    if not isinstance(arguments, list) or not all(isinstance(text, str) for text in arguments):
         raise user.wrong("must be a list of texts", "exec.args")
     return ExecPlugin(
         command=command,
         arguments=tuple(arguments),
-        environment=_variables(user, found.get("env") or []),
+        environment=_variables(user, plugin.get("env") or []),
         api_version=version,
-        install_hint=str(found.get("installHint") or ""),
-        cluster=_told(cluster) if found.get("provideClusterInfo") else None,
+        install_hint=str(plugin.get("installHint") or ""),
+        cluster=_cluster_info(cluster) if plugin.get("provideClusterInfo") else None,
     )
 
 
@@ -337,22 +339,22 @@ def _variables(user: _Entry, listed: Any) -> dict[str, str]:
     return variables
 
 
-def _told(cluster: _Entry) -> dict[str, Any]:
-    """What a plugin is told of the cluster: its own configuration stands among the extensions."""
-    told: dict[str, Any] = {"server": cluster.text("server")}
+def _cluster_info(cluster: _Entry) -> dict[str, Any]:
+    """Returns the cluster information for a plugin; its own config is in the extensions."""
+    message: dict[str, Any] = {"server": cluster.text("server")}
     for word in ("tls-server-name", "insecure-skip-tls-verify", "proxy-url"):
         if cluster.values.get(word):
-            told[word] = cluster.values[word]
+            message[word] = cluster.values[word]
     authority = cluster.content("certificate-authority")
     if authority is not None:
         pem = authority if isinstance(authority, bytes) else _read(str(authority))
-        told["certificate-authority-data"] = base64.b64encode(pem).decode()
+        message["certificate-authority-data"] = base64.b64encode(pem).decode()
     for extension in cluster.values.get("extensions") or ():
         match extension:
             case {"name": "client.authentication.k8s.io/exec", "extension": config}:
-                told["config"] = config
+                message["config"] = config
             case {"name": str()}:
                 continue
             case _:
                 raise cluster.wrong("must be a list of names and extensions", "extensions")
-    return told
+    return message

@@ -1,12 +1,12 @@
-"""How bytes reach an API server and come back: the one seam between the client and the network.
+"""The transport interface: the only seam between the client and the network.
 
 A transport can ``request``, ``stream`` and ``close``, nothing else, so that another HTTP library
 fits behind it. There are two: ``mooring.client.transport.http`` over sockets, and
 ``InProcessTransport``, which calls a function.
 
-Source: the three failures of a write are told apart as in
-https://pkg.go.dev/k8s.io/apimachinery/pkg/util/net: it was refused (an answer came), it surely did
-not happen (``Unreachable``), or nobody knows (``OutcomeUnknown``).
+Source: the three failures of a write are distinguished as in
+https://pkg.go.dev/k8s.io/apimachinery/pkg/util/net: it was refused (a response came), it did not
+happen (``Unreachable``), or its outcome is unknown (``OutcomeUnknown``).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ JSON: Final = "application/json"
 #: managedFields and the frame come on top.
 LINE_BYTES_MAX: Final = 8 << 20
 
-#: One answer: 500 objects of 128 KiB each, or 40 of the largest there are.
+#: One response: 500 objects of 128 KiB each, or 40 of the largest possible ones.
 BODY_BYTES_MAX: Final = 64 << 20
 
 Query = Sequence[tuple[str, str]]
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class Pool(Enum):
-    """Requests that must not wait for each other go through connections of their own."""
+    """Connection pools: requests of different pools never wait for each other."""
 
     READ = "read"
     WRITE = "write"
@@ -52,17 +52,17 @@ class Pool(Enum):
 
 
 class Request(NamedTuple):
-    """What is asked of the API server.
+    """A request to the API server.
 
     Attributes:
         method: GET, POST, PUT, PATCH, DELETE.
-        path: Beginning with "/", already quoted.
-        deadline_s: For all of it, from now on; of a stream, for the head of its answer.
-        query: Names and values, not yet quoted.
-        body: Sent as it is.
-        headers: Beside those that the transport adds by itself.
-        pool: Whose connections to use; a stream always has those for watches.
-        bytes_max: Of the answer; a longer one is broken off.
+        path: Starts with "/", already quoted.
+        deadline_s: Timeout of the whole request; of a stream, until the response head.
+        query: Names and values, not quoted.
+        body: Sent unchanged.
+        headers: In addition to those that the transport adds.
+        pool: The connection pool; a stream always uses the one for watches.
+        bytes_max: Maximum length of the response body; a longer one is aborted.
     """
 
     method: str
@@ -76,7 +76,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """A whole answer. Header names are in lower case."""
+    """A complete response. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -84,71 +84,71 @@ class Response(NamedTuple):
 
 
 class Stream(Protocol):
-    """An answer that goes on: its head has come, its lines come as they are written."""
+    """A streamed response: its head has arrived, its lines arrive as they are written."""
 
     @property
     def status(self) -> int:
-        """The HTTP code; anything but 200 is an error whose text is in the lines."""
+        """The HTTP status; any other than 200 is an error whose text is in the lines."""
         ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Header names in lower case."""
+        """The headers, with names in lower case."""
         ...
 
     def batches(self) -> AsyncGenerator[list[bytes], None]:
-        """The lines as they come, without their newlines: all that are there at once, never none.
+        """Yields non-empty batches of the available lines, without their newlines.
 
-        Ends when the server ends the answer.
+        Ends when the server ends the response.
 
         Raises:
-            StreamBroken: the connection was lost in the middle.
+            StreamBroken: the connection was lost.
         """
         ...
 
 
 class StreamBroken(SchedulerError):
-    """A stream ended without its end: what was read so far is valid, more may have been sent."""
+    """A stream broke: the data read so far is valid, more may have been sent."""
 
 
 class StreamUnreadable(StreamBroken):
-    """A stream was broken off by us: it would be the same again from the same position."""
+    """A stream that we aborted: it would be invalid again from the same position."""
 
 
 class AnswerTooLong(OutcomeUnknown):
-    """An answer was broken off by us, since it is longer than its request allows."""
+    """A response that we aborted, because it is longer than its request allows."""
 
 
 class Transport(Protocol):
-    """What the client needs of a network."""
+    """The network interface of the client."""
 
     async def request(self, request: Request) -> Response:
-        """Sends a request and reads the whole answer.
+        """Sends a request and reads the complete response.
 
         Raises:
-            Unreachable: it surely did not happen.
-            OutcomeUnknown: it was sent, and no whole answer came in time.
+            Unreachable: the request did not happen.
+            OutcomeUnknown: it was sent, but no complete response arrived in time.
         """
         ...
 
     def stream(self, request: Request, *, idle_s: float) -> AbstractAsyncContextManager[Stream]:
-        """GET something that does not end by itself.
+        """Sends a GET whose response is streamed.
 
         Args:
-            request: Its deadline is that of the answer's head.
-            idle_s: How long it may be silent afterwards before it counts as broken.
+            request: Its deadline applies to the response head.
+            idle_s: Idle timeout afterwards; then it counts as broken.
 
         Raises:
-            Unreachable: there is no connection, or no head of an answer in time.
+            Unreachable: no connection, or no response head in time.
         """
         ...
 
     async def close(self) -> None:
-        """Gives back all connections; what is under way over the network is broken off."""
+        """Closes all connections; requests in flight are aborted."""
         ...
 
 
-#: Answers a request: (method, path, query, headers, body) -> (status, headers, body or chunks).
+#: Handles a request: (method, path, query, headers, body) -> (status, headers, body or chunks).
 Handler = Callable[
     [str, str, list[tuple[str, str]], Mapping[str, str], bytes],
     Awaitable[tuple[int, Mapping[str, str], "bytes | AsyncIterator[bytes]"]],
@@ -156,7 +156,7 @@ Handler = Callable[
 
 
 class InProcessTransport:
-    """A transport without a network: it calls the function that answers.
+    """A transport without a network: it calls the server's handler.
 
     Example::
 
@@ -169,20 +169,20 @@ class InProcessTransport:
         self._is_closed = False
 
     async def request(self, request: Request) -> Response:
-        """As ``Transport.request``; nothing gets lost on this way, but it may take too long."""
+        """Sends a request to the handler; it cannot get lost, but may time out."""
         try:
             return await _within(request.deadline_s, self._answer(request))
         except TimeoutError as error:
-            told = f"{request.method} {request.path}: no answer in {request.deadline_s:g} s"
-            raise OutcomeUnknown(told) from error
+            message = f"{request.method} {request.path}: no response in {request.deadline_s:g} s"
+            raise OutcomeUnknown(message) from error
 
     async def _answer(self, request: Request) -> Response:
-        status, headers, content = await self._ask(request)
+        status, headers, content = await self._handle(request)
         if not isinstance(content, bytes):
             content = b"".join([chunk async for chunk in content])
         if len(content) > request.bytes_max:
-            told = f"{request.method} {request.path}: more than {request.bytes_max} bytes"
-            raise AnswerTooLong(told)
+            message = f"{request.method} {request.path}: more than {request.bytes_max} bytes"
+            raise AnswerTooLong(message)
         return Response(status, headers, content)
 
     @asynccontextmanager
@@ -190,10 +190,10 @@ class InProcessTransport:
         """As ``Transport.stream``."""
         try:
             async with asyncio.timeout(request.deadline_s):
-                status, headers, content = await self._ask(request)
+                status, headers, content = await self._handle(request)
         except TimeoutError as error:
-            told = f"GET {request.path}: no answer in {request.deadline_s:g} s"
-            raise Unreachable(told) from error
+            message = f"GET {request.path}: no response in {request.deadline_s:g} s"
+            raise Unreachable(message) from error
         chunks = _once(content) if isinstance(content, bytes) else content
         try:
             yield ChunkedStream(status, headers, chunks, idle_s=idle_s)
@@ -203,52 +203,54 @@ class InProcessTransport:
                 await close()
 
     async def close(self) -> None:
-        """Nothing can be asked any more; what is under way ends by itself."""
+        """Refuses further requests; those in flight finish."""
         self._is_closed = True
 
-    async def _ask(
+    async def _handle(
         self, request: Request
     ) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
         if self._is_closed:
             raise Unreachable("the transport is closed")
         method, path, query = request.method, request.path, list(request.query)
         headers = {**self._headers, **request.headers}
-        status, answered, content = await self._handler(method, path, query, headers, request.body)
-        return status, lower_names(answered), content
+        status, response_headers, content = await self._handler(
+            method, path, query, headers, request.body
+        )
+        return status, lower_names(response_headers), content
 
 
-async def _within(seconds: float, answering: Coroutine[Any, Any, Answer]) -> Answer:
-    """What a coroutine answers; TimeoutError if that takes longer."""
+async def _within(seconds: float, coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Returns the result of a coroutine; raises TimeoutError if it takes longer."""
     try:
-        waits_for = answering.send(None)
-    except StopIteration as answered:  # at once, as mostly: so no clock needs to be set
-        return answered.value  # type: ignore[no-any-return]
+        waits_for = coroutine.send(None)
+    except StopIteration as response_headers:  # usually at once, then no timer is needed
+        return response_headers.value  # type: ignore[no-any-return]
     async with asyncio.timeout(seconds):
-        return await _Rest(answering, waits_for)
+        return await _Rest(coroutine, waits_for)
 
 
-class _Rest(Generic[Answer]):
-    """What is left of a coroutine that was begun by hand, and waits for something now."""
+class _Rest(Generic[Result]):
+    """The rest of a coroutine that was started by ``send``, and now waits for a future."""
 
-    def __init__(self, begun: Coroutine[Any, Any, Answer], waits_for: Any) -> None:
-        self._begun = begun
+    def __init__(self, coroutine: Coroutine[Any, Any, Result], waits_for: Any) -> None:
+        self._coroutine = coroutine
         self._waits_for = waits_for
 
-    def __await__(self) -> Generator[Any, Any, Answer]:
+    def __await__(self) -> Generator[Any, Any, Result]:
         try:
             while True:
                 try:
                     sent = yield self._waits_for
-                except BaseException as error:  # noqa: BLE001 - a cancellation; not ours to take
-                    self._waits_for = self._begun.throw(error)
+                except BaseException as error:  # noqa: BLE001 - a cancellation, passed on
+                    self._waits_for = self._coroutine.throw(error)
                 else:
-                    self._waits_for = self._begun.send(sent)
-        except StopIteration as answered:
-            return answered.value  # type: ignore[no-any-return]
+                    self._waits_for = self._coroutine.send(sent)
+        except StopIteration as response_headers:
+            return response_headers.value  # type: ignore[no-any-return]
 
 
 def lower_names(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers with their names in lower case."""
+    """Returns the headers with names in lower case."""
     return {name.lower(): value for name, value in headers.items()}
 
 
@@ -257,7 +259,7 @@ async def _once(content: bytes) -> AsyncIterator[bytes]:
 
 
 class ChunkedStream:
-    """Cuts chunks of any size into lines, and watches over silence and length."""
+    """Splits chunks of any size into lines, and enforces the idle timeout and line length."""
 
     def __init__(
         self,
@@ -275,7 +277,7 @@ class ChunkedStream:
         self._line_bytes_max = line_bytes_max
 
     async def batches(self) -> AsyncGenerator[list[bytes], None]:
-        """As ``Stream.batches``; a last line without a newline was cut off, and is left out."""
+        """Yields batches of lines; a last line without a newline is incomplete, and omitted."""
         pending: list[bytes] = []
         pending_bytes = 0
         while (chunk := await self._next_chunk()) is not None:
@@ -298,14 +300,14 @@ class ChunkedStream:
         try:
             return await _within(self._idle_s, self._read_chunk())
         except TimeoutError as error:
-            raise StreamBroken(f"nothing came for {self._idle_s:g} s") from error
+            raise StreamBroken(f"no data for {self._idle_s:g} s") from error
 
     async def _read_chunk(self) -> bytes | None:
         return await anext(self._chunks, None)
 
 
 async def read_all(stream: Stream, *, bytes_max: int = 1 << 20) -> bytes:
-    """Returns the text of a stream that turned out to be an error; cut at ``bytes_max``."""
+    """Returns the text of an error response; truncated to ``bytes_max``."""
     parts: list[bytes] = []
     size = 0
     async with aclosing(stream.batches()) as batches:

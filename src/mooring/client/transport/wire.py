@@ -1,14 +1,15 @@
-"""Requests with short answers over HTTP/1.1, as cheaply as Python can: a parser in C, and no more.
+"""A fast HTTP/1.1 connection pool for requests with short responses, with a parser in C.
 
-A scheduled pod is two requests, and a general HTTP client spends on each of them more than deciding
-takes. Here a request is one write, and its answer one parser's callbacks; connections are kept.
+A scheduled pod takes two requests, and a general HTTP client spends more time on each of them than
+the scheduling cycle takes. Here a request is one write, and its response a few parser callbacks;
+connections are reused.
 
 ::
 
-    Wire.ask ──> an idle connection, a new one, or a place in the line ──> write ──> answer
+    Http1Pool.request ──> idle or new connection, or wait in the queue ──> write ──> response
 
-A request is never sent twice. Whether one that failed may have happened is known exactly: it may
-have, from the moment in which the first byte was written, and ``is_sent`` is called then.
+A request is never sent twice. A failed request may have happened if its first byte was written;
+``is_sent`` is called just before that.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from mooring.errors import Unreachable
 
 CONNECT_S_MAX: Final = 10.0
 
-#: The head of an answer; servers send less than a hundredth of it.
+#: Maximum response head; servers send less than a hundredth of it.
 HEAD_BYTES_MAX: Final = 1 << 20
 
-#: What a network, or a server that does not speak HTTP, makes of a request.
-WIRE_FAILURES: Final = (OSError, TimeoutError, httptools.HttpParserError)
+#: Errors of a network, or of a server that does not speak HTTP.
+HTTP_FAILURES: Final = (OSError, TimeoutError, httptools.HttpParserError)
 
-#: Say where an answer ends.
+#: Headers that define where a response ends.
 _FRAMED: Final = frozenset({"content-length", "transfer-encoding"})
 
 _LINE_BREAKS: Final = frozenset("\r\n\0")
@@ -41,17 +42,17 @@ _LINE_BREAKS: Final = frozenset("\r\n\0")
 LookUp: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
-class Wire:
+class Http1Pool:
     """The connections of one pool to one server.
 
     Args:
-        server: The URL of the server; a path in it comes before that of every request.
+        server: The URL of the server; its path is the prefix of every request's path.
         tls: Verifies the server; None for plain http.
-        server_name: The name in the server's certificate, if it is not that of the URL.
-        limit: How many connections there may be.
+        server_name: The name in the server's certificate, if it differs from the URL's host.
+        limit: Maximum number of connections.
         user_agent: For the server's logs.
-        look_up: The addresses of a host and port, in the order in which they are tried; raises
-            OSError. By default whatever the system says.
+        look_up: Returns the addresses of a host and port, in the order in which they are tried;
+        raises OSError. By default the system's resolver.
     """
 
     def __init__(
@@ -80,52 +81,52 @@ class Wire:
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
         self._opening = 0
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_closed = False
         self._is_retired = False
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """The number of connections."""
         return len(self._all)
 
-    async def ask(
+    async def request(
         self, request: Request, headers: Mapping[str, str], is_sent: Callable[[], None]
     ) -> Response:
-        """Sends a request and reads its answer; the caller sets the deadline.
+        """Sends a request and reads its response; the caller sets the deadline.
 
         Args:
-            request: What is asked.
-            headers: All of them, but those that follow from the server and the body.
-            is_sent: Called when it may have happened.
+            request: The request.
+            headers: All headers, except those derived from the server and the body.
+            is_sent: Called just before the first byte is written.
 
         Raises:
-            OSError, TimeoutError, HttpParserError: ``WIRE_FAILURES``.
-            AnswerTooLong: the answer is longer than the request allows.
+            OSError, TimeoutError, HttpParserError: ``HTTP_FAILURES``.
+            AnswerTooLong: the response is longer than the request allows.
             Unreachable: the transport is closed.
         """
         text = self._text(request, headers)
-        connection = await self._take()
+        connection = await self._acquire()
         is_sent()
         try:
             return await connection.exchange(text, request.bytes_max)
         except AnswerTooLong as error:
             raise AnswerTooLong(f"{request.method} {request.path}: {error}") from None
         finally:
-            self._give_back(connection)
+            self._release(connection)
 
     async def close(self) -> None:
-        """Ends all connections at once; what is under way fails."""
+        """Closes all connections at once; requests in flight fail."""
         self._is_closed = True
-        while self._line:
-            self._call_next()
+        while self._waiting:
+            self._wake_next()
         for connection in list(self._all):
             connection.abort()
         for connection in list(self._all):
-            await connection.gone.wait()
+            await connection.closed.wait()
 
     def retire(self) -> None:
-        """Keeps no connection any more: those under way end with their answers."""
+        """Closes idle connections; those with a request in flight close after its response."""
         self._is_retired = True
         idle, self._idle = self._idle, []
         for connection in idle:
@@ -133,8 +134,8 @@ class Wire:
 
     # -- connections ------------------------------------------------------------------------------
 
-    async def _take(self) -> _Connection:
-        """Returns an idle connection, the one used last; else a new one; else wait for either."""
+    async def _acquire(self) -> _Connection:
+        """Returns the last used idle connection, else a new one, else waits for one."""
         while True:
             if self._is_closed:
                 raise Unreachable("the transport is closed")
@@ -145,12 +146,12 @@ class Wire:
             if len(self._all) + self._opening < self._limit:
                 return await self._open()
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._line.append(turn)
+            self._waiting.append(turn)
             try:
                 await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
-                    self._call_next()  # it was our turn: somebody else takes it
+                    self._wake_next()  # it was our turn: pass it on
                 raise
 
     async def _open(self) -> _Connection:
@@ -159,7 +160,7 @@ class Wire:
             async with asyncio.timeout(CONNECT_S_MAX):
                 connection = await self._connect()
         except BaseException:
-            self._call_next()
+            self._wake_next()
             raise
         finally:
             self._opening -= 1
@@ -167,7 +168,7 @@ class Wire:
         return connection
 
     async def _connect(self) -> _Connection:
-        """Returns a connection to the first address that takes one."""
+        """Returns a connection to the first address that accepts one."""
         hosts: Sequence[str] = [self._host]
         if self._look_up is not None:
             hosts = await self._look_up(self._host, self._port)
@@ -187,21 +188,21 @@ class Wire:
                 return connection
         raise failure
 
-    def _give_back(self, connection: _Connection) -> None:
+    def _release(self, connection: _Connection) -> None:
         if connection.is_open and connection.is_free and not self._is_retired:
             self._idle.append(connection)
         else:
             connection.abort()
-        self._call_next()
+        self._wake_next()
 
     def _lost(self, connection: _Connection) -> None:
         self._all.discard(connection)
-        self._call_next()
+        self._wake_next()
 
-    def _call_next(self) -> None:
-        """The first in the line looks again."""
-        while self._line:
-            turn = self._line.popleft()
+    def _wake_next(self) -> None:
+        """Wakes the first waiting request."""
+        while self._waiting:
+            turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
@@ -215,57 +216,57 @@ class Wire:
         if request.body or request.method in ("POST", "PUT", "PATCH"):
             lines.append(f"content-length: {len(request.body)}\r\n")
         target = self._root + request.path + _query_text(request.query)
-        for each in (request.method, target, *headers, *headers.values()):
-            if not _LINE_BREAKS.isdisjoint(each):
-                raise ValueError(f"a line break in a request: {each!r}")
+        for text in (request.method, target, *headers, *headers.values()):
+            if not _LINE_BREAKS.isdisjoint(text):
+                raise ValueError(f"a line break in a request: {text!r}")
         head = f"{request.method} {target}{self._constant}{''.join(lines)}\r\n"
         return head.encode("latin-1") + request.body
 
 
 class _Connection(asyncio.Protocol):
-    """One connection, with at most one request under way."""
+    """One connection, with at most one request in flight."""
 
     def __init__(self, on_lost: Callable[[_Connection], None]) -> None:
-        self.gone = asyncio.Event()
+        self.closed = asyncio.Event()
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
-        self._answer: asyncio.Future[Response] | None = None
+        self._response: asyncio.Future[Response] | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[str, str] = {}
         self._parts: list[bytes] = []
         self._size = 0
         self._bytes_max = 0
-        self._keeps = True
+        self._keeps_alive = True
         self._has_head = False
         self._head_bytes = 0
 
     @property
     def is_open(self) -> bool:
-        """Whether a request can be sent."""
+        """True if a request can be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
     def is_free(self) -> bool:
-        """Whether the last answer came as a whole, and another one may follow."""
-        return self._answer is None and self._keeps
+        """True if the last response is complete, and another request may follow."""
+        return self._response is None and self._keeps_alive
 
     async def exchange(self, text: bytes, bytes_max: int) -> Response:
-        """Sends a request and returns its answer."""
+        """Sends a request and returns its response."""
         assert self._transport is not None
-        self._answer = asyncio.get_running_loop().create_future()
+        self._response = asyncio.get_running_loop().create_future()
         self._bytes_max = bytes_max
         self._transport.write(text)
-        return await self._answer
+        return await self._response
 
     def abort(self) -> None:
-        """Ends it at once, without a goodbye."""
+        """Closes the connection at once, without a shutdown."""
         if self._transport is not None:
             self._transport.abort()
 
-    # -- what asyncio calls -----------------------------------------------------------------------
+    # -- called by asyncio ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not checked by isinstance: uvloop's transports are none of asyncio's classes.
+        # Not checked by isinstance: uvloop's transports do not derive from asyncio's classes.
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -285,25 +286,25 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is None and self._has_head and not self._headers.keys() & _FRAMED:
-            self._keeps = False
-            self.on_message_complete()  # an answer without a length ends with its connection
+            self._keeps_alive = False
+            self.on_message_complete()  # a response without a length ends with its connection
         self._fail(exc or ConnectionResetError("the server closed the connection"))
         self._transport = None
-        self.gone.set()
+        self.closed.set()
         self._on_lost(self)
 
     def _fail(self, error: BaseException) -> None:
-        answer, self._answer = self._answer, None
-        self._keeps = False
+        answer, self._response = self._response, None
+        self._keeps_alive = False
         if answer is not None and not answer.done():
             answer.set_exception(error)
 
-    # -- what the parser calls --------------------------------------------------------------------
+    # -- called by the parser ---------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         self._headers, self._parts, self._size, self._has_head = {}, [], 0, False
-        if self._answer is None:  # nobody has asked
-            self._keeps = False
+        if self._response is None:  # no request is in flight
+            self._keeps_alive = False
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -324,11 +325,11 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status < 200:  # "go on": the answer is still to come
+        if status < 200:  # an informational response: the final one follows
             return
-        answer, self._answer = self._answer, None
+        answer, self._response = self._response, None
         self._has_head = False
-        self._keeps = self._keeps and self._parser.should_keep_alive()
+        self._keeps_alive = self._keeps_alive and self._parser.should_keep_alive()
         if answer is not None and not answer.done():
             answer.set_result(Response(status, self._headers, b"".join(self._parts)))
 

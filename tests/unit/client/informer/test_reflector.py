@@ -211,7 +211,7 @@ def test_a_watch_that_ends_at_once_makes_us_wait_and_say_so(
     run.reflector.ask()
     with caplog.at_level(logging.WARNING):
         assert 0.8 <= run.end(error, lasted_s=0.9) < 1.6
-    assert "without any news" in caplog.text
+    assert "without an event" in caplog.text
     assert run.ask() == (Mode.WATCH, "10")
     assert run.end(error, lasted_s=1.0) == 0.0
 

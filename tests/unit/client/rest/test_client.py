@@ -216,7 +216,7 @@ def test_a_write_whose_answer_cannot_be_read_was_done_nobody_knows_how(body: byt
         lambda client: client.patch("Pod", "web", {}, namespace="shop"),
     ):
         script = Script(answer(200, body))
-        with pytest.raises(OutcomeUnknown, match="cannot be read"):
+        with pytest.raises(OutcomeUnknown, match="cannot decode the response"):
             run(script, ask)
         assert len(script.requests) == 1
 

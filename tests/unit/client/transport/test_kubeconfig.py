@@ -167,9 +167,9 @@ def test_secrets_are_not_shown() -> None:
             },
             "needs a terminal",
         ),
-        ({"context": {"cluster": "lost"}}, "is not there; there are: one, got 'lost'"),
-        ({"context": {"user": "lost"}}, "is not there; there are: one, got 'lost'"),
-        ({"current": "lost"}, "is not there; there are: one, got 'lost'"),
+        ({"context": {"cluster": "lost"}}, "does not exist; existing: one, got 'lost'"),
+        ({"context": {"user": "lost"}}, "does not exist; existing: one, got 'lost'"),
+        ({"current": "lost"}, "does not exist; existing: one, got 'lost'"),
         ({"current": ""}, "no current-context"),
     ],
 )

@@ -92,7 +92,7 @@ def test_a_line_without_end_breaks_the_stream(chunks: tuple[bytes, ...]) -> None
 
 def test_silence_breaks_the_stream() -> None:
     quiet = ChunkedStream(200, {}, silence(), idle_s=0.0)
-    with pytest.raises(StreamBroken, match="nothing came for 0 s"):
+    with pytest.raises(StreamBroken, match="no data for 0 s"):
         asyncio.run(lines_of(quiet))
 
 
@@ -124,7 +124,7 @@ def test_a_pause_within_the_limit_breaks_nothing_whatever_limits_stand_inside_it
         async for batch in ChunkedStream(200, {}, patient(), idle_s=0.2).batches():
             seen.extend(batch)
 
-    with pytest.raises(StreamBroken, match="nothing came"):
+    with pytest.raises(StreamBroken, match="no data"):
         asyncio.run(read())
     assert seen == [b"at once", b"late"]
 
@@ -226,7 +226,7 @@ async def endless(*_: object) -> tuple[int, Mapping[str, str], bytes | AsyncIter
 def test_in_process_a_request_has_a_deadline_too(serve: Handler) -> None:
     async def main() -> None:
         transport = InProcessTransport(serve)
-        with pytest.raises(OutcomeUnknown, match="POST /pods: no answer in 0 s"):
+        with pytest.raises(OutcomeUnknown, match="POST /pods: no response in 0 s"):
             await transport.request(Request("POST", "/pods", deadline_s=0))
 
     asyncio.run(main())
@@ -235,7 +235,7 @@ def test_in_process_a_request_has_a_deadline_too(serve: Handler) -> None:
 def test_in_process_the_head_of_a_stream_has_a_deadline_too() -> None:
     async def main() -> None:
         transport = InProcessTransport(never)
-        with pytest.raises(Unreachable, match="GET /pods: no answer in 0 s"):
+        with pytest.raises(Unreachable, match="GET /pods: no response in 0 s"):
             async with transport.stream(Request("GET", "/pods", deadline_s=0), idle_s=1):
                 pass
 
@@ -287,11 +287,11 @@ def test_in_process_an_answer_may_wait_for_several_things() -> None:
         await asyncio.sleep(0)
         return 200, {}, b"late" + await woken
 
-    async def ask() -> bytes:
+    async def request() -> bytes:
         transport = InProcessTransport(patient)
         return (await transport.request(Request("GET", "/", deadline_s=10))).body
 
-    assert asyncio.run(ask()) == b"late!"
+    assert asyncio.run(request()) == b"late!"
 
 
 def test_in_process_an_error_after_a_wait_is_the_callers() -> None:
@@ -299,11 +299,11 @@ def test_in_process_an_error_after_a_wait_is_the_callers() -> None:
         await asyncio.sleep(0)
         raise Unreachable("gone")
 
-    async def ask() -> None:
+    async def request() -> None:
         await InProcessTransport(failing).request(Request("GET", "/", deadline_s=10))
 
     with pytest.raises(Unreachable, match="gone"):
-        asyncio.run(ask())
+        asyncio.run(request())
 
 
 def test_in_process_who_is_cancelled_cancels_what_answers() -> None:
@@ -316,12 +316,12 @@ def test_in_process_who_is_cancelled_cancels_what_answers() -> None:
             seen.append("ended")
         raise AssertionError
 
-    async def ask() -> None:
+    async def request() -> None:
         async with asyncio.TaskGroup() as tasks:
             transport = InProcessTransport(endless)
             task = tasks.create_task(transport.request(Request("GET", "/", deadline_s=10)))
             await asyncio.sleep(0)
             task.cancel()
 
-    asyncio.run(ask())
+    asyncio.run(request())
     assert seen == ["ended"]
