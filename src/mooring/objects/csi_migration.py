@@ -1,8 +1,8 @@
-"""The in-tree volumes of old, and the CSI drivers that serve them now.
+"""Translation of in-tree volumes to the CSI drivers that replaced them.
 
-A disk that a pod or a PersistentVolume describes the old way (``gcePersistentDisk`` ...) is the
-same disk as the one its CSI driver knows under a handle. Whoever counts volumes per driver, or asks
-from which nodes a volume can be reached, has to translate.
+An in-tree disk of a pod or a PersistentVolume (``gcePersistentDisk`` ...) is the same disk as the
+one that its CSI driver identifies by a handle. Counting volumes per driver, and evaluating the
+topology of a volume, require the translation.
 
 Source: csi-translation-lib v0.36.3 (translate.go, plugins/*.go).
 """
@@ -24,7 +24,7 @@ REGION: Final = "topology.kubernetes.io/region"
 BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 
-#: Where a CSINode says which in-tree plugins its node has migrated, separated by commas.
+#: The annotation of a CSINode with the migrated in-tree plugins, separated by commas.
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 
 _ZONE_DELIMITER: Final = "__"
@@ -39,11 +39,11 @@ class InTree(NamedTuple):
     """One kind of in-tree volume.
 
     Attributes:
-        field: Of a volume's source, such as "gce_persistent_disk".
-        plugin: The in-tree plugin, as provisioners and CSINodes name it.
-        driver: The CSI driver that took over.
-        topology_key: The label by which the driver places its volumes; "" = by none.
-        is_migrated: Whether kube-scheduler takes it for a volume of the driver.
+        field: The field of a volume's source, such as "gce_persistent_disk".
+        plugin: The name of the in-tree plugin.
+        driver: The CSI driver that replaced it.
+        topology_key: The topology label of the driver; "" = none.
+        is_migrated: True if kube-scheduler treats it as a volume of the driver.
     """
 
     field: str
@@ -80,27 +80,27 @@ _TABLE: Final = (
     InTree("vsphere_volume", "kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", "", False),
     InTree("portworx_volume", "kubernetes.io/portworx-volume", "pxd.portworx.com", "", True),
 )
-_BY_PLUGIN: Final = {each.plugin: each for each in _TABLE}
+_BY_PLUGIN: Final = {entry.plugin: entry for entry in _TABLE}
 
 
 def in_tree(source: Volume | PersistentVolumeSpec) -> InTree | None:
-    """What kind of in-tree volume this is; None if it is none that a driver took over."""
-    for each in _TABLE:
-        if getattr(source, each.field) is not None:
-            return each
+    """Returns the kind of an in-tree volume; None if it is not one with a CSI driver."""
+    for entry in _TABLE:
+        if getattr(source, entry.field) is not None:
+            return entry
     return None
 
 
 def in_tree_plugin(name: str) -> InTree | None:
-    """Returns the kind that the in-tree plugin ``name`` serves; None if there is no such plugin."""
+    """Returns the kind of the in-tree plugin ``name``; None if there is no such plugin."""
     return _BY_PLUGIN.get(name)
 
 
 def inline_handle(volume: Volume, kind: InTree) -> str:
-    """Returns the handle under which the driver knows a disk that a pod describes.
+    """Returns the driver's handle of an inline disk of a pod.
 
     Raises:
-        TranslationError: if it cannot be a disk of the driver.
+        TranslationError: if it cannot be translated.
     """
     source = getattr(volume, kind.field)
     if kind.field == "gce_persistent_disk":
@@ -109,10 +109,10 @@ def inline_handle(volume: Volume, kind: InTree) -> str:
 
 
 def volume_handle(volume: PersistentVolume, kind: InTree) -> str:
-    """Returns the handle under which the driver knows an in-tree PersistentVolume.
+    """Returns the driver's handle of an in-tree PersistentVolume.
 
     Raises:
-        TranslationError: if it cannot be a disk of the driver.
+        TranslationError: if it cannot be translated.
     """
     source = getattr(volume.spec, kind.field)
     if kind.field != "gce_persistent_disk":
@@ -120,17 +120,17 @@ def volume_handle(volume: PersistentVolume, kind: InTree) -> str:
     labels = volume.metadata.labels
     zones = (labels.get(BETA_ZONE, "") or labels.get(ZONE, "")).split(_ZONE_DELIMITER)
     if len(zones) > 1:
-        where = f"regions/{_google_region(zones)}"
+        location = f"regions/{_gce_region(zones)}"
     else:
-        where = f"zones/{zones[0] or 'UNSPECIFIED'}"
-    return f"projects/UNSPECIFIED/{where}/disks/{source.pd_name}"
+        location = f"zones/{zones[0] or 'UNSPECIFIED'}"
+    return f"projects/UNSPECIFIED/{location}/disks/{source.pd_name}"
 
 
 def translated_affinity(volume: PersistentVolume, kind: InTree) -> NodeSelector | None:
-    """Returns the nodes from which the driver reaches the volume; None = all of them.
+    """Returns the node selector of the translated volume; None = all nodes.
 
     Raises:
-        TranslationError: if it cannot be a disk of the driver.
+        TranslationError: if it cannot be translated.
     """
     volume_handle(volume, kind)  # upstream translates all or nothing
     affinity = volume.spec.node_affinity
@@ -142,7 +142,7 @@ def translated_affinity(volume: PersistentVolume, kind: InTree) -> NodeSelector 
 
 def _handle(source: Any, kind: InTree) -> str:
     if kind.field == "aws_elastic_block_store":
-        return _amazon_id(source.volume_id)
+        return _aws_volume_id(source.volume_id)
     if kind.field == "azure_disk":
         if source.kind is not None and source.kind.lower() != _MANAGED:
             raise TranslationError(f"kind({source.kind}) is not supported in csi migration")
@@ -152,25 +152,25 @@ def _handle(source: Any, kind: InTree) -> str:
     raise TranslationError(f"could not find in-tree plugin translation logic for {kind.plugin}")
 
 
-def _amazon_id(written: str) -> str:
+def _aws_volume_id(raw_id: str) -> str:
     """Returns the volume's own id: "vol-1" of "aws://zone/vol-1", and "vol-1" itself."""
-    if not written.startswith("aws://"):
-        return written
+    if not raw_id.startswith("aws://"):
+        return raw_id
     try:
-        path = unquote(urlsplit(written).path)
+        path = unquote(urlsplit(raw_id).path)
     except ValueError as error:
-        raise _amazon_problem(f"Invalid disk name ({written}): {error}") from error
-    found = path.strip("/")
-    if re.fullmatch(r"vol-[^/]*", found, re.DOTALL) is None:
-        raise _amazon_problem(f"Invalid format for AWS volume ({written})")
-    return found
+        raise _aws_error(f"Invalid disk name ({raw_id}): {error}") from error
+    volume_id = path.strip("/")
+    if re.fullmatch(r"vol-[^/]*", volume_id, re.DOTALL) is None:
+        raise _aws_error(f"Invalid format for AWS volume ({raw_id})")
+    return volume_id
 
 
-def _amazon_problem(problem: str) -> TranslationError:
+def _aws_error(problem: str) -> TranslationError:
     return TranslationError(f"failed to translate Kubernetes ID to EBS Volume ID {problem}")
 
 
-def _google_region(zones: list[str]) -> str:
+def _gce_region(zones: list[str]) -> str:
     """Returns the one region of zones such as "us-east1-b"."""
     regions = set()
     for zone in zones:
@@ -182,10 +182,10 @@ def _google_region(zones: list[str]) -> str:
             )
         regions.add("-".join(parts[:2]))
     if len(regions) != 1:
-        found = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        names = " ".join(f"{region}:{{}}" for region in sorted(regions))
         raise TranslationError(
             "failed to get region from zones: multiple or no regions gotten from zones, "
-            f"got: map[{found}]"
+            f"got: map[{names}]"
         )
     return regions.pop()
 
@@ -193,10 +193,10 @@ def _google_region(zones: list[str]) -> str:
 def _translated(
     required: NodeSelector | None, labels: dict[str, str], topology_key: str
 ) -> NodeSelector | None:
-    """The zone as the driver labels it, from the affinity or else from the volume's own labels."""
+    """Returns the affinity with the driver's topology label, from affinity or volume labels."""
     terms = required.node_selector_terms if required is not None else ()
-    keys = [each.key for term in terms for each in term.match_expressions]
-    is_beta = _says_beta(keys, labels)
+    keys = [expression.key for term in terms for expression in term.match_expressions]
+    is_beta = _uses_beta_zone(keys, labels)
     zone = BETA_ZONE if is_beta else ZONE
     renamed = {BETA_REGION: REGION} if is_beta and _values(terms, BETA_REGION) else {}
     if _values(terms, zone):
@@ -214,8 +214,8 @@ def _translated(
     return NodeSelector(node_selector_terms=tuple(_renamed(term, renamed) for term in terms))
 
 
-def _says_beta(keys: list[str], labels: dict[str, str]) -> bool:
-    """Whether the volume speaks of zones by the beta label: its affinity first, then its labels."""
+def _uses_beta_zone(keys: list[str], labels: dict[str, str]) -> bool:
+    """Returns whether the volume uses the beta zone label: its affinity first, then its labels."""
     for names in (keys, labels):
         if ZONE in names:
             return False

@@ -1,9 +1,9 @@
-"""What every Kubernetes object shares: metadata, references, and the parts that several kinds use.
+"""The parts that Kubernetes objects share: metadata, references, selectors and small kinds.
 
-All structs of this package follow one pattern. An attribute is the JSON name in snake_case, every
-field has the default that Go's zero value stands for, lists are tuples, and what Go holds behind a
-pointer is ``X | None``. Structs are frozen: ``msgspec.structs.replace`` makes a changed copy.
-Fields that no scheduler reads are not here; decoding ignores them.
+All structs of this package follow one pattern. An attribute is the JSON name in snake_case, the
+default of every field is Go's zero value, lists are tuples, and Go pointers are ``X | None``.
+Structs are frozen: ``msgspec.structs.replace`` makes a changed copy. Fields that no scheduler reads
+are omitted; decoding ignores them.
 """
 
 from __future__ import annotations
@@ -15,34 +15,36 @@ import msgspec
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
-#: What ``Quantity.from_wire`` can read, so that a bad quantity is found when its object is decoded
-#: and not in the middle of a decision. Upstream refuses "Pi", "Ei" and e-9 without any digit.
+#: The texts that ``Quantity.from_wire`` accepts, so that an invalid quantity is detected when its
+#: object is decoded. Upstream refuses "Pi", "Ei" and e-9 without any digit.
 _QUANTITY = (
     r"\A\s*+(?=\S)[+-]?(?:"
     r"(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,18})"
     r"|\.?(?:[numkMGTPE]|[KMGT]i)?)\s*+\Z"
 )
 
-#: A quantity as it stands on the wire: JSON allows a bare number where a string is usual. For
-#: fields of kinds that are few; those of a ``ResourceList`` are checked by ``quantity_check``.
+#: A quantity in JSON: a string, or a bare number. For fields of kinds with few objects; those of a
+#: ``ResourceList`` are validated by ``quantity_check``.
 RawQuantity: TypeAlias = Annotated[str, msgspec.Meta(pattern=_QUANTITY)] | int | float
 
-#: Anything that JSON can say; handed through as it came.
+#: Any JSON value, passed through unchanged.
 AnyJson: TypeAlias = Any
 
 #: Resource name -> quantity, as in ``requests``, ``limits``, ``capacity`` and ``allocatable``.
-#: Without the pattern, which takes the decoder as long as all the rest of a pod.
+#: Without the pattern, which would double the time to decode a pod.
 ResourceList: TypeAlias = dict[str, str | int | float]
 
 
-class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False, omit_defaults=True):
+class ApiStruct(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False, omit_defaults=True
+):
     """The base of every struct that is read from or written to an API server.
 
-    ``gc=False`` is safe because these are trees: nothing in them points back at its owner.
+    ``gc=False`` is safe because these are trees, without reference cycles.
     """
 
 
-class OwnerReference(Wire, frozen=True, kw_only=True):
+class OwnerReference(ApiStruct, frozen=True, kw_only=True):
     """The object that owns another one; ``controller`` marks the one that manages it."""
 
     api_version: str = ""
@@ -52,8 +54,8 @@ class OwnerReference(Wire, frozen=True, kw_only=True):
     controller: bool | None = None
 
 
-class ObjectMeta(Wire, frozen=True, kw_only=True):
-    """Who an object is. Times are RFC 3339 text in UTC, exactly as the API server wrote them."""
+class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
+    """Object metadata. Times are RFC 3339 text in UTC, unchanged from the API server."""
 
     name: str = ""
     generate_name: str = ""
@@ -71,26 +73,26 @@ class ObjectMeta(Wire, frozen=True, kw_only=True):
 
 
 class KubernetesObject(Protocol):
-    """Anything with an API version, a kind and metadata: what all kinds of this package are."""
+    """An object with API version, kind and metadata, as all kinds of this package."""
 
     @property
     def api_version(self) -> str:
-        """As in ``apiVersion:``."""
+        """The value of ``apiVersion``."""
         ...
 
     @property
     def kind(self) -> str:
-        """As in ``kind:``."""
+        """The value of ``kind``."""
         ...
 
     @property
     def metadata(self) -> ObjectMeta:
-        """Who it is."""
+        """The object's metadata."""
         ...
 
 
 def key(obj: KubernetesObject) -> str:
-    """The name that is unique within a kind: ``namespace/name``, or ``name`` without a namespace.
+    """Returns the key of an object within its kind: ``namespace/name``, or ``name``.
 
     Example:
         >>> from mooring.objects import ObjectMeta, Pod
@@ -109,7 +111,7 @@ def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
     return None
 
 
-class LabelSelectorRequirement(Wire, frozen=True, kw_only=True):
+class LabelSelectorRequirement(ApiStruct, frozen=True, kw_only=True):
     """One condition on a label: In, NotIn, Exists or DoesNotExist."""
 
     key: str = ""
@@ -117,14 +119,14 @@ class LabelSelectorRequirement(Wire, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(Wire, frozen=True, kw_only=True):
-    """A set of labels, described: all conditions must hold. ``selectors`` applies it."""
+class LabelSelector(ApiStruct, frozen=True, kw_only=True):
+    """A selector of labels: all conditions must hold. ``selectors`` compiles it."""
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
-class NodeSelectorRequirement(Wire, frozen=True, kw_only=True):
+class NodeSelectorRequirement(ApiStruct, frozen=True, kw_only=True):
     """One condition on a node: In, NotIn, Exists, DoesNotExist, Gt or Lt."""
 
     key: str = ""
@@ -132,20 +134,20 @@ class NodeSelectorRequirement(Wire, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
 
 
-class NodeSelectorTerm(Wire, frozen=True, kw_only=True):
+class NodeSelectorTerm(ApiStruct, frozen=True, kw_only=True):
     """Conditions that must all hold; a term without any selects no node."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
-class NodeSelector(Wire, frozen=True, kw_only=True):
+class NodeSelector(ApiStruct, frozen=True, kw_only=True):
     """Terms of which one must hold."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class ObjectReference(Wire, frozen=True, kw_only=True):
+class ObjectReference(ApiStruct, frozen=True, kw_only=True):
     """A pointer to an object of any kind."""
 
     kind: str = ""
@@ -157,7 +159,7 @@ class ObjectReference(Wire, frozen=True, kw_only=True):
     field_path: str = ""
 
 
-class Condition(Wire, frozen=True, kw_only=True):
+class Condition(ApiStruct, frozen=True, kw_only=True):
     """One observation about an object; ``status`` is "True", "False" or "Unknown"."""
 
     type: str = ""
@@ -168,15 +170,15 @@ class Condition(Wire, frozen=True, kw_only=True):
     message: str = ""
 
 
-class Namespace(Wire, frozen=True, kw_only=True):
-    """A namespace: its labels are what a namespace selector looks at."""
+class Namespace(ApiStruct, frozen=True, kw_only=True):
+    """A namespace; namespace selectors match its labels."""
 
     api_version: str = msgspec.field(default_factory=lambda: "v1")
     kind: str = msgspec.field(default_factory=lambda: "Namespace")
     metadata: ObjectMeta = ObjectMeta()
 
 
-class PriorityClass(Wire, frozen=True, kw_only=True):
+class PriorityClass(ApiStruct, frozen=True, kw_only=True):
     """A named priority for pods."""
 
     api_version: str = msgspec.field(default_factory=lambda: "scheduling.k8s.io/v1")
@@ -187,8 +189,8 @@ class PriorityClass(Wire, frozen=True, kw_only=True):
     preemption_policy: str | None = None
 
 
-class LeaseSpec(Wire, frozen=True, kw_only=True):
-    """Who holds a lease, and until when; times are RFC 3339 text with microseconds."""
+class LeaseSpec(ApiStruct, frozen=True, kw_only=True):
+    """The holder and times of a lease; times are RFC 3339 text with microseconds."""
 
     holder_identity: str | None = None
     lease_duration_seconds: Int32 | None = None
@@ -199,7 +201,7 @@ class LeaseSpec(Wire, frozen=True, kw_only=True):
     preferred_holder: str | None = None
 
 
-class Lease(Wire, frozen=True, kw_only=True):
+class Lease(ApiStruct, frozen=True, kw_only=True):
     """A lock in the API server, as leader election uses it."""
 
     api_version: str = msgspec.field(default_factory=lambda: "coordination.k8s.io/v1")
@@ -208,15 +210,15 @@ class Lease(Wire, frozen=True, kw_only=True):
     spec: LeaseSpec = LeaseSpec()
 
 
-class EventSeries(Wire, frozen=True, kw_only=True):
-    """How often an event has happened again, and when it last did."""
+class EventSeries(ApiStruct, frozen=True, kw_only=True):
+    """The number of repetitions of an event, and the time of the last one."""
 
     count: Int32 = 0
     last_observed_time: str | None = None
 
 
-class Event(Wire, frozen=True, kw_only=True):
-    """Something that happened to ``regarding``: what ``kubectl describe`` shows at its end."""
+class Event(ApiStruct, frozen=True, kw_only=True):
+    """An event about ``regarding``, shown by ``kubectl describe``."""
 
     api_version: str = msgspec.field(default_factory=lambda: "events.k8s.io/v1")
     kind: str = msgspec.field(default_factory=lambda: "Event")
@@ -233,15 +235,15 @@ class Event(Wire, frozen=True, kw_only=True):
     type: str = ""
 
 
-class ResourceClaimUse(Wire, frozen=True, kw_only=True):
+class ResourceClaimUse(ApiStruct, frozen=True, kw_only=True):
     """A container's use of one of its pod's ``resourceClaims``, or of one request in it."""
 
     name: str = ""
     request: str = ""
 
 
-class ResourceRequirements(Wire, frozen=True, kw_only=True):
-    """What a container, a pod or a volume claim asks for, and what it may use at most."""
+class ResourceRequirements(ApiStruct, frozen=True, kw_only=True):
+    """The requests and limits of a container, a pod or a volume claim."""
 
     requests: ResourceList = {}
     limits: ResourceList = {}

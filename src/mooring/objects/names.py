@@ -1,4 +1,4 @@
-"""Which texts Kubernetes takes for label keys, label values and resource names.
+"""Validates label keys, label values and resource names.
 
 Source: apimachinery v0.36.3, pkg/api/validate/content/kube.go and dns.go.
 """
@@ -24,7 +24,7 @@ _CACHE_SIZE = 8192
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def label_key_problem(key: str) -> str:
-    """What is wrong with a label key ("" = nothing): an optional DNS prefix, "/", and a name."""
+    """Returns the error of a label key ("" = valid): an optional DNS prefix, "/", and a name."""
     prefix, slash, name = key.rpartition("/")
     if slash and not (len(prefix) <= PREFIX_LENGTH_MAX and _SUBDOMAIN.fullmatch(prefix)):
         return f"its prefix must be a DNS name of at most {PREFIX_LENGTH_MAX} lowercase characters"
@@ -37,7 +37,7 @@ def label_key_problem(key: str) -> str:
 
 
 def label_value_problem(value: str) -> str:
-    """What is wrong with a label value ("" = nothing); the empty value is fine."""
+    """Returns the error of a label value ("" = valid); the empty value is valid."""
     if value and (len(value) > NAME_LENGTH_MAX or not _NAME.fullmatch(value)):
         return (
             f"it must have at most {NAME_LENGTH_MAX} letters, digits, '-', '_' or '.', "
@@ -47,6 +47,6 @@ def label_value_problem(value: str) -> str:
 
 
 def are_label_values(values: Sequence[str]) -> bool:
-    """Returns whether all of these can be label values. Ten times as quick as asking one by one."""
+    """Returns whether all texts are label values, ten times as fast as one by one."""
     together = "\n".join(values)
     return together.count("\n") < max(1, len(values)) and bool(_VALUES.fullmatch(together))

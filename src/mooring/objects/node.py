@@ -1,14 +1,14 @@
-"""Node: the machine that pods are placed on."""
+"""The Node kind."""
 
 from __future__ import annotations
 
 from msgspec import field
 
-from mooring.objects.meta import Int64, ObjectMeta, ResourceList, Wire
+from mooring.objects.meta import ApiStruct, Int64, ObjectMeta, ResourceList
 
 
-class Taint(Wire, frozen=True, kw_only=True):
-    """What keeps pods away that do not tolerate it.
+class Taint(ApiStruct, frozen=True, kw_only=True):
+    """A taint, which repels pods that do not tolerate it.
 
     ``effect``: NoSchedule, PreferNoSchedule, NoExecute.
     """
@@ -19,15 +19,15 @@ class Taint(Wire, frozen=True, kw_only=True):
     time_added: str | None = None
 
 
-class NodeSpec(Wire, frozen=True, kw_only=True):
-    """What people and controllers want of a node."""
+class NodeSpec(ApiStruct, frozen=True, kw_only=True):
+    """The spec of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
-class NodeCondition(Wire, frozen=True, kw_only=True):
-    """What the kubelet says about its node; ``status`` is "True", "False" or "Unknown"."""
+class NodeCondition(ApiStruct, frozen=True, kw_only=True):
+    """A condition reported by the kubelet; ``status`` is "True", "False" or "Unknown"."""
 
     type: str = ""
     status: str = ""
@@ -37,15 +37,15 @@ class NodeCondition(Wire, frozen=True, kw_only=True):
     message: str = ""
 
 
-class ContainerImage(Wire, frozen=True, kw_only=True):
-    """An image that a node already has, under all its names; its size in bytes."""
+class ContainerImage(ApiStruct, frozen=True, kw_only=True):
+    """An image on a node, with all its names and its size in bytes."""
 
     names: tuple[str, ...] = ()
     size_bytes: Int64 = 0
 
 
-class NodeStatus(Wire, frozen=True, kw_only=True):
-    """What a node has: pods may use ``allocatable``; ``capacity`` includes the system's part."""
+class NodeStatus(ApiStruct, frozen=True, kw_only=True):
+    """The status of a node: pods may use ``allocatable``; ``capacity`` is the total."""
 
     capacity: ResourceList = field(default_factory=dict)
     allocatable: ResourceList = field(default_factory=dict)
@@ -54,8 +54,8 @@ class NodeStatus(Wire, frozen=True, kw_only=True):
     declared_features: tuple[str, ...] = ()
 
 
-class Node(Wire, frozen=True, kw_only=True):
-    """A machine that pods are placed on."""
+class Node(ApiStruct, frozen=True, kw_only=True):
+    """A node, on which pods run."""
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "Node")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import field
 
 from mooring.objects.meta import (
+    ApiStruct,
     Int32,
     Int64,
     LabelSelector,
@@ -13,7 +14,6 @@ from mooring.objects.meta import (
     ObjectMeta,
     ResourceList,
     ResourceRequirements,
-    Wire,
 )
 from mooring.objects.storage import (
     ISCSI,
@@ -33,7 +33,7 @@ from mooring.objects.storage import (
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
 
-class ContainerPort(Wire, frozen=True, kw_only=True):
+class ContainerPort(ApiStruct, frozen=True, kw_only=True):
     """A port of a container; with ``host_port`` it takes that port of the node too."""
 
     name: str = ""
@@ -43,13 +43,13 @@ class ContainerPort(Wire, frozen=True, kw_only=True):
     host_ip: str = field(default="", name="hostIP")
 
 
-class ContainerRestartRule(Wire, frozen=True, kw_only=True):
+class ContainerRestartRule(ApiStruct, frozen=True, kw_only=True):
     """What to do when the container ends in a certain way."""
 
     action: str = ""
 
 
-class Container(Wire, frozen=True, kw_only=True):
+class Container(ApiStruct, frozen=True, kw_only=True):
     """A container; an init container with ``restart_policy`` "Always" is a sidecar."""
 
     name: str = ""
@@ -60,27 +60,27 @@ class Container(Wire, frozen=True, kw_only=True):
     restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
 
 
-class PersistentVolumeClaimVolume(Wire, frozen=True, kw_only=True):
+class PersistentVolumeClaimVolume(ApiStruct, frozen=True, kw_only=True):
     """A volume that is a claim of the pod's namespace."""
 
     claim_name: str = ""
     read_only: bool = False
 
 
-class EphemeralVolume(Wire, frozen=True, kw_only=True):
+class EphemeralVolume(ApiStruct, frozen=True, kw_only=True):
     """A volume whose claim is made for the pod and goes with it."""
 
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
-class ImageVolume(Wire, frozen=True, kw_only=True):
+class ImageVolume(ApiStruct, frozen=True, kw_only=True):
     """A volume that shows the content of an image."""
 
     reference: str = ""
     pull_policy: str = ""
 
 
-class Volume(Wire, frozen=True, kw_only=True):
+class Volume(ApiStruct, frozen=True, kw_only=True):
     """A volume of a pod; kinds that no scheduler reads (configMap ...) have only a name."""
 
     name: str = ""
@@ -99,21 +99,21 @@ class Volume(Wire, frozen=True, kw_only=True):
     image: ImageVolume | None = None
 
 
-class PreferredSchedulingTerm(Wire, frozen=True, kw_only=True):
+class PreferredSchedulingTerm(ApiStruct, frozen=True, kw_only=True):
     """Nodes that are preferred, and how much (1 to 100)."""
 
     weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
-class NodeAffinity(Wire, frozen=True, kw_only=True):
+class NodeAffinity(ApiStruct, frozen=True, kw_only=True):
     """Which nodes a pod must or should get."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
 
 
-class PodAffinityTerm(Wire, frozen=True, kw_only=True):
+class PodAffinityTerm(ApiStruct, frozen=True, kw_only=True):
     """Pods to be near to or away from; "near" is having the same value of ``topology_key``."""
 
     label_selector: LabelSelector | None = None
@@ -124,28 +124,28 @@ class PodAffinityTerm(Wire, frozen=True, kw_only=True):
     mismatch_label_keys: tuple[str, ...] = ()
 
 
-class WeightedPodAffinityTerm(Wire, frozen=True, kw_only=True):
+class WeightedPodAffinityTerm(ApiStruct, frozen=True, kw_only=True):
     """A preference for or against the nearness of pods, and how much (1 to 100)."""
 
     weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
-class PodAffinity(Wire, frozen=True, kw_only=True):
+class PodAffinity(ApiStruct, frozen=True, kw_only=True):
     """Pods to be near to."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
-class PodAntiAffinity(Wire, frozen=True, kw_only=True):
+class PodAntiAffinity(ApiStruct, frozen=True, kw_only=True):
     """Pods to be away from."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
-class Affinity(Wire, frozen=True, kw_only=True):
+class Affinity(ApiStruct, frozen=True, kw_only=True):
     """Where a pod wants to be: by nodes, and by the pods there."""
 
     node_affinity: NodeAffinity | None = None
@@ -153,7 +153,7 @@ class Affinity(Wire, frozen=True, kw_only=True):
     pod_anti_affinity: PodAntiAffinity | None = None
 
 
-class Toleration(Wire, frozen=True, kw_only=True):
+class Toleration(ApiStruct, frozen=True, kw_only=True):
     """Taints that a pod puts up with; an empty field stands for all values of it."""
 
     key: str = ""
@@ -163,7 +163,7 @@ class Toleration(Wire, frozen=True, kw_only=True):
     toleration_seconds: Int64 | None = None
 
 
-class TopologySpreadConstraint(Wire, frozen=True, kw_only=True):
+class TopologySpreadConstraint(ApiStruct, frozen=True, kw_only=True):
     """How evenly the selected pods are spread over the values of ``topology_key``."""
 
     max_skew: Int32 = 0
@@ -176,13 +176,13 @@ class TopologySpreadConstraint(Wire, frozen=True, kw_only=True):
     match_label_keys: tuple[str, ...] = ()
 
 
-class PodSchedulingGate(Wire, frozen=True, kw_only=True):
+class PodSchedulingGate(ApiStruct, frozen=True, kw_only=True):
     """A reason why a pod must not be scheduled yet."""
 
     name: str = ""
 
 
-class PodResourceClaim(Wire, frozen=True, kw_only=True):
+class PodResourceClaim(ApiStruct, frozen=True, kw_only=True):
     """A claim for devices: one that exists, or one to be made from a template."""
 
     name: str = ""
@@ -190,13 +190,13 @@ class PodResourceClaim(Wire, frozen=True, kw_only=True):
     resource_claim_template_name: str | None = None
 
 
-class PodSchedulingGroup(Wire, frozen=True, kw_only=True):
+class PodSchedulingGroup(ApiStruct, frozen=True, kw_only=True):
     """The group of pods that are placed together or not at all."""
 
     pod_group_name: str | None = None
 
 
-class PodSpec(Wire, frozen=True, kw_only=True):
+class PodSpec(ApiStruct, frozen=True, kw_only=True):
     """What a pod is to be."""
 
     volumes: tuple[Volume, ...] = ()
@@ -221,7 +221,7 @@ class PodSpec(Wire, frozen=True, kw_only=True):
     scheduling_group: PodSchedulingGroup | None = None
 
 
-class PodCondition(Wire, frozen=True, kw_only=True):
+class PodCondition(ApiStruct, frozen=True, kw_only=True):
     """One observation about a pod; ``status`` is "True", "False" or "Unknown"."""
 
     type: str = ""
@@ -233,7 +233,7 @@ class PodCondition(Wire, frozen=True, kw_only=True):
     message: str = ""
 
 
-class ContainerStatus(Wire, frozen=True, kw_only=True):
+class ContainerStatus(ApiStruct, frozen=True, kw_only=True):
     """What a container really has: ``allocated_resources`` granted, ``resources`` in force."""
 
     name: str = ""
@@ -241,14 +241,14 @@ class ContainerStatus(Wire, frozen=True, kw_only=True):
     resources: ResourceRequirements | None = None
 
 
-class PodResourceClaimStatus(Wire, frozen=True, kw_only=True):
+class PodResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
     """The claim that was made for an entry of ``spec.resourceClaims``; no name = none is needed."""
 
     name: str = ""
     resource_claim_name: str | None = None
 
 
-class ContainerExtendedResourceRequest(Wire, frozen=True, kw_only=True):
+class ContainerExtendedResourceRequest(ApiStruct, frozen=True, kw_only=True):
     """The request of a claim that stands for a container's extended resource."""
 
     container_name: str = ""
@@ -256,14 +256,14 @@ class ContainerExtendedResourceRequest(Wire, frozen=True, kw_only=True):
     request_name: str = ""
 
 
-class PodExtendedResourceClaimStatus(Wire, frozen=True, kw_only=True):
+class PodExtendedResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
     """The claim that was made for the pod's extended resources."""
 
     request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
     resource_claim_name: str = ""
 
 
-class PodStatus(Wire, frozen=True, kw_only=True):
+class PodStatus(ApiStruct, frozen=True, kw_only=True):
     """How far a pod has come."""
 
     observed_generation: Int64 = 0
@@ -280,7 +280,7 @@ class PodStatus(Wire, frozen=True, kw_only=True):
     resources: ResourceRequirements | None = None
 
 
-class Pod(Wire, frozen=True, kw_only=True):
+class Pod(ApiStruct, frozen=True, kw_only=True):
     """One or more containers that are placed together: the thing that gets scheduled."""
 
     api_version: str = field(default_factory=lambda: "v1")

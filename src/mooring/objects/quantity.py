@@ -1,7 +1,8 @@
-"""Quantity: amounts as Kubernetes writes them ("100m", "1.5Gi", "2e3"), read exactly.
+"""Kubernetes quantities ("100m", "1.5Gi", "2e3") with exact arithmetic.
 
-A quantity is an exact count of billionths. What is finer is rounded up, away from zero: who asks
-for something gets something. Comparing and adding are exact; ``value()`` and ``milli()`` round.
+A quantity is an exact count of billionths. Finer amounts are rounded away from zero, so
+that a nonzero request stays nonzero. Comparing and adding are exact; ``value()`` and ``milli()``
+round.
 
 Source: apimachinery v0.36.3, pkg/api/resource (quantity.go, suffix.go, amount.go).
 Differs: a number that no int64 can hold is limited to it by ``value()`` and ``milli()``; upstream
@@ -26,7 +27,7 @@ DECIMAL_EXPONENT: Final = "DecimalExponent"
 _NANOS: Final = 1_000_000_000
 _MAX_INT64: Final = 2**63 - 1
 
-#: Quantities beyond 10**60 units are held at it: an exponent must not buy gigabytes of digits.
+#: Quantities are capped at 10**60 units: an exponent must not create gigabytes of digits.
 _MAX_DIGITS: Final = 60
 
 #: Digits after the point that can matter once 2**60 multiplies them; later ones only say "more".
@@ -35,7 +36,7 @@ _BINARY_FRACTION_DIGITS: Final = 80
 #: A cluster has few distinct amounts; a hostile one must not fill the memory.
 _CACHE_SIZE: Final = 16_384
 
-# Possessive throughout: no text, however long, is gone through twice.
+# All quantifiers are possessive: linear time for any text.
 _PATTERN = re.compile(
     r"(?P<sign>[+-]?)0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+"
     r"(?P<suffix>[eEinumkKMGTP]*+[-+]?[0-9]*+)",
@@ -50,19 +51,19 @@ _BINARY_SUFFIXES: Final = {exponent: text for text, exponent in _BINARY_EXPONENT
 
 
 class QuantityError(ValueError):
-    """A text that is not a quantity; the message says which text and why."""
+    """A text that is not a quantity; the message has the text and the reason."""
 
     def __init__(self, text: str, problem: str) -> None:
-        shown = text if len(text) <= 64 else text[:61] + "..."
-        super().__init__(f"{shown!r} is not a quantity: {problem}")
+        excerpt = text if len(text) <= 64 else text[:61] + "..."
+        super().__init__(f"{excerpt!r} is not a quantity: {problem}")
         self.text = text
         self.problem = problem
 
 
 class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """An exact amount: ``nanos`` billionths, and the way of writing that it came in.
+    """An exact amount: ``nanos`` billionths, and its format.
 
-    Two quantities are equal if their amounts are, however they were written.
+    Two quantities are equal if their amounts are, in any format.
 
     Example:
         >>> Quantity.parse("1.5Gi").value(), Quantity.parse("100500u").milli()
@@ -73,12 +74,12 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     nanos: int = 0
     format: str = DECIMAL_SI
-    #: The text it was read from, if that is the canonical form already, else "".
+    #: The parsed text, if it is in canonical form, else "".
     written: str = ""
 
     @staticmethod
     def parse(text: str) -> Quantity:
-        """Reads a quantity; no spaces around it are allowed.
+        """Parses a quantity without surrounding spaces.
 
         Raises:
             QuantityError: The text is not a quantity.
@@ -87,7 +88,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @staticmethod
     def from_wire(raw: RawQuantity) -> Quantity:
-        """Reads a quantity as it stands in JSON: text, or a bare number.
+        """Parses a quantity from JSON: text, or a bare number.
 
         Raises:
             QuantityError: The value is not a quantity.
@@ -107,20 +108,20 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
         return Quantity(milli * 1_000_000)
 
     def value(self) -> int:
-        """Whole units, rounded away from zero, within int64."""
+        """Returns whole units, rounded away from zero, within int64."""
         return _int64(_divide_away_from_zero(self.nanos, _NANOS))
 
     def milli(self) -> int:
-        """Thousandths, rounded away from zero, within int64."""
+        """Returns thousandths, rounded away from zero, within int64."""
         return _int64(_divide_away_from_zero(self.nanos, 1_000_000))
 
     @property
     def is_zero(self) -> bool:
-        """Whether there is nothing of it."""
+        """True if the amount is zero."""
         return self.nanos == 0
 
     def __add__(self, other: Quantity) -> Quantity:
-        # Zero has no way of writing of its own: it takes over the other one's.
+        # Zero has no format of its own: it adopts the other one's.
         form = self.format if self.nanos else other.format
         return Quantity(self.nanos + other.nanos, form)
 
@@ -166,16 +167,16 @@ def _parse_wire(text: str) -> Quantity:
 def _parse(text: str) -> Quantity:
     if not text:
         raise QuantityError(text, "it is empty")
-    found = _PATTERN.fullmatch(text)
-    if found is None:
+    match = _PATTERN.fullmatch(text)
+    if match is None:
         raise QuantityError(text, "it must be a number, then a suffix such as m, k, Mi or e3")
-    base, exponent, form = _interpret(text, found["suffix"])
-    sign = -1 if found["sign"] == "-" else 1
-    whole, fraction = found["whole"], found["fraction"] or ""
+    base, exponent, form = _interpret(text, match["suffix"])
+    sign = -1 if match["sign"] == "-" else 1
+    whole, fraction = match["whole"], match["fraction"] or ""
     if _is_short(len(whole or "0"), len(fraction), base=base, exponent=exponent):
-        return _parse_short(text, found, base=base, exponent=exponent, form=form)
-    if not any(map(str.isdigit, text.removesuffix(found["suffix"]))):
-        # Upstream takes "Ki" for 0 and refuses "Ei": only its slow path wants a digit.
+        return _parse_short(text, match, base=base, exponent=exponent, form=form)
+    if not any(map(str.isdigit, text.removesuffix(match["suffix"]))):
+        # Upstream accepts "Ki" as 0 and refuses "Ei": only its slow path requires a digit.
         raise QuantityError(text, "it has no digits")
     if base == 10:
         return Quantity(sign * _decimal_nanos(whole + fraction, exponent - len(fraction)), form)
@@ -185,7 +186,7 @@ def _parse(text: str) -> Quantity:
 
 
 def _interpret(text: str, suffix: str) -> tuple[int, int, str]:
-    """Base, exponent and way of writing of a suffix."""
+    """Returns base, exponent and format of a suffix."""
     decimal = _DECIMAL_EXPONENTS.get(suffix)
     if decimal is not None:
         return 10, decimal, DECIMAL_SI
@@ -204,19 +205,19 @@ def _interpret(text: str, suffix: str) -> tuple[int, int, str]:
 
 
 def _is_short(n_whole: int, n_fraction: int, *, base: int, exponent: int) -> bool:
-    """Whether upstream reads it as one int64: then the text itself may be the canonical form."""
+    """Returns whether upstream parses it as one int64: then the text may be canonical."""
     if base == 10:
         return n_whole + n_fraction <= 18 and exponent - n_fraction >= -9
     return n_fraction == 0 and 15 - n_whole - exponent * 3 // 10 - 1 >= 0
 
 
 def _parse_short(
-    text: str, found: re.Match[str], *, base: int, exponent: int, form: str
+    text: str, match: re.Match[str], *, base: int, exponent: int, form: str
 ) -> Quantity:
-    whole, fraction = found["whole"], found["fraction"] or ""
+    whole, fraction = match["whole"], match["fraction"] or ""
     digits = (whole or "0") + fraction
     count = int(digits)
-    sign = -1 if found["sign"] == "-" else 1
+    sign = -1 if match["sign"] == "-" else 1
     if base == 2:
         written = text if count & 7 else ""
         return Quantity(sign * (count << exponent) * _NANOS, form, written)
@@ -228,30 +229,30 @@ def _parse_short(
 
 
 def _decimal_nanos(digits: str, scale: int) -> int:
-    """``digits * 10**scale`` in billionths, rounded up, at most 10**60 units."""
+    """Returns ``digits * 10**scale`` in billionths, rounded up, at most 10**60 units."""
     digits = digits.lstrip("0")
     if not digits:
         return 0
     if len(digits) + scale > _MAX_DIGITS:
         return int(10**_MAX_DIGITS) * _NANOS
-    n_kept = len(digits) + scale + 9
-    if n_kept <= 0:
+    n_digits = len(digits) + scale + 9
+    if n_digits <= 0:
         return 1
-    if n_kept >= len(digits):
-        return int(int(digits) * 10 ** (n_kept - len(digits)))
-    has_rest = digits[n_kept:].strip("0") != ""
-    return int(digits[:n_kept]) + has_rest
+    if n_digits >= len(digits):
+        return int(int(digits) * 10 ** (n_digits - len(digits)))
+    has_remainder = digits[n_digits:].strip("0") != ""
+    return int(digits[:n_digits]) + has_remainder
 
 
 def _binary_nanos(whole: str, fraction: str, exponent: int) -> int:
-    """``whole.fraction * 2**exponent`` in billionths, rounded up; huge numbers are cut."""
+    """Returns ``whole.fraction * 2**exponent`` in billionths, rounded up and capped."""
     if len(whole) > _MAX_DIGITS:
         return int(10**_MAX_DIGITS) * _NANOS
-    kept = fraction[:_BINARY_FRACTION_DIGITS]
+    digits = fraction[:_BINARY_FRACTION_DIGITS]
     if fraction[_BINARY_FRACTION_DIGITS:].strip("0"):
-        kept += "1"
-    count = int((whole + kept) or "0")
-    return _divide_away_from_zero(count * _NANOS << exponent, int(10 ** len(kept)))
+        digits += "1"
+    count = int((whole + digits) or "0")
+    return _divide_away_from_zero(count * _NANOS << exponent, int(10 ** len(digits)))
 
 
 def _divide_away_from_zero(number: int, divisor: int) -> int:
@@ -259,7 +260,7 @@ def _divide_away_from_zero(number: int, divisor: int) -> int:
 
 
 def wrap_int64(number: int) -> int:
-    """``number`` as Go's int64 holds a sum or product that does not fit: wrapped around.
+    """Returns ``number`` wrapped to int64, as Go does on overflow.
 
     >>> wrap_int64(2**63)
     -9223372036854775808
@@ -287,5 +288,5 @@ def _canonical(nanos: int, form: str) -> str:
         rest, exponent = rest // 1000, exponent + 3
     if form == DECIMAL_EXPONENT:
         return f"{sign}{rest}e{exponent}" if exponent else f"{sign}{rest}"
-    # Beyond E upstream has no suffix to write and drops it; so do we, to the letter.
+    # Beyond E upstream has no suffix and drops it; so do we.
     return f"{sign}{rest}{_DECIMAL_SUFFIXES.get(exponent, '')}"

@@ -6,17 +6,17 @@ from msgspec import field
 
 from mooring.objects.meta import (
     AnyJson,
+    ApiStruct,
     Condition,
     Int64,
     NodeSelector,
     ObjectMeta,
     RawQuantity,
     ResourceList,
-    Wire,
 )
 
 
-class DeviceAttribute(Wire, frozen=True, kw_only=True):
+class DeviceAttribute(ApiStruct, frozen=True, kw_only=True):
     """One property of a device: exactly one of the values is set."""
 
     int_value: Int64 | None = field(default=None, name="int")
@@ -29,7 +29,7 @@ class DeviceAttribute(Wire, frozen=True, kw_only=True):
     version_values: tuple[str, ...] = field(default=(), name="versions")
 
 
-class CapacityRequestPolicyRange(Wire, frozen=True, kw_only=True):
+class CapacityRequestPolicyRange(ApiStruct, frozen=True, kw_only=True):
     """Amounts from ``min`` to ``max`` in steps of ``step``."""
 
     min: RawQuantity | None = None
@@ -37,7 +37,7 @@ class CapacityRequestPolicyRange(Wire, frozen=True, kw_only=True):
     step: RawQuantity | None = None
 
 
-class CapacityRequestPolicy(Wire, frozen=True, kw_only=True):
+class CapacityRequestPolicy(ApiStruct, frozen=True, kw_only=True):
     """Which amounts of a shared device may be asked for, and what is given without asking."""
 
     default: RawQuantity | None = None
@@ -45,34 +45,34 @@ class CapacityRequestPolicy(Wire, frozen=True, kw_only=True):
     valid_range: CapacityRequestPolicyRange | None = None
 
 
-class DeviceCapacity(Wire, frozen=True, kw_only=True):
+class DeviceCapacity(ApiStruct, frozen=True, kw_only=True):
     """How much of something a device has."""
 
     value: RawQuantity = 0
     request_policy: CapacityRequestPolicy | None = None
 
 
-class Counter(Wire, frozen=True, kw_only=True):
+class Counter(ApiStruct, frozen=True, kw_only=True):
     """An amount that devices take from a common pot."""
 
     value: RawQuantity = 0
 
 
-class CounterSet(Wire, frozen=True, kw_only=True):
+class CounterSet(ApiStruct, frozen=True, kw_only=True):
     """A common pot of several counters."""
 
     name: str = ""
     counters: dict[str, Counter] = field(default_factory=dict)
 
 
-class DeviceCounterConsumption(Wire, frozen=True, kw_only=True):
+class DeviceCounterConsumption(ApiStruct, frozen=True, kw_only=True):
     """What a device takes from a common pot while it is in use."""
 
     counter_set: str = ""
     counters: dict[str, Counter] = field(default_factory=dict)
 
 
-class DeviceTaint(Wire, frozen=True, kw_only=True):
+class DeviceTaint(ApiStruct, frozen=True, kw_only=True):
     """What keeps claims away that do not tolerate it; effect: None, NoSchedule or NoExecute."""
 
     key: str = ""
@@ -81,14 +81,14 @@ class DeviceTaint(Wire, frozen=True, kw_only=True):
     time_added: str | None = None
 
 
-class NodeAllocatableResourceMapping(Wire, frozen=True, kw_only=True):
+class NodeAllocatableResourceMapping(ApiStruct, frozen=True, kw_only=True):
     """How a device's capacity counts against a node's own resource."""
 
     capacity_key: str | None = None
     allocation_multiplier: RawQuantity | None = None
 
 
-class Device(Wire, frozen=True, kw_only=True):
+class Device(ApiStruct, frozen=True, kw_only=True):
     """One thing that can be given to a claim."""
 
     name: str = ""
@@ -108,7 +108,7 @@ class Device(Wire, frozen=True, kw_only=True):
     )
 
 
-class ResourcePool(Wire, frozen=True, kw_only=True):
+class ResourcePool(ApiStruct, frozen=True, kw_only=True):
     """The pool that a slice is a part of; only slices of the highest generation count."""
 
     name: str = ""
@@ -116,7 +116,7 @@ class ResourcePool(Wire, frozen=True, kw_only=True):
     resource_slice_count: Int64 = 0
 
 
-class ResourceSliceSpec(Wire, frozen=True, kw_only=True):
+class ResourceSliceSpec(ApiStruct, frozen=True, kw_only=True):
     """Devices of one driver, and the nodes that can reach them."""
 
     driver: str = ""
@@ -129,7 +129,7 @@ class ResourceSliceSpec(Wire, frozen=True, kw_only=True):
     shared_counters: tuple[CounterSet, ...] = ()
 
 
-class ResourceSlice(Wire, frozen=True, kw_only=True):
+class ResourceSlice(ApiStruct, frozen=True, kw_only=True):
     """A part of a pool of devices, as its driver published it."""
 
     api_version: str = field(default_factory=lambda: "resource.k8s.io/v1")
@@ -138,19 +138,19 @@ class ResourceSlice(Wire, frozen=True, kw_only=True):
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
 
-class CELDeviceSelector(Wire, frozen=True, kw_only=True):
+class CELDeviceSelector(ApiStruct, frozen=True, kw_only=True):
     """An expression that is true for the devices that will do."""
 
     expression: str = ""
 
 
-class DeviceSelector(Wire, frozen=True, kw_only=True):
+class DeviceSelector(ApiStruct, frozen=True, kw_only=True):
     """A condition on a device."""
 
     cel: CELDeviceSelector | None = None
 
 
-class DeviceToleration(Wire, frozen=True, kw_only=True):
+class DeviceToleration(ApiStruct, frozen=True, kw_only=True):
     """Taints of devices that a request puts up with."""
 
     key: str = ""
@@ -160,13 +160,13 @@ class DeviceToleration(Wire, frozen=True, kw_only=True):
     toleration_seconds: Int64 | None = None
 
 
-class CapacityRequirements(Wire, frozen=True, kw_only=True):
+class CapacityRequirements(ApiStruct, frozen=True, kw_only=True):
     """How much of a device's capacity is wanted."""
 
     requests: ResourceList = field(default_factory=dict)
 
 
-class ExactDeviceRequest(Wire, frozen=True, kw_only=True):
+class ExactDeviceRequest(ApiStruct, frozen=True, kw_only=True):
     """One or more devices of a class."""
 
     device_class_name: str = ""
@@ -178,7 +178,7 @@ class ExactDeviceRequest(Wire, frozen=True, kw_only=True):
     capacity: CapacityRequirements | None = None
 
 
-class DeviceSubRequest(Wire, frozen=True, kw_only=True):
+class DeviceSubRequest(ApiStruct, frozen=True, kw_only=True):
     """One alternative of a request: devices of a class."""
 
     name: str = ""
@@ -190,7 +190,7 @@ class DeviceSubRequest(Wire, frozen=True, kw_only=True):
     capacity: CapacityRequirements | None = None
 
 
-class DeviceRequest(Wire, frozen=True, kw_only=True):
+class DeviceRequest(ApiStruct, frozen=True, kw_only=True):
     """What is wanted: exactly this, or the first alternative that can be had."""
 
     name: str = ""
@@ -198,7 +198,7 @@ class DeviceRequest(Wire, frozen=True, kw_only=True):
     first_available: tuple[DeviceSubRequest, ...] = ()
 
 
-class DeviceConstraint(Wire, frozen=True, kw_only=True):
+class DeviceConstraint(ApiStruct, frozen=True, kw_only=True):
     """What the devices of several requests must have in common, or must not."""
 
     requests: tuple[str, ...] = ()
@@ -206,21 +206,21 @@ class DeviceConstraint(Wire, frozen=True, kw_only=True):
     distinct_attribute: str | None = None
 
 
-class OpaqueDeviceConfiguration(Wire, frozen=True, kw_only=True):
+class OpaqueDeviceConfiguration(ApiStruct, frozen=True, kw_only=True):
     """Parameters that only the driver understands; handed through untouched."""
 
     driver: str = ""
     parameters: AnyJson = None
 
 
-class DeviceClaimConfiguration(Wire, frozen=True, kw_only=True):
+class DeviceClaimConfiguration(ApiStruct, frozen=True, kw_only=True):
     """Parameters for some requests of a claim (none named = all)."""
 
     requests: tuple[str, ...] = ()
     opaque: OpaqueDeviceConfiguration | None = None
 
 
-class DeviceClaim(Wire, frozen=True, kw_only=True):
+class DeviceClaim(ApiStruct, frozen=True, kw_only=True):
     """Requests for devices, and what must hold between them."""
 
     requests: tuple[DeviceRequest, ...] = ()
@@ -228,13 +228,13 @@ class DeviceClaim(Wire, frozen=True, kw_only=True):
     config: tuple[DeviceClaimConfiguration, ...] = ()
 
 
-class ResourceClaimSpec(Wire, frozen=True, kw_only=True):
+class ResourceClaimSpec(ApiStruct, frozen=True, kw_only=True):
     """What is wanted."""
 
     devices: DeviceClaim = DeviceClaim()
 
 
-class DeviceRequestAllocationResult(Wire, frozen=True, kw_only=True):
+class DeviceRequestAllocationResult(ApiStruct, frozen=True, kw_only=True):
     """One device that was given to a request."""
 
     request: str = ""
@@ -249,7 +249,7 @@ class DeviceRequestAllocationResult(Wire, frozen=True, kw_only=True):
     consumed_capacity: ResourceList = field(default_factory=dict)
 
 
-class DeviceAllocationConfiguration(Wire, frozen=True, kw_only=True):
+class DeviceAllocationConfiguration(ApiStruct, frozen=True, kw_only=True):
     """Parameters for the driver, and whether the class or the claim gave them."""
 
     source: str = ""
@@ -257,14 +257,14 @@ class DeviceAllocationConfiguration(Wire, frozen=True, kw_only=True):
     opaque: OpaqueDeviceConfiguration | None = None
 
 
-class DeviceAllocationResult(Wire, frozen=True, kw_only=True):
+class DeviceAllocationResult(ApiStruct, frozen=True, kw_only=True):
     """All devices that a claim got."""
 
     results: tuple[DeviceRequestAllocationResult, ...] = ()
     config: tuple[DeviceAllocationConfiguration, ...] = ()
 
 
-class AllocationResult(Wire, frozen=True, kw_only=True):
+class AllocationResult(ApiStruct, frozen=True, kw_only=True):
     """What a claim got, and the nodes that can use it (None = all)."""
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
@@ -272,7 +272,7 @@ class AllocationResult(Wire, frozen=True, kw_only=True):
     allocation_timestamp: str | None = None
 
 
-class ResourceClaimConsumerReference(Wire, frozen=True, kw_only=True):
+class ResourceClaimConsumerReference(ApiStruct, frozen=True, kw_only=True):
     """Who may use a claim: nearly always a pod."""
 
     api_group: str = ""
@@ -281,7 +281,7 @@ class ResourceClaimConsumerReference(Wire, frozen=True, kw_only=True):
     uid: str = ""
 
 
-class AllocatedDeviceStatus(Wire, frozen=True, kw_only=True):
+class AllocatedDeviceStatus(ApiStruct, frozen=True, kw_only=True):
     """What a driver says about a device that was given out."""
 
     driver: str = ""
@@ -293,7 +293,7 @@ class AllocatedDeviceStatus(Wire, frozen=True, kw_only=True):
     network_data: AnyJson = None
 
 
-class ResourceClaimStatus(Wire, frozen=True, kw_only=True):
+class ResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
     """What a claim got, and who may use it."""
 
     allocation: AllocationResult | None = None
@@ -301,7 +301,7 @@ class ResourceClaimStatus(Wire, frozen=True, kw_only=True):
     devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
-class ResourceClaim(Wire, frozen=True, kw_only=True):
+class ResourceClaim(ApiStruct, frozen=True, kw_only=True):
     """A wish for devices, and its fulfilment."""
 
     api_version: str = field(default_factory=lambda: "resource.k8s.io/v1")
@@ -311,13 +311,13 @@ class ResourceClaim(Wire, frozen=True, kw_only=True):
     status: ResourceClaimStatus = ResourceClaimStatus()
 
 
-class DeviceClassConfiguration(Wire, frozen=True, kw_only=True):
+class DeviceClassConfiguration(ApiStruct, frozen=True, kw_only=True):
     """Parameters that a class gives to every claim that uses it."""
 
     opaque: OpaqueDeviceConfiguration | None = None
 
 
-class DeviceClassSpec(Wire, frozen=True, kw_only=True):
+class DeviceClassSpec(ApiStruct, frozen=True, kw_only=True):
     """Which devices belong to a class; an extended resource can stand for it."""
 
     selectors: tuple[DeviceSelector, ...] = ()
@@ -325,7 +325,7 @@ class DeviceClassSpec(Wire, frozen=True, kw_only=True):
     extended_resource_name: str | None = None
 
 
-class DeviceClass(Wire, frozen=True, kw_only=True):
+class DeviceClass(ApiStruct, frozen=True, kw_only=True):
     """A named kind of devices, as an administrator defined it."""
 
     api_version: str = field(default_factory=lambda: "resource.k8s.io/v1")

@@ -1,8 +1,8 @@
-"""Selectors, ready to be applied: of objects by their labels, of nodes by labels and name.
+"""Compiled selectors: of objects by their labels, of nodes by labels and name.
 
-A selector of the API is compiled once and then applied many times. What comes out is frozen,
-hashable and equal to any other that says the same (order and repetition do not count), so it can
-be the key of a cache or a counter.
+A selector of the API is compiled once and then evaluated many times. The result is frozen, hashable
+and equal to any other with the same meaning (order and repetition do not matter), so it can be the
+key of a cache or a counter.
 
 Source: apimachinery v0.36.3, pkg/labels/selector.go and pkg/apis/meta/v1/helpers.go;
 component-helpers v0.36.3, scheduling/corev1/nodeaffinity.
@@ -32,7 +32,7 @@ DOES_NOT_EXIST: Final = "DoesNotExist"
 GREATER: Final = "Gt"
 LESS: Final = "Lt"
 
-#: The one field of a node that a node selector can ask for.
+#: The only field of a node that a node selector can match.
 NODE_NAME_FIELD: Final = "metadata.name"
 
 LABEL_OPERATORS: Final = frozenset((IN, NOT_IN, EXISTS, DOES_NOT_EXIST))
@@ -45,7 +45,7 @@ _CACHE_SIZE: Final = 16_384
 
 
 class SelectorError(ValueError):
-    """A selector that cannot be compiled: an unknown operator, or values that do not fit it."""
+    """A selector that cannot be compiled: an unknown operator, or invalid values."""
 
 
 class Requirement(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
@@ -61,7 +61,7 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     values: tuple[str, ...] = ()
 
     def matches_value(self, value: str | None) -> bool:
-        """Whether the condition holds for this value of the label; None = it has no such label."""
+        """Returns whether the condition holds for this value of the label; None = no such label."""
         operator = self.operator
         if operator == IN:
             return _is_among(value, self.values)
@@ -71,17 +71,17 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
             return value is not None
         if operator == DOES_NOT_EXIST:
             return value is None
-        found, bound = parse_int64(value or ""), parse_int64(self.values[0])
-        if found is None or bound is None:
+        number, bound = parse_int64(value or ""), parse_int64(self.values[0])
+        if number is None or bound is None:
             return False
-        return found > bound if operator == GREATER else found < bound
+        return number > bound if operator == GREATER else number < bound
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Returns whether the condition holds for these labels."""
         return self.matches_value(labels.get(self.key))
 
     def __str__(self) -> str:
-        """Returns the condition as ``kubectl --selector`` takes it."""
+        """Returns the condition in the syntax of ``kubectl --selector``."""
         if self.operator == EXISTS:
             return self.key
         if self.operator == DOES_NOT_EXIST:
@@ -96,7 +96,7 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class Selector(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """Conditions on labels that must all hold; ``selects_nothing`` overrules them.
+    """Conditions on labels that must all hold; ``selects_nothing`` overrides them.
 
     The requirements are sorted, so that equal selectors compare equal.
     """
@@ -115,11 +115,11 @@ class Selector(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
     @property
     def selects_everything(self) -> bool:
-        """Whether there is no condition at all."""
+        """True if there is no condition."""
         return not self.requirements and not self.selects_nothing
 
     def __str__(self) -> str:
-        """Returns the selector as ``kubectl --selector`` takes it; "" selects everything."""
+        """Returns the selector in the syntax of ``kubectl --selector``; "" selects everything."""
         return ",".join(map(str, self.requirements))
 
 
@@ -128,17 +128,17 @@ EVERYTHING: Final = Selector()
 
 
 def selector_of(requirements: Iterable[Requirement]) -> Selector:
-    """Returns the selector for which all of these must hold."""
+    """Returns the selector that requires all of these."""
     return Selector(_sorted(requirements))
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def requirement(key: str, operator: str, values: tuple[str, ...] = ()) -> Requirement:
-    """Returns a condition, checked.
+    """Returns a validated condition.
 
     Raises:
-        SelectorError: The key or a value cannot be a label's, the operator is unknown, or it
-            takes another number of values.
+        SelectorError: The key or a value is invalid, the operator is unknown, or it takes another
+        number of values.
     """
     if problem := label_key_problem(key):
         raise SelectorError(f"{_cut(key)} is not a label key: {problem}")
@@ -165,27 +165,27 @@ def _values_problem(operator: str, values: tuple[str, ...]) -> str:
 
 
 def compile_label_selector(selector: LabelSelector | None) -> Selector:
-    """Returns the selector, ready to be applied: None selects nothing, an empty one everything.
+    """Returns the compiled selector: None selects nothing, an empty one everything.
 
     Raises:
-        SelectorError: It has an unknown operator, or values that do not fit.
+        SelectorError: It has an unknown operator, or invalid values.
     """
     if selector is None:
         return NOTHING
-    found = [requirement(key, IN, (value,)) for key, value in selector.match_labels.items()]
+    conditions = [requirement(key, IN, (value,)) for key, value in selector.match_labels.items()]
     for expression in selector.match_expressions:
         if expression.operator not in LABEL_OPERATORS:
             raise SelectorError(
                 f"{_cut(expression.operator)} is not an operator of a label selector"
             )
-        found.append(requirement(expression.key, expression.operator, expression.values))
-    return Selector(_sorted(found)) if found else EVERYTHING
+        conditions.append(requirement(expression.key, expression.operator, expression.values))
+    return Selector(_sorted(conditions)) if conditions else EVERYTHING
 
 
 def selector_of_labels(labels: Mapping[str, str]) -> Selector:
     """Returns the selector of objects that have all of these labels (a Service's, a nodeSelector).
 
-    Nothing is checked: labels that no object can have select no object.
+    The labels are not validated: invalid ones select no object.
     """
     return Selector(_sorted(Requirement(key, IN, (value,)) for key, value in labels.items()))
 
@@ -193,8 +193,8 @@ def selector_of_labels(labels: Mapping[str, str]) -> Selector:
 class NodeTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """One term of a node selector: all conditions must hold.
 
-    ``problem`` says why the term could not be compiled ("" = it could); then it selects no node,
-    while the terms beside it still count.
+    ``problem`` is the compile error ("" = none); a term with an error selects no node, while the
+    other terms still count.
     """
 
     expressions: tuple[Requirement, ...] = ()
@@ -234,12 +234,12 @@ class CompiledNodeSelector(msgspec.Struct, frozen=True, cache_hash=True, gc=Fals
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Why terms could not be compiled; upstream reports them only if no other term matches."""
+        """The compile errors of terms; upstream reports them only if no other term matches."""
         return tuple(term.problem for term in self.terms if term.problem)
 
 
 class RequiredNodeAffinity(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """The nodes that a pod insists on: its ``nodeSelector`` and its required node affinity.
+    """The node requirements of a pod: its ``nodeSelector`` and its required node affinity.
 
     ``affinity`` is None if the pod has none; then ``labels`` alone decide.
     """
@@ -255,14 +255,14 @@ class RequiredNodeAffinity(msgspec.Struct, frozen=True, cache_hash=True, gc=Fals
 
     @property
     def selects_everything(self) -> bool:
-        """Whether the pod may be on any node."""
+        """True if the pod may be on any node."""
         return self.affinity is None and self.labels.selects_everything
 
 
 def compile_node_term(term: NodeSelectorTerm) -> NodeTerm:
-    """Returns the term, ready to be applied; what is wrong with it is kept in ``problem``.
+    """Returns the compiled term; a compile error is stored in ``problem``.
 
-    An empty term selects every node here: leaving it out is up to the caller.
+    An empty term selects every node here: the caller must omit it.
     """
     try:
         expressions = [
@@ -279,7 +279,7 @@ def compile_node_term(term: NodeSelectorTerm) -> NodeTerm:
 
 
 def compile_node_selector(selector: NodeSelector) -> CompiledNodeSelector:
-    """The selector, ready to be applied. Empty terms select no node, so they are left out."""
+    """Returns the compiled selector. Empty terms select no node, so they are omitted."""
     return CompiledNodeSelector(
         tuple(compile_node_term(term) for term in selector.node_selector_terms if _has_any(term))
     )
@@ -313,7 +313,7 @@ def preferred_node_terms(terms: Iterable[PreferredSchedulingTerm]) -> tuple[Pref
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def parse_int64(text: str) -> int | None:
-    """A decimal integer within int64 with an optional sign, or None. No spaces, no underscores."""
+    """Returns a decimal int64 with an optional sign, or None. No spaces, no underscores."""
     if len(text) > _INT64_LENGTH_MAX or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
@@ -321,19 +321,19 @@ def parse_int64(text: str) -> int | None:
 
 
 def _is_among(value: str | None, values: tuple[str, ...]) -> bool:
-    """Returns whether ``values``, which are sorted, contain it. A condition may have thousands."""
+    """Returns whether the sorted ``values`` contain ``value``, by bisection if they are many."""
     if len(values) <= _FEW_VALUES:
         return value in values
     if value is None:
         return False
-    at = bisect_left(values, value)
-    return at < len(values) and values[at] == value
+    index = bisect_left(values, value)
+    return index < len(values) and values[index] == value
 
 
-#: Of so many values, looking at each is as quick as searching.
+#: Up to this many values, a linear search is as fast as bisection.
 _FEW_VALUES: Final = 8
 
-#: Leading zeros are fine, but nobody needs more of them than a label value can hold.
+#: Leading zeros are valid, up to the length of a label value.
 _INT64_LENGTH_MAX: Final = 63
 
 
@@ -351,7 +351,7 @@ def _has_any(term: NodeSelectorTerm) -> bool:
 
 def _sorted(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
     unique = dict.fromkeys(requirements)
-    return tuple(sorted(unique, key=lambda found: (found.key, found.operator, found.values)))
+    return tuple(sorted(unique, key=lambda item: (item.key, item.operator, item.values)))
 
 
 def _cut(text: str) -> str:

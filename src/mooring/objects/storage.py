@@ -10,6 +10,7 @@ from msgspec import field
 
 from mooring.objects.meta import (
     AnyJson,
+    ApiStruct,
     Int32,
     LabelSelector,
     NodeSelector,
@@ -18,11 +19,10 @@ from mooring.objects.meta import (
     RawQuantity,
     ResourceList,
     ResourceRequirements,
-    Wire,
 )
 
 
-class GCEPersistentDisk(Wire, frozen=True, kw_only=True):
+class GCEPersistentDisk(ApiStruct, frozen=True, kw_only=True):
     """A Google disk, by name."""
 
     pd_name: str = ""
@@ -31,7 +31,7 @@ class GCEPersistentDisk(Wire, frozen=True, kw_only=True):
     read_only: bool = False
 
 
-class AWSElasticBlockStore(Wire, frozen=True, kw_only=True):
+class AWSElasticBlockStore(ApiStruct, frozen=True, kw_only=True):
     """An Amazon disk, by volume id."""
 
     volume_id: str = field(default="", name="volumeID")
@@ -40,7 +40,7 @@ class AWSElasticBlockStore(Wire, frozen=True, kw_only=True):
     read_only: bool = False
 
 
-class AzureDisk(Wire, frozen=True, kw_only=True):
+class AzureDisk(ApiStruct, frozen=True, kw_only=True):
     """An Azure disk, by name and URI; not the same as an Azure file share."""
 
     disk_name: str = ""
@@ -51,7 +51,7 @@ class AzureDisk(Wire, frozen=True, kw_only=True):
     kind: str | None = None
 
 
-class AzureFile(Wire, frozen=True, kw_only=True):
+class AzureFile(ApiStruct, frozen=True, kw_only=True):
     """An Azure file share."""
 
     secret_name: str = ""
@@ -60,7 +60,7 @@ class AzureFile(Wire, frozen=True, kw_only=True):
     secret_namespace: str | None = None
 
 
-class Cinder(Wire, frozen=True, kw_only=True):
+class Cinder(ApiStruct, frozen=True, kw_only=True):
     """An OpenStack disk, by volume id."""
 
     volume_id: str = field(default="", name="volumeID")
@@ -68,7 +68,7 @@ class Cinder(Wire, frozen=True, kw_only=True):
     read_only: bool = False
 
 
-class VsphereVolume(Wire, frozen=True, kw_only=True):
+class VsphereVolume(ApiStruct, frozen=True, kw_only=True):
     """A vSphere disk, by path."""
 
     volume_path: str = ""
@@ -77,7 +77,7 @@ class VsphereVolume(Wire, frozen=True, kw_only=True):
     storage_policy_id: str = field(default="", name="storagePolicyID")
 
 
-class PortworxVolume(Wire, frozen=True, kw_only=True):
+class PortworxVolume(ApiStruct, frozen=True, kw_only=True):
     """A Portworx volume, by id."""
 
     volume_id: str = field(default="", name="volumeID")
@@ -85,7 +85,7 @@ class PortworxVolume(Wire, frozen=True, kw_only=True):
     read_only: bool = False
 
 
-class ISCSI(Wire, frozen=True, kw_only=True):
+class ISCSI(ApiStruct, frozen=True, kw_only=True):
     """An iSCSI disk: the same target name (``iqn``) is the same disk."""
 
     target_portal: str = ""
@@ -94,7 +94,7 @@ class ISCSI(Wire, frozen=True, kw_only=True):
     read_only: bool = False
 
 
-class RBD(Wire, frozen=True, kw_only=True):
+class RBD(ApiStruct, frozen=True, kw_only=True):
     """A Ceph disk: an image in a pool, reached through any of the monitors."""
 
     monitors: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class RBD(Wire, frozen=True, kw_only=True):
     read_only: bool = False
 
 
-class CSIVolume(Wire, frozen=True, kw_only=True):
+class CSIVolume(ApiStruct, frozen=True, kw_only=True):
     """A volume that a pod's own manifest describes to a CSI driver."""
 
     driver: str = ""
@@ -112,7 +112,7 @@ class CSIVolume(Wire, frozen=True, kw_only=True):
     volume_attributes: dict[str, str] = field(default_factory=dict)
 
 
-class CSIPersistentVolume(Wire, frozen=True, kw_only=True):
+class CSIPersistentVolume(ApiStruct, frozen=True, kw_only=True):
     """A volume of a CSI driver, by handle."""
 
     driver: str = ""
@@ -122,14 +122,14 @@ class CSIPersistentVolume(Wire, frozen=True, kw_only=True):
     volume_attributes: dict[str, str] = field(default_factory=dict)
 
 
-class LocalVolume(Wire, frozen=True, kw_only=True):
+class LocalVolume(ApiStruct, frozen=True, kw_only=True):
     """A disk or folder of one node."""
 
     path: str = ""
     fs_type: str | None = None
 
 
-class TypedObjectReference(Wire, frozen=True, kw_only=True):
+class TypedObjectReference(ApiStruct, frozen=True, kw_only=True):
     """Where a volume's first content comes from."""
 
     api_group: str | None = None
@@ -138,7 +138,7 @@ class TypedObjectReference(Wire, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-class PersistentVolumeClaimSpec(Wire, frozen=True, kw_only=True):
+class PersistentVolumeClaimSpec(ApiStruct, frozen=True, kw_only=True):
     """What kind of volume is wanted, and once bound, which one it is (``volume_name``)."""
 
     access_modes: tuple[str, ...] = ()
@@ -152,7 +152,7 @@ class PersistentVolumeClaimSpec(Wire, frozen=True, kw_only=True):
     volume_attributes_class_name: str | None = None
 
 
-class PersistentVolumeClaimStatus(Wire, frozen=True, kw_only=True):
+class PersistentVolumeClaimStatus(ApiStruct, frozen=True, kw_only=True):
     """How far a claim has come: Pending, Bound or Lost."""
 
     phase: str = ""
@@ -160,7 +160,7 @@ class PersistentVolumeClaimStatus(Wire, frozen=True, kw_only=True):
     capacity: ResourceList = field(default_factory=dict)
 
 
-class PersistentVolumeClaim(Wire, frozen=True, kw_only=True):
+class PersistentVolumeClaim(ApiStruct, frozen=True, kw_only=True):
     """A wish for a volume."""
 
     api_version: str = field(default_factory=lambda: "v1")
@@ -170,20 +170,20 @@ class PersistentVolumeClaim(Wire, frozen=True, kw_only=True):
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
 
 
-class PersistentVolumeClaimTemplate(Wire, frozen=True, kw_only=True):
+class PersistentVolumeClaimTemplate(ApiStruct, frozen=True, kw_only=True):
     """The claim that an ephemeral volume gets."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
 
 
-class VolumeNodeAffinity(Wire, frozen=True, kw_only=True):
+class VolumeNodeAffinity(ApiStruct, frozen=True, kw_only=True):
     """The nodes from which a volume can be reached; None = all of them."""
 
     required: NodeSelector | None = None
 
 
-class PersistentVolumeSpec(Wire, frozen=True, kw_only=True):
+class PersistentVolumeSpec(ApiStruct, frozen=True, kw_only=True):
     """A volume: its size, where it is, and the claim it belongs to."""
 
     capacity: ResourceList = field(default_factory=dict)
@@ -210,13 +210,13 @@ class PersistentVolumeSpec(Wire, frozen=True, kw_only=True):
     volume_attributes_class_name: str | None = None
 
 
-class PersistentVolumeStatus(Wire, frozen=True, kw_only=True):
+class PersistentVolumeStatus(ApiStruct, frozen=True, kw_only=True):
     """How far a volume has come: Pending, Available, Bound, Released or Failed."""
 
     phase: str = ""
 
 
-class PersistentVolume(Wire, frozen=True, kw_only=True):
+class PersistentVolume(ApiStruct, frozen=True, kw_only=True):
     """A piece of storage."""
 
     api_version: str = field(default_factory=lambda: "v1")
@@ -226,20 +226,20 @@ class PersistentVolume(Wire, frozen=True, kw_only=True):
     status: PersistentVolumeStatus = PersistentVolumeStatus()
 
 
-class TopologySelectorLabelRequirement(Wire, frozen=True, kw_only=True):
+class TopologySelectorLabelRequirement(ApiStruct, frozen=True, kw_only=True):
     """A label that must have one of the values."""
 
     key: str = ""
     values: tuple[str, ...] = ()
 
 
-class TopologySelectorTerm(Wire, frozen=True, kw_only=True):
+class TopologySelectorTerm(ApiStruct, frozen=True, kw_only=True):
     """Labels that a node must all have; an empty term selects no node."""
 
     match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
 
 
-class StorageClass(Wire, frozen=True, kw_only=True):
+class StorageClass(ApiStruct, frozen=True, kw_only=True):
     """How claims of this class get their volumes, when, and where."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")
@@ -254,13 +254,13 @@ class StorageClass(Wire, frozen=True, kw_only=True):
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
 
-class VolumeNodeResources(Wire, frozen=True, kw_only=True):
+class VolumeNodeResources(ApiStruct, frozen=True, kw_only=True):
     """How many volumes of a driver a node can hold; None = not limited."""
 
     count: Int32 | None = None
 
 
-class CSINodeDriver(Wire, frozen=True, kw_only=True):
+class CSINodeDriver(ApiStruct, frozen=True, kw_only=True):
     """A CSI driver on a node: the labels it places volumes by, and its limit."""
 
     name: str = ""
@@ -269,13 +269,13 @@ class CSINodeDriver(Wire, frozen=True, kw_only=True):
     allocatable: VolumeNodeResources | None = None
 
 
-class CSINodeSpec(Wire, frozen=True, kw_only=True):
+class CSINodeSpec(ApiStruct, frozen=True, kw_only=True):
     """The CSI drivers of a node."""
 
     drivers: tuple[CSINodeDriver, ...] = ()
 
 
-class CSINode(Wire, frozen=True, kw_only=True):
+class CSINode(ApiStruct, frozen=True, kw_only=True):
     """What a node's CSI drivers say about it; has the node's name."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")
@@ -284,7 +284,7 @@ class CSINode(Wire, frozen=True, kw_only=True):
     spec: CSINodeSpec = CSINodeSpec()
 
 
-class CSIDriverSpec(Wire, frozen=True, kw_only=True):
+class CSIDriverSpec(ApiStruct, frozen=True, kw_only=True):
     """What a driver can do and wants."""
 
     attach_required: bool | None = None
@@ -293,7 +293,7 @@ class CSIDriverSpec(Wire, frozen=True, kw_only=True):
     prevent_pod_scheduling_if_missing: bool | None = None
 
 
-class CSIDriver(Wire, frozen=True, kw_only=True):
+class CSIDriver(ApiStruct, frozen=True, kw_only=True):
     """A CSI driver of the cluster."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")
@@ -302,7 +302,7 @@ class CSIDriver(Wire, frozen=True, kw_only=True):
     spec: CSIDriverSpec = CSIDriverSpec()
 
 
-class CSIStorageCapacity(Wire, frozen=True, kw_only=True):
+class CSIStorageCapacity(ApiStruct, frozen=True, kw_only=True):
     """How much room a class has left in one part of the cluster."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")
@@ -314,14 +314,14 @@ class CSIStorageCapacity(Wire, frozen=True, kw_only=True):
     maximum_volume_size: RawQuantity | None = None
 
 
-class VolumeAttachmentSource(Wire, frozen=True, kw_only=True):
+class VolumeAttachmentSource(ApiStruct, frozen=True, kw_only=True):
     """The volume that is attached: a PersistentVolume's name, or a volume described in place."""
 
     persistent_volume_name: str | None = None
     inline_volume_spec: PersistentVolumeSpec | None = None
 
 
-class VolumeAttachmentSpec(Wire, frozen=True, kw_only=True):
+class VolumeAttachmentSpec(ApiStruct, frozen=True, kw_only=True):
     """Which driver shall attach which volume to which node."""
 
     attacher: str = ""
@@ -329,13 +329,13 @@ class VolumeAttachmentSpec(Wire, frozen=True, kw_only=True):
     node_name: str = ""
 
 
-class VolumeAttachmentStatus(Wire, frozen=True, kw_only=True):
+class VolumeAttachmentStatus(ApiStruct, frozen=True, kw_only=True):
     """Whether it is done."""
 
     attached: bool = False
 
 
-class VolumeAttachment(Wire, frozen=True, kw_only=True):
+class VolumeAttachment(ApiStruct, frozen=True, kw_only=True):
     """The wish to attach a volume to a node, and whether it is done."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")

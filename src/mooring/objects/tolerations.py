@@ -1,4 +1,4 @@
-"""Which taints a pod puts up with.
+"""Matches tolerations with taints.
 
 Source: api v0.36.3, core/v1/toleration.go; component-helpers v0.36.3, scheduling/corev1/helpers.go.
 """
@@ -17,15 +17,15 @@ NO_SCHEDULE: Final = "NoSchedule"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 
-#: The effects that keep a pod off a node; PreferNoSchedule only makes the node less wanted.
+#: The effects that make a node infeasible; PreferNoSchedule only lowers its score.
 HARD_EFFECTS: Final = frozenset((NO_SCHEDULE, NO_EXECUTE))
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Returns whether the toleration covers the taint.
+    """Returns whether the toleration tolerates the taint.
 
-    An empty effect or key stands for all of them, an empty operator for Equal. The operators Gt
-    and Lt cover nothing: their feature gate (TaintTolerationComparisonOperators) is off by default.
+    An empty effect or key matches all, an empty operator means Equal. The operators Gt
+    and Lt match nothing: their feature gate (TaintTolerationComparisonOperators) is off by default.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -37,7 +37,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Returns whether one of the tolerations covers the taint."""
+    """Returns whether one of the tolerations tolerates the taint."""
     return any(tolerates(toleration, taint) for toleration in tolerations)
 
 
@@ -46,9 +46,9 @@ def first_untolerated(
     tolerations: Iterable[Toleration],
     effects: Container[str] = HARD_EFFECTS,
 ) -> Taint | None:
-    """Returns the first taint with one of these effects that nothing covers, or None.
+    """Returns the first taint with one of these effects that is not tolerated, or None.
 
-    ``tolerations`` is gone through once per taint, so it must not be an iterator.
+    ``tolerations`` is iterated once per taint, so it must not be an iterator.
     """
     for taint in taints:
         if taint.effect in effects and not is_tolerated(taint, tolerations):

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from msgspec import field
 
-from mooring.objects.meta import Condition, Int32, Int64, LabelSelector, ObjectMeta, Wire
+from mooring.objects.meta import ApiStruct, Condition, Int32, Int64, LabelSelector, ObjectMeta
 
 
-class ServiceSpec(Wire, frozen=True, kw_only=True):
+class ServiceSpec(ApiStruct, frozen=True, kw_only=True):
     """Which pods a service sends traffic to; no selector selects no pod."""
 
     selector: dict[str, str] = field(default_factory=dict)
 
 
-class Service(Wire, frozen=True, kw_only=True):
+class Service(ApiStruct, frozen=True, kw_only=True):
     """A stable address for a set of pods."""
 
     api_version: str = field(default_factory=lambda: "v1")
@@ -26,14 +26,14 @@ class Service(Wire, frozen=True, kw_only=True):
     spec: ServiceSpec = ServiceSpec()
 
 
-class ReplicationControllerSpec(Wire, frozen=True, kw_only=True):
+class ReplicationControllerSpec(ApiStruct, frozen=True, kw_only=True):
     """How many pods of which labels are wanted."""
 
     replicas: Int32 | None = None
     selector: dict[str, str] = field(default_factory=dict)
 
 
-class ReplicationController(Wire, frozen=True, kw_only=True):
+class ReplicationController(ApiStruct, frozen=True, kw_only=True):
     """The oldest way to keep a number of equal pods."""
 
     api_version: str = field(default_factory=lambda: "v1")
@@ -42,14 +42,14 @@ class ReplicationController(Wire, frozen=True, kw_only=True):
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
 
 
-class ReplicaSetSpec(Wire, frozen=True, kw_only=True):
+class ReplicaSetSpec(ApiStruct, frozen=True, kw_only=True):
     """How many pods of which labels are wanted."""
 
     replicas: Int32 | None = None
     selector: LabelSelector | None = None
 
 
-class ReplicaSet(Wire, frozen=True, kw_only=True):
+class ReplicaSet(ApiStruct, frozen=True, kw_only=True):
     """Keeps a number of equal pods; mostly owned by a Deployment."""
 
     api_version: str = field(default_factory=lambda: "apps/v1")
@@ -58,7 +58,7 @@ class ReplicaSet(Wire, frozen=True, kw_only=True):
     spec: ReplicaSetSpec = ReplicaSetSpec()
 
 
-class StatefulSetSpec(Wire, frozen=True, kw_only=True):
+class StatefulSetSpec(ApiStruct, frozen=True, kw_only=True):
     """How many pods of which labels are wanted."""
 
     replicas: Int32 | None = None
@@ -66,7 +66,7 @@ class StatefulSetSpec(Wire, frozen=True, kw_only=True):
     service_name: str = ""
 
 
-class StatefulSet(Wire, frozen=True, kw_only=True):
+class StatefulSet(ApiStruct, frozen=True, kw_only=True):
     """Keeps a number of pods with names and volumes of their own."""
 
     api_version: str = field(default_factory=lambda: "apps/v1")
@@ -75,7 +75,7 @@ class StatefulSet(Wire, frozen=True, kw_only=True):
     spec: StatefulSetSpec = StatefulSetSpec()
 
 
-class PodDisruptionBudgetSpec(Wire, frozen=True, kw_only=True):
+class PodDisruptionBudgetSpec(ApiStruct, frozen=True, kw_only=True):
     """How many of the selected pods must stay, as a number or a percentage."""
 
     min_available: Int32 | str | None = None
@@ -84,7 +84,7 @@ class PodDisruptionBudgetSpec(Wire, frozen=True, kw_only=True):
     unhealthy_pod_eviction_policy: str | None = None
 
 
-class PodDisruptionBudgetStatus(Wire, frozen=True, kw_only=True):
+class PodDisruptionBudgetStatus(ApiStruct, frozen=True, kw_only=True):
     """How many may go now; ``disrupted_pods`` are already on their way (pod name -> time)."""
 
     observed_generation: Int64 = 0
@@ -96,7 +96,7 @@ class PodDisruptionBudgetStatus(Wire, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class PodDisruptionBudget(Wire, frozen=True, kw_only=True):
+class PodDisruptionBudget(ApiStruct, frozen=True, kw_only=True):
     """How many pods of a set may be disrupted at a time."""
 
     api_version: str = field(default_factory=lambda: "policy/v1")

@@ -1,8 +1,8 @@
-"""From JSON to structs, and back.
+"""Decodes JSON to structs, and encodes structs.
 
-The fast path reads a whole object, or a whole list, in one typed pass. If that fails, the objects
-are looked at one by one, as Go would read them (null is the same as absent), and what is still
-wrong is counted and reported: one malformed object never loses a list.
+The fast path decodes a whole object, or a whole list, in one typed pass. If that fails, the
+objects are decoded one by one, as Go does (null is the same as absent), and errors are counted and
+reported: one malformed object never loses a list.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from mooring.objects.codec.nulls import without_nulls
 from mooring.objects.codec.quantity_check import first_bad_quantity
 from mooring.objects.kinds import Kind, kind_named
 
-#: Errors of a list that are kept: enough to see a pattern, not enough to fill a log.
-ERRORS_KEPT_MAX: Final = 8
+#: Errors of a list that are reported: enough to see a pattern, not enough to fill a log.
+ERRORS_MAX: Final = 8
 
 _AT = re.compile(r"(?P<problem>.*?) - at `(?:key in )?\$(?P<path>.*)`", re.DOTALL)
 _ESCAPES = re.compile(
@@ -38,12 +38,12 @@ class DecodedList(msgspec.Struct, frozen=True):
     """The objects of a list response.
 
     Attributes:
-        items: The objects that could be read, in the order of the list.
-        resource_version: The version of the whole list: watch from here.
+        items: The decoded objects, in the order of the list.
+        resource_version: The resourceVersion of the list, from which to watch.
         continue_: The token for the next page, "" on the last one.
-        malformed: How many objects could not be read; they are missing from ``items``.
-        errors: What was wrong with the first of them.
-        rejected: The JSON texts of those that could not be read, all of them.
+        malformed: The number of objects that could not be decoded; ``items`` omits them.
+        errors: The errors of the first of them.
+        rejected: The JSON texts of all objects that could not be decoded.
     """
 
     items: tuple[Any, ...] = ()
@@ -65,15 +65,15 @@ class _RawList(msgspec.Struct):
 
 
 def decode(data: bytes, kind: Kind | str) -> Any:
-    """Returns the object that the JSON text says.
+    """Returns the object of a JSON text.
 
     Args:
         data: One object as JSON.
-        kind: What it must be, as Kind or by its name.
+        kind: The expected kind, or its name.
 
     Raises:
-        ConfigError: It is not JSON, not of this kind, or has a field that cannot be read; with
-            the path and the value found there.
+        ConfigError: It is not JSON, not of this kind, or has an invalid field; with the path and
+        the value.
 
     Example:
         >>> pod = decode(b'{"kind": "Pod", "metadata": {"name": "web-0", "labels": null}}', "Pod")
@@ -82,14 +82,14 @@ def decode(data: bytes, kind: Kind | str) -> Any:
     """
     expected = _kind(kind)
     try:
-        found = _decoder(expected).decode(data)
+        obj = _decoder(expected).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return convert(_parsed(data), expected)
-    return _checked(found, expected)
+    return _validated(obj, expected)
 
 
 def decode_list(data: bytes, kind: Kind | str) -> DecodedList:
-    """The objects of a list response; malformed ones are counted and left out.
+    """Returns the objects of a list response; malformed ones are counted and omitted.
 
     Raises:
         ConfigError: The response as a whole is not a JSON list of objects.
@@ -99,31 +99,30 @@ def decode_list(data: bytes, kind: Kind | str) -> DecodedList:
         whole = _list_decoder(expected).decode(data)
         items = whole.items or ()
         for item in items:
-            _checked(item, expected)
+            _validated(item, expected)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ConfigError):
         return _decode_one_by_one(data, expected)
     return _decoded(items, whole.metadata)
 
 
 def convert(raw: Any, kind: Kind | str) -> Any:
-    """Returns the object that parsed JSON or YAML says; ``raw`` is not changed.
+    """Returns the object of parsed JSON or YAML; ``raw`` is not changed.
 
     Raises:
-        ConfigError: It is not of this kind, or has a field that cannot be read; with the path and
-            the value found there.
+        ConfigError: It is not of this kind, or has an invalid field; with the path and the value.
     """
     expected = _kind(kind)
     if not isinstance(raw, dict):
         raise ConfigError(f"must be a mapping that describes a {expected.name}", value=raw)
     try:
-        found = msgspec.convert(raw, expected.struct)
+        obj = msgspec.convert(raw, expected.struct)
     except (msgspec.ValidationError, RecursionError):
-        found = _convert_leniently(raw, expected)
-    return _checked(found, expected)
+        obj = _convert_leniently(raw, expected)
+    return _validated(obj, expected)
 
 
 def encode(obj: Any) -> bytes:
-    """Returns the JSON text of an object; fields that have their default are left out."""
+    """Returns the JSON text of an object; fields with their default are omitted."""
     return _ENCODER.encode(obj)
 
 
@@ -155,7 +154,7 @@ def _decode_one_by_one(data: bytes, kind: Kind) -> DecodedList:
             items.append(decode(bytes(raw), kind))
         except ConfigError as error:
             rejected.append(bytes(raw))
-            if len(errors) < ERRORS_KEPT_MAX:
+            if len(errors) < ERRORS_MAX:
                 errors.append(_moved(error, f"items[{index}]"))
     return _decoded(tuple(items), whole.metadata, tuple(errors), tuple(rejected))
 
@@ -166,8 +165,8 @@ def _decoded(
     errors: tuple[ConfigError, ...] = (),
     rejected: tuple[bytes, ...] = (),
 ) -> DecodedList:
-    found = metadata or _ListMeta()
-    version, token = found.resource_version or "", found.continue_ or ""
+    list_metadata = metadata or _ListMeta()
+    version, token = list_metadata.resource_version or "", list_metadata.continue_ or ""
     return DecodedList(items, version, token, len(rejected), errors, rejected)
 
 
@@ -190,26 +189,26 @@ def _list_decoder(kind: Kind) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(shape)
 
 
-def _checked(found: Any, kind: Kind) -> Any:
-    """The object, if it says that it is of this kind (or nothing), has a name, and real amounts."""
-    if found.kind != kind.name:
-        raise ConfigError(f"must be {kind.name}", path="kind", value=found.kind)
-    if found.api_version != kind.api_version:
-        raise ConfigError(f"must be {kind.api_version}", path="apiVersion", value=found.api_version)
-    if not found.metadata.name:
-        raise ConfigError("must not be empty", path="metadata.name", value=found.metadata.name)
-    bad = first_bad_quantity(found)
+def _validated(obj: Any, kind: Kind) -> Any:
+    """Returns the object after validating its kind, name and quantities."""
+    if obj.kind != kind.name:
+        raise ConfigError(f"must be {kind.name}", path="kind", value=obj.kind)
+    if obj.api_version != kind.api_version:
+        raise ConfigError(f"must be {kind.api_version}", path="apiVersion", value=obj.api_version)
+    if not obj.metadata.name:
+        raise ConfigError("must not be empty", path="metadata.name", value=obj.metadata.name)
+    bad = first_bad_quantity(obj)
     if bad is not None:
         raise ConfigError("is not a quantity", path=bad.path, value=bad.value)
-    return found
+    return obj
 
 
 def _parsed(data: bytes, shape: Any = Any) -> Any:
-    """Returns the parsed JSON, mended first if it has text that only Go can read."""
+    """Returns the parsed JSON; text that only Go accepts is sanitized first."""
     try:
         return msgspec.json.decode(data, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        data = _mended(data)
+        data = _sanitized_utf8(data)
     except RecursionError:
         raise ConfigError("is nested too deeply") from None
     try:
@@ -220,60 +219,60 @@ def _parsed(data: bytes, shape: Any = Any) -> Any:
         raise ConfigError(f"is not JSON: {error}") from None
 
 
-def _mended(data: bytes) -> bytes:
-    """What Go makes of bytes that are not UTF-8 and of halves of a surrogate pair: U+FFFD."""
+def _sanitized_utf8(data: bytes) -> bytes:
+    """Replaces invalid UTF-8 and lone surrogates with U+FFFD, as Go does."""
     text = data.decode("utf-8", "replace")
     return _ESCAPES.sub(lambda found: r"\ufffd" if found["half"] else found[0], text).encode()
 
 
 def _moved(error: ConfigError, prefix: str) -> ConfigError:
-    """Returns the same error, seen from the list that the object is in."""
+    """Returns the error with the path of the object in its list."""
     path = f"{prefix}.{error.path}" if error.path else prefix
     return ConfigError(error.problem, path=path, value=error.value, suggestion=error.suggestion)
 
 
 def _located(raw: Any, kind: Kind, error: msgspec.ValidationError) -> ConfigError:
-    """Returns the decoder's complaint, with the path in full and the value that stands there."""
-    found = _AT.fullmatch(str(error))
-    problem, path = (found["problem"], found["path"]) if found else (str(error), "")
+    """Returns the decoder's error with the full path and its value."""
+    match = _AT.fullmatch(str(error))
+    problem, path = (match["problem"], match["path"]) if match else (str(error), "")
     steps = [step["field"] or step["index"] for step in _STEP.finditer(path)]
-    place, value = _resolved(raw, kind, str(error), steps)
-    return ConfigError(_reworded(problem), path=place or None, value=value)
+    path_string, value = _resolved(raw, kind, str(error), steps)
+    return ConfigError(_reworded(problem), path=path_string or None, value=value)
 
 
-def _resolved(raw: Any, kind: Kind, complaint: str, steps: list[str]) -> tuple[str, Any]:
-    """Returns the path as people write it, and the value there.
+def _resolved(raw: Any, kind: Kind, error_text: str, steps: list[str]) -> tuple[str, Any]:
+    """Returns the path as text, and its value.
 
-    The decoder writes ``[...]`` for "some key of this mapping": the key is found by trying.
+    The decoder writes ``[...]`` for "some key of this mapping": the key is determined by trying.
     """
-    place, value = "", raw
+    resolved, value = "", raw
     for step in steps:
         if isinstance(value, list):
-            place, value = f"{place}[{step}]", value[int(step)]
+            resolved, value = f"{resolved}[{step}]", value[int(step)]
             continue
         if not isinstance(value, dict):
             break
-        name = step if step in value else _culprit(raw, value, kind, complaint)
-        place, value = f"{place}.{name}" if place else name, value.get(name)
-    return place, value
+        name = step if step in value else _offending_key(raw, value, kind, error_text)
+        resolved, value = f"{resolved}.{name}" if resolved else name, value.get(name)
+    return resolved, value
 
 
-def _culprit(raw: Any, mapping: dict[str, Any], kind: Kind, complaint: str) -> str:
-    """The first key of ``mapping``, a part of ``raw``, that draws the complaint all by itself."""
+def _offending_key(raw: Any, mapping: dict[str, Any], kind: Kind, error_text: str) -> str:
+    """Returns the first key of ``mapping``, a part of ``raw``, that alone causes the error."""
     entries = dict(mapping)
-    found = "[...]"
+    key = "[...]"
     for name, value in entries.items():
         mapping.clear()
         mapping[name] = value
-        if _complaint(raw, kind) == complaint:
-            found = name
+        if _conversion_error(raw, kind) == error_text:
+            key = name
             break
     mapping.clear()
     mapping.update(entries)
-    return found
+    return key
 
 
-def _complaint(raw: Any, kind: Kind) -> str:
+def _conversion_error(raw: Any, kind: Kind) -> str:
     try:
         msgspec.convert(raw, kind.struct)
     except msgspec.ValidationError as error:
@@ -289,5 +288,5 @@ def _reworded(problem: str) -> str:
     words = re.fullmatch(r"Expected `(?P<wanted>[^`]*)`(?:, got `(?P<found>[^`]*)`)?", problem)
     if words is None:
         return problem[:1].lower() + problem[1:]
-    wanted = [_WORDS.get(word.strip(), word.strip()) for word in words["wanted"].split("|")]
-    return f"must be {' or '.join(dict.fromkeys(wanted))}"
+    expected = [_WORDS.get(word.strip(), word.strip()) for word in words["wanted"].split("|")]
+    return f"must be {' or '.join(dict.fromkeys(expected))}"

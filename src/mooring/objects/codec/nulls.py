@@ -1,8 +1,8 @@
-"""Null as Go reads it: the same as absent.
+"""Replaces JSON nulls as Go decodes them: the same as absent.
 
 In a struct a null field keeps its zero value; in a list or a mapping a null element is the zero
-value of its type. Which of the two holds depends on the type, so this walks value and type side by
-side. It is the slow path of decoding: most objects never come here.
+value of its type. Which of the two applies depends on the type, so this traverses value and
+type in parallel. It is the slow path of decoding: most objects do not need it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _element(raw: Any, expected: inspect.Type) -> Any:
 
 
 def _member_for(raw: Any, union: inspect.UnionType) -> inspect.Type:
-    """The member of a union that a value of this shape must be; unions here have one per shape."""
+    """Returns the union member for a value of this shape; unions here have one per shape."""
     shapes: tuple[type[inspect.Type], ...] = ()
     if isinstance(raw, dict):
         shapes = (inspect.StructType, inspect.DictType)
@@ -60,7 +60,7 @@ def _member_for(raw: Any, union: inspect.UnionType) -> inspect.Type:
 
 
 def _zero(expected: inspect.Type) -> Any:
-    """What Go's zero value of the type looks like in JSON."""
+    """Returns Go's zero value of the type, as in JSON."""
     if isinstance(expected, inspect.Metadata):
         return _zero(expected.type)
     if isinstance(expected, inspect.UnionType):

@@ -1,8 +1,8 @@
-"""Whether all that should be quantities in a decoded object are: found at once, not when it counts.
+"""Validates all quantities of a decoded object.
 
-The decoder lets any text and number into a mapping of resources: to match a pattern on each of them
-took it as long as all the rest of a pod. Here the amounts of a whole object are looked up among
-those that were quantities before, a few hundred in any cluster; only new ones are parsed.
+The decoder accepts any text and number in a mapping of resources: matching a pattern on each of
+them would double the time to decode a pod. Here the amounts of an object are looked up in a cache
+of valid quantities, a few hundred in any cluster; only new ones are parsed.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from mooring.objects.meta import ResourceList, ResourceRequirements
 from mooring.objects.pod import Pod
 from mooring.objects.quantity import Quantity, QuantityError
 
-#: Texts that are remembered; a hostile cluster fills this up, and is only slower then.
-KNOWN_MAX: Final = 16_384
+#: Maximum number of cached texts; a hostile cluster fills the cache, and only becomes slower.
+CACHED_MAX: Final = 16_384
 
 
 class BadQuantity(NamedTuple):
-    """What stands where a quantity should; ``path`` as on the wire."""
+    """An invalid quantity; ``path`` as in JSON."""
 
     path: str
     value: Any
 
 
 class _Part(NamedTuple):
-    """One field of a struct, perhaps deep inside: resources, or structs that have some."""
+    """One (nested) field of a struct: resources, or structs that contain resources."""
 
     path: str
     plan: _Plan | None
 
 
 class _Plan(NamedTuple):
-    """Where the resources of a struct are: one attribute for each part."""
+    """The fields of a struct that contain resources: one attribute per part."""
 
     attributes_of: Callable[[Any], tuple[Any, ...]]
     parts: tuple[_Part, ...]
 
 
-class _KnownTexts:
-    """Texts that are quantities for sure."""
+class _ValidTexts:
+    """A cache of texts that are valid quantities."""
 
     def __init__(self) -> None:
         texts: set[Any] = set()
-        #: Whether all these were quantities before.
+        #: Returns whether all of these are cached.
         self.have: Final = texts.issuperset
         self._texts = texts
 
@@ -59,17 +59,17 @@ class _KnownTexts:
     def _learn(self, raw: Any) -> bool:
         if not is_quantity(raw):
             return False
-        if len(self._texts) < KNOWN_MAX:
+        if len(self._texts) < CACHED_MAX:
             self._texts.add(raw)
         return True
 
 
-_KNOWN: Final = _KnownTexts()
+_VALID: Final = _ValidTexts()
 _NOTHING: Final = ResourceRequirements()
 
 
 def first_bad_quantity(obj: Any) -> BadQuantity | None:
-    """What is not a quantity in the resources of a decoded object; None if all is well.
+    """Returns the first invalid quantity in the resources of a decoded object, or None.
 
     Example:
         >>> from mooring.objects import Node
@@ -77,16 +77,16 @@ def first_bad_quantity(obj: Any) -> BadQuantity | None:
         >>> first_bad_quantity(Node(status=NodeStatus(capacity={"cpu": "8", "pods": "many"})))
         BadQuantity(path='status.capacity.pods', value='many')
     """
-    if obj.__class__ is Pod and _is_known_pod(obj):
+    if obj.__class__ is Pod and _is_ordinary_pod(obj):
         return None
     plan = _plan_of(obj.__class__)
-    if plan is None or _is_sound(obj, plan):
+    if plan is None or _is_valid(obj, plan):
         return None
     return next(_bad_quantities(obj, plan, ""))
 
 
 def is_quantity(raw: Any) -> bool:
-    """Returns whether ``raw`` is a quantity as it stands in JSON: text or a number."""
+    """Returns whether ``raw`` is a valid quantity in JSON: text or a number."""
     try:
         Quantity.from_wire(raw)
     except QuantityError:
@@ -94,25 +94,27 @@ def is_quantity(raw: Any) -> bool:
     return True
 
 
-def _is_known_pod(pod: Pod) -> bool:
-    """Returns whether this is a common pod with known amounts; else it must be looked at closely.
+def _is_ordinary_pod(pod: Pod) -> bool:
+    """Returns whether this is an ordinary pod with cached amounts; else the general path is needed.
 
-    Pods come by the ten thousand: what is written out here takes a third of the general way.
+    There are many pods: this special case takes a third of the time of the general path.
     """
-    spec, status, have = pod.spec, pod.status, _KNOWN.have
+    spec, status, have = pod.spec, pod.status, _VALID.have
     if spec.init_containers or spec.overhead or spec.resources is not None:
         return False
     if status.init_container_statuses or status.allocated_resources or status.resources is not None:
         return False
     for container in spec.containers:
-        asked = container.resources
-        if not (have(asked.requests.values()) and have(asked.limits.values())):
+        resources = container.resources
+        if not (have(resources.requests.values()) and have(resources.limits.values())):
             return False
-    for found in status.container_statuses:
-        given = found.resources or _NOTHING
-        if not (have(given.requests.values()) and have(given.limits.values())):
+    for container_status in status.container_statuses:
+        status_resources = container_status.resources or _NOTHING
+        if not (
+            have(status_resources.requests.values()) and have(status_resources.limits.values())
+        ):
             return False
-        if not have(found.allocated_resources.values()):
+        if not have(container_status.allocated_resources.values()):
             return False
     for volume in spec.volumes:  # noqa: SIM110 - a generator takes twice as long
         if volume.ephemeral is not None:
@@ -120,23 +122,23 @@ def _is_known_pod(pod: Pod) -> bool:
     return True
 
 
-def _is_sound(obj: Any, plan: _Plan) -> bool:
+def _is_valid(obj: Any, plan: _Plan) -> bool:
     for value, part in zip(plan.attributes_of(obj), plan.parts, strict=True):
         if not value:
             continue
         if part.plan is None:
-            if not _KNOWN.accept(value):
+            if not _VALID.accept(value):
                 return False
             continue
         for inner in value if value.__class__ is tuple else (value,):
-            if not _is_sound(inner, part.plan):
+            if not _is_valid(inner, part.plan):
                 return False
     return True
 
 
-def _bad_quantities(obj: Any, plan: _Plan, place: str) -> Iterator[BadQuantity]:
+def _bad_quantities(obj: Any, plan: _Plan, prefix: str) -> Iterator[BadQuantity]:
     for value, part in zip(plan.attributes_of(obj), plan.parts, strict=True):
-        path = f"{place}{part.path}"
+        path = f"{prefix}{part.path}"
         if not value:
             continue
         if part.plan is None:
@@ -151,18 +153,18 @@ def _bad_quantities(obj: Any, plan: _Plan, place: str) -> Iterator[BadQuantity]:
 
 @lru_cache(maxsize=256)
 def _plan_of(struct: Any) -> _Plan | None:
-    """How to find the resources of a struct; None if it has none."""
-    found = list(_parts_of(struct))
-    if not found:
+    """Returns the plan of a struct; None if it contains no resources."""
+    named_parts = list(_parts_of(struct))
+    if not named_parts:
         return None
-    names = [name for name, _ in found]
+    names = [name for name, _ in named_parts]
     get = attrgetter(*names)
-    parts = tuple(part for _, part in found)
+    parts = tuple(part for _, part in named_parts)
     return _Plan(get if len(names) > 1 else lambda obj: (get(obj),), parts)
 
 
 def _parts_of(struct: type[Any]) -> Iterator[tuple[str, _Part]]:
-    """Attribute and part; what is always there is looked through: "spec.containers"."""
+    """Yields attribute and part; required structs are flattened: "spec.containers"."""
     for field in msgspec.structs.fields(struct):
         if field.type == ResourceList:
             yield field.name, _Part(field.encode_name, None)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mooring.errors import ConfigError
 from mooring.objects import KINDS, ObjectMeta, Pod
 from mooring.objects.codec.decode import (
-    ERRORS_KEPT_MAX,
+    ERRORS_MAX,
     convert,
     decode,
     decode_list,
@@ -174,7 +174,7 @@ def test_one_malformed_item_never_loses_the_list() -> None:
 
 def test_a_list_of_bad_items_keeps_only_the_first_errors() -> None:
     found = decode_list(list_of(*[pod_json(nodeName=n) for n in range(1000)]), "Pod")
-    assert (found.items, found.malformed, len(found.errors)) == ((), 1000, ERRORS_KEPT_MAX)
+    assert (found.items, found.malformed, len(found.errors)) == ((), 1000, ERRORS_MAX)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from mooring.client.informer.watch_events import EventReader
 from mooring.errors import ConfigError
 from mooring.objects.codec.decode import decode, decode_list
-from mooring.objects.codec.quantity_check import KNOWN_MAX, _KnownTexts, first_bad_quantity
+from mooring.objects.codec.quantity_check import CACHED_MAX, _ValidTexts, first_bad_quantity
 from mooring.objects.kinds import KINDS_BY_STRUCT, Kind, kind_named
 from mooring.objects.meta import RawQuantity, ResourceList
 
@@ -112,10 +112,10 @@ def test_what_has_no_quantities_is_sound() -> None:
 
 
 def test_as_many_texts_are_remembered_as_are_good_for_it() -> None:
-    known = _KnownTexts()
-    for number in range(KNOWN_MAX + 10):
+    known = _ValidTexts()
+    for number in range(CACHED_MAX + 10):
         assert known.accept({"cpu": f"{number}m"})
-    assert known.have(["0m", f"{KNOWN_MAX - 1}m"])
-    assert not known.have([f"{KNOWN_MAX}m"])
-    assert known.accept({"cpu": f"{KNOWN_MAX}m"}), "slower, but right"
+    assert known.have(["0m", f"{CACHED_MAX - 1}m"])
+    assert not known.have([f"{CACHED_MAX}m"])
+    assert known.accept({"cpu": f"{CACHED_MAX}m"}), "slower, but right"
     assert not known.accept({"cpu": "many"})
