@@ -125,7 +125,7 @@ def test_no_more_nodes_are_filtered_than_it_takes() -> None:
 
 def test_its_arguments_are_kube_schedulers_unless_told_otherwise() -> None:
     bench = Bench(many(120))
-    bench.plugin.__init__(None, bench.handle)  # type: ignore[misc]
+    bench.plugin.__init__(None, bench.handle)
 
     result = bench.preempt(preemptor())
 

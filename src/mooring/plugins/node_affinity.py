@@ -29,7 +29,7 @@ from mooring.framework import (
     default_normalize,
 )
 from mooring.framework.interface import Scores
-from mooring.framework.node_matching import NodeTermEvaluator, matches_required
+from mooring.framework.selector_matching import NodeTermEvaluator, matches_required
 from mooring.framework.status import Skip
 from mooring.objects.node import Node
 from mooring.objects.selectors import (

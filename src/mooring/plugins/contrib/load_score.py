@@ -30,7 +30,7 @@ class Measurements(Protocol):
         """A number that increases whenever the measurements change."""
         ...
 
-    def current(self, now_s: float) -> Mapping[str, float]:
+    def fresh_values(self, now_s: float) -> Mapping[str, float]:
         """Returns node -> number; empty if there is none, or all are older than the limit."""
         ...
 
@@ -86,7 +86,7 @@ class MeasuredLoad:
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:
         """Skips if there is no measurement of these nodes."""
-        numbers = self._measurements.current(self._handle.monotonic_s())
+        numbers = self._measurements.fresh_values(self._handle.monotonic_s())
         if not numbers:
             return SKIP
         column = nodes.take(self._by_row(cycle, numbers))
