@@ -1,7 +1,14 @@
-"""Refuse files, classes and functions that are too long to be read, and code that nests too deep.
+"""Refuses files, classes and functions that are too long, deep nesting, and crowded folders.
 
-Limits of the style guide: a file has at most 400 lines, a class 250, a function 60, and blocks nest
-at most three deep. Docstrings count for files, not for functions and classes: explaining is free.
+Limits of the style guide:
+
+- A file has at most 400 lines as a rule, 600 for one cohesive unit: at most one file in ten of a
+  tree may have more than 400.
+- A class has at most 250 lines, a function 60, and blocks nest at most three deep. Docstrings count
+  for files, not for functions and classes.
+- A folder of the package has at most 25 modules, and no three of them share a prefix
+  (``binding_a``, ``binding_b``, ``binding_c``): they are a package. Plugins keep upstream's names.
+
 Files of data are not code: tests may keep tables in ``tests/**/data``.
 """
 
@@ -9,13 +16,22 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-FILE_LINES_MAX = 400
+FILE_LINES_RULE = 400
+FILE_LINES_MAX = 600
+#: Share of the files that may be longer than the rule.
+LONG_FILES_SHARE = 0.1
+FOLDER_FILES_MAX = 25
+PREFIX_FILES_MAX = 2
 CLASS_LINES_MAX = 250
 FUNCTION_LINES_MAX = 60
 NESTING_MAX = 3
+
+#: Folders whose modules have the names of upstream's plugins, steps or columns of a lesson.
+FIELD_NAMES = frozenset({"plugins", "steps"})
 
 FOLDERS = ("src", "tests", "tools", "bench")
 
@@ -34,7 +50,7 @@ BLOCKS = (
 
 
 def complaints(path: Path, source: str) -> Iterator[str]:
-    """Yield one line of text per limit that a file breaks."""
+    """Yields one line of text per limit that a file breaks."""
     lines = source.count("\n") + (not source.endswith("\n"))
     if lines > FILE_LINES_MAX:
         yield f"{path}: {lines} lines, the limit is {FILE_LINES_MAX}"
@@ -53,7 +69,7 @@ def complaints(path: Path, source: str) -> Iterator[str]:
 
 
 def _length(node: Definition) -> int:
-    """Lines of a definition, its signature included, its docstring left out."""
+    """Returns the lines of a definition with its signature, without its docstring."""
     assert node.end_lineno is not None
     length = node.end_lineno - node.lineno + 1
     first = node.body[0]
@@ -64,7 +80,7 @@ def _length(node: Definition) -> int:
 
 
 def _depth(node: ast.AST) -> int:
-    """How deep blocks nest below a node; ``elif`` is not deeper, an inner function starts anew."""
+    """Returns the nesting depth of blocks below a node; ``elif`` is not deeper."""
     deepest = 0
     for field, value in ast.iter_fields(node):
         children = value if isinstance(value, list) else [value]
@@ -77,17 +93,43 @@ def _depth(node: ast.AST) -> int:
     return deepest
 
 
+def folder_complaints(root: Path, source: Path) -> Iterator[str]:
+    """Yields one line of text per limit that a folder of the package breaks."""
+    for folder in sorted({path.parent for path in source.rglob("*.py")}):
+        stems = [path.stem for path in sorted(folder.glob("*.py")) if path.stem != "__init__"]
+        where = folder.relative_to(root)
+        if len(stems) > FOLDER_FILES_MAX:
+            yield f"{where}: {len(stems)} modules, the limit is {FOLDER_FILES_MAX}"
+        if folder.name in FIELD_NAMES:
+            continue
+        prefixes = Counter(stem.split("_")[0] for stem in stems if "_" in stem)
+        for prefix, count in sorted(prefixes.items()):
+            if count > PREFIX_FILES_MAX:
+                yield f"{where}: {count} modules begin with {prefix}_, the limit is 2: a package?"
+
+
+def long_file_complaints(sizes: Sequence[int]) -> Iterator[str]:
+    """Yields a line of text if too many files are longer than the rule."""
+    count = sum(size > FILE_LINES_RULE for size in sizes)
+    if count > LONG_FILES_SHARE * len(sizes):
+        yield f"{count} of {len(sizes)} files have more than {FILE_LINES_RULE} lines"
+
+
 def main(root: Path) -> int:
-    """Check every Python file below ``root``; 1 if some limit is broken."""
-    found = [
-        complaint
+    """Checks every Python file below ``root``; returns 1 if a limit is broken."""
+    sources = {
+        path.relative_to(root): path.read_text(encoding="utf-8")
         for folder in FOLDERS
         for path in sorted((root / folder).rglob("*.py"))
-        for complaint in complaints(path.relative_to(root), path.read_text(encoding="utf-8"))
+    }
+    broken = [
+        complaint for path, source in sources.items() for complaint in complaints(path, source)
     ]
-    for complaint in found:
+    broken += folder_complaints(root, root / "src")
+    broken += long_file_complaints([source.count("\n") for source in sources.values()])
+    for complaint in broken:
         print(complaint)
-    return 1 if found else 0
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

@@ -55,6 +55,9 @@ _PHRASE = re.compile(
     r"\b(?:" + "|".join(f"(?:{pattern})" for pattern in PHRASES) + r")\b", re.IGNORECASE
 )
 
+#: Code within a line of text: other people's names and messages.
+_CODE = re.compile(r"``.*?``|`.*?`")
+
 #: First words that leave open what the docstring is about.
 PRONOUNS = frozenset(
     {
@@ -83,7 +86,7 @@ class Finding(NamedTuple):
 def findings(path: Path, source: str) -> Iterator[Finding]:
     """Yields each break of a rule in one file, Python or Markdown."""
     if path.suffix != ".py":
-        yield from _phrases(path, enumerate(source.splitlines(), 1))
+        yield from _phrases(path, _prose(source))
         return
     tree = ast.parse(source, filename=str(path))
     yield from _names(path, tree)
@@ -94,9 +97,19 @@ def findings(path: Path, source: str) -> Iterator[Finding]:
             yield from _phrases(path, enumerate(token.string.splitlines(), token.start[0]))
 
 
+def _prose(page: str) -> Iterator[tuple[int, str]]:
+    """Yields the lines of a page with their numbers, without fenced blocks (code, output)."""
+    is_fenced = False
+    for number, line in enumerate(page.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            is_fenced = not is_fenced
+        elif not is_fenced:
+            yield number, line
+
+
 def _phrases(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[Finding]:
     for number, line in lines:
-        for match in _PHRASE.finditer(line):
+        for match in _PHRASE.finditer(_CODE.sub("", line)):
             yield Finding(path, number, "phrase", match.group(0).lower())
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from mooring.clock import Rng, seeded_random
 from mooring.errors import ApiError
-from mooring.extenders.http import NoAnswer
+from mooring.extenders.http import NoResponse
 from tests.faults.fault_fixture import Lab, in_lab, small_node, small_pod
 from tests.helpers.extenders import Play, configured, extender, names_in
 
@@ -48,7 +48,7 @@ class Moody:
             return
         await asyncio.sleep(self._rng.choice([0.0, 0.01, 0.3, 6.0]))
         if self._rng.random() < 0.2:
-            raise NoAnswer("no answer in 5 s")
+            raise NoResponse("no answer in 5 s")
 
     def _filter(self, arguments: dict[str, Any]) -> Any:
         names = names_in(arguments)

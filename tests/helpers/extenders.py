@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mooring.config import Extender, KubeSchedulerConfiguration, loads
-from mooring.extenders import Post
-from mooring.extenders.http import NoAnswer
+from mooring.extenders import ExtenderTransport
+from mooring.extenders.http import NoResponse
 from mooring.testing import make_node
 from tests.helpers.running_scheduler import Life
 
@@ -50,7 +50,7 @@ class Play:
         self.think: Callable[[str, str], Awaitable[None]] | None = None
         self.limits: list[int] = []
 
-    def transport_factory(self, config: Extender) -> Post:
+    def transport_factory(self, config: Extender) -> ExtenderTransport:
         """The way to one of them."""
         name = config.url_prefix.removeprefix("http://")
 
@@ -116,4 +116,4 @@ async def posted(life: Life, name: str, **container: Any) -> None:
 
 
 def away(_: Any) -> Any:
-    raise NoAnswer('Post "http://one/filter": no answer in 5 s')
+    raise NoResponse('Post "http://one/filter": no answer in 5 s')

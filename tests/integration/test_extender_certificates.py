@@ -12,8 +12,8 @@ from aiohttp import web
 from mooring.apiserver.http_server.certificates import Authority, Pair
 from mooring.clock import SystemClock, seeded_random
 from mooring.config.types import Extender, ExtenderTLSConfig
-from mooring.extenders import Extenders, Post
-from mooring.extenders.http import NoAnswer
+from mooring.extenders import Extenders, ExtenderTransport
+from mooring.extenders.http import NoResponse
 from tests.integration.test_extender_http import ANSWER, LIMIT, context_of, encoded, serving
 
 
@@ -31,11 +31,11 @@ def reached(url: str, tls: ExtenderTLSConfig) -> Extenders:
     )
 
 
-async def failure(post: Post) -> list[str]:
+async def failure(post: ExtenderTransport) -> list[str]:
     """Ask; what went wrong."""
     try:
         assert await post("filter", b"{}", LIMIT) == ANSWER
-    except NoAnswer as error:
+    except NoResponse as error:
         return [str(error)]
     return []
 

@@ -17,7 +17,7 @@ from mooring.apiserver.http_server.certificates import Authority, Pair
 from mooring.clock import SystemClock
 from mooring.config.types import Extender, ExtenderTLSConfig
 from mooring.errors import ConfigError
-from mooring.extenders.http import HttpPost, NoAnswer
+from mooring.extenders.http import HttpExtenderTransport, NoResponse
 from mooring.extenders.tls import tls_context
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -26,10 +26,10 @@ LIMIT = 1 << 20
 ANSWER = b'{"NodeNames": ["a"]}'
 
 
-def made(url: str, **parts: Any) -> HttpPost:
+def made(url: str, **parts: Any) -> HttpExtenderTransport:
     config = Extender(url_prefix=url, **parts)
     tls = config.tls_config
-    return HttpPost(
+    return HttpExtenderTransport(
         url,
         timeout_s=config.http_timeout_s,
         tls=tls_context(config, "extenders[0]"),
@@ -55,15 +55,17 @@ async def good(request: web.Request) -> web.Response:
     return web.Response(body=ANSWER)
 
 
-async def asked(url: str, *, limit: int = LIMIT, times: int = 1, **parts: Any) -> bytes | NoAnswer:
+async def asked(
+    url: str, *, limit: int = LIMIT, times: int = 1, **parts: Any
+) -> bytes | NoResponse:
     """What comes of asking (the last time)."""
     post = made(url, **parts)
-    found: bytes | NoAnswer = b""
+    found: bytes | NoResponse = b""
     try:
         for _ in range(times):
             try:
                 found = await post("filter", b"{}", limit)
-            except NoAnswer as error:
+            except NoResponse as error:
                 found = error
     finally:
         await post.close()
@@ -139,7 +141,7 @@ def test_an_answer_that_takes_too_long_is_none() -> None:
         for answer in (slow, drips):
             async with serving(answer) as url:
                 found = await asked(url, http_timeout_s=0.2)
-                assert isinstance(found, NoAnswer)
+                assert isinstance(found, NoResponse)
                 assert found.is_sent
                 assert str(found) == f'Post "{url}/filter": no answer in 0.2 s'
 
@@ -162,7 +164,7 @@ def test_where_nobody_listens_nothing_was_sent() -> None:
         async with serving(good) as url:
             pass
         found = await asked(url)
-        assert isinstance(found, NoAnswer)
+        assert isinstance(found, NoResponse)
         assert not found.is_sent
         assert str(found).startswith(f'Post "{url}/filter": ')
 
@@ -183,7 +185,7 @@ def test_what_is_no_http_is_no_answer(said: bytes) -> None:
         async with server:
             host, port = server.sockets[0].getsockname()
             found = await asked(f"http://{host}:{port}")
-            assert isinstance(found, NoAnswer)
+            assert isinstance(found, NoResponse)
             assert found.is_sent
 
     asyncio.run(ask())
@@ -257,7 +259,7 @@ def test_metadata_servers_are_never_asked(host: str) -> None:
 @pytest.mark.parametrize("host", ["2852039166", "0xa9fea9fe", "169.254.43518"])
 def test_not_even_if_their_address_is_written_otherwise(host: str) -> None:
     found = asyncio.run(asked(f"http://{host}/latest"))
-    assert isinstance(found, NoAnswer)
+    assert isinstance(found, NoResponse)
     assert not found.is_sent
     assert "metadata address 169.254.169.254" in str(found)
 
@@ -285,8 +287,8 @@ def encoded(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def over_tls(context: ssl.SSLContext, **tls: Any) -> bytes | NoAnswer:
-    async def ask() -> bytes | NoAnswer:
+def over_tls(context: ssl.SSLContext, **tls: Any) -> bytes | NoResponse:
+    async def ask() -> bytes | NoResponse:
         async with serving(good, tls=context) as url:
             trust = ExtenderTLSConfig(**tls)
             return await asked(url, enable_https=True, tls_config=trust)
@@ -322,7 +324,7 @@ def test_a_server_name_may_be_another_one_than_the_url_s(
 def test_we_show_our_certificate(authority: Authority, tmp_path: Path) -> None:
     context = context_of(authority.server(), tmp_path, authority.certificate)
     data = encoded(authority.certificate)
-    assert isinstance(over_tls(context, ca_data=data), NoAnswer)
+    assert isinstance(over_tls(context, ca_data=data), NoResponse)
     ours = authority.client("mooring")
     shown = {"cert_data": encoded(ours.certificate), "key_data": encoded(ours.key)}
     assert over_tls(context, ca_data=data, **shown) == ANSWER

@@ -14,7 +14,7 @@ from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import read_kubeconfig
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import from_document
-from mooring.extender_server.cluster_cache import Following
+from mooring.extender_server.cluster_cache import ClusterCache
 from mooring.extender_server.http import ServeOptions, serve
 from mooring.extender_server.plugin_extender import Extender
 from mooring.objects import Node, Pod
@@ -104,7 +104,7 @@ async def under_kube_scheduler(
     clock = SystemClock()
     async with connected(plane) as client, asyncio.TaskGroup() as tasks:
         watch = Watch(client)
-        following = Following(client, clock=clock, rng=seeded_random(5))
+        following = ClusterCache(client, clock=clock, rng=seeded_random(5))
         works = [tasks.create_task(watch.informer.run()), tasks.create_task(following.run())]
         served = Extender(
             [Serial()],

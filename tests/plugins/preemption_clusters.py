@@ -100,7 +100,8 @@ class Bench:
 
     def preempt(self, pod: Pod) -> PostFilterResult:
         """What DefaultPreemption makes of it."""
-        return self.plugin.post_filter(*self.diagnosed(pod))
+        result: PostFilterResult = self.plugin.post_filter(*self.diagnosed(pod))
+        return result
 
 
 def start_time(rng: Rng) -> str | None:

@@ -64,7 +64,7 @@ def test_equally_good_nodes_are_all_acceptable_and_the_first_one_found_is_taken(
         assert result.record().acceptable == tuple(f"n{number}" for number in range(8))
         plan_for.add(result.node_name)
 
-    assert len(plan_for) > 3  # the search begins anywhere
+    assert len(plan_for) > 3  # the dry run begins anywhere
 
 
 # ---------------------------------------------------------------- how many are looked at
@@ -125,7 +125,7 @@ def test_no_more_nodes_are_filtered_than_it_takes() -> None:
 
 def test_its_arguments_are_kube_schedulers_unless_told_otherwise() -> None:
     bench = Bench(many(120))
-    bench.plugin.__init__(None, bench.handle)  # type: ignore[misc]
+    bench.plugin.__init__(None, bench.handle)
 
     result = bench.preempt(preemptor())
 

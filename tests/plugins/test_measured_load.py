@@ -23,7 +23,7 @@ class Numbers:
         self.version = 1
         self.numbers: Mapping[str, float] = numbers
 
-    def current(self, now_s: float) -> Mapping[str, float]:
+    def fresh_values(self, now_s: float) -> Mapping[str, float]:
         return self.numbers
 
     async def follow(self, handle: Handle) -> None:

@@ -16,7 +16,7 @@ from mooring.plugins.node_declared_features import (
     FEATURES,
     NodeDeclaredFeatures,
     declared_features,
-    needed_features,
+    required_features,
 )
 from mooring.state import PodInfo
 from mooring.testing import Harness, check_conformance, make_node, make_pod
@@ -55,7 +55,7 @@ BOTH = pod(hostNetwork=True, hostUsers=False, initContainers=[RESTARTS])
     ],
 )
 def test_what_a_pod_needs_follows_from_its_spec(spec: dict[str, Any], needed: set[str]) -> None:
-    assert needed_features(pod(**spec).spec) == needed
+    assert required_features(pod(**spec).spec) == needed
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_sorting_by_it_is_sorting_by_falling_priority_and_rising_time(
     plugin = PrioritySort()
 
     def compare(a: Queued, b: Queued) -> int:
-        return plugin.less(b, a) - plugin.less(a, b)
+        return int(plugin.less(b, a)) - int(plugin.less(a, b))
 
     found = sorted((queued(*pod) for pod in pods), key=cmp_to_key(compare))
     expected = sorted(pods, key=lambda pod: (-pod[0], pod[1]))

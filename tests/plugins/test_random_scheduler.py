@@ -114,7 +114,7 @@ def test_functions_are_plugins() -> None:
 
 
 def test_a_function_without_a_name_needs_one() -> None:
-    with pytest.raises(ValueError, match="say name="):
+    with pytest.raises(ValueError, match="pass name="):
         predicate(lambda _node, _pod: True)
     assert predicate(lambda _node, _pod: True, name="Always").name == "Always"
 

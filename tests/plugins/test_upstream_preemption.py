@@ -11,7 +11,7 @@ from mooring import plugins
 from mooring.framework import Cycle, Diagnosis, FilterStatuses, NodeView, Reject, Status
 from mooring.framework.runtime.filter import pre_filter
 from mooring.objects.pod import Pod
-from mooring.plugins.default_preemption.dry_run import DryRunResult, search
+from mooring.plugins.default_preemption.dry_run import DryRunResult, dry_run_preemption
 from mooring.plugins.default_preemption.plugin import TERMINATING
 from mooring.state import PodInfo
 from tests.plugins.preemption_clusters import Bench
@@ -74,7 +74,7 @@ def dry_run(ours: Bench, row: Row) -> DryRunResult:
     cycle, nodes = opened(ours, read(row["pod"], "Pod")), ours.cache.nodes
     names = sorted(each["metadata"]["name"] for each in row["nodes"])
     order = np.array([nodes.row(name) for name in names], dtype=np.intp)
-    return search(cycle, np.roll(order, -row["offset"]), row["wanted"])
+    return dry_run_preemption(cycle, np.roll(order, -row["offset"]), row["wanted"])
 
 
 @pytest.mark.parametrize("row", rows("preemption", "candidates"))

@@ -146,7 +146,7 @@ def _background_work(
     plugins: list[Any], client: Client | None, cache: Cache, clock: Clock, rng: Rng
 ) -> tuple[list[Coroutine[Any, Any, None]], Callable[[], bool]]:
     """Returns the background coroutines, and a readiness check: True once caches have synced."""
-    from mooring.extender_server.cluster_cache import Following
+    from mooring.extender_server.cluster_cache import ClusterCache
     from mooring.scheduler.plugin_tasks import run_background
 
     works = [
@@ -155,7 +155,7 @@ def _background_work(
     if client is None:
         return works, lambda: True
     kinds = [kind for plugin in plugins for kind in getattr(plugin, "needs", ())]
-    following = Following(client, kinds, clock=clock, rng=rng, cache=cache)
+    following = ClusterCache(client, kinds, clock=clock, rng=rng, cache=cache)
     return [following.run(), *works], lambda: following.has_synced
 
 

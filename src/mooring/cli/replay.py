@@ -12,8 +12,8 @@ import click
 import msgspec
 
 from mooring.cli.options import file_names
+from mooring.config import DEFAULT_FILTER_ORDER
 from mooring.errors import ConfigError
-from mooring.recordings.compare import DEFAULT_FILTER_ORDER
 from mooring.recordings.difference import Difference
 from mooring.recordings.format import RecordingReader
 from mooring.recordings.skipped import why_not_compared

@@ -14,7 +14,13 @@ from mooring.config.error_locations import located
 from mooring.config.field_errors import ConfigFaults
 from mooring.config.legacy_policy.convert import ConvertedPolicy, convert_policy
 from mooring.config.load import default_configuration, from_document, load, loads
-from mooring.config.plugin_defaults import DEFAULT_PLUGINS, GATED_PLUGINS, POINTS
+from mooring.config.plugin_defaults import (
+    DEFAULT_FILTER_ORDER,
+    DEFAULT_PLUGINS,
+    GATED_PLUGINS,
+    IN_TREE_PLUGINS,
+    POINTS,
+)
 from mooring.config.plugin_sets import expand_multi_point
 from mooring.config.types import (
     DEFAULT_SCHEDULER_NAME,
@@ -29,10 +35,12 @@ from mooring.config.types import (
 from mooring.config.upstream_yaml import upstream_document, upstream_yaml
 
 __all__ = [
+    "DEFAULT_FILTER_ORDER",
     "DEFAULT_PLUGINS",
     "DEFAULT_SCHEDULER_NAME",
     "EXTENSION_POINTS",
     "GATED_PLUGINS",
+    "IN_TREE_PLUGINS",
     "POINTS",
     "ConfigFaults",
     "ConvertedPolicy",

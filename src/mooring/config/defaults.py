@@ -10,9 +10,9 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from mooring.config.plugin_defaults import ARGS_TYPES
 from mooring.config.plugin_sets import default_plugins, merge, names_enabled
 from mooring.config.types import (
-    ARGS_TYPES,
     CPU_AND_MEMORY,
     DEFAULT_SCHEDULER_NAME,
     ClientConnection,

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import inspect
 
 from mooring.config.durations import duration_text
-from mooring.config.types import API_VERSION, ARGS_TYPES, DURATION, KubeSchedulerConfiguration
+from mooring.config.plugin_defaults import ARGS_TYPES
+from mooring.config.types import API_VERSION, DURATION, KubeSchedulerConfiguration
 
 
 def to_document(config: KubeSchedulerConfiguration) -> dict[str, Any]:

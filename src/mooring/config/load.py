@@ -18,9 +18,9 @@ import msgspec
 from mooring.config import strict
 from mooring.config.defaults import with_defaults
 from mooring.config.field_errors import ConfigFaults, Fault
+from mooring.config.plugin_defaults import ARGS_TYPES
 from mooring.config.types import (
     API_VERSION,
-    ARGS_TYPES,
     KIND,
     KubeSchedulerConfiguration,
 )

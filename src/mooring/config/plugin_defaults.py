@@ -1,68 +1,128 @@
-"""The plugins that kube-scheduler has built in: where each can run, and which run by default.
+"""The default plugins: one entry each, with module, extension points, weight and arguments.
+
+This table and the plugin's own module are all that a default plugin needs; configuration, profiles,
+recordings and documentation tests read it.
 
 Source: pkg/scheduler/framework/plugins/registry.go, pkg/scheduler/apis/config/v1/
-default_plugins.go; where each can run was asked of kube-scheduler v1.36.3 itself.
+default_plugins.go; the extension points were recorded from kube-scheduler v1.36.3.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-#: What runs if nobody says otherwise: plugin -> weight in scoring (0: it does not score).
-DEFAULT_PLUGINS: Final[dict[str, int]] = {
-    "SchedulingGates": 0,
-    "PrioritySort": 0,
-    "NodeUnschedulable": 0,
-    "NodeName": 0,
-    "TaintToleration": 3,
-    "NodeAffinity": 2,
-    "NodePorts": 0,
-    "NodeResourcesFit": 1,
-    "VolumeRestrictions": 0,
-    "NodeVolumeLimits": 0,
-    "VolumeBinding": 0,
-    "VolumeZone": 0,
-    "PodTopologySpread": 2,
-    "InterPodAffinity": 2,
-    "DynamicResources": 2,
-    "DefaultPreemption": 0,
-    "NodeResourcesBalancedAllocation": 1,
-    "ImageLocality": 1,
-    "DefaultBinder": 0,
-    "NodeDeclaredFeatures": 0,
+from mooring.config.types import (
+    DefaultPreemptionArgs,
+    DynamicResourcesArgs,
+    InterPodAffinityArgs,
+    NodeAffinityArgs,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    PluginArgs,
+    PodTopologySpreadArgs,
+    VolumeBindingArgs,
+)
+
+
+class InTreePlugin(NamedTuple):
+    """A default plugin.
+
+    Attributes:
+        module: Below ``mooring.plugins``; it has a class with the plugin's name.
+        points: The extension points where a configuration may enable it, separated by spaces.
+        weight: Of its score; 0 = it does not score.
+        args: The struct of its arguments; None = it has none.
+    """
+
+    module: str
+    points: str
+    weight: int = 0
+    args: type[PluginArgs] | None = None
+
+
+#: The default plugins, in the order in which they run.
+IN_TREE_PLUGINS: Final[dict[str, InTreePlugin]] = {
+    "SchedulingGates": InTreePlugin("scheduling_gates", "pre_enqueue"),
+    "PrioritySort": InTreePlugin("priority_sort", "queue_sort"),
+    "NodeUnschedulable": InTreePlugin("node_unschedulable", "filter"),
+    "NodeName": InTreePlugin("node_name", "filter"),
+    "TaintToleration": InTreePlugin("taint_toleration", "filter pre_score score", weight=3),
+    "NodeAffinity": InTreePlugin(
+        "node_affinity", "pre_filter filter pre_score score", weight=2, args=NodeAffinityArgs
+    ),
+    "NodePorts": InTreePlugin("node_ports", "pre_filter filter"),
+    "NodeResourcesFit": InTreePlugin(
+        "node_resources.fit",
+        "pre_filter filter pre_score score placement_score",
+        weight=1,
+        args=NodeResourcesFitArgs,
+    ),
+    "VolumeRestrictions": InTreePlugin("volume_restrictions", "pre_filter filter"),
+    "NodeVolumeLimits": InTreePlugin("node_volume_limits", "pre_filter filter"),
+    "VolumeBinding": InTreePlugin(
+        "volume_binding",
+        "pre_filter filter pre_score score reserve pre_bind",
+        args=VolumeBindingArgs,
+    ),
+    "VolumeZone": InTreePlugin("volume_zone", "pre_filter filter"),
+    "PodTopologySpread": InTreePlugin(
+        "pod_topology_spread",
+        "pre_filter filter pre_score score",
+        weight=2,
+        args=PodTopologySpreadArgs,
+    ),
+    "InterPodAffinity": InTreePlugin(
+        "inter_pod_affinity",
+        "pre_filter filter pre_score score",
+        weight=2,
+        args=InterPodAffinityArgs,
+    ),
+    "DynamicResources": InTreePlugin(
+        "dynamic_resources",
+        "pre_enqueue pre_filter filter post_filter score reserve pre_bind",
+        weight=2,
+        args=DynamicResourcesArgs,
+    ),
+    "DefaultPreemption": InTreePlugin(
+        "default_preemption", "pre_enqueue post_filter", args=DefaultPreemptionArgs
+    ),
+    "NodeResourcesBalancedAllocation": InTreePlugin(
+        "node_resources.balanced_allocation",
+        "pre_score score",
+        weight=1,
+        args=NodeResourcesBalancedAllocationArgs,
+    ),
+    "ImageLocality": InTreePlugin("image_locality", "score", weight=1),
+    "DefaultBinder": InTreePlugin("default_binder", "bind"),
+    "NodeDeclaredFeatures": InTreePlugin("node_declared_features", "pre_filter filter"),
 }
 
-#: Plugins that may be named but do nothing while their feature gate is off, as it is by default.
-GATED_PLUGINS: Final = frozenset(
-    {"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"}
-)
+#: Plugin -> weight of its score (0: it does not score), in the order of the default profile.
+DEFAULT_PLUGINS: Final[dict[str, int]] = {
+    name: plugin.weight for name, plugin in IN_TREE_PLUGINS.items()
+}
+
+#: Plugin -> the struct of its arguments; other plugins get them as they are written.
+ARGS_TYPES: Final[dict[str, type[PluginArgs]]] = {
+    name: plugin.args for name, plugin in sorted(IN_TREE_PLUGINS.items()) if plugin.args is not None
+}
+
+#: Plugins that may be named but do nothing while their feature gate is off, as by default.
+_GATED_POINTS: Final = {
+    "GangScheduling": "pre_enqueue permit",
+    "TopologyPlacementGenerator": "placement_generate",
+    "PodGroupPodsCount": "placement_score",
+}
+GATED_PLUGINS: Final = frozenset(_GATED_POINTS)
 
 #: Plugin -> the extension points where a configuration may enable it.
 POINTS: Final[dict[str, frozenset[str]]] = {
     name: frozenset(points.split())
     for name, points in {
-        "SchedulingGates": "pre_enqueue",
-        "PrioritySort": "queue_sort",
-        "NodeUnschedulable": "filter",
-        "NodeName": "filter",
-        "TaintToleration": "filter pre_score score",
-        "NodeAffinity": "pre_filter filter pre_score score",
-        "NodePorts": "pre_filter filter",
-        "NodeResourcesFit": "pre_filter filter pre_score score placement_score",
-        "VolumeRestrictions": "pre_filter filter",
-        "NodeVolumeLimits": "pre_filter filter",
-        "VolumeBinding": "pre_filter filter pre_score score reserve pre_bind",
-        "VolumeZone": "pre_filter filter",
-        "PodTopologySpread": "pre_filter filter pre_score score",
-        "InterPodAffinity": "pre_filter filter pre_score score",
-        "DynamicResources": "pre_enqueue pre_filter filter post_filter score reserve pre_bind",
-        "DefaultPreemption": "pre_enqueue post_filter",
-        "NodeResourcesBalancedAllocation": "pre_score score",
-        "ImageLocality": "score",
-        "DefaultBinder": "bind",
-        "NodeDeclaredFeatures": "pre_filter filter",
-        "GangScheduling": "pre_enqueue permit",
-        "TopologyPlacementGenerator": "placement_generate",
-        "PodGroupPodsCount": "placement_score",
+        **{name: plugin.points for name, plugin in IN_TREE_PLUGINS.items()},
+        **_GATED_POINTS,
     }.items()
 }
+
+#: The filter plugins of the default profile, in order.
+DEFAULT_FILTER_ORDER: Final = tuple(name for name in IN_TREE_PLUGINS if "filter" in POINTS[name])

@@ -187,21 +187,9 @@ PluginArgs: TypeAlias = (
     | VolumeBindingArgs
 )
 
-#: Plugin name -> the struct of its arguments; other plugins get theirs as they were written.
-ARGS_TYPES: dict[str, type[PluginArgs]] = {
-    "DefaultPreemption": DefaultPreemptionArgs,
-    "DynamicResources": DynamicResourcesArgs,
-    "InterPodAffinity": InterPodAffinityArgs,
-    "NodeAffinity": NodeAffinityArgs,
-    "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,
-    "NodeResourcesFit": NodeResourcesFitArgs,
-    "PodTopologySpread": PodTopologySpreadArgs,
-    "VolumeBinding": VolumeBindingArgs,
-}
-
 
 class PluginConfig(Config, frozen=True, kw_only=True):
-    """A plugin's arguments: a struct for plugins of ``ARGS_TYPES``, else what the file says."""
+    """A plugin's arguments: a struct for ``plugin_defaults.ARGS_TYPES``, else as written."""
 
     name: str
     args: Any = None

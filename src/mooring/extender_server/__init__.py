@@ -1,1 +1,1 @@
-"""What others may ask of mooring over HTTP."""
+"""Serves mooring plugins as a scheduler extender webhook."""

@@ -1,4 +1,4 @@
-"""A cache that follows a cluster, for whoever decides nothing but wants to know."""
+"""A cache of the cluster, kept up to date by informers, for programs that do not schedule."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mooring.objects.selector_text import LIVING_PODS
 from mooring.state import Cache
 
 
-class Following:
-    """Keeps ``cache`` as the API server says things are.
+class ClusterCache:
+    """Keeps ``cache`` equal to the API server.
 
     Args:
-        client: Where the cluster is.
-        kinds: What is needed besides nodes and pods.
+        client: The API server.
+        kinds: Kinds to watch besides nodes and pods.
         clock: For everything.
         rng: For everything.
         cache: To be filled; a new one by default.
@@ -33,7 +33,7 @@ class Following:
         cache: Cache | None = None,
     ) -> None:
         self.cache = Cache() if cache is None else cache
-        wanted = [kind for kind in dict.fromkeys(kinds) if kind not in ("Node", "Pod")]
+        other_kinds = [kind for kind in dict.fromkeys(kinds) if kind not in ("Node", "Pod")]
         self._informers = [
             Informer(
                 client,
@@ -43,22 +43,22 @@ class Following:
                 rng=rng,
                 field_selector=LIVING_PODS if kind == "Pod" else "",
             )
-            for kind in ("Node", *wanted, "Pod")
+            for kind in ("Node", *other_kinds, "Pod")
         ]
 
     @property
     def has_synced(self) -> bool:
-        """Whether everything was listed once."""
+        """True if every kind has been listed."""
         return all(informer.has_synced for informer in self._informers)
 
     async def run(self) -> None:
-        """Follows until cancelled."""
+        """Watches until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers:
                 tasks.create_task(informer.run())
 
     async def wait_until_synced(self) -> None:
-        """Returns when everything was listed once."""
+        """Returns when every kind has been listed."""
         for informer in self._informers:
             await informer.wait_until_synced()
 

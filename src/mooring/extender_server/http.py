@@ -1,9 +1,9 @@
-"""The door of an extender: HTTP or HTTPS, limits, health and metrics.
+"""The HTTP server of an extender: HTTP or HTTPS, limits, health and metrics.
 
 ::
 
-    POST /any/prefix/filter | prioritize | preempt | bind     kube-scheduler's questions
-    GET  /healthz /livez /readyz /metrics                     for whoever watches over it
+    POST /any/prefix/filter | prioritize | preempt | bind     calls of kube-scheduler
+    GET  /healthz /livez /readyz /metrics                     for probes and Prometheus
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """How an extender is served.
+    """Options of the HTTP server.
 
     Attributes:
-        host: Where it listens.
-        port: 0 = any that is free.
-        tls_cert_file: Its certificate; HTTPS if this and the key are given.
+        host: Address to listen on.
+        port: 0 = any free port.
+        tls_cert_file: Server certificate; HTTPS if this and the key are set.
         tls_private_key_file: Its key.
-        client_ca_file: Only clients with a certificate of this authority are served.
-        body_bytes_max: Longer bodies are refused.
+        client_ca_file: Requires client certificates signed by this CA.
+        body_bytes_max: Longer bodies are rejected.
     """
 
     host: str = "127.0.0.1"
@@ -60,7 +60,7 @@ class ServeOptions:
 
 
 class _Metrics:
-    """What is counted; one registry each, so that two extenders in one process do not mix."""
+    """The metrics of one server; each has its own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -159,8 +159,8 @@ class _Door:
         except TimeoutError:
             return 408, b"the body did not come in time\n"
         except web.HTTPRequestEntityTooLarge:
-            told = f"the body is longer than {self._options.body_bytes_max} bytes\n"
-            return 413, told.encode()
+            message = f"the body is longer than {self._options.body_bytes_max} bytes\n"
+            return 413, message.encode()
         started_s = self._clock.monotonic_s()
         try:
             return 200, await self._extender.answer(verb, body)

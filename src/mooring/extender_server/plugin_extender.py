@@ -43,7 +43,7 @@ Bind = Callable[[Pod, str], Awaitable[None]]
 
 
 class Extender:
-    """Answers the questions of a kube-scheduler with plugins of mooring.
+    """Answers the calls of a kube-scheduler with mooring plugins.
 
     Example::
 
@@ -68,12 +68,12 @@ class Extender:
         cluster: Cache | None = None,
         bind: Bind | None = None,
     ) -> None:
-        found = [check_plugin(plugin) for plugin in plugins]
-        for plugin in found:
+        checked = [check_plugin(plugin) for plugin in plugins]
+        for plugin in checked:
             if not hasattr(plugin, "filter") and not hasattr(plugin, "score"):
                 raise ConfigError("neither filters nor scores", path="--plugin", value=plugin.name)
         points = {
-            point: [each for each in found if point in POINTS and hasattr(each, point)]
+            point: [plugin for plugin in checked if point in POINTS and hasattr(plugin, point)]
             for point in EXTENSION_POINTS
         }
         self._framework = Framework(Profile("extender", points, {}), clock=clock)
@@ -81,7 +81,7 @@ class Extender:
         self._bind = bind
 
     async def answer(self, verb: str, body: bytes) -> bytes:
-        """The answer to a request; what is wrong with it, or with a plugin, stands in its Error.
+        """Returns the response to a call; its field Error reports a bad request or a failed plugin.
 
         Raises:
             ConfigError: the arguments of ``prioritize`` cannot be read: its answer has no Error.
@@ -95,14 +95,16 @@ class Extender:
         return {"filter": self.filter, "preempt": self.preempt}[verb](body)
 
     def filter(self, body: bytes) -> bytes:
-        """Which of the nodes can take the pod."""
+        """Returns the feasible nodes."""
         try:
-            asked = wire.read_filtering(body)
-            cycle, known = self._open(asked)
-            statuses = filter_nodes(self._framework, cycle, known)
+            request = wire.read_filtering(body)
+            cycle, known_names = self._open(request)
+            statuses = filter_nodes(self._framework, cycle, known_names)
         except (ConfigError, PluginError) as error:
             return wire.filter_error(str(error))
-        unknown = dict.fromkeys(set(asked.names) - set(known), "node is not known to the extender")
+        unknown = dict.fromkeys(
+            set(request.names) - set(known_names), "node is not known to the extender"
+        )
         failed = dict(sorted(unknown.items()))
         failed_and_unresolvable: dict[str, str] = {}
         for name, status in statuses.items():
@@ -111,54 +113,56 @@ class Extender:
                 (failed_and_unresolvable if is_hopeless else failed)[name] = ",".join(
                     status.reasons
                 )
-        kept = [name for name in asked.names if statuses.get(name, True) is None]
-        return wire.filter_result(asked, kept, failed, failed_and_unresolvable)
+        feasible = [name for name in request.names if statuses.get(name, True) is None]
+        return wire.filter_result(request, feasible, failed, failed_and_unresolvable)
 
     def prioritize(self, body: bytes) -> bytes:
-        """How good each node is, 0 to 10; nodes that are not known get 0."""
-        asked = wire.read_filtering(body)
-        cycle, known = self._open(asked)
-        scores = score_nodes(self._framework, cycle, known)
-        return wire.priorities({name: scores.get(name, 0.0) for name in asked.names})
+        """Returns the score of each node, 0 to 10; unknown nodes get 0."""
+        request = wire.read_filtering(body)
+        cycle, known_names = self._open(request)
+        scores = score_nodes(self._framework, cycle, known_names)
+        return wire.priorities({name: scores.get(name, 0.0) for name in request.names})
 
     def preempt(self, body: bytes) -> bytes:
-        """The nodes that can take the pod without their victims; without a cluster, all of them."""
-        asked = wire.read_preempting(body)
+        """Returns the nodes that are feasible without their victims; without a cluster, all."""
+        request = wire.read_preempting(body)
         if self._cluster is None:
-            return wire.preempt_result(asked.victims)
-        cycle = self._cycle(asked.pod, self._cluster)
+            return wire.preempt_result(request.victims)
+        cycle = self._cycle(request.pod, self._cluster)
         pods, nodes = self._cluster.pods, self._cluster.nodes
         leaving = {}
-        for name, victims in asked.victims.items():
+        for name, victims in request.victims.items():
             placed = [pods.get(uid) for uid in victims.uids]
             row = nodes.live_row(name)
-            here = [each.info for each in placed if each is not None and each.row == row]
+            here = [plugin.info for plugin in placed if plugin is not None and plugin.row == row]
             if row >= 0:
                 leaving[name] = here
-        left = filter_nodes_without_victims(self._framework, cycle, leaving)
-        return wire.preempt_result({n: each for n, each in asked.victims.items() if n in left})
+        feasible = filter_nodes_without_victims(self._framework, cycle, leaving)
+        return wire.preempt_result(
+            {n: plugin for n, plugin in request.victims.items() if n in feasible}
+        )
 
     async def bind(self, body: bytes) -> bytes:
         """Binds the pod."""
         try:
-            asked = wire.read_binding(body)
+            request = wire.read_binding(body)
             if self._bind is None:
                 return wire.bind_result("this extender does not bind: it was given no kubeconfig")
-            metadata = ObjectMeta(name=asked.name, namespace=asked.namespace, uid=asked.uid)
-            await self._bind(Pod(metadata=metadata), asked.node)
+            metadata = ObjectMeta(name=request.name, namespace=request.namespace, uid=request.uid)
+            await self._bind(Pod(metadata=metadata), request.node)
         except SchedulerError as error:
             return wire.bind_result(str(error))
         return wire.bind_result()
 
-    def _open(self, asked: wire.Filtering) -> tuple[Cycle, Sequence[str]]:
-        """Returns a cycle over the nodes asked about, and those of them that are known."""
+    def _open(self, request: wire.Filtering) -> tuple[Cycle, Sequence[str]]:
+        """Returns a cycle over the requested nodes, and the names of those that are known."""
         cluster = self._cluster
         if cluster is None:
             cluster = Cache()
-            for node in asked.nodes():
+            for node in request.nodes():
                 cluster.put_node(node)
-        known = [name for name in asked.names if cluster.nodes.live_row(name) >= 0]
-        return self._cycle(asked.pod, cluster), known
+        known_names = [name for name in request.names if cluster.nodes.live_row(name) >= 0]
+        return self._cycle(request.pod, cluster), known_names
 
     def _cycle(self, pod: Pod, cluster: Cache) -> Cycle:
         if self._cluster is None:

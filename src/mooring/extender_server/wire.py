@@ -1,7 +1,7 @@
-"""What kube-scheduler sends to an extender, and what it wants back.
+"""JSON of the extender webhook: decodes the calls of kube-scheduler, encodes the responses.
 
-Fields are capitalised today and were in lower case once; Go takes both, so both are read here.
-Answers are capitalised.
+Field names of calls are capitalized today and were in lower case before; Go reads both, so both are
+read here. Field names of responses are capitalized.
 
 Source: k8s.io/kube-scheduler extender/v1/types.go.
 """
@@ -25,35 +25,35 @@ Document = dict[str, Any]
 
 
 class Filtering(NamedTuple):
-    """A question about nodes: whole objects by name, or names alone (``documents`` is None)."""
+    """The arguments of filter and prioritize: full nodes, or names (``documents`` is None)."""
 
     pod: Pod
     names: tuple[str, ...]
     documents: Mapping[str, Document] | None
 
     def nodes(self) -> list[Node]:
-        """Returns the nodes as they were sent; of a mere name, a node without anything."""
+        """Returns the nodes as they were sent; for a name, an empty node."""
         if self.documents is None:
             return [convert({"metadata": {"name": name}}, "Node") for name in self.names]
         return [convert(document, "Node") for document in self.documents.values()]
 
 
 class Victims(NamedTuple):
-    """The pods that would have to leave a node, by UID, and how many of them a budget holds."""
+    """The victims on a node, by UID, and the number of violated budgets."""
 
     uids: tuple[str, ...]
     pdb_violations: int
 
 
 class Preempting(NamedTuple):
-    """A question about nodes and the pods that would have to leave them."""
+    """The arguments of preempt: the victims on each node."""
 
     pod: Pod
     victims: Mapping[str, Victims]
 
 
 class Binding(NamedTuple):
-    """An order to bind a pod."""
+    """The arguments of bind."""
 
     namespace: str
     name: str
@@ -67,9 +67,9 @@ def read_filtering(body: bytes) -> Filtering:
     Raises:
         ConfigError: they are not JSON, or not such arguments; the path says where.
     """
-    found = _fields(_decoded(body))
-    pod = _pod(found)
-    listed, names = found.get("nodes"), found.get("nodenames")
+    fields = _fields(_decoded(body))
+    pod = _pod(fields)
+    listed, names = fields.get("nodes"), fields.get("nodenames")
     if listed is not None:
         items = _list(_fields(_object(listed, "Nodes")).get("items"), "Nodes.items")
         documents = {_name(item, f"Nodes.items[{i}]"): item for i, item in enumerate(items)}
@@ -88,13 +88,13 @@ def read_preempting(body: bytes) -> Preempting:
     Raises:
         ConfigError: as ``read_filtering``.
     """
-    found = _fields(_decoded(body))
+    fields = _fields(_decoded(body))
     for name in ("nodenametometavictims", "nodenametovictims", "nodetovictims"):
-        if found.get(name):
-            by_node = _object(found[name], name)
-            victims = {node: _victims(each, node) for node, each in by_node.items()}
-            return Preempting(_pod(found), victims)
-    return Preempting(_pod(found), {})
+        if fields.get(name):
+            by_node = _object(fields[name], name)
+            victims = {node: _victims(node_victims, node) for node, node_victims in by_node.items()}
+            return Preempting(_pod(fields), victims)
+    return Preempting(_pod(fields), {})
 
 
 def read_binding(body: bytes) -> Binding:
@@ -103,10 +103,10 @@ def read_binding(body: bytes) -> Binding:
     Raises:
         ConfigError: as ``read_filtering``.
     """
-    found = _fields(_decoded(body))
+    fields = _fields(_decoded(body))
     parts = []
     for name in ("PodNamespace", "PodName", "PodUID", "Node"):
-        value = found.get(name.lower())
+        value = fields.get(name.lower())
         if not isinstance(value, str) or not value:
             raise ConfigError("must be a string", path=name, value=value)
         parts.append(value)
@@ -117,16 +117,16 @@ def read_binding(body: bytes) -> Binding:
 
 
 def filter_result(
-    asked: Filtering,
-    kept: Sequence[str],
+    request: Filtering,
+    feasible: Sequence[str],
     failed: Mapping[str, str],
     failed_and_unresolvable: Mapping[str, str],
 ) -> bytes:
-    """Which nodes are left, in the form in which they were sent, and why the others are not."""
+    """Returns the response to filter, with nodes in the form in which they were sent."""
     nodes: Document | None = None
-    if asked.documents is not None:
-        nodes = {"metadata": {}, "items": [asked.documents[name] for name in kept]}
-    names = list(kept) if asked.documents is None else None
+    if request.documents is not None:
+        nodes = {"metadata": {}, "items": [request.documents[name] for name in feasible]}
+    names = list(feasible) if request.documents is None else None
     answer = {
         "Nodes": nodes,
         "NodeNames": names,
@@ -138,7 +138,7 @@ def filter_result(
 
 
 def filter_error(problem: str) -> bytes:
-    """No answer, and why."""
+    """Returns the response to a filter call that failed."""
     nothing = dict.fromkeys(
         ("Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes"), None
     )
@@ -146,7 +146,7 @@ def filter_error(problem: str) -> bytes:
 
 
 def priorities(scores: Mapping[str, float]) -> bytes:
-    """Scores of 0 to 100 as kube-scheduler takes them from an extender: 0 to 10, rounded."""
+    """Returns the response to prioritize: scores of 0 to 100 scaled to 0 to 10, rounded."""
     best = 100 // SCORE_MAX
     return msgspec.json.encode(
         [{"Host": name, "Score": int(score / best + 0.5)} for name, score in scores.items()]
@@ -154,22 +154,22 @@ def priorities(scores: Mapping[str, float]) -> bytes:
 
 
 def preempt_result(victims: Mapping[str, Victims]) -> bytes:
-    """Returns the nodes where preempting helps, with the same victims."""
+    """Returns the response to preempt."""
     return msgspec.json.encode(
         {
             "NodeNameToMetaVictims": {
                 node: {
-                    "Pods": [{"UID": uid} for uid in each.uids],
-                    "NumPDBViolations": each.pdb_violations,
+                    "Pods": [{"UID": uid} for uid in node_victims.uids],
+                    "NumPDBViolations": node_victims.pdb_violations,
                 }
-                for node, each in victims.items()
+                for node, node_victims in victims.items()
             }
         }
     )
 
 
 def bind_result(problem: str = "") -> bytes:
-    """Bound, or why not."""
+    """Returns the response to bind; ``problem`` says why the pod was not bound."""
     return msgspec.json.encode({"Error": problem})
 
 
@@ -188,9 +188,9 @@ def _fields(document: Document) -> Document:
     return {key.lower(): value for key, value in document.items()}
 
 
-def _pod(found: Document) -> Pod:
+def _pod(document: Document) -> Pod:
     try:
-        pod: Pod = convert(_object(found.get("pod"), "Pod"), "Pod")
+        pod: Pod = convert(_object(document.get("pod"), "Pod"), "Pod")
     except ConfigError as error:
         path = ".".join(["Pod", *([error.path] if error.path else [])])
         at = error.path if error.path == "Pod" else path
@@ -199,17 +199,17 @@ def _pod(found: Document) -> Pod:
 
 
 def _victims(document: Any, node: str) -> Victims:
-    found = _fields(_object(document, node))
+    fields = _fields(_object(document, node))
     uids = []
-    for i, pod in enumerate(_list(found.get("pods") or [], f"{node}.Pods")):
+    for i, pod in enumerate(_list(fields.get("pods") or [], f"{node}.Pods")):
         path = f"{node}.Pods[{i}]"
-        fields = _fields(_object(pod, path))
-        metadata = _fields(_object(fields.get("metadata") or {}, f"{path}.metadata"))
-        uid = fields.get("uid") or metadata.get("uid")
+        pod_fields = _fields(_object(pod, path))
+        metadata = _fields(_object(pod_fields.get("metadata") or {}, f"{path}.metadata"))
+        uid = pod_fields.get("uid") or metadata.get("uid")
         if not isinstance(uid, str):
             raise ConfigError("has no UID", path=path)
         uids.append(uid)
-    violations = found.get("numpdbviolations") or 0
+    violations = fields.get("numpdbviolations") or 0
     if not isinstance(violations, int):
         raise ConfigError("must be a number", path=f"{node}.NumPDBViolations", value=violations)
     return Victims(tuple(uids), violations)

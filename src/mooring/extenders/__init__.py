@@ -1,6 +1,6 @@
-"""Extenders: HTTP services that are asked besides the plugins, as the configuration names them.
+"""Extenders: HTTP services of the configuration that filter, prioritize, preempt and bind.
 
-The other side, an extender made of plugins, is ``mooring.extender_server.plugin_extender``.
+The server side, an extender made of plugins, is ``mooring.extender_server.plugin_extender``.
 """
 
 from __future__ import annotations
@@ -11,17 +11,24 @@ from typing import Any
 from mooring.client import Client, Informer
 from mooring.clock import Clock, Rng
 from mooring.config.types import Extender
-from mooring.extenders.full_objects import WholeObjects
-from mooring.extenders.http import HttpPost, Post
-from mooring.extenders.http_extender import AskedExtender
+from mooring.extenders.full_objects import FullObjectCache
+from mooring.extenders.http import ExtenderTransport, HttpExtenderTransport
+from mooring.extenders.http_extender import HTTPExtender
 from mooring.extenders.metrics import ExtenderMetrics
 from mooring.extenders.tls import client_pair, tls_context
 
-__all__ = ["AskedExtender", "ExtenderMetrics", "Extenders", "HttpPost", "Post", "WholeObjects"]
+__all__ = [
+    "ExtenderMetrics",
+    "ExtenderTransport",
+    "Extenders",
+    "FullObjectCache",
+    "HTTPExtender",
+    "HttpExtenderTransport",
+]
 
 
 class Extenders:
-    """All extenders of a configuration, and what they need while they are asked.
+    """All extenders of a configuration, with their informers and connections.
 
     Args:
         configs: As configured, in their order.
@@ -29,7 +36,7 @@ class Extenders:
         clock: For everything.
         rng: For jitter.
         sleep: Waits.
-        reach: Makes the way to one of them; over HTTP by default.
+        transport_factory: Makes the transport to an extender; HTTP by default.
 
     Raises:
         ConfigError: a certificate cannot be used.
@@ -43,10 +50,10 @@ class Extenders:
         clock: Clock,
         rng: Rng,
         sleep: Any,
-        transport_factory: Callable[[Extender], Post] | None = None,
+        transport_factory: Callable[[Extender], ExtenderTransport] | None = None,
     ) -> None:
-        self._https: list[HttpPost] = []
-        self._posts: list[Post] = []
+        self._https: list[HttpExtenderTransport] = []
+        self._posts: list[ExtenderTransport] = []
         for number, config in enumerate(configs):
             if transport_factory is not None:
                 self._posts.append(transport_factory(config))
@@ -57,27 +64,29 @@ class Extenders:
             not config.node_cache_capable and (config.filter_verb or config.prioritize_verb)
             for config in configs
         )
-        whole = WholeObjects(client, clock=clock, rng=rng, sleep=sleep, with_nodes=wants_nodes)
-        #: To be run as long as anybody asks; none without extenders.
-        self.informers: list[Informer] = whole.informers if configs else []
-        #: How the calls fare.
+        full_objects = FullObjectCache(
+            client, clock=clock, rng=rng, sleep=sleep, with_nodes=wants_nodes
+        )
+        #: To be run with the scheduler; none without extenders.
+        self.informers: list[Informer] = full_objects.informers if configs else []
+        #: Durations and failures of the calls.
         self.metrics = ExtenderMetrics()
         more: Any = {"client": client, "clock": clock, "sleep": sleep, "metrics": self.metrics}
         self.asked = [
-            AskedExtender(config, post, whole, **more)
+            HTTPExtender(config, post, full_objects, **more)
             for config, post in zip(configs, self._posts, strict=True)
         ]
 
     async def close(self) -> None:
-        """Gives back all connections."""
+        """Closes all connections."""
         for post in self._https:
             await post.close()
 
 
-def _post(config: Extender, number: int) -> HttpPost:
+def _post(config: Extender, number: int) -> HttpExtenderTransport:
     tls = config.tls_config
     context = tls_context(config, f"extenders[{number}]")
-    return HttpPost(
+    return HttpExtenderTransport(
         config.url_prefix,
         timeout_s=config.http_timeout_s,
         tls=context,

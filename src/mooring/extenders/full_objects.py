@@ -1,10 +1,10 @@
-"""Whole objects, exactly as the API server has them: what extenders are sent.
+"""Full objects as JSON, exactly as the API server has them, to be sent to extenders.
 
-Our structs hold what schedulers read; an extender may read anything. So pods that have no node yet,
-and nodes if somebody wants them whole, are followed a second time, and kept as JSON. Whatever is
-not there (not yet, or not any more) is fetched.
+mooring's structs hold the fields that schedulers read; an extender may read any field. So pending
+pods, and nodes if an extender needs full ones, are watched a second time and kept as JSON. An
+object that is not in the cache (yet, or any more) is fetched.
 
-managedFields are left out, as kube-scheduler leaves them out of pods: they can be half an object.
+managedFields are removed, as kube-scheduler removes them from pods: they can be half an object.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from mooring.objects.meta import ObjectMeta
 from mooring.objects.selector_text import LIVING_PODS
 from mooring.state import PodInfo
 
-#: An object that has to be fetched must come so soon.
+#: Deadline of a fetch.
 FETCH_S: Final = 5.0
-#: One watch may be so much later than another; then a pod is fetched.
+#: How long to wait for this watch to catch up with the scheduler's; then the pod is fetched.
 LAG_S: Final = 0.1
-#: Victims are fetched so many at a time.
+#: Victims fetched at the same time.
 FETCHES_MAX: Final = 16
 
 _EMPTY: Final = msgspec.Raw(b"{}")
 
 
-class Whole(msgspec.Struct, rename="camel", dict=True):
+class FullObject(msgspec.Struct, rename="camel", dict=True):
     """An object whose parts are not decoded."""
 
     api_version: str = "v1"
@@ -47,13 +47,13 @@ class Whole(msgspec.Struct, rename="camel", dict=True):
     status: msgspec.Raw = _EMPTY
 
     def __post_init__(self) -> None:
-        """Looks at the name now: whoever decodes it counts it as malformed then, and goes on."""
+        """Checks the name now, so that decoding counts a malformed object and continues."""
         if not self.metadata.name:
             raise ValueError("metadata.name: must not be empty")
 
     @cached_property
     def metadata(self) -> ObjectMeta:
-        """Who it is."""
+        """The decoded metadata."""
         try:
             return msgspec.json.decode(self.metadata_json, type=ObjectMeta)
         except msgspec.DecodeError as error:
@@ -61,10 +61,10 @@ class Whole(msgspec.Struct, rename="camel", dict=True):
 
     @cached_property
     def json(self) -> bytes:
-        """All of it, but for managedFields."""
+        """The JSON of the object, without managedFields."""
         metadata: dict[str, Any] = msgspec.json.decode(self.metadata_json)
         metadata.pop("managedFields", None)
-        whole = msgspec.json.encode(
+        full_objects = msgspec.json.encode(
             {
                 "kind": self.kind,
                 "apiVersion": self.api_version,
@@ -73,44 +73,44 @@ class Whole(msgspec.Struct, rename="camel", dict=True):
                 "status": self.status,
             }
         )
-        # From now on only this is needed: the parts would be there twice, and hold a whole list.
+        # The parts are not needed any more; each would keep the JSON of a whole list alive.
         self.metadata_json = self.spec = self.status = _EMPTY
-        return whole
+        return full_objects
 
 
-class WholeNode(Whole, rename="camel", dict=True):
-    """A node as it is."""
+class FullNode(FullObject, rename="camel", dict=True):
+    """A full node."""
 
     kind: str = "Node"
 
 
-class WholePod(Whole, rename="camel", dict=True):
-    """A pod as it is."""
+class FullPod(FullObject, rename="camel", dict=True):
+    """A full pod."""
 
     kind: str = "Pod"
 
 
-def _as_whole(name: str, struct: type[Whole]) -> Kind:
+def _as_whole(name: str, struct: type[FullObject]) -> Kind:
     kind = kind_named(name)
     return Kind(name, struct, kind.group, kind.version, kind.resource, kind.namespaced)
 
 
-NODES: Final = _as_whole("Node", WholeNode)
-PODS: Final = _as_whole("Pod", WholePod)
+NODES: Final = _as_whole("Node", FullNode)
+PODS: Final = _as_whole("Pod", FullPod)
 
-#: Those that may be decided on.
+#: Selects pending pods.
 PENDING: Final = f"spec.nodeName=,{LIVING_PODS}"
 
 
-class WholeObjects:
-    """The pods that wait, and perhaps all nodes, as JSON.
+class FullObjectCache:
+    """The pending pods, and all nodes if needed, as JSON.
 
     Args:
         client: The API server.
         clock: For its informers.
         rng: For jitter.
         sleep: Waits.
-        with_nodes: Whether somebody wants nodes whole.
+        with_nodes: Whether an extender needs full nodes.
     """
 
     def __init__(
@@ -124,83 +124,87 @@ class WholeObjects:
 
     @property
     def informers(self) -> list[Informer]:
-        """To be run as long as anybody asks."""
+        """To be run with the scheduler."""
         return [self._pods] if self._nodes is None else [self._nodes, self._pods]
 
     async def pod(self, pod: PodInfo) -> bytes:
-        """Returns a pod in its newest version, which is none before the given one.
+        """Returns a pod in its newest version, which is not older than ``pod``.
 
         Raises:
-            ExtenderError: it is gone, or the API server does not answer.
+            ExtenderError: it was deleted, or the API server does not answer.
         """
-        known = self._known(pod)
-        if known is None and self._pods.has_synced:
-            known = await self._soon_known(pod)
-        return known.json if known is not None else await self._fetched_pod(pod)
+        cached = self._known(pod)
+        if cached is None and self._pods.has_synced:
+            cached = await self._soon_known(pod)
+        return cached.json if cached is not None else await self._fetched_pod(pod)
 
-    def _known(self, pod: PodInfo) -> Whole | None:
-        found: Whole | None = self._pods.objects.get(pod.key)
-        if found is None or found.metadata.uid != pod.uid:
+    def _known(self, pod: PodInfo) -> FullObject | None:
+        cached: FullObject | None = self._pods.objects.get(pod.key)
+        if cached is None or cached.metadata.uid != pod.uid:
             return None
-        ours = number_of(found.metadata.resource_version)
-        wanted = number_of(pod.metadata.resource_version)
-        is_older = ours is not None and wanted is not None and ours < wanted
-        return None if is_older else found
+        cached_version = number_of(cached.metadata.resource_version)
+        required_version = number_of(pod.metadata.resource_version)
+        is_older = (
+            cached_version is not None
+            and required_version is not None
+            and cached_version < required_version
+        )
+        return None if is_older else cached
 
-    async def _soon_known(self, pod: PodInfo) -> Whole | None:
-        """Waits for news that are under way: whoever asks had them from a watch of its own."""
+    async def _soon_known(self, pod: PodInfo) -> FullObject | None:
+        """Waits for the watch to report a version that the scheduler's own watch has reported."""
         try:
             async with asyncio.timeout(LAG_S):
-                while (found := self._known(pod)) is None:
+                while (cached := self._known(pod)) is None:
                     await self._news.wait()
         except TimeoutError:
             return None
-        return found
+        return cached
 
     def _wake(self, _: Change) -> None:
         self._news.set()
         self._news = asyncio.Event()
 
     async def pods(self, pods: Sequence[PodInfo]) -> dict[str, bytes]:
-        """Pods on nodes, by UID; those that are gone are left out.
+        """Returns pods on nodes, by UID, without those that were deleted.
 
         Raises:
             ExtenderError: the API server does not answer.
         """
-        found: dict[str, bytes] = {}
+        by_uid: dict[str, bytes] = {}
         waiting = iter(pods)
 
         async def fetch() -> None:
             for pod in waiting:
-                whole = await self._fetched(PODS, pod.metadata.name, pod.metadata.namespace)
-                if whole is not None and whole.metadata.uid == pod.uid:
-                    found[pod.uid] = whole.json
+                full_objects = await self._fetched(PODS, pod.metadata.name, pod.metadata.namespace)
+                if full_objects is not None and full_objects.metadata.uid == pod.uid:
+                    by_uid[pod.uid] = full_objects.json
 
         await _all(fetch() for _ in range(min(FETCHES_MAX, len(pods))))
-        return found
+        return by_uid
 
     async def nodes(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Nodes by name, in this order; those that are gone are left out.
+        """Returns nodes by name, in this order, without those that were deleted.
 
         Raises:
             ExtenderError: the API server does not answer.
         """
-        assert self._nodes is not None, "nodes are not followed"
-        known = self._nodes.objects
-        found: dict[str, bytes] = {}
+        assert self._nodes is not None, "nodes are not watched"
+        cached = self._nodes.objects
+        by_name: dict[str, bytes] = {}
         for name in names:
-            whole = known.get(name) or await self._fetched(NODES, name, "")
-            if whole is not None:
-                found[name] = whole.json
-        return found
+            full_object = cached.get(name) or await self._fetched(NODES, name, "")
+            if full_object is not None:
+                by_name[name] = full_object.json
+        return by_name
 
     async def _fetched_pod(self, pod: PodInfo) -> bytes:
-        whole = await self._fetched(PODS, pod.metadata.name, pod.metadata.namespace)
-        if whole is None or whole.metadata.uid != pod.uid:
-            raise ExtenderError(f"pod {pod.key} is gone")
-        return whole.json
+        full_objects = await self._fetched(PODS, pod.metadata.name, pod.metadata.namespace)
+        if full_objects is None or full_objects.metadata.uid != pod.uid:
+            raise ExtenderError(f"pod {pod.key} was deleted")
+        return full_objects.json
 
-    async def _fetched(self, kind: Kind, name: str, namespace: str) -> Whole | None:
+    async def _fetched(self, kind: Kind, name: str, namespace: str) -> FullObject | None:
         path = path_of(kind, namespace, name)
         try:
             body = await self._client.read(Request("GET", path, deadline_s=FETCH_S), tries=1)
@@ -212,20 +216,20 @@ class WholeObjects:
 
 
 async def _all(works: Iterable[Any]) -> None:
-    """Runs all of them; the first ExtenderError of any ends the others, and is raised."""
+    """Runs all coroutines; the first ExtenderError cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             for work in works:
                 group.create_task(work)
     except BaseExceptionGroup as errors:
-        found = errors.subgroup(ExtenderError)
-        if found is None:
+        extender_errors = errors.subgroup(ExtenderError)
+        if extender_errors is None:
             raise
-        error: BaseException = found
+        error: BaseException = extender_errors
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         raise error from None
 
 
 def _ignore(_: Any) -> None:
-    """What is kept is asked for when it is needed."""
+    """Ignores a change: the informer's objects are read when they are needed."""

@@ -1,7 +1,6 @@
-"""Questions over HTTP: one POST each, with a deadline and a limit on the answer.
+"""Calls of an extender over HTTP: one POST each, with a deadline and a limit on the response.
 
-Neither a redirect nor a proxy of the environment can lead anywhere else than the configuration
-says.
+Redirects and proxies of the environment are not followed: requests go to the configured URL only.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from mooring.extenders.tls import ClientPair, is_forbidden, without_password
 #: kube-scheduler's timeout, if the configuration gives none.
 TIMEOUT_S: Final = 5.0
 
-#: Connections to one extender: decisions ask one question at a time, bindings many.
+#: Connections to one extender: a scheduling cycle sends one call at a time, bindings many.
 CONNECTIONS_MAX: Final = 64
 
 _OK: Final = 200
 
-#: (verb, body, most bytes of the answer) -> the answer's body.
-Post = Callable[[str, bytes, int], Awaitable[bytes]]
+#: (verb, body, maximal size of the response in bytes) -> body of the response.
+ExtenderTransport = Callable[[str, bytes, int], Awaitable[bytes]]
 
 
-class NoAnswer(ExtenderError):
-    """No answer came, or one that says nothing; what was asked for may have happened.
+class NoResponse(ExtenderError):
+    """No usable response; the call may have had an effect.
 
     Attributes:
-        is_sent: False if it surely did not happen: nobody was there to be told.
-        is_cut_off: Whether the connection ended where the answer should have been.
+        is_sent: False if the request certainly was not sent.
+        is_cut_off: Whether the connection was closed before a response.
     """
 
     def __init__(self, message: str, *, is_sent: bool = True, is_cut_off: bool = False) -> None:
@@ -46,15 +45,15 @@ class NoAnswer(ExtenderError):
         self.is_cut_off = is_cut_off
 
 
-class HttpPost:
-    """Asks one extender over HTTP or HTTPS.
+class HttpExtenderTransport:
+    """Calls one extender over HTTP or HTTPS.
 
     Args:
         url: The prefix of its URLs; the verb comes after a "/".
-        timeout_s: For a whole question.
+        timeout_s: Of a whole call.
         tls: For https.
         server_name: The name in its certificate, if it is not that of the URL.
-        pair: Our certificate, if its files are to be read anew for every connection.
+        pair: The client certificate, if its files are read again for every connection.
     """
 
     def __init__(
@@ -76,10 +75,10 @@ class HttpPost:
         self._headers = {"content-type": "application/json"}
 
     async def __call__(self, verb: str, body: bytes, bytes_max: int) -> bytes:
-        """Returns the body of the answer.
+        """Returns the body of the response.
 
         Raises:
-            NoAnswer: there is none that says something.
+            NoResponse: there is no usable response.
         """
         is_sent = False
 
@@ -92,40 +91,40 @@ class HttpPost:
             async with asyncio.timeout(self._timeout_s):
                 answer = await self._open().ask(request, self._headers, note)
         except TimeoutError as error:
-            told = f"{self._what(verb)}: no answer in {self._timeout_s:g} s"
-            raise NoAnswer(told, is_sent=is_sent) from error
+            message = f"{self._what(verb)}: no answer in {self._timeout_s:g} s"
+            raise NoResponse(message, is_sent=is_sent) from error
         except AnswerTooLong as error:
-            told = f"{self._what(verb)}: its answer is longer than {bytes_max} bytes"
-            raise NoAnswer(told) from error
+            message = f"{self._what(verb)}: its answer is longer than {bytes_max} bytes"
+            raise NoResponse(message) from error
         except (*WIRE_FAILURES, ValueError) as error:
-            told = f"{self._what(verb)}: {str(error) or type(error).__name__}"
+            message = f"{self._what(verb)}: {str(error) or type(error).__name__}"
             is_cut_off = is_sent and isinstance(error, ConnectionError)
-            raise NoAnswer(told, is_sent=is_sent, is_cut_off=is_cut_off) from error
+            raise NoResponse(message, is_sent=is_sent, is_cut_off=is_cut_off) from error
         if answer.status != _OK:
             url = f"{self._shown}/{verb}"
-            told = f"failed {verb} with extender at URL {url}, code {answer.status}"
-            raise NoAnswer(told)
+            message = f"failed {verb} with extender at URL {url}, code {answer.status}"
+            raise NoResponse(message)
         coding = answer.headers.get("content-encoding", "identity")
         if coding != "identity":
-            told = f"{self._what(verb)}: its answer is encoded as {json.dumps(coding)}"
-            raise NoAnswer(told)
+            message = f"{self._what(verb)}: its answer is encoded as {json.dumps(coding)}"
+            raise NoResponse(message)
         return answer.body
 
     def _what(self, verb: str) -> str:
-        """What was tried, in the words of Go's HTTP client."""
+        """Returns the call as Go's HTTP client names it in errors."""
         return f"Post {json.dumps(f'{self._shown}/{verb}')}"
 
     async def close(self) -> None:
-        """Gives back the connections."""
+        """Closes the connections."""
         wire, self._wire = self._wire, None
         if wire is not None:
             await wire.close()
 
     def _open(self) -> Wire:
-        """Returns the way there, made at the first question.
+        """Returns the connection pool, created at the first call.
 
         Raises:
-            ValueError: the URL leads nowhere.
+            ValueError: the URL cannot be used.
         """
         if self._wire is None:
             parts = urlsplit(self._prefix)
@@ -147,17 +146,21 @@ class HttpPost:
         return self._wire
 
     async def _look_up(self, host: str, port: int) -> Sequence[str]:
-        """What is done before a connection is opened."""
+        """Resolves the host before a connection is opened; reloads the client certificate."""
         if self._pair is not None:
             self._pair.refresh()
         return await _addresses(host, port)
 
 
 async def _addresses(host: str, port: int) -> Sequence[str]:
-    """Returns the addresses of a name, if no extender is where it must not be."""
+    """Returns the addresses of a host.
+
+    Raises:
+        OSError: one is forbidden for extenders, or the name cannot be resolved.
+    """
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = [str(place[0]) for *_, place in found]
+    infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [str(address[0]) for *_, address in infos]
     for address in addresses:
         if is_forbidden(address):
             raise OSError(f"{host} is at the link-local or metadata address {address}")

@@ -1,4 +1,4 @@
-"""An extender of the configuration: asks over a ``Post``, and makes answers of what comes back."""
+"""An extender of the configuration: encodes its calls, and decodes the responses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mooring.clock import Clock
 from mooring.config.types import Extender
 from mooring.errors import ExtenderError, NotFound, SchedulerError
 from mooring.extenders import wire
-from mooring.extenders.full_objects import WholeObjects
-from mooring.extenders.http import TIMEOUT_S, NoAnswer, Post
+from mooring.extenders.full_objects import FullObjectCache
+from mooring.extenders.http import TIMEOUT_S, ExtenderTransport, NoResponse
 from mooring.extenders.metrics import ExtenderMetrics
 from mooring.extenders.tls import without_password
 from mooring.framework.extender import FilterResult, PrioritizeResult, Victims
@@ -26,30 +26,30 @@ from mooring.state import PodInfo
 NAMES_BYTES_MAX: Final = 16 << 20
 OBJECTS_BYTES_MAX: Final = 128 << 20
 
-#: While nobody knows whether an extender has bound a pod, the API server is asked so often.
+#: Interval of reading a pod while it is unknown whether an extender has bound it.
 ASK_AGAIN_S: Final = 0.25
 
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class AskedExtender:
-    """Does what ``mooring.framework.extender.Extender`` says, for one of the configuration.
+class HTTPExtender:
+    """Implements ``mooring.framework.extender.Extender`` for one extender of the configuration.
 
     Args:
         config: Its part of the configuration.
-        post: The way to it.
+        post: Sends a call.
         whole: What it is sent.
-        client: Asked what became of a binding; its fence lets bindings pass.
+        client: Reads pods whose binding is unknown; its fence guards bindings.
         clock: Monotonic seconds.
         sleep: Waits.
-        metrics: Count its calls; nobody sees them by default.
+        metrics: Counts the calls.
     """
 
     def __init__(
         self,
         config: Extender,
-        post: Post,
-        whole: WholeObjects,
+        post: ExtenderTransport,
+        full_objects: FullObjectCache,
         *,
         client: Client,
         clock: Clock,
@@ -57,10 +57,10 @@ class AskedExtender:
         metrics: ExtenderMetrics | None = None,
     ) -> None:
         self._config = config
-        #: Its URL prefix, as written, but for a password.
+        #: The URL prefix as configured, without a password.
         self.name = without_password(config.url_prefix)
         self._post = post
-        self._whole = whole
+        self._whole = full_objects
         self._client = client
         self._clock = clock
         self._sleep = sleep
@@ -68,49 +68,49 @@ class AskedExtender:
         self._is_capable = config.node_cache_capable
         self._timeout_s = config.http_timeout_s if config.http_timeout_s > 0 else TIMEOUT_S
         self._metrics = metrics or ExtenderMetrics()
-        for verb, has in (
+        for verb, is_configured in (
             ("filter", self.has_filter),
             ("prioritize", self.has_prioritize),
             ("preempt", self.has_preempt),
             ("bind", self.has_bind),
         ):
-            if has:
+            if is_configured:
                 self._metrics.watch(self.name, verb)
         self._names = wire.names_of(())
         self._bytes_max = NAMES_BYTES_MAX if self._is_capable else OBJECTS_BYTES_MAX
 
     @property
     def is_ignorable(self) -> bool:
-        """As configured."""
+        """The configured value."""
         return self._config.ignorable
 
     @property
     def weight(self) -> int:
-        """As configured."""
+        """The configured value."""
         return self._config.weight
 
     @property
     def has_filter(self) -> bool:
-        """Whether it has the verb."""
+        """True if the verb is configured."""
         return bool(self._config.filter_verb)
 
     @property
     def has_prioritize(self) -> bool:
-        """Whether it has the verb."""
+        """True if the verb is configured."""
         return bool(self._config.prioritize_verb)
 
     @property
     def has_preempt(self) -> bool:
-        """Whether it has the verb."""
+        """True if the verb is configured."""
         return bool(self._config.preempt_verb)
 
     @property
     def has_bind(self) -> bool:
-        """Whether it has the verb."""
+        """True if the verb is configured."""
         return bool(self._config.bind_verb)
 
     def is_interested(self, pod: PodInfo) -> bool:
-        """Returns whether it manages nothing in particular, or something that a container wants."""
+        """Returns whether it manages all pods, or a resource that a container requests."""
         if not self._managed:
             return True
         spec = pod.spec
@@ -121,48 +121,56 @@ class AskedExtender:
         )
 
     async def filter(self, pod: PodInfo, names: Sequence[str]) -> FilterResult:
-        """Which of these nodes can take the pod."""
+        """Returns which of these nodes are feasible."""
         body = await self._nodes_args(pod, names)
         with self._calls("filter"):
             answer = await self._asked(self._config.filter_verb, body, self._bytes_max)
             return wire.read_filter(answer, self._named(names) if self._is_capable else None)
 
     async def prioritize(self, pod: PodInfo, names: Sequence[str]) -> PrioritizeResult:
-        """Nodes and their scores."""
+        """Returns the nodes and their scores."""
         body = await self._nodes_args(pod, names)
         with self._calls("prioritize"):
             answer = await self._asked(self._config.prioritize_verb, body, NAMES_BYTES_MAX)
             return wire.read_priorities(answer)
 
     async def preempt(self, pod: PodInfo, candidates: Sequence[Candidate]) -> Mapping[str, Victims]:
-        """Node -> who has to leave it."""
-        itself = await self._whole.pod(pod)
+        """Returns node -> victims."""
+        pod_object = await self._whole.pod(pod)
         if self._is_capable:
             victims = {
-                room.node_name: Victims(tuple(each.uid for each in room.victims), room.violations)
-                for room in candidates
-            }
-            body = wire.meta_victims_args(itself, victims)
-        else:
-            known = await self._whole.pods([each for room in candidates for each in room.victims])
-            objects = {
-                room.node_name: (
-                    [known[each.uid] for each in room.victims if each.uid in known],
-                    room.violations,
+                candidate.node_name: Victims(
+                    tuple(victim.uid for victim in candidate.victims), candidate.violations
                 )
-                for room in candidates
+                for candidate in candidates
             }
-            body = wire.victims_args(itself, objects)
+            body = wire.meta_victims_args(pod_object, victims)
+        else:
+            full_objects = await self._whole.pods(
+                [victim for candidate in candidates for victim in candidate.victims]
+            )
+            objects = {
+                candidate.node_name: (
+                    [
+                        full_objects[victim.uid]
+                        for victim in candidate.victims
+                        if victim.uid in full_objects
+                    ],
+                    candidate.violations,
+                )
+                for candidate in candidates
+            }
+            body = wire.victims_args(pod_object, objects)
         with self._calls("preempt"):
             answer = await self._asked(self._config.preempt_verb, body, NAMES_BYTES_MAX)
             return wire.read_preempt(answer)
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """Has it bind the pod; if it is not clear whether it did, the API server says so.
+        """Binds the pod through the extender; if the outcome is unknown, reads the pod.
 
         Raises:
-            ExtenderError: it did not, as far as anybody knows.
-            LeaseLost: nothing may be written any more.
+            ExtenderError: the pod is not bound, as far as the API server shows.
+            LeaseLost: the lease does not allow writes any more.
         """
         # Like every write it must not outlive the lease under which it was begun.
         limit_s = min(self._client.pass_fence(), self._timeout_s)
@@ -170,7 +178,7 @@ class AskedExtender:
         with self._calls("bind"):
             try:
                 wire.read_bind(await self._post_within(limit_s, self._config.bind_verb, body))
-            except NoAnswer as error:
+            except NoResponse as error:
                 if not error.is_sent or not await self._is_bound_soon(pod, node_name, limit_s):
                     raise
             except ExtenderError:
@@ -178,32 +186,32 @@ class AskedExtender:
                     raise
 
     async def _post_within(self, limit_s: float, verb: str, body: bytes) -> bytes:
-        # The way there keeps the usual limit, and knows better whether anything was sent.
+        # The transport has the usual limit, and knows whether the request was sent.
         try:
             async with asyncio.timeout(limit_s if limit_s < self._timeout_s else None):
                 return await self._post(verb, body, NAMES_BYTES_MAX)
         except TimeoutError as error:
-            told = f"extender {json.dumps(self.name)}: no answer to {verb} in {limit_s:g} s"
-            raise NoAnswer(told) from error
+            message = f"extender {json.dumps(self.name)}: no answer to {verb} in {limit_s:g} s"
+            raise NoResponse(message) from error
 
     def _calls(self, verb: str) -> AbstractContextManager[None]:
-        """Counts what the block does as one call."""
+        """Counts the block as one call."""
         return self._metrics.call(self.name, verb, self._clock)
 
     async def _asked(self, verb: str, body: bytes, bytes_max: int) -> bytes:
-        """Returns the answer to a question that changes nothing: it may be asked again.
+        """Returns the response to a call without side effects: it may be retried once.
 
-        A server may close an idle connection at the very moment in which it is used.
+        A server may close an idle connection just when it is used.
         """
         try:
             return await self._post(verb, body, bytes_max)
-        except NoAnswer as error:
+        except NoResponse as error:
             if not error.is_cut_off:
                 raise
         return await self._post(verb, body, bytes_max)
 
     async def _is_bound_soon(self, pod: PodInfo, node_name: str, limit_s: float) -> bool:
-        """Whether the pod is on the node, if it gets there in the time that a request has."""
+        """Returns whether the pod is bound to the node within the time limit of a call."""
         ends_s = self._clock.monotonic_s() + limit_s
         while not await self._is_bound(pod, node_name):
             if self._clock.monotonic_s() >= ends_s:
@@ -212,7 +220,7 @@ class AskedExtender:
         return True
 
     async def _is_bound(self, pod: PodInfo, node_name: str) -> bool:
-        """Returns whether the API server has the pod on the node; False if nobody says so."""
+        """Returns whether the pod is bound to the node; False if it cannot be read."""
         try:
             bound_node = await read_bound_node(self._client, pod.pod)
         except NotFound as error:
@@ -224,14 +232,14 @@ class AskedExtender:
         return bool(bound_node)
 
     async def _nodes_args(self, pod: PodInfo, names: Sequence[str]) -> bytes:
-        itself = await self._whole.pod(pod)
+        pod_object = await self._whole.pod(pod)
         if self._is_capable:
-            return wire.names_args(itself, self._named(names))
+            return wire.names_args(pod_object, self._named(names))
         nodes = await self._whole.nodes(names)
-        return wire.objects_args(itself, nodes.values())
+        return wire.objects_args(pod_object, nodes.values())
 
     def _named(self, names: Sequence[str]) -> wire.Names:
-        """Ready to be sent; within an attempt the same list is, again and again."""
+        """Returns the names encoded as JSON; cached, since an attempt sends the same list often."""
         if self._names.names is not names:
             self._names = wire.names_of(names)
         return self._names

@@ -1,6 +1,6 @@
-"""How calls of extenders fare: how long they take, and which of them fail.
+"""Metrics of extender calls: durations and failures.
 
-The registry holds nothing else, so that whoever serves metrics can add it to another one:
+The registry holds nothing else, so it can be added to another one:
 ``registry.register(extenders.metrics.registry)``.
 """
 
@@ -24,11 +24,11 @@ class ExtenderMetrics:
 
     ::
 
-        scheduler_extender_call_duration_seconds{extender, verb}   every call, failed or not
-        scheduler_extender_call_errors_total{extender, verb}       no answer, or none that is good
+        scheduler_extender_call_duration_seconds{extender, verb}   all calls
+        scheduler_extender_call_errors_total{extender, verb}       no usable response
 
-    An answer that can be read but says what it must not (a node that was not sent, a score out of
-    range) is found by whoever decides, and is not counted here.
+    A response that can be read but breaks the contract (a node that was not sent, a score out of
+    range) is rejected by the scheduling algorithm, and is not counted here.
     """
 
     def __init__(self) -> None:
@@ -36,26 +36,26 @@ class ExtenderMetrics:
         labels = ["extender", "verb"]
         self._seconds = Histogram(
             "scheduler_extender_call_duration_seconds",
-            "Calls of extenders, from the question to the answer that was read.",
+            "Duration of extender calls in seconds.",
             labels,
             registry=self.registry,
             buckets=_BUCKETS_S,
         )
         self._errors = Counter(
             "scheduler_extender_call_errors_total",
-            "Calls of extenders that failed: no answer, an error, or none that can be read.",
+            "Extender calls that failed: no response, an error, or a malformed response.",
             labels,
             registry=self.registry,
         )
 
     def watch(self, extender: str, verb: str) -> None:
-        """Shows this extender's verb from the start, with no calls."""
+        """Exports the series of an extender's verb before its first call."""
         self._seconds.labels(extender, verb)
         self._errors.labels(extender, verb)
 
     @contextmanager
     def call(self, extender: str, verb: str, clock: Clock) -> Iterator[None]:
-        """Times what the block does, and counts it if it raises an ExtenderError."""
+        """Measures the block, and counts it as failed if it raises an ExtenderError."""
         started_s = clock.monotonic_s()
         try:
             yield

@@ -1,8 +1,8 @@
-"""Whom we trust when we talk to an extender, and what we show it.
+"""TLS for calls of extenders: trusted certificates, client certificate, forbidden addresses.
 
 The rules are client-go's, with two exceptions. HTTPS without a CA is refused when the configuration
-is read, unless it says ``insecure``; and an extender is never looked for where clouds keep their
-secrets: at link-local addresses.
+is read, unless it sets ``insecure``; and link-local addresses, where clouds have their metadata
+servers, are refused.
 
 Source: client-go transport/transport.go (TLSConfigFor), pkg/scheduler/extender.go (makeTransport).
 """
@@ -29,7 +29,7 @@ METADATA: Final = frozenset(
 
 
 def is_forbidden(address: str) -> bool:
-    """Returns whether nothing that is asked for scheduling may be at this address.
+    """Returns whether the address is link-local or a metadata endpoint (SSRF guard).
 
     Example:
         >>> is_forbidden("169.254.169.254"), is_forbidden("::ffff:169.254.169.254")
@@ -38,34 +38,34 @@ def is_forbidden(address: str) -> bool:
         (False, False)
     """
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return False  # a name: its addresses are looked at when they are known
-    mapped = getattr(found, "ipv4_mapped", None)
+        return False  # a name: its addresses are checked when it is resolved
+    mapped = getattr(parsed, "ipv4_mapped", None)
     if mapped is not None:
-        found = mapped
-    return found.is_link_local or found in METADATA
+        parsed = mapped
+    return parsed.is_link_local or parsed in METADATA
 
 
 def check_trust(extenders: Sequence[Extender]) -> None:
-    """Looks at the certificates and addresses that a configuration names.
+    """Checks the certificates and addresses of a configuration.
 
     Raises:
-        ConfigError: one cannot be used; says where it stands.
+        ConfigError: one cannot be used; with its path.
     """
     for number, extender in enumerate(extenders):
         tls_context(extender, f"extenders[{number}]")
 
 
 def tls_context(extender: Extender, path: str) -> ssl.SSLContext:
-    """How to verify the extender, and with which certificate of our own.
+    """Returns the TLS context for an extender, with the client certificate.
 
     Args:
         extender: As configured.
-        path: Its place in the configuration, for errors.
+        path: Of the extender in the configuration, for errors.
 
     Raises:
-        ConfigError: a certificate or a key cannot be used, or the extender is at a forbidden place.
+        ConfigError: a certificate or key cannot be used, or the address is forbidden.
     """
     host = _host(extender.url_prefix)
     if is_forbidden(host):
@@ -97,18 +97,18 @@ def tls_context(extender: Extender, path: str) -> ssl.SSLContext:
 
 
 class ClientPair:
-    """Our certificate and key, read from their files anew for every connection that is opened.
+    """Client certificate and key, read from their files again for every new connection.
 
-    So they may be replaced while we run, as those who issue them for a few hours do. Connections
-    that are open stay as they are. The extender's CA is read once, as kube-scheduler does.
+    So short-lived certificates can be replaced while the scheduler runs. Open connections keep
+    theirs. The extender's CA is read once, as in kube-scheduler.
 
     Args:
-        context: Shows them.
+        context: Loads them.
         certificate: Its file.
         key: Its file.
 
-    Source: client-go transport/transport.go (cachingCertificateLoader). *Differs:* upstream looks
-    once a second at most.
+    Source: client-go transport/transport.go (cachingCertificateLoader). *Differs:* upstream reads
+    the files once a second at most.
     """
 
     def __init__(self, context: ssl.SSLContext, certificate: str, key: str) -> None:
@@ -117,10 +117,10 @@ class ClientPair:
         self._loaded: tuple[bytes, bytes] | None = None
 
     def refresh(self) -> None:
-        """Shows what stands in the files now.
+        """Loads the current content of the files.
 
         Raises:
-            OSError: they cannot be read, or used; perhaps one is new and the other one not yet.
+            OSError: they cannot be read or used; one may be replaced before the other.
         """
         certificate, key = (file.read_bytes() for file in self._files)
         if (certificate, key) == self._loaded:
@@ -134,7 +134,7 @@ class ClientPair:
 
 
 def client_pair(extender: Extender, context: ssl.SSLContext) -> ClientPair | None:
-    """What has to be read anew: a certificate and a key that are both files."""
+    """Returns the client certificate to reload, if certificate and key are files; else None."""
     tls = extender.tls_config
     if tls is None or tls.cert_data or tls.key_data or not (tls.cert_file and tls.key_file):
         return None
@@ -145,12 +145,12 @@ def _trust(context: ssl.SSLContext, authority: bytes, where: str, name: str) -> 
     try:
         context.load_verify_locations(cadata=authority.decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
-        told = "unable to load root certificates: it holds no certificate that can be read"
-        raise ConfigError(told, path=f"{where}.{name}") from error
+        message = "unable to load root certificates: it holds no certificate that can be read"
+        raise ConfigError(message, path=f"{where}.{name}") from error
 
 
 def _content(data: str, file: str, where: str, name: str) -> bytes | None:
-    """What stands in the data, otherwise in the file; None if there is neither."""
+    """Returns the inline data, else the content of the file; None if there is neither."""
     if data:
         return b64decode(data)
     if not file:
@@ -163,7 +163,7 @@ def _content(data: str, file: str, where: str, name: str) -> bytes | None:
 
 
 def without_password(url: str) -> str:
-    """Returns a URL as it may be shown to anybody.
+    """Returns a URL with its password masked.
 
     Example:
         >>> without_password("https://me:secret@there/x")
@@ -180,4 +180,4 @@ def _host(url: str) -> str:
     try:
         return urlsplit(url).hostname or ""
     except ValueError:
-        return ""  # asking it will fail, with an error that says why
+        return ""  # the call fails with an error that says why

@@ -1,7 +1,7 @@
-"""What an extender is sent, and what its answers say.
+"""JSON of extender calls: encodes the requests, decodes the responses.
 
-Requests are capitalised, as kube-scheduler writes them; answers are read with names in any case, as
-Go reads them. Whole objects are the API server's own JSON: they are put together here, not decoded.
+Field names of requests are capitalized, as kube-scheduler writes them; those of responses are read
+in any case, as Go reads them. Full objects are the API server's own JSON, inserted undecoded.
 
 Source: k8s.io/kube-scheduler extender/v1/types.go.
 """
@@ -26,50 +26,53 @@ _NULL: Final = b"null"
 
 
 class Names(NamedTuple):
-    """Nodes by name, and as they are sent."""
+    """Names of nodes, and their JSON."""
 
     names: Sequence[str]
     json: bytes
 
 
 def names_of(names: Sequence[str]) -> Names:
-    """Names, made ready to be sent."""
+    """Returns names with their JSON."""
     return Names(names, msgspec.json.encode(names))
 
 
 def names_args(pod: bytes, names: Names) -> bytes:
-    """Returns the question about nodes by name."""
+    """Returns the arguments of filter and prioritize with names of nodes."""
     return b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, names.json)
 
 
 def objects_args(pod: bytes, nodes: Iterable[bytes]) -> bytes:
-    """Returns the question about nodes as whole objects."""
+    """Returns the arguments of filter and prioritize with full nodes."""
     listed = b",".join(nodes)
     return b'{"Pod":%b,"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null}' % (pod, listed)
 
 
 def meta_victims_args(pod: bytes, victims: Mapping[str, Victims]) -> bytes:
-    """Returns the question about victims by UID."""
-    found = {
-        node: {"Pods": [{"UID": uid} for uid in each.uids], "NumPDBViolations": each.violations}
-        for node, each in victims.items()
+    """Returns the arguments of preempt with UIDs of victims."""
+    by_node = {
+        node: {
+            "Pods": [{"UID": uid} for uid in node_victims.uids],
+            "NumPDBViolations": node_victims.violations,
+        }
+        for node, node_victims in victims.items()
     }
-    told = msgspec.json.encode(found)
-    return b'{"Pod":%b,"NodeNameToVictims":null,"NodeNameToMetaVictims":%b}' % (pod, told)
+    message = msgspec.json.encode(by_node)
+    return b'{"Pod":%b,"NodeNameToVictims":null,"NodeNameToMetaVictims":%b}' % (pod, message)
 
 
 def victims_args(pod: bytes, victims: Mapping[str, tuple[Sequence[bytes], int]]) -> bytes:
-    """Returns the question about victims as whole objects: node -> pods, budgets violated."""
+    """Returns the arguments of preempt with full victims: node -> pods, violated budgets."""
     parts = [
         b'%b:{"Pods":[%b],"NumPDBViolations":%d}' % (_text(node), b",".join(pods), violations)
         for node, (pods, violations) in victims.items()
     ]
-    told = b",".join(parts)
-    return b'{"Pod":%b,"NodeNameToVictims":{%b},"NodeNameToMetaVictims":null}' % (pod, told)
+    message = b",".join(parts)
+    return b'{"Pod":%b,"NodeNameToVictims":{%b},"NodeNameToMetaVictims":null}' % (pod, message)
 
 
 def binding_args(metadata: ObjectMeta, node_name: str) -> bytes:
-    """Returns the order to bind a pod."""
+    """Returns the arguments of bind."""
     return msgspec.json.encode(
         {
             "PodName": metadata.name,
@@ -103,13 +106,13 @@ class _Node(msgspec.Struct, frozen=True):
 _PRIORITIES: Final = msgspec.json.Decoder(list[_Priority])
 
 
-def read_filter(body: bytes, asked: Names | None) -> FilterResult:
-    """Which nodes are left.
+def read_filter(body: bytes, requested: Names | None) -> FilterResult:
+    """Returns the feasible nodes of a filter response.
 
     Args:
-        body: The answer.
-        asked: The names that the question was about; None = whole objects. Only in the first case
-            names count.
+        body: The response.
+        requested: The names that were sent; None = full nodes were sent. The field NodeNames
+            counts only in the first case.
 
     Raises:
         ExtenderError: the answer cannot be read, or is an error.
@@ -118,33 +121,37 @@ def read_filter(body: bytes, asked: Names | None) -> FilterResult:
     _raise_error(fields)
     failed = _messages(fields, "failednodes")
     failed_and_unresolvable = _messages(fields, "failedandunresolvablenodes")
-    if asked is not None and "nodenames" in fields:
-        told = fields["nodenames"]
-        if memoryview(told) == asked.json:  # all of them, as they were sent: nothing to decode
-            return FilterResult(asked.names, failed, failed_and_unresolvable)
-        return FilterResult(_decode(told, list[str]), failed, failed_and_unresolvable)
+    if requested is not None and "nodenames" in fields:
+        names_json = fields["nodenames"]
+        if (
+            memoryview(names_json) == requested.json
+        ):  # the names as they were sent: nothing to decode
+            return FilterResult(requested.names, failed, failed_and_unresolvable)
+        return FilterResult(_decode(names_json, list[str]), failed, failed_and_unresolvable)
     listed = _fields(fields["nodes"]) if "nodes" in fields else {}
     nodes = _part(listed, "items", list[_Node]) or ()
     return FilterResult([node.metadata.name for node in nodes], failed, failed_and_unresolvable)
 
 
 def _messages(fields: Mapping[str, msgspec.Raw], name: str) -> dict[str, str]:
-    found = _part(fields, name, dict[str, str | None]) or {}
-    return {node: message or "" for node, message in found.items()}
+    messages = _part(fields, name, dict[str, str | None]) or {}
+    return {node: message or "" for node, message in messages.items()}
 
 
 def read_priorities(body: bytes) -> PrioritizeResult:
-    """Nodes and their scores, in the order of the answer.
+    """Returns the nodes and their scores, in the order of the response.
 
     Raises:
         ExtenderError: the answer cannot be read, or a score is no whole number.
     """
-    try:  # as almost all write it
+    try:  # the usual spelling
         listed = _PRIORITIES.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         entries = _decode(body, list[dict[str, Any]] | None) or []
     else:
-        return PrioritizeResult([each.Host for each in listed], [each.Score for each in listed])
+        return PrioritizeResult(
+            [priority.Host for priority in listed], [priority.Score for priority in listed]
+        )
     hosts, scores = [], []
     for number, entry in enumerate(entries):
         fields = {name.lower(): value for name, value in entry.items()}
@@ -159,14 +166,14 @@ def read_priorities(body: bytes) -> PrioritizeResult:
 
 
 def read_preempt(body: bytes) -> dict[str, Victims]:
-    """Node -> who has to leave it.
+    """Returns node -> victims.
 
     Raises:
         ExtenderError: the answer cannot be read.
     """
     fields = _fields(body)
     by_node = _part(fields, "nodenametometavictims", dict[str, msgspec.Raw]) or {}
-    return {node: _victims(each) for node, each in by_node.items()}
+    return {node: _victims(body_of_node) for node, body_of_node in by_node.items()}
 
 
 def _victims(body: msgspec.Raw) -> Victims:
@@ -182,7 +189,7 @@ def _victims(body: msgspec.Raw) -> Victims:
 
 
 def read_bind(body: bytes) -> None:
-    """Nothing, if the pod was bound.
+    """Checks the response to bind.
 
     Raises:
         ExtenderError: the answer cannot be read, or is an error.
@@ -197,9 +204,9 @@ def _raise_error(fields: Mapping[str, msgspec.Raw]) -> None:
 
 
 def _fields(body: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
-    """The fields that are there, by their names in lower case, neither decoded nor copied."""
-    found = _decode(body, dict[str, msgspec.Raw] | None) or {}
-    return {name.lower(): value for name, value in found.items() if not _is_null(value)}
+    """Returns the fields that are not null, undecoded, by their names in lower case."""
+    by_name = _decode(body, dict[str, msgspec.Raw] | None) or {}
+    return {name.lower(): value for name, value in by_name.items() if not _is_null(value)}
 
 
 def _is_null(value: msgspec.Raw) -> bool:

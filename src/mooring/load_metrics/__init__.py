@@ -7,19 +7,19 @@ where the numbers come from; ``docs/guides/measured-scores.md`` shows it.
 from __future__ import annotations
 
 from mooring.load_metrics.arguments import measured_load
-from mooring.load_metrics.metric_cache import Keeper, Source
-from mooring.load_metrics.metrics import MeasurementMetrics, keepers_of
+from mooring.load_metrics.metric_cache import MetricCache, Source
+from mooring.load_metrics.metrics import MeasurementMetrics, metric_caches
 from mooring.load_metrics.sources import MetricFile, MetricsApi, Prometheus
 from mooring.plugins.contrib.node_ready import NodeReady
 
 __all__ = [
-    "Keeper",
     "MeasurementMetrics",
+    "MetricCache",
     "MetricFile",
     "MetricsApi",
     "NodeReady",
     "Prometheus",
     "Source",
-    "keepers_of",
     "measured_load",
+    "metric_caches",
 ]

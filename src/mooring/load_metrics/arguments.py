@@ -24,7 +24,7 @@ import msgspec
 from mooring.errors import ConfigError
 from mooring.extenders.tls import without_password
 from mooring.framework.interface import Handle
-from mooring.load_metrics.metric_cache import REFRESH_S, STALE_S, TIMEOUT_S, Keeper, Source
+from mooring.load_metrics.metric_cache import REFRESH_S, STALE_S, TIMEOUT_S, MetricCache, Source
 from mooring.load_metrics.sources import MetricFile, MetricsApi, Prometheus
 from mooring.plugins.contrib.load_score import MeasuredLoad
 
@@ -71,13 +71,13 @@ def measured_load(args: Any, handle: Handle) -> MeasuredLoad:
         ConfigError: the args say something that cannot be, or not where the numbers come from.
     """
     read = _checked(args)
-    keeper = Keeper(
+    cache = MetricCache(
         _source(read, handle),
         refresh_s=read.refresh_seconds,
         stale_s=read.stale_seconds,
         timeout_s=read.timeout_seconds,
     )
-    return MeasuredLoad(keeper, handle, prefers_most=read.prefer == "most", bounds=read.bounds)
+    return MeasuredLoad(cache, handle, prefers_most=read.prefer == "most", bounds=read.bounds)
 
 
 def _checked(args: Any) -> Arguments:
@@ -110,7 +110,7 @@ def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         is_good = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # not shown: nobody knows where in it a password is
+    except ValueError:  # not shown: it may contain a password anywhere
         raise ConfigError("is no URL", path=at) from None
     if not is_good:
         raise ConfigError("names no host", path=at, value=without_password(url))
@@ -118,10 +118,13 @@ def _check_url(url: str) -> None:
 
 def _source(read: Arguments, handle: Handle) -> Source:
     if read.prometheus is not None:
-        asked = read.prometheus
-        _check_url(asked.url)
+        prometheus = read.prometheus
+        _check_url(prometheus.url)
         return Prometheus(
-            asked.url, asked.query, node_label=asked.node_label, timeout_s=read.timeout_seconds
+            prometheus.url,
+            prometheus.query,
+            node_label=prometheus.node_label,
+            timeout_s=read.timeout_seconds,
         )
     if read.file is not None:
         return MetricFile(read.file.path)

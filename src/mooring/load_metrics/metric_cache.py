@@ -1,9 +1,9 @@
-"""Keeps the newest numbers of a source, and knows when they are too old.
+"""Caches the newest values of a source, and drops them when they are stale.
 
 ::
 
-    source ── fetch, every 15 s ──> Keeper ── current(now) ──> plugin, inside a decision
-                 fails: said once, tried again; after 60 s without success: no numbers
+    source ── fetch, every 15 s ──> MetricCache ── fresh_values(now) ──> plugin, in Score
+               failure: logged once, retried; after 60 s without success: no values
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ _log = logging.getLogger(__name__)
 
 
 class Source(Protocol):
-    """Where numbers come from."""
+    """A source of metrics, one number per node."""
 
     @property
     def name(self) -> str:
-        """For logs: where it is."""
+        """Its address, for logs."""
         ...
 
     async def fetch(self) -> Mapping[str, float]:
-        """Node -> number, as it is now.
+        """Returns node -> number, as of now.
 
         Raises:
-            SchedulerError: they cannot be had.
+            SchedulerError: the source cannot be read.
         """
         ...
 
     async def close(self) -> None:
-        """Gives connections back."""
+        """Closes connections."""
         ...
 
 
-class Keeper:
-    """The numbers of one source. Only ``follow`` waits; ``current`` never does.
+class MetricCache:
+    """The newest values of one source. Only ``follow`` waits; ``fresh_values`` never does.
 
     Args:
-        source: Where they come from.
-        refresh_s: From one fetch to the next.
-        stale_s: Numbers that are older are not believed.
-        timeout_s: A fetch may take so long.
-        sleep: Waits; tests give one of their own.
+        source: Fetched periodically.
+        refresh_s: Interval between two fetches.
+        stale_s: Older values are not used.
+        timeout_s: Of one fetch.
+        sleep: Waits; tests pass their own.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Keeper:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.version = 0
-        #: Fetches that worked, and that did not.
+        #: Successful and failed fetches.
         self.fetched = 0
         self.failed = 0
         self._source = source
@@ -80,19 +80,19 @@ class Keeper:
 
     @property
     def source_name(self) -> str:
-        """Where the numbers come from, as it may be shown to anybody."""
+        """The source's address without a password."""
         return self._source.name
 
     def age_s(self, now_s: float) -> float:
-        """How long ago they were fetched; infinite before the first time."""
+        """Returns the seconds since the last successful fetch; infinity before the first."""
         return now_s - self._taken_s
 
-    def current(self, now_s: float) -> Mapping[str, float]:
-        """Node -> number; empty if there are none that can be believed."""
+    def fresh_values(self, now_s: float) -> Mapping[str, float]:
+        """Returns node -> value; empty if the values are older than ``stale_s``."""
         return self._numbers if self.age_s(now_s) <= self._stale_s else {}
 
     async def follow(self, handle: Handle) -> None:
-        """Fetch, wait, and again, until cancelled. What fails is logged, and tried again."""
+        """Fetches periodically until cancelled; failures are logged and retried."""
         try:
             while True:
                 await self.refresh(handle.monotonic_s)
@@ -101,29 +101,29 @@ class Keeper:
             await self._source.close()
 
     async def refresh(self, now_s: Callable[[], float]) -> None:
-        """Fetches once; if that fails the last numbers stay until they are too old."""
+        """Fetches once; after a failure the last values are used until they are stale."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                found = await self._source.fetch()
+                fetched = await self._source.fetch()
         except TimeoutError:
             self._note_failure(f"no answer in {self._timeout_s:g} s")
             return
         except SchedulerError as error:
             self._note_failure(str(error))
             return
-        self._numbers = {name: value for name, value in found.items() if math.isfinite(value)}
+        self._numbers = {name: value for name, value in fetched.items() if math.isfinite(value)}
         self._taken_s = now_s()
         self.version += 1
         self.fetched += 1
         if self._is_failing:
-            _log.info("measurements are back", extra={"source": self._source.name})
+            _log.info("metric source recovered", extra={"source": self._source.name})
         self._is_failing = False
 
     def _note_failure(self, why: str) -> None:
         self.failed += 1
         if not self._is_failing:
             _log.warning(
-                "measurements cannot be had; decisions go on without them",
+                "metric source unavailable, scoring without it",
                 extra={"source": self._source.name, "error": why},
             )
         self._is_failing = True

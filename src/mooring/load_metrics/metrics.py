@@ -1,7 +1,7 @@
-"""How the measuring itself fares, for whoever serves metrics.
+"""Metrics of the metric sources: fetches, age of the values, nodes with a value.
 
-Counts live with each ``Keeper``; they are put together when somebody looks. So this is a collector
-that any registry takes: ``registry.register(MeasurementMetrics(keepers, clock))``.
+The counts belong to each ``MetricCache`` and are added up at each scrape, so any registry takes
+this collector: ``registry.register(MeasurementMetrics(caches, clock))``.
 """
 
 from __future__ import annotations
@@ -14,61 +14,65 @@ from prometheus_client.registry import Collector
 
 from mooring.clock import Clock
 from mooring.framework import Framework
-from mooring.load_metrics.metric_cache import Keeper
+from mooring.load_metrics.metric_cache import MetricCache
 
 FETCHES: Final = "scheduler_measurement_fetches"
 AGE: Final = "scheduler_measurement_age_seconds"
 NODES: Final = "scheduler_measurement_nodes"
 
 
-def keepers_of(frameworks: Iterable[Framework]) -> list[Keeper]:
-    """Returns the keepers whose numbers the score plugins of these profiles go by, each once."""
-    found = [
+def metric_caches(frameworks: Iterable[Framework]) -> list[MetricCache]:
+    """Returns the metric caches of the score plugins of these profiles, each once."""
+    attributes = [
         getattr(plugin, "measurements", None)
         for framework in frameworks
         for plugin in framework.plugins("score")
     ]
-    return list({id(each): each for each in found if isinstance(each, Keeper)}.values())
+    return list(
+        {
+            id(attribute): attribute
+            for attribute in attributes
+            if isinstance(attribute, MetricCache)
+        }.values()
+    )
 
 
 class MeasurementMetrics(Collector):
-    """What keepers did, by source; those of several profiles that share a source are one.
+    """Fetches by source; caches of several profiles with one source are added up.
 
     ::
 
         scheduler_measurement_fetches_total{source, result="success"|"error"}
         scheduler_measurement_age_seconds{source}   since the last success; absent before the first
-        scheduler_measurement_nodes{source}         with a number that is believed now
+        scheduler_measurement_nodes{source}         with a fresh value
 
     Args:
-        keepers: Whose.
-        clock: The one that the keepers go by.
+        caches: The metric caches.
+        clock: The clock of the caches.
     """
 
-    def __init__(self, keepers: Iterable[Keeper], clock: Clock) -> None:
-        self._keepers = list(keepers)
+    def __init__(self, caches: Iterable[MetricCache], clock: Clock) -> None:
+        self._caches = list(caches)
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        """Returns the numbers as they are now."""
+        """Yields the metrics as of now."""
         now_s = self._clock.monotonic_s()
         fetches = CounterMetricFamily(
-            FETCHES, "Attempts to fetch measurements of nodes.", labels=["source", "result"]
+            FETCHES, "Fetches of node metrics by result.", labels=["source", "result"]
         )
         age = GaugeMetricFamily(
-            AGE, "Seconds since measurements were fetched for the last time.", labels=["source"]
+            AGE, "Seconds since the last successful fetch of node metrics.", labels=["source"]
         )
-        nodes = GaugeMetricFamily(
-            NODES, "Nodes with a measurement that is not too old.", labels=["source"]
-        )
-        by_source: dict[str, list[Keeper]] = {}
-        for keeper in self._keepers:
-            by_source.setdefault(keeper.source_name, []).append(keeper)
-        for source, keepers in by_source.items():
-            fetches.add_metric([source, "success"], sum(each.fetched for each in keepers))
-            fetches.add_metric([source, "error"], sum(each.failed for each in keepers))
-            ages = [keeper.age_s(now_s) for keeper in keepers if keeper.fetched]
+        nodes = GaugeMetricFamily(NODES, "Nodes with a fresh metric.", labels=["source"])
+        by_source: dict[str, list[MetricCache]] = {}
+        for cache in self._caches:
+            by_source.setdefault(cache.source_name, []).append(cache)
+        for source, caches in by_source.items():
+            fetches.add_metric([source, "success"], sum(cache.fetched for cache in caches))
+            fetches.add_metric([source, "error"], sum(cache.failed for cache in caches))
+            ages = [cache.age_s(now_s) for cache in caches if cache.fetched]
             if ages:
                 age.add_metric([source], max(ages))
-            nodes.add_metric([source], min(len(each.current(now_s)) for each in keepers))
+            nodes.add_metric([source], min(len(cache.fresh_values(now_s)) for cache in caches))
         yield from (fetches, age, nodes)

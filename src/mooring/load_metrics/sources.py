@@ -1,4 +1,4 @@
-"""Where numbers by node can come from: Prometheus, the metrics API of the cluster, a file.
+"""Sources of metrics by node: Prometheus, the metrics API of the cluster, a file.
 
 Source: Prometheus' HTTP API (instant queries), k8s.io/metrics v1beta1 (NodeMetrics).
 """
@@ -39,7 +39,7 @@ class _Data(msgspec.Struct, rename="camel"):
 
 
 class _Answer(msgspec.Struct):
-    """What Prometheus says to a query."""
+    """Prometheus' response to a query."""
 
     status: str = ""
     error: str = "no reason given"
@@ -64,7 +64,7 @@ class MeasuringError(SchedulerError):
 
 
 class Prometheus:
-    """What a PromQL query says of each node.
+    """The result of a PromQL query, by node.
 
     Args:
         url: Of the server: ``http://prometheus:9090``.
@@ -93,7 +93,7 @@ class Prometheus:
         self._session: aiohttp.ClientSession | None = None
 
     async def fetch(self) -> Mapping[str, float]:
-        """Node -> value of its sample; of several samples of a node the last one counts.
+        """Returns node -> value of its sample; of several samples of a node the last one counts.
 
         Raises:
             MeasuringError: no answer, or one that is no vector.
@@ -104,14 +104,14 @@ class Prometheus:
             raise MeasuringError(f"the query failed: {answer.error}")
         if data.result_type != "vector":
             raise MeasuringError(f"the query gives a {data.result_type}, not a vector")
-        found: dict[str, float] = {}
+        by_node: dict[str, float] = {}
         if bytes(data.result) == b"null":  # as Go writes an empty list now and then
-            return found
+            return by_node
         for sample in _document(data.result, "the vector", list[_Sample]):
             label = (sample.metric or {}).get(self._node_label, "")
             if label:
-                found[label.partition(":")[0]] = _number(sample.value)
-        return found
+                by_node[label.partition(":")[0]] = _number(sample.value)
+        return by_node
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -124,17 +124,17 @@ class Prometheus:
             self._session = aiohttp.ClientSession(timeout=self._timeout, headers=self._headers)
         try:
             query = {"query": self._query}
-            asked = self._session.post(self._url, data=query, allow_redirects=False)
-            async with asked as response:
+            request = self._session.post(self._url, data=query, allow_redirects=False)
+            async with request as response:
                 body = await _bounded(response)
         except (aiohttp.ClientError, TimeoutError, OSError, UnicodeError) as error:
-            told = without_password(str(error)) or type(error).__name__
-            raise MeasuringError(f"no answer: {told}") from error
+            message = without_password(str(error)) or type(error).__name__
+            raise MeasuringError(f"no answer: {message}") from error
         return _document(body, f"status {response.status}", _Answer)
 
 
 class MetricsApi:
-    """The share of a node's cpu or memory that is in use, as the cluster's metrics API says.
+    """The used share of a node's cpu or memory, from the cluster's metrics API.
 
     Args:
         handle: Reads the API, and knows the nodes.
@@ -147,26 +147,26 @@ class MetricsApi:
         self._resource = resource
 
     async def fetch(self) -> Mapping[str, float]:
-        """Node -> use by allocatable amount, of the nodes that are known.
+        """Returns node -> usage / allocatable amount, for the nodes in the cache.
 
         Raises:
-            SchedulerError: the API is not there, or must not be read.
+            SchedulerError: the API does not exist, or may not be read.
         """
         body = await self._handle.read(NODE_METRICS_PATH)
-        found = {}
+        by_node = {}
         for item in _document(body, "the metrics API", _NodeMetricsList).items or ():
             name = item.metadata.name if item.metadata is not None else ""
             amount = (item.usage or {}).get(self._resource)
             whole = self._allocatable(name)
             if amount is not None and whole > 0:
-                found[name] = self._units(amount) / whole
-        return found
+                by_node[name] = self._units(amount) / whole
+        return by_node
 
     async def close(self) -> None:
-        """The connections are somebody else's."""
+        """Does nothing: the handle owns the connections."""
 
     def _units(self, amount: Any) -> float:
-        """Millicores or bytes, as the columns of nodes have them; NaN if it is no amount."""
+        """Returns millicores or bytes, as in the node columns; NaN if it is no quantity."""
         try:
             quantity = Quantity.from_wire(amount)
         except (QuantityError, TypeError):
@@ -180,13 +180,13 @@ class MetricsApi:
 
 
 class MetricFile:
-    """A JSON file ``{"node": number}``, read anew each time."""
+    """A JSON file ``{"node": number}``, read at each fetch."""
 
     def __init__(self, path: str) -> None:
         self.name = path
 
     async def fetch(self) -> Mapping[str, float]:
-        """What stands there now.
+        """Returns the content of the file.
 
         Raises:
             MeasuringError: it cannot be read, or holds something else.
@@ -202,11 +202,11 @@ class MetricFile:
             raise MeasuringError(f"holds something that is no number: {error}") from error
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: no file is open."""
 
 
 def _content(path: str) -> bytes:
-    """A file's content; it is small, and on this machine, so nobody waits long for it."""
+    """Returns a file's content; a small local file, so this does not block for long."""
     return Path(path).read_bytes()
 
 

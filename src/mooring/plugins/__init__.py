@@ -1,73 +1,33 @@
-"""The in-tree plugins: kube-scheduler's, one file each."""
+"""The default plugins, one module or package each; ``config.plugin_defaults`` lists them.
+
+``from mooring.plugins import NodeName`` imports the module of a plugin when it is first used.
+"""
 
 from __future__ import annotations
 
-from mooring.framework.runtime.registry import Factory
-from mooring.plugins.default_binder import DefaultBinder
-from mooring.plugins.default_preemption.plugin import DefaultPreemption
-from mooring.plugins.dynamic_resources import DynamicResources
-from mooring.plugins.image_locality import ImageLocality
-from mooring.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from mooring.plugins.node_affinity import NodeAffinity
-from mooring.plugins.node_declared_features import NodeDeclaredFeatures
-from mooring.plugins.node_name import NodeName
-from mooring.plugins.node_ports import NodePorts
-from mooring.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
-from mooring.plugins.node_resources.fit import NodeResourcesFit
-from mooring.plugins.node_unschedulable import NodeUnschedulable
-from mooring.plugins.node_volume_limits.plugin import NodeVolumeLimits
-from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
-from mooring.plugins.priority_sort import PrioritySort
-from mooring.plugins.scheduling_gates import SchedulingGates
-from mooring.plugins.taint_toleration import TaintToleration
-from mooring.plugins.volume_binding.plugin import VolumeBinding
-from mooring.plugins.volume_restrictions import VolumeRestrictions
-from mooring.plugins.volume_zone import VolumeZone
+import importlib
+from functools import partial
+from typing import Any
 
-#: Name -> factory of every plugin mooring comes with.
-IN_TREE: dict[str, Factory] = {
-    "DefaultBinder": lambda _, handle: DefaultBinder(handle),
-    "DefaultPreemption": lambda args, handle: DefaultPreemption(args, handle),
-    "DynamicResources": lambda _args, _handle: DynamicResources(),
-    "ImageLocality": lambda _args, _handle: ImageLocality(),
-    "InterPodAffinity": lambda args, handle: InterPodAffinity(args, handle),
-    "NodeAffinity": lambda args, _: NodeAffinity(args),
-    "NodeDeclaredFeatures": lambda _args, _handle: NodeDeclaredFeatures(),
-    "NodeName": lambda _args, _handle: NodeName(),
-    "NodePorts": lambda _args, _handle: NodePorts(),
-    "NodeResourcesBalancedAllocation": lambda args, _: NodeResourcesBalancedAllocation(args),
-    "NodeResourcesFit": lambda args, _: NodeResourcesFit(args),
-    "NodeUnschedulable": lambda _args, _handle: NodeUnschedulable(),
-    "NodeVolumeLimits": lambda _args, _handle: NodeVolumeLimits(),
-    "PodTopologySpread": lambda args, handle: PodTopologySpread(args, handle),
-    "PrioritySort": lambda _args, _handle: PrioritySort(),
-    "SchedulingGates": lambda _args, _handle: SchedulingGates(),
-    "TaintToleration": lambda _args, _handle: TaintToleration(),
-    "VolumeBinding": lambda args, handle: VolumeBinding(args, handle),
-    "VolumeRestrictions": lambda _args, _handle: VolumeRestrictions(),
-    "VolumeZone": lambda _args, _handle: VolumeZone(),
-}
+from mooring.config import IN_TREE_PLUGINS
+from mooring.framework.interface import Handle
+from mooring.framework.runtime.registry import Factory, instantiate
 
-__all__ = [
-    "IN_TREE",
-    "DefaultBinder",
-    "DefaultPreemption",
-    "DynamicResources",
-    "ImageLocality",
-    "InterPodAffinity",
-    "NodeAffinity",
-    "NodeDeclaredFeatures",
-    "NodeName",
-    "NodePorts",
-    "NodeResourcesBalancedAllocation",
-    "NodeResourcesFit",
-    "NodeUnschedulable",
-    "NodeVolumeLimits",
-    "PodTopologySpread",
-    "PrioritySort",
-    "SchedulingGates",
-    "TaintToleration",
-    "VolumeBinding",
-    "VolumeRestrictions",
-    "VolumeZone",
-]
+
+def __getattr__(name: str) -> Any:
+    """Returns the class of a default plugin (PEP 562)."""
+    if name not in IN_TREE_PLUGINS:
+        raise AttributeError(f"module 'mooring.plugins' has no attribute {name!r}")
+    plugin_class = getattr(
+        importlib.import_module(f"{__name__}.{IN_TREE_PLUGINS[name].module}"), name
+    )
+    globals()[name] = plugin_class
+    return plugin_class
+
+
+def _create(name: str, args: Any, handle: Handle) -> Any:
+    return instantiate(__getattr__(name), args, handle)
+
+
+#: Name -> factory of every default plugin.
+IN_TREE: dict[str, Factory] = {name: partial(_create, name) for name in IN_TREE_PLUGINS}

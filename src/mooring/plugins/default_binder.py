@@ -7,7 +7,7 @@ from mooring.framework.interface import Handle
 
 
 class DefaultBinder:
-    """Tells the API server which node the pod with this UID goes to.
+    """Binds pods, with a UID precondition.
 
     Source: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go.
     """
@@ -21,6 +21,6 @@ class DefaultBinder:
         """Binds the cycle's pod.
 
         Raises:
-            Conflict, NotFound, OutcomeUnknown: as the API server, or the lack of one, has it.
+            Conflict, NotFound, OutcomeUnknown: see ``mooring.errors``.
         """
         await self._handle.bind(cycle.pod, node_name)

@@ -1,7 +1,7 @@
-"""DynamicResources, for pods without devices: it lets them pass, and says so where it must.
+"""DynamicResources: accepts pods without devices, and rejects pods that request devices.
 
-Devices are not allocated yet. A pod that asks for some, by a resource claim or by an extended
-resource that stands for a device class, is refused: placed without them, it could not start.
+Device allocation is not implemented. A pod that requests devices, with a resource claim or with an
+extended resource of a device class, is rejected: without them it could not start.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ REASON_RESOURCE = "DynamicResources cannot allocate devices yet, and {} stands f
 
 #: What PostFilter adds to the message of a pod without claims.
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
-#: What it adds if an earlier plugin refused the pod before this one could look at it.
-NOT_LOOKED_AT = "not found"
+#: The error if this plugin's pre_filter did not run, because an earlier plugin rejected the pod.
+NO_STATE = "not found"
 
 
 class Claims(Enum):
-    """What pre_filter notes: the pod was looked at."""
+    """The state that pre_filter stores."""
 
     NONE = "none"
 
 
 class DynamicResources:
-    """Refuses pods that ask for devices; scores every node 0 for the others.
+    """Rejects pods that request devices; scores every node 0 for other pods.
 
-    Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, where a pod has
-    no claims. *Differs:* pods with claims are refused.
+    Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, for pods without
+    claims. *Differs:* pods with claims are rejected.
     """
 
     name = "DynamicResources"
     reads = Change(0)
-    #: Classes tell which extended resources are devices.
+    #: Device classes define which extended resources are devices.
     needs = ("DeviceClass",)
 
     def sign(self, pod: PodInfo) -> Hashable | None:
-        """Returns the resources that may stand for devices; pods with claims are not shared."""
+        """Returns the resources that may be devices; None for pods with claims."""
         if pod.spec.resource_claims:
             return None
         return tuple(
@@ -71,34 +71,34 @@ class DynamicResources:
         )
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip:
-        """Refuses a pod that asks for devices, and skips every other one."""
+        """Rejects a pod that requests devices, and skips every other pod."""
         cycle[self] = Claims.NONE
         pod = cycle.pod
         if pod.spec.resource_claims:
             return Reject(REASON_CLAIMS, resolvable=False)
-        found = devices_asked_for(pod, cycle.snapshot.device_classes)
-        if found is not None:
-            return Reject(REASON_RESOURCE.format(*found), resolvable=False)
+        device = requested_devices(pod, cycle.snapshot.device_classes)
+        if device is not None:
+            return Reject(REASON_RESOURCE.format(*device), resolvable=False)
         return SKIP
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """Nothing against any node."""
+        """Accepts all nodes."""
         assert cycle[self] is Claims.NONE
         return FilterStatuses.feasible(len(nodes))
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:  # noqa: ARG002
-        """There is no claim that could be given back."""
+        """Rejects the pod: there is no claim to deallocate."""
         if self not in cycle:
-            return PostFilterResult(NodeError(NOT_LOOKED_AT))
+            return PostFilterResult(NodeError(NO_STATE))
         return PostFilterResult(Reject(NOTHING_TO_DEALLOCATE))
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
-        """All nodes are equally good."""
+        """Returns 0 for all nodes."""
         assert cycle[self] is Claims.NONE
         return np.zeros(len(nodes), dtype=np.int64)
 
     def events(self) -> list[ClusterEventWithHint]:
-        """Returns a resource that the pod asks for stands for a device class no more."""
+        """Registers updates and deletions of device classes."""
         changed = ActionType.UPDATE | ActionType.DELETE
         return [
             ClusterEventWithHint(
@@ -107,15 +107,15 @@ class DynamicResources:
         ]
 
 
-def devices_asked_for(pod: PodInfo, classes: DeviceClasses) -> tuple[str, str] | None:
-    """A resource that the pod asks for and the device class that it stands for, if there is one."""
+def requested_devices(pod: PodInfo, classes: DeviceClasses) -> tuple[str, str] | None:
+    """Returns the first requested resource that is a device, and its device class; None = none."""
     if not len(classes):
         return None
     for resource, amount in pod.requests.items():
         if amount and _may_be_devices(resource):
-            found = classes.class_of(resource)
-            if found is not None:
-                return resource, found
+            class_name = classes.class_of(resource)
+            if class_name is not None:
+                return resource, class_name
     return None
 
 
@@ -124,11 +124,11 @@ def _may_be_devices(resource: str) -> bool:
 
 
 def _after_class_change(pod: PodInfo, old: DeviceClass, new: DeviceClass | None) -> QueueingHint:
-    """The class no longer has the resource, or is gone."""
+    """Queues if the change leaves no requested resource of the pod with a device class."""
     before = DeviceClasses()
     before.put(old)
     after = DeviceClasses()
     if new is not None:
         after.put(new)
-    had, has = devices_asked_for(pod, before), devices_asked_for(pod, after)
+    had, has = requested_devices(pod, before), requested_devices(pod, after)
     return QueueingHint.QUEUE if had is not None and has is None else QueueingHint.SKIP

@@ -1,4 +1,4 @@
-"""NodeAffinity: a pod's nodeSelector and node affinity, and the profile's added affinity."""
+"""NodeAffinity: nodeSelector and node affinity of the pod, and added affinity of the profile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mooring.framework import (
     default_normalize,
 )
 from mooring.framework.interface import Scores
-from mooring.framework.node_matching import NodeTermEvaluator, matches_required
+from mooring.framework.selector_matching import NodeTermEvaluator, matches_required
 from mooring.framework.status import Skip
 from mooring.objects.node import Node
 from mooring.objects.selectors import (
@@ -55,14 +55,14 @@ REASON_CONFLICT = "pod affinity terms conflict"
 
 @dataclass(frozen=True, slots=True)
 class NodeAffinityState:
-    """What the pod insists on (for filter), and what it prefers (for score)."""
+    """The pod's required affinity (for filter) and preferred terms (for score)."""
 
     required: RequiredNodeAffinity
     preferred: tuple[PreferredNodeTerm, ...] | None
 
 
 class NodeAffinity:
-    """Refuses nodes outside the required affinity of the pod, or of the profile.
+    """Rejects nodes that do not match the required affinity of the pod and of the profile.
 
     Prefers those with the highest sum of weights of matching preferred terms.
 
@@ -74,7 +74,7 @@ class NodeAffinity:
     normalized_zero = 0
 
     def __init__(self, args: NodeAffinityArgs | None = None) -> None:
-        """``args.added_affinity`` is ANDed to the affinity of every pod.
+        """Compiles ``args.added_affinity``, which is ANDed with the affinity of every pod.
 
         Raises:
             ConfigError: if it cannot be compiled.
@@ -103,7 +103,7 @@ class NodeAffinity:
         return tuple(sorted(pod.spec.node_selector.items())), node_affinity
 
     def pre_filter(self, cycle: Cycle) -> Status | PreFilterResult | Skip | None:
-        """Skips a pod without requirements; narrow the nodes if every term names some."""
+        """Skips a pod without requirements; restricts the nodes if every term names nodes."""
         pod = cycle.pod.pod
         required = required_node_affinity(pod)
         if required.selects_everything and self._added_required is None:
@@ -111,13 +111,13 @@ class NodeAffinity:
         cycle[self] = NodeAffinityState(required, None)
         if required.affinity is None:
             return None
-        names = _named_nodes(cycle.pod)
+        names = _required_node_names(cycle.pod)
         if names is None:
             return None
         return PreFilterResult(names) if names else Reject(REASON_CONFLICT, resolvable=False)
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """Refuses nodes outside the added affinity first, then those outside the pod's own."""
+        """Rejects nodes by the added affinity first, then by the pod's own."""
         required: RequiredNodeAffinity = cycle[self].required
         fits = matches_required(required, nodes)
         enforced = self._added_required
@@ -137,9 +137,9 @@ class NodeAffinity:
         Raises:
             SelectorError: if a preferred term of the pod cannot be compiled.
         """
-        affinity = cycle.pod.spec.affinity
-        own = affinity.node_affinity if affinity is not None else None
-        terms = own.preferred_during_scheduling_ignored_during_execution if own else ()
+        spec = cycle.pod.spec
+        affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+        terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
         if not terms and self._added_preferred is None:
             return SKIP
         required = cycle[self].required if self in cycle else RequiredNodeAffinity()
@@ -151,36 +151,36 @@ class NodeAffinity:
         weights: Counter[NodeTerm] = Counter()
         for preferred in (*(self._added_preferred or ()), *(cycle[self].preferred or ())):
             weights[preferred.term] += preferred.weight
-        conditions, total = NodeTermEvaluator(nodes), np.zeros(len(nodes), dtype=np.int64)
+        evaluator, total = NodeTermEvaluator(nodes), np.zeros(len(nodes), dtype=np.int64)
         for term, weight in weights.items():
-            total += conditions.term(term) * np.int64(weight)
+            total += evaluator.term(term) * np.int64(weight)
         return total
 
     def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:  # noqa: ARG002
-        """Returns the highest sum becomes 100."""
+        """Scales the sums so that the highest becomes 100."""
         return default_normalize(scores)
 
     def events(self) -> list[ClusterEventWithHint]:
-        """Returns a node that matches, and did not before."""
+        """Registers added nodes and changes of node labels."""
         node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
         return [ClusterEventWithHint(node, self._after_node_change, pure=True)]
 
     def _after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:
-        """Whether the node meets the added affinity and the pod's own now, and did not before.
+        """Queues if the node matches the added affinity and the pod's own now, not before.
 
-        *Differs:* upstream compares the pod's own affinity alone with before, and so sleeps through
-        a node that only now meets the added one.
+        *Differs:* upstream compares only the pod's own affinity with the old node, and so skips a
+        node that has begun to match the added affinity.
 
         Raises:
-            SelectorError: if a term of the pod cannot be compiled and no other one matches.
+            SelectorError: if a term of the pod cannot be compiled and no other term matches.
         """
         required = required_node_affinity(pod.pod)
-        if not self._admits(required, new):
+        if not self._matches(required, new):
             return QueueingHint.SKIP
-        was_admitted = old is not None and self._admits(required, old)
-        return QueueingHint.SKIP if was_admitted else QueueingHint.QUEUE
+        did_match = old is not None and self._matches(required, old)
+        return QueueingHint.SKIP if did_match else QueueingHint.QUEUE
 
-    def _admits(self, required: RequiredNodeAffinity, node: Node) -> bool:
+    def _matches(self, required: RequiredNodeAffinity, node: Node) -> bool:
         labels, name = node.metadata.labels, node.metadata.name
         enforced = self._added_required
         if enforced is not None and not enforced.matches(labels, name):
@@ -193,23 +193,23 @@ class NodeAffinity:
         return False
 
 
-def _named_nodes(pod: PodInfo) -> frozenset[str] | None:
-    """The nodes that the terms of the pod's required affinity name, if every one of them does.
+def _required_node_names(pod: PodInfo) -> frozenset[str] | None:
+    """Returns the node names in the pod's required affinity, if every term has any.
 
-    United over the terms, and within a term what all of its fields agree on. None if a term names
-    no node, or if there is no term.
+    The union over the terms of the intersection of each term's fields. None if a term has no node
+    name, or if there is no term.
     """
-    affinity = pod.spec.affinity
-    own = affinity.node_affinity if affinity is not None else None
-    required = own.required_during_scheduling_ignored_during_execution if own else None
+    spec = pod.spec
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     names: set[str] = set()
     for term in required.node_selector_terms if required else ():
-        of_term: frozenset[str] | None = None
+        term_names: frozenset[str] | None = None
         for field in term.match_fields:
             if field.key == NODE_NAME_FIELD and field.operator == IN:
-                listed = frozenset(field.values)
-                of_term = listed if of_term is None else of_term & listed
-        if of_term is None:
+                field_names = frozenset(field.values)
+                term_names = field_names if term_names is None else term_names & field_names
+        if term_names is None:
             return None
-        names |= of_term
+        names |= term_names
     return frozenset(names) if required and required.node_selector_terms else None

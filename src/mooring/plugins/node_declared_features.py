@@ -1,7 +1,7 @@
-"""NodeDeclaredFeatures: some pods need a feature that not every node's kubelet has.
+"""NodeDeclaredFeatures: some pods require features that not every kubelet has.
 
-A kubelet declares its features in ``status.declaredFeatures``; which ones a pod needs follows from
-its spec. Of the five features that v1.36 knows, two matter to where a pod can go.
+A kubelet declares its features in ``status.declaredFeatures``; the required ones are inferred from
+the pod's spec. Of the five features of v1.36, two matter for scheduling.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ REASON = "node(s) didn't match Pod's required features"
 RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"
 
-#: The features that are known, by name. Those that no rule below asks for concern only what may be
-#: changed in a running pod.
+#: The known features, by name. Those that no rule below uses concern only updates of running pods.
 FEATURES: Final = (
     "ExtendWebSocketsToKubelet",
     "InPlacePodLevelResourcesVerticalScaling",
@@ -39,14 +38,14 @@ FEATURES: Final = (
     USER_NAMESPACES_HOST_NETWORK,
 )
 
-#: What a container does that needs the first of them.
+#: The container restart action that requires RESTART_ALL_CONTAINERS.
 _RESTART_ALL_ACTION: Final = "RestartAllContainers"
 
 NO_FEATURES: Final[frozenset[str]] = frozenset()
 
 
 class NodeDeclaredFeatures:
-    """Refuses nodes that do not declare every feature that the pod needs.
+    """Rejects nodes that do not declare every feature that the pod requires.
 
     Source: pkg/scheduler/framework/plugins/nodedeclaredfeatures, and k8s.io/component-helpers
     nodedeclaredfeatures.
@@ -56,40 +55,40 @@ class NodeDeclaredFeatures:
     reads = Change.OTHER
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Returns the features that the pod needs."""
-        return needed_features(pod.spec)
+        """Returns the features that the pod requires."""
+        return required_features(pod.spec)
 
     def pre_filter(self, cycle: Cycle) -> Skip | None:
-        """Skips a pod that any node will do for."""
-        needed = needed_features(cycle.pod.spec)
-        if not needed:
+        """Skips a pod that requires no features."""
+        required = required_features(cycle.pod.spec)
+        if not required:
             return SKIP
-        cycle[self] = needed
+        cycle[self] = required
         return None
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """Refuses nodes that lack one; each set of declared features is judged once."""
-        needed: frozenset[str] = cycle[self]
+        """Rejects nodes that lack a feature; each set of declared features is evaluated once."""
+        required: frozenset[str] = cycle[self]
         objects = nodes.snapshot.nodes.objects
-        judged: dict[tuple[str, ...], bool] = {}
-        lacking = np.zeros(len(nodes), dtype=np.bool_)
+        is_lacking: dict[tuple[str, ...], bool] = {}
+        refused = np.zeros(len(nodes), dtype=np.bool_)
         for position, row in enumerate(nodes.rows.tolist()):
             node = objects[row]
             declared = node.status.declared_features if node is not None else ()
-            if declared not in judged:
-                judged[declared] = not needed <= declared_features(declared)
-            lacking[position] = judged[declared]
-        return FilterStatuses.refuse(lacking, Reject(REASON, resolvable=False))
+            if declared not in is_lacking:
+                is_lacking[declared] = not required <= declared_features(declared)
+            refused[position] = is_lacking[declared]
+        return FilterStatuses.refuse(refused, Reject(REASON, resolvable=False))
 
     def filter_node(self, cycle: Cycle, node: NodeInfo) -> Status | None:
-        """As ``filter``, of one node."""
-        needed: frozenset[str] = cycle[self]
-        if needed <= declared_features(node.node.status.declared_features):
+        """Does the same as ``filter``, for one node."""
+        required: frozenset[str] = cycle[self]
+        if required <= declared_features(node.node.status.declared_features):
             return None
         return Reject(REASON, resolvable=False)
 
     def events(self) -> list[ClusterEventWithHint]:
-        """A node comes or declares other features; the pod itself changes what it needs."""
+        """Registers added nodes, changes of declared features, and updates of the pod."""
         node = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
         return [
             ClusterEventWithHint(
@@ -101,8 +100,8 @@ class NodeDeclaredFeatures:
         ]
 
 
-def needed_features(spec: PodSpec) -> frozenset[str]:
-    """Returns the features that a node must have to run such a pod."""
+def required_features(spec: PodSpec) -> frozenset[str]:
+    """Returns the features that a pod requires of its node."""
     needs_user_namespaces = spec.host_network and spec.host_users is False
     rules = (
         rule
@@ -112,27 +111,27 @@ def needed_features(spec: PodSpec) -> frozenset[str]:
     needs_restart = any(rule.action == _RESTART_ALL_ACTION for rule in rules)
     if not (needs_restart or needs_user_namespaces):
         return NO_FEATURES
-    needed = ((RESTART_ALL_CONTAINERS,) if needs_restart else ()) + (
+    required = ((RESTART_ALL_CONTAINERS,) if needs_restart else ()) + (
         (USER_NAMESPACES_HOST_NETWORK,) if needs_user_namespaces else ()
     )
-    return frozenset(needed)
+    return frozenset(required)
 
 
 def declared_features(declared: Sequence[str]) -> frozenset[str]:
     """Returns the known features among those that a node declares.
 
-    As upstream, the list is read as the sorted one that the API server sees to: what is out of
-    order in it is not found.
+    As upstream, the list must be sorted, which the API server ensures: names out of order are
+    skipped.
     """
-    found = []
-    place = 0
+    features = []
+    index = 0
     for name in declared:
-        while place < len(FEATURES) and FEATURES[place] < name:
-            place += 1
-        if place < len(FEATURES) and FEATURES[place] == name:
-            found.append(name)
-            place += 1
-    return frozenset(found)
+        while index < len(FEATURES) and FEATURES[index] < name:
+            index += 1
+        if index < len(FEATURES) and FEATURES[index] == name:
+            features.append(name)
+            index += 1
+    return frozenset(features)
 
 
 def _after_node_change(_pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:
@@ -144,5 +143,5 @@ def _after_node_change(_pod: PodInfo, old: Node | None, new: Node) -> QueueingHi
 def _after_pod_change(pod: PodInfo, old: Pod, new: Pod) -> QueueingHint:
     if new.metadata.uid != pod.uid:
         return QueueingHint.SKIP
-    is_same = needed_features(old.spec) == needed_features(new.spec)
+    is_same = required_features(old.spec) == required_features(new.spec)
     return QueueingHint.SKIP if is_same else QueueingHint.QUEUE

@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node goes there or nowhere."""
+"""NodeName: accepts only the node in ``spec.nodeName``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REASON = "node(s) didn't match the requested node name"
 
 
 class NodeName:
-    """Refuses every node but ``spec.nodeName``, if that is set.
+    """Rejects every node but ``spec.nodeName``, if that is set.
 
     Source: pkg/scheduler/framework/plugins/nodename/node_name.go.
     """
@@ -23,17 +23,17 @@ class NodeName:
     reads = Change.EXISTENCE
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Returns the node that the pod names."""
+        """Returns ``spec.nodeName``."""
         return pod.spec.node_name
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """Refuses nodes with another name."""
-        wanted = cycle.pod.spec.node_name
-        if not wanted:
+        """Rejects nodes with another name."""
+        node_name = cycle.pod.spec.node_name
+        if not node_name:
             return FilterStatuses.feasible(len(nodes))
-        others = np.array([name != wanted for name in nodes.names], dtype=np.bool_)
+        others = np.array([name != node_name for name in nodes.names], dtype=np.bool_)
         return FilterStatuses.refuse(others, Reject(REASON, resolvable=False))
 
     def events(self) -> list[ClusterEventWithHint]:
-        """Another node; a node cannot change its name."""
+        """Registers added nodes; a node's name never changes."""
         return [ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD))]

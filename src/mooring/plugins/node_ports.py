@@ -1,4 +1,4 @@
-"""NodePorts: two pods cannot have the same host port on one node."""
+"""NodePorts: two pods cannot use the same host port of one node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REASON = "node(s) didn't have free ports for the requested pod ports"
 
 
 class NodePorts:
-    """Refuses nodes where another pod holds a host port that the pod wants.
+    """Rejects nodes where another pod uses a host port that conflicts with one of the pod's.
 
     Source: pkg/scheduler/framework/plugins/nodeports/node_ports.go.
     """
@@ -30,22 +30,19 @@ class NodePorts:
     reads = Change.PORTS
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Returns the host ports that the pod wants."""
+        """Returns the pod's host ports."""
         return pod.host_ports
 
     def pre_filter(self, cycle: Cycle) -> Skip | None:
-        """Skips a pod that wants no host port."""
+        """Skips a pod without host ports."""
         return None if cycle.pod.host_ports else SKIP
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """Refuses nodes where a wanted port is taken."""
+        """Rejects nodes with a port conflict."""
         return FilterStatuses.refuse(nodes.has_port_conflict(cycle.pod.host_ports), Reject(REASON))
 
     def events(self) -> list[ClusterEventWithHint]:
-        """Returns a pod that held such a port is gone, or there is another node.
-
-        The ports of a pod never change, so updates of pods cannot help.
-        """
+        """Registers deleted pods and added nodes; a pod's ports never change."""
         deleted = ClusterEvent(EventResource.POD, ActionType.DELETE)
         return [
             ClusterEventWithHint(deleted, _after_pod_deleted, pure=True),
@@ -54,9 +51,9 @@ class NodePorts:
 
 
 def _after_pod_deleted(pod: PodInfo, old: Pod, _: Pod | None) -> QueueingHint:
-    """The deleted pod held, or was to hold, a port that conflicts with one of the pod's."""
+    """Queues if the deleted pod was placed or nominated and had a conflicting port."""
     if not old.spec.node_name and not old.status.nominated_node_name:
         return QueueingHint.SKIP
     freed = PodInfo(old).host_ports
-    helps = any(conflicts(wanted, held) for wanted in pod.host_ports for held in freed)
+    helps = any(conflicts(port, freed_port) for port in pod.host_ports for freed_port in freed)
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP

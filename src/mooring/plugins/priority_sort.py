@@ -1,4 +1,4 @@
-"""PrioritySort: important pods first, then those that have waited longer."""
+"""PrioritySort: sorts pods by priority, then by the time when they were queued."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class PrioritySort:
     name = "PrioritySort"
 
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
-        """Higher priority first; of equals the one that entered the queue earlier."""
+        """Returns True if ``a`` has a higher priority, or an equal one and was queued earlier."""
         if a.pod.priority != b.pod.priority:
             return a.pod.priority > b.pod.priority
         return a.timestamp_s < b.timestamp_s
 
     def sort_key(self, pod: QueuedPod) -> tuple[int, float]:
-        """``less`` as a key."""
+        """Returns a sort key with the order of ``less``."""
         return -pod.pod.priority, pod.timestamp_s

@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with scheduling gates does not enter the queue."""
+"""SchedulingGates: a pod with scheduling gates does not enter the active queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mooring.state import PodInfo
 
 
 class SchedulingGates:
-    """Holds pods back until somebody has removed every gate.
+    """Gates pods until every scheduling gate is removed.
 
     Source: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go.
     """
@@ -23,7 +23,7 @@ class SchedulingGates:
     name = "SchedulingGates"
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Refuses a pod that has gates, naming them."""
+        """Rejects a pod that has gates; the reason names them."""
         gates = pod.spec.scheduling_gates
         if not gates:
             return None
@@ -31,11 +31,11 @@ class SchedulingGates:
         return Reject(f"waiting for scheduling gates: [{names}]", resolvable=False)
 
     def events(self) -> list[ClusterEventWithHint]:
-        """The pod's own last gate is gone."""
-        gone = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
-        return [ClusterEventWithHint(gone, _after_gates_gone)]
+        """Registers the removal of a pod's last gate."""
+        action = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        return [ClusterEventWithHint(ClusterEvent(EventResource.POD, action), _after_gates_removed)]
 
 
-def _after_gates_gone(pod: PodInfo, _: Pod | None, new: Pod) -> QueueingHint:
-    """Gates of other pods do not matter."""
+def _after_gates_removed(pod: PodInfo, _: Pod | None, new: Pod) -> QueueingHint:
+    """Queues if the gates were those of the pod itself."""
     return QueueingHint.QUEUE if new.metadata.uid == pod.uid else QueueingHint.SKIP

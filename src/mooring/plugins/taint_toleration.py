@@ -1,4 +1,4 @@
-"""TaintToleration: taints keep pods away, or make a node less wanted."""
+"""TaintToleration: hard taints reject pods, soft taints lower a node's score."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ REASON = "node(s) had untolerated taint(s)"
 
 
 class TaintToleration:
-    """Refuses nodes with a hard taint that the pod does not tolerate.
+    """Rejects nodes with a hard taint that the pod does not tolerate.
 
-    Of the others it prefers those with the fewest soft taints that the pod does not tolerate.
-    Nodes share few sets of taints, so each set is judged once and looked up by its id.
+    It prefers the nodes with the fewest soft taints that the pod does not tolerate. Nodes have few
+    distinct sets of taints, so each set is evaluated once and looked up by its id.
 
     Source: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go.
     """
@@ -42,13 +42,13 @@ class TaintToleration:
         return pod.spec.tolerations
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """Refuses nodes with an untolerated NoSchedule or NoExecute taint."""
+        """Rejects nodes with an untolerated NoSchedule or NoExecute taint."""
         tolerations = cycle.pod.spec.tolerations
 
-        def refuses(taints: tuple[Taint, ...]) -> bool:
+        def is_untolerated(taints: tuple[Taint, ...]) -> bool:
             return first_untolerated(taints, tolerations) is not None
 
-        refused = _evaluate_per_taint_set(nodes, refuses) != 0
+        refused = _evaluate_per_taint_set(nodes, is_untolerated) != 0
         return FilterStatuses.refuse(refused, Reject(REASON, resolvable=False))
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
@@ -59,20 +59,20 @@ class TaintToleration:
             if toleration.effect in ("", PREFER_NO_SCHEDULE)
         ]
 
-        def intolerable(taints: tuple[Taint, ...]) -> int:
+        def count_untolerated(taints: tuple[Taint, ...]) -> int:
             return sum(
                 taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, soft)
                 for taint in taints
             )
 
-        return _evaluate_per_taint_set(nodes, intolerable)
+        return _evaluate_per_taint_set(nodes, count_untolerated)
 
     def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:  # noqa: ARG002
-        """The fewest taints become 100; without any, every node has 100."""
+        """Scales the counts so that 0 taints become 100 and the highest count becomes 0."""
         return default_normalize(scores, reverse=True)
 
     def events(self) -> list[ClusterEventWithHint]:
-        """Returns a node with tolerable taints only, or a toleration more for the pod itself."""
+        """Registers added nodes, changes of taints, and new tolerations of the pod."""
         node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
         toleration = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_TOLERATION)
         return [
@@ -82,29 +82,29 @@ class TaintToleration:
 
 
 def _after_node_change(pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:
-    """Returns the pod tolerates the node's hard taints, and did not before."""
+    """Queues if the pod tolerates the node's hard taints now and did not before."""
 
-    def refuses(node: Node) -> bool:
+    def is_untolerated(node: Node) -> bool:
         return first_untolerated(node.spec.taints, pod.spec.tolerations) is not None
 
-    helps = (old is None or refuses(old)) and not refuses(new)
+    helps = (old is None or is_untolerated(old)) and not is_untolerated(new)
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
 def _after_toleration(pod: PodInfo, _: Pod | None, new: Pod) -> QueueingHint:
-    """Tolerations are only ever added, so any change of the pod's own may help."""
+    """Queues if the pod itself changed: tolerations can only be added."""
     return QueueingHint.QUEUE if new.metadata.uid == pod.uid else QueueingHint.SKIP
 
 
 def _evaluate_per_taint_set(
-    nodes: NodeView, judge: Callable[[tuple[Taint, ...]], int]
+    nodes: NodeView, evaluate: Callable[[tuple[Taint, ...]], int]
 ) -> npt.NDArray[np.int64]:
-    """``judge`` of each node's taints, int64 shape (m,), called once per distinct set."""
+    """Returns ``evaluate`` of each node's taints, int64 shape (m,); calls it once per set."""
     sets = nodes.taint_sets
-    if len(nodes) < len(sets):  # a few changed nodes: not worth judging what only others have
-        by_node = [sets[at] for at in nodes.taint_ids.tolist()]
-        return np.array([judge(taints) if taints else 0 for taints in by_node], dtype=np.int64)
-    judged = [judge(taints) if taints else 0 for taints in sets]
-    if not any(judged):
+    if len(nodes) < len(sets):  # few nodes: cheaper by node than by distinct set
+        by_node = [sets[taint_id] for taint_id in nodes.taint_ids.tolist()]
+        return np.array([evaluate(taints) if taints else 0 for taints in by_node], dtype=np.int64)
+    values = [evaluate(taints) if taints else 0 for taints in sets]
+    if not any(values):
         return np.zeros(len(nodes), dtype=np.int64)
-    return np.array(judged, dtype=np.int64)[nodes.taint_ids]
+    return np.array(values, dtype=np.int64)[nodes.taint_ids]

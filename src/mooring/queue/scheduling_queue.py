@@ -24,7 +24,6 @@ plugins that rejected them, so an event does not visit all of them.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -74,12 +73,10 @@ class SchedulingQueue:
         self._queues = PodQueues(
             profiles, self._hints, self._options, clock, on_ready=on_ready, on_move=on_move
         )
-        #: The pods in the queues, by UID; those in flight are not among them.
-        self._pods = self._queues.pods
+        self._pods = self._queues.pods  # by UID, without those in flight
         self._in_flight = InFlight()
-        self._next_unschedulable_flush_s = (
-            clock.monotonic_s() + self._options.unschedulable_flush_interval_s
-        )
+        self._flush_interval_s = self._options.unschedulable_flush_interval_s
+        self._leftover_flush_at_s = clock.monotonic_s() + self._flush_interval_s
 
     # -- queries ----------------------------------------------------------------------------------
 
@@ -241,13 +238,10 @@ class SchedulingQueue:
         is_in_flight = self._in_flight.is_current(entry.uid, entry.attempt_number)
         if not entry.rejectors or not is_in_flight:
             return RequeueStrategy.AFTER_BACKOFF
-        best = (
-            RequeueStrategy.IMMEDIATELY if entry.pending_plugins else RequeueStrategy.AFTER_BACKOFF
-        )
         strategy = RequeueStrategy.SKIP
         for event, old, new in self._in_flight.events_since(entry.uid):
             strategy = max(strategy, self._hints.strategy(entry, event, old, new))
-            if strategy is best:
+            if strategy is RequeueStrategy.IMMEDIATELY:
                 break
         return strategy
 
@@ -283,10 +277,8 @@ class SchedulingQueue:
         for uid in uids:
             entry = self._pods.get(uid)
             if entry is not None and entry.queue_name is not QueueName.ACTIVE:
-                from_backoff = entry.queue_name is QueueName.BACKOFF
-                self._queues.move_to_active(
-                    entry, FORCE_ACTIVATE.label, run_pre_enqueue=not from_backoff
-                )
+                gate = entry.queue_name is not QueueName.BACKOFF
+                self._queues.move_to_active(entry, FORCE_ACTIVATE.label, run_pre_enqueue=gate)
             elif uid in self._in_flight:
                 self._in_flight.record(FORCE_ACTIVATE, None, _Only(uid))
 
@@ -295,16 +287,14 @@ class SchedulingQueue:
         now_s = self._clock.monotonic_s()
         for entry in self._queues.backoff.pop_completed(now_s):
             self._queues.move_to_active(entry, BACKOFF_COMPLETE, run_pre_enqueue=False)
-        if now_s >= self._next_unschedulable_flush_s:
-            self._next_unschedulable_flush_s = now_s + self._options.unschedulable_flush_interval_s
+        if now_s >= self._leftover_flush_at_s:
+            self._leftover_flush_at_s = now_s + self._flush_interval_s
             self._flush_unschedulable_leftover(now_s)
 
     def next_flush_at_s(self) -> float:
         """Returns when to call ``flush`` next; monotonic seconds, infinity if never."""
-        leftover_s = (
-            self._next_unschedulable_flush_s if len(self._queues.unschedulable_pods) else math.inf
-        )
-        return min(self._queues.backoff.next_completion_s(), leftover_s)
+        at_s = self._queues.backoff.next_completion_s()
+        return min(at_s, self._leftover_flush_at_s) if self._queues.unschedulable_pods else at_s
 
     def _flush_unschedulable_leftover(self, now_s: float) -> None:
         too_old = [

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring.config import DEFAULT_FILTER_ORDER
 from mooring.decision import (
     ERROR,
     FIRST,
@@ -34,25 +35,6 @@ from mooring.decision import (
     Scores,
 )
 from mooring.recordings.difference import ABSENT, Difference, histogram_part
-
-#: The plugins that kube-scheduler v1.36 runs as filters by default, in order.
-#: Source: pkg/scheduler/apis/config/v1/default_plugins.go.
-DEFAULT_FILTER_ORDER: Final = (
-    "NodeUnschedulable",
-    "NodeName",
-    "TaintToleration",
-    "NodeAffinity",
-    "NodePorts",
-    "NodeResourcesFit",
-    "VolumeRestrictions",
-    "NodeVolumeLimits",
-    "VolumeBinding",
-    "VolumeZone",
-    "PodTopologySpread",
-    "InterPodAffinity",
-    "DynamicResources",
-    "NodeDeclaredFeatures",
-)
 
 #: The plugins whose message follows the histogram of a failure.
 POST_FILTERS: Final = frozenset({"DefaultPreemption", "DynamicResources"})

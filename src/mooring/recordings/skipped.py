@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mooring.objects.pod import Pod
-from mooring.plugins.dynamic_resources import devices_asked_for
+from mooring.plugins.dynamic_resources import requested_devices
 from mooring.state import Cache, PodInfo
 
 #: The only reason at present.
@@ -14,4 +14,4 @@ def why_not_compared(cache: Cache, pod: Pod) -> str | None:
     """Returns why decisions about this pod may differ from kube-scheduler's, or None."""
     if pod.spec.resource_claims:
         return DEVICES
-    return DEVICES if devices_asked_for(PodInfo(pod), cache.device_classes) else None
+    return DEVICES if requested_devices(PodInfo(pod), cache.device_classes) else None

@@ -19,7 +19,7 @@ from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.config import Extender, KubeSchedulerConfiguration
 from mooring.errors import InvariantViolation
-from mooring.extenders import Extenders, Post
+from mooring.extenders import Extenders, ExtenderTransport
 from mooring.objects.pod import Pod
 from mooring.objects.selector_text import LIVING_PODS
 from mooring.queue import QueueOptions, SchedulingQueue
@@ -56,7 +56,7 @@ class ServiceOptions:
     bindings_max: int = BINDINGS_MAX
     instance: str = "mooring"
     observer: Observer = field(default_factory=Observer)
-    transport_factory: Callable[[Extender], Post] | None = None
+    transport_factory: Callable[[Extender], ExtenderTransport] | None = None
 
 
 class SchedulerParts:

@@ -20,8 +20,8 @@ from mooring.config import (
     loads,
     to_document,
 )
+from mooring.config.plugin_defaults import ARGS_TYPES
 from mooring.config.types import (
-    ARGS_TYPES,
     CPU_AND_MEMORY,
     EXTENSION_POINTS,
     InterPodAffinityArgs,

@@ -13,8 +13,8 @@ from mooring.clock import VirtualClock, seeded_random
 from mooring.config import Extender
 from mooring.config.types import ExtenderManagedResource
 from mooring.errors import ExtenderError, LeaseLost
-from mooring.extenders import AskedExtender, WholeObjects
-from mooring.extenders.http import NoAnswer
+from mooring.extenders import FullObjectCache, HTTPExtender
+from mooring.extenders.http import NoResponse
 from mooring.state import PodInfo
 from mooring.testing import make_pod
 from tests.helpers.running_scheduler import virtually
@@ -59,16 +59,16 @@ class Clock(VirtualClock):
 
 def extender(
     server: Server, post: Any, *, fence: Callable[[], float] = lambda: 10.0, **parts: Any
-) -> AskedExtender:
+) -> HTTPExtender:
     clock, rng = Clock(), seeded_random(0)
     transport = InProcessTransport(server.handle)
     client = Client(transport, rng=rng, fence=fence, sleep=clock.sleep)
-    whole = WholeObjects(client, clock=clock, rng=rng, sleep=clock.sleep, with_nodes=False)
+    whole = FullObjectCache(client, clock=clock, rng=rng, sleep=clock.sleep, with_nodes=False)
     config = Extender(
         url_prefix="http://x", bind_verb="bind", filter_verb="filter", node_cache_capable=True,
         **parts,
     )  # fmt: skip
-    return AskedExtender(config, post, whole, client=client, clock=clock, sleep=clock.sleep)
+    return HTTPExtender(config, post, whole, client=client, clock=clock, sleep=clock.sleep)
 
 
 def says(*answers: Any) -> Any:
@@ -131,7 +131,7 @@ async def test_nodes_that_are_not_known_yet_are_fetched_and_those_that_are_gone_
 
     clock, rng = Clock(), seeded_random(0)
     client = Client(InProcessTransport(handle), rng=rng, sleep=clock.sleep)
-    whole = WholeObjects(client, clock=clock, rng=rng, sleep=clock.sleep, with_nodes=True)
+    whole = FullObjectCache(client, clock=clock, rng=rng, sleep=clock.sleep, with_nodes=True)
     found = await whole.nodes(["b", "gone", "a"])
     assert list(found) == ["b", "a"]
     sent = json.loads(found["a"])
@@ -146,7 +146,7 @@ async def test_nodes_that_are_not_known_yet_are_fetched_and_those_that_are_gone_
 def test_a_pod_that_is_gone_is_nothing_to_ask_about(answer: Any) -> None:
     @virtually
     async def ask() -> None:
-        with pytest.raises(ExtenderError, match="pod default/web is gone"):
+        with pytest.raises(ExtenderError, match="pod default/web was deleted"):
             await extender(Server(answer), says()).filter(PodInfo(WEB), ["a"])
 
     ask()
@@ -154,11 +154,11 @@ def test_a_pod_that_is_gone_is_nothing_to_ask_about(answer: Any) -> None:
 
 @virtually
 async def test_a_connection_that_was_idle_too_long_is_tried_once_more() -> None:
-    lost = NoAnswer("cut off", is_cut_off=True)
+    lost = NoResponse("cut off", is_cut_off=True)
     post = says(lost, {"NodeNames": ["a"]})
     found = await extender(Server(pod_json()), post).filter(PodInfo(WEB), ["a"])
     assert list(found.names) == ["a"]
-    with pytest.raises(NoAnswer, match="cut off"):
+    with pytest.raises(NoResponse, match="cut off"):
         await extender(Server(pod_json()), says(lost, lost)).filter(PodInfo(WEB), ["a"])
 
 
@@ -174,7 +174,7 @@ async def test_a_binding_is_done_when_the_extender_says_so() -> None:
 
 @virtually
 async def test_whether_an_unanswered_binding_was_done_the_api_server_knows() -> None:
-    lost = NoAnswer("no answer in 5 s")
+    lost = NoResponse("no answer in 5 s")
     server = Server(pod_json(), pod_json(), pod_json("a"))
     await extender(server, says(lost)).bind(PodInfo(WEB), "a")
     assert server.gets == 3
@@ -183,8 +183,8 @@ async def test_whether_an_unanswered_binding_was_done_the_api_server_knows() -> 
 @virtually
 async def test_if_it_does_not_happen_in_time_it_has_failed() -> None:
     server = Server(pod_json())
-    judge = extender(server, says(NoAnswer("no answer in 2 s")), http_timeout_s=2.0)
-    with pytest.raises(NoAnswer, match="no answer in 2 s"):
+    judge = extender(server, says(NoResponse("no answer in 2 s")), http_timeout_s=2.0)
+    with pytest.raises(NoResponse, match="no answer in 2 s"):
         await judge.bind(PodInfo(WEB), "a")
     assert server.gets == 9  # at once, and every quarter of a second
 
@@ -192,8 +192,8 @@ async def test_if_it_does_not_happen_in_time_it_has_failed() -> None:
 @virtually
 async def test_if_nobody_was_told_nobody_is_asked() -> None:
     server = Server(pod_json("a"))
-    with pytest.raises(NoAnswer, match="refused"):
-        await extender(server, says(NoAnswer("refused", is_sent=False))).bind(PodInfo(WEB), "a")
+    with pytest.raises(NoResponse, match="refused"):
+        await extender(server, says(NoResponse("refused", is_sent=False))).bind(PodInfo(WEB), "a")
     assert server.gets == 0
 
 

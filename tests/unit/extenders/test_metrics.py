@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from mooring.clock import VirtualClock
-from mooring.load_metrics import Keeper, MeasurementMetrics, keepers_of
+from mooring.load_metrics import MeasurementMetrics, MetricCache, metric_caches
 from mooring.load_metrics.sources import MeasuringError
 from mooring.testing import make_pod
 from tests.helpers.extenders import NODES, Play, away, configured, extender
@@ -85,15 +85,15 @@ async def test_bindings_by_extenders_are_counted() -> None:
 
 def test_fetches_and_the_age_of_measurements_are_shown() -> None:
     clock = VirtualClock()
-    keeper = Keeper(Scripted({"a": 1.0, "b": 2.0}, MeasuringError("no")), stale_s=60)
+    cache = MetricCache(Scripted({"a": 1.0, "b": 2.0}, MeasuringError("no")), stale_s=60)
     registry = CollectorRegistry()
-    registry.register(MeasurementMetrics([keeper], clock))
+    registry.register(MeasurementMetrics([cache], clock))
     source = {"source": "script"}
     assert value(registry, "scheduler_measurement_age_seconds", **source) is None
     assert value(registry, "scheduler_measurement_nodes", **source) == 0
-    asyncio.run(keeper.refresh(clock.monotonic_s))
+    asyncio.run(cache.refresh(clock.monotonic_s))
     clock.advance(40)
-    asyncio.run(keeper.refresh(clock.monotonic_s))
+    asyncio.run(cache.refresh(clock.monotonic_s))
     fetches = "scheduler_measurement_fetches_total"
     assert value(registry, fetches, result="success", **source) == 1
     assert value(registry, fetches, result="error", **source) == 1
@@ -117,11 +117,11 @@ async def test_one_registry_can_show_all_that_a_scheduler_has() -> None:
     async with living(*NODES, config=config, transport_factory=Play().transport_factory) as life:
         await life.create(make_pod("web", scheduler_name="x"))
         await life.until_seen("bound", "web")
-        keepers = keepers_of(life.service.profiles.values())
-        assert len(keepers) == 2
+        caches = metric_caches(life.service.profiles.values())
+        assert len(caches) == 2
         registry: Any = CollectorRegistry()
         registry.register(life.service.extenders.metrics.registry)
-        registry.register(MeasurementMetrics(keepers, life.clock))
+        registry.register(MeasurementMetrics(caches, life.clock))
         text = generate_latest(registry).decode()
     failed = f'scheduler_measurement_fetches_total{{result="error",source="{path}"}} 2.0'
     assert text.count("scheduler_measurement_fetches_total{") == 2

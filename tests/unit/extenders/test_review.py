@@ -13,8 +13,8 @@ from mooring.client import Client, InProcessTransport
 from mooring.clock import VirtualClock, seeded_random
 from mooring.config import Extender
 from mooring.errors import ExtenderError
-from mooring.extenders import AskedExtender, WholeObjects
-from mooring.extenders.http import NoAnswer
+from mooring.extenders import FullObjectCache, HTTPExtender
+from mooring.extenders.http import NoResponse
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from mooring.testing import make_pod
@@ -43,10 +43,10 @@ async def test_an_extender_is_not_waited_for_longer_than_the_lease_lasts() -> No
     client = Client(
         InProcessTransport(server.handle), rng=rng, fence=lambda: 2.0, sleep=asyncio.sleep
     )
-    whole = WholeObjects(client, clock=clock, rng=rng, sleep=asyncio.sleep, with_nodes=False)
+    whole = FullObjectCache(client, clock=clock, rng=rng, sleep=asyncio.sleep, with_nodes=False)
     config = Extender(url_prefix="http://x", bind_verb="bind", http_timeout_s=60.0)
-    slowly = AskedExtender(config, slow, whole, client=client, clock=clock)
-    with pytest.raises(NoAnswer, match="2 s"):
+    slowly = HTTPExtender(config, slow, whole, client=client, clock=clock)
+    with pytest.raises(NoResponse, match="2 s"):
         await slowly.bind(PodInfo(WEB), "a")
     assert loop.time() - begun_s < 10
 
@@ -76,7 +76,7 @@ async def test_objects_that_make_no_sense_do_not_end_what_follows_them(metadata:
 
     clock, rng = VirtualClock(), seeded_random(0)
     client = Client(InProcessTransport(handle), rng=rng)
-    whole = WholeObjects(client, clock=clock, rng=rng, sleep=asyncio.sleep, with_nodes=False)
+    whole = FullObjectCache(client, clock=clock, rng=rng, sleep=asyncio.sleep, with_nodes=False)
     [informer] = whole.informers
     running = asyncio.create_task(informer.run())
     try:

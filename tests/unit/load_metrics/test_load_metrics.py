@@ -16,7 +16,7 @@ from aiohttp import web
 
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import ConfigError, PluginError
-from mooring.load_metrics import Keeper, MetricFile, MetricsApi, Prometheus, measured_load
+from mooring.load_metrics import MetricCache, MetricFile, MetricsApi, Prometheus, measured_load
 from mooring.load_metrics.sources import MeasuringError
 from mooring.scheduler.plugin_tasks import run_background
 from mooring.simulation.offline import OfflineHandle
@@ -45,32 +45,32 @@ class Scripted:
 
 def test_numbers_are_believed_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
     clock = VirtualClock()
-    keeper = Keeper(
+    cache = MetricCache(
         Scripted({"a": 1.0, "b": math.nan}, MeasuringError("no"), MeasuringError("no"), {"a": 2.0}),
         stale_s=60,
     )
 
     async def refresh() -> None:
-        await keeper.refresh(clock.monotonic_s)
+        await cache.refresh(clock.monotonic_s)
 
-    assert keeper.current(clock.monotonic_s()) == {}
+    assert cache.fresh_values(clock.monotonic_s()) == {}
     asyncio.run(refresh())
-    assert keeper.current(clock.monotonic_s()) == {"a": 1.0}
+    assert cache.fresh_values(clock.monotonic_s()) == {"a": 1.0}
     clock.advance(60)
     asyncio.run(refresh())
-    assert keeper.current(clock.monotonic_s()) == {"a": 1.0}
+    assert cache.fresh_values(clock.monotonic_s()) == {"a": 1.0}
     clock.advance(1)
     asyncio.run(refresh())
-    assert keeper.current(clock.monotonic_s()) == {}
+    assert cache.fresh_values(clock.monotonic_s()) == {}
     with caplog.at_level(logging.INFO):
         asyncio.run(refresh())
-    assert keeper.current(clock.monotonic_s()) == {"a": 2.0}
-    assert (keeper.fetched, keeper.failed, keeper.version) == (2, 2, 2)
+    assert cache.fresh_values(clock.monotonic_s()) == {"a": 2.0}
+    assert (cache.fetched, cache.failed, cache.version) == (2, 2, 2)
     # The outage was said once, and its end.
     said = [record.message for record in caplog.records]
     assert said == [
-        "measurements cannot be had; decisions go on without them",
-        "measurements are back",
+        "metric source unavailable, scoring without it",
+        "metric source recovered",
     ]
 
 
@@ -80,9 +80,9 @@ def test_a_source_that_does_not_answer_is_given_up() -> None:
             await asyncio.Event().wait()
             raise AssertionError
 
-    keeper = Keeper(Silent(), timeout_s=0.01)
-    asyncio.run(keeper.refresh(VirtualClock().monotonic_s))
-    assert keeper.failed == 1
+    cache = MetricCache(Silent(), timeout_s=0.01)
+    asyncio.run(cache.refresh(VirtualClock().monotonic_s))
+    assert cache.failed == 1
 
 
 def test_it_is_fetched_again_and_again_until_cancelled() -> None:
@@ -94,10 +94,10 @@ def test_it_is_fetched_again_and_again_until_cancelled() -> None:
         if len(waits) == 3:
             raise asyncio.CancelledError
 
-    keeper = Keeper(source, refresh_s=15, sleep=sleep)
+    cache = MetricCache(source, refresh_s=15, sleep=sleep)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(keeper.follow(handle()))
-    assert keeper.fetched == 3
+        asyncio.run(cache.follow(handle()))
+    assert cache.fetched == 3
     assert waits == [15, 15, 15]
     assert source.is_closed
 
@@ -301,4 +301,4 @@ def test_a_plugin_that_fails_beside_the_decisions_is_begun_anew(
 
     assert asyncio.run(run()) == 3
     assert waits == [5.0, 5.0]
-    assert "a plugin failed beside the decisions" in caplog.text
+    assert "background of a plugin failed" in caplog.text

@@ -12,7 +12,7 @@ import pytest
 
 from mooring.clock import VirtualClock
 from mooring.errors import ConfigError
-from mooring.load_metrics import Keeper, MetricFile, MetricsApi, Prometheus, measured_load
+from mooring.load_metrics import MetricCache, MetricFile, MetricsApi, Prometheus, measured_load
 from mooring.load_metrics.sources import MeasuringError
 from mooring.testing import make_node
 from tests.unit.load_metrics.test_load_metrics import asked, handle, vector
@@ -100,7 +100,7 @@ def test_a_password_is_never_logged(caplog: pytest.LogCaptureFixture) -> None:
     source = Prometheus("http://me:secret@127.0.0.1:1", "up")
 
     async def refresh() -> None:
-        await Keeper(source).refresh(VirtualClock().monotonic_s)
+        await MetricCache(source).refresh(VirtualClock().monotonic_s)
         await source.close()
 
     with caplog.at_level(logging.DEBUG):

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from mooring.config import DEFAULT_FILTER_ORDER
 from mooring.decision import Decision, Preemption, PreemptionCandidate, Rejection
-from mooring.recordings.compare import DEFAULT_FILTER_ORDER, differences, fully_owned
+from mooring.recordings.compare import differences, fully_owned
 from mooring.recordings.difference import Difference, histogram_part
 from mooring.recordings.format import read_recording
 from tests.helpers.paths import PARITY_DATA

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mooring.extenders.http import NoAnswer
+from mooring.extenders.http import NoResponse
 from mooring.objects import Pod
 from mooring.objects.meta import ObjectMeta
 from mooring.testing import make_node, make_pod
@@ -98,7 +98,7 @@ async def test_a_binding_that_was_not_answered_is_looked_for() -> None:
         asked = play.asked[-1][2]
         live = await life.client.get("Pod", asked["PodName"], asked["PodNamespace"])
         await life.client.bind(live, asked["Node"])
-        raise NoAnswer("no answer in 5 s")
+        raise NoResponse("no answer in 5 s")
 
     play.think = bind
     async with living(

@@ -9,8 +9,12 @@ import pytest
 from tools.check_sizes import (
     CLASS_LINES_MAX,
     FILE_LINES_MAX,
+    FILE_LINES_RULE,
+    FOLDER_FILES_MAX,
     FUNCTION_LINES_MAX,
     complaints,
+    folder_complaints,
+    long_file_complaints,
     main,
 )
 
@@ -47,7 +51,7 @@ def test_a_class_has_its_own_limit() -> None:
 
 def test_a_file_has_a_limit_that_counts_every_line() -> None:
     assert found("# line\n" * FILE_LINES_MAX) == []
-    assert found("# line\n" * FILE_LINES_MAX + "x = 1") == ["src/a.py: 401 lines, the limit is 400"]
+    assert found("# line\n" * FILE_LINES_MAX + "x = 1") == ["src/a.py: 601 lines, the limit is 600"]
 
 
 NESTED = """\
@@ -91,3 +95,23 @@ def test_a_clean_tree_passes(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text(function(3))
     assert main(tmp_path) == 0
+
+
+def test_one_file_in_ten_may_be_longer_than_the_rule() -> None:
+    assert list(long_file_complaints([FILE_LINES_RULE] * 9 + [FILE_LINES_MAX])) == []
+    (complaint,) = long_file_complaints([FILE_LINES_RULE] * 8 + [FILE_LINES_RULE + 1] * 2)
+    assert complaint == f"2 of 10 files have more than {FILE_LINES_RULE} lines"
+
+
+def test_a_folder_has_a_limit_of_modules_and_no_three_with_one_prefix(tmp_path: Path) -> None:
+    for name in ("bind_a", "bind_b", "one", "two"):
+        (tmp_path / f"{name}.py").write_text("")
+    assert list(folder_complaints(tmp_path, tmp_path)) == []
+    (tmp_path / "bind_c.py").write_text("")
+    (complaint,) = folder_complaints(tmp_path, tmp_path)
+    assert complaint == ".: 3 modules begin with bind_, the limit is 2: a package?"
+    for number in range(FOLDER_FILES_MAX):
+        (tmp_path / f"m{number}.py").write_text("")
+    assert f".: {FOLDER_FILES_MAX + 5} modules, the limit is {FOLDER_FILES_MAX}" in list(
+        folder_complaints(tmp_path, tmp_path)
+    )

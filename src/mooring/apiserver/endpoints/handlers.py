@@ -93,11 +93,9 @@ class ResourceHandlers:
             return self._handle_subresource(request)
         if path.resource is BINDINGS:
             return self._bind_by_name(request)
-        verbs = _VERBS if path.name else _COLLECTION_VERBS
-        verb = verbs.get(request.method, "")
-        if verb not in path.resource.verbs or (path.name and verb == "create"):
-            raise method_not_allowed()
-        if path.resource.namespaced and not path.namespace and verb != "list":
+        verb = (_VERBS if path.name else _COLLECTION_VERBS).get(request.method, "")
+        lacks_namespace = path.resource.namespaced and not path.namespace and verb != "list"
+        if verb not in path.resource.verbs or (path.name and verb == "create") or lacks_namespace:
             raise method_not_allowed()
         return self._by_verb[verb](request)
 

@@ -1,7 +1,7 @@
-"""MeasuredLoad: how good a node is by what is measured on it, not by what pods ask for.
+"""MeasuredLoad: scores nodes by measured load, not by the requests of their pods.
 
-The metrics come from ``mooring.load_metrics``, which fetches them in the background and never
-during a decision; this plugin reads one number per node.
+The metrics come from ``mooring.load_metrics``, which fetches them in the background, never during
+a scheduling cycle; this plugin reads one number per node.
 """
 
 from __future__ import annotations
@@ -16,45 +16,44 @@ from mooring.framework import SKIP, Cycle, NodeView
 from mooring.framework.interface import MAX_SCORE, Handle, Scores
 from mooring.framework.status import Skip
 
-#: What a node gets of which nothing is known: neither better nor worse.
+#: The score of a node without a measurement.
 NEUTRAL: Final = MAX_SCORE // 2
 
 Floats = npt.NDArray[np.float64]
 
 
 class Measurements(Protocol):
-    """The newest number of each node, kept up to date by somebody."""
+    """The newest measurement of each node."""
 
     @property
     def version(self) -> int:
-        """Rises whenever the numbers change."""
+        """A number that increases whenever the measurements change."""
         ...
 
-    def current(self, now_s: float) -> Mapping[str, float]:
-        """Node -> its number; empty if there are none, or they are too old to be believed."""
+    def fresh_values(self, now_s: float) -> Mapping[str, float]:
+        """Returns node -> number; empty if there is none, or all are older than the limit."""
         ...
 
     async def follow(self, handle: Handle) -> None:
-        """Keeps them up to date, for ever."""
+        """Fetches measurements until it is cancelled."""
         ...
 
 
 class MeasuredLoad:
-    """Prefers nodes with little load (or with much of something), as it is measured.
+    """Prefers nodes with a low (or a high) measured value.
 
-    The best node gets 100, the worst 0, the others what lies between; with ``bounds`` the scale is
-    fixed. A node without a number gets 50. Without any number, or with numbers that are too old,
-    the plugin takes no part in the score, so an outage of the metrics harms no decision.
+    The best node gets 100, the worst 0, scores between are linear; with ``bounds`` the scale is
+    fixed. A node without a measurement gets 50. Without any measurement, or if all are too old, the
+    plugin skips, so an outage of the metrics does not affect scheduling.
 
     Args:
-        measurements: The numbers.
-        handle: For the clock.
-        prefers_most: Whether much is good.
-        bounds: The numbers that mean 0 and 100 of load; None = the lowest and highest of the nodes
-            that can take the pod.
+        measurements: The source of the measurements.
+        handle: The plugin's handle, for the clock.
+        prefers_most: True if a high value is good.
+        bounds: The lowest and highest value of the scale; None = those of the feasible nodes.
 
-    Complexity: O(nodes) in Python whenever the numbers or the nodes change, O(nodes) in columns for
-    each pod.
+    Complexity: O(nodes) in Python whenever the measurements or the nodes change, O(nodes) in
+    columns for each pod.
     """
 
     name = "MeasuredLoad"
@@ -71,23 +70,23 @@ class MeasuredLoad:
         self._handle = handle
         self._prefers_most = prefers_most
         self._bounds = bounds
-        #: What the column was made from: the numbers' version, and the nodes in visit order.
+        #: The inputs of the cached column: version of the measurements, nodes in visit order.
         self._version = -1
         self._order: npt.NDArray[np.intp] | None = None
         self._column: Floats = np.zeros(0)
 
     @property
     def measurements(self) -> Measurements:
-        """The numbers that it goes by."""
+        """The source of the measurements."""
         return self._measurements
 
     async def background(self) -> None:
-        """Fetches the numbers, beside the decisions."""
+        """Fetches the measurements."""
         await self._measurements.follow(self._handle)
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:
-        """Takes no part if nothing is known."""
-        numbers = self._measurements.current(self._handle.monotonic_s())
+        """Skips if there is no measurement of these nodes."""
+        numbers = self._measurements.fresh_values(self._handle.monotonic_s())
         if not numbers:
             return SKIP
         column = nodes.take(self._by_row(cycle, numbers))
@@ -97,18 +96,18 @@ class MeasuredLoad:
         return None
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
-        """0 to 100 by the measured number; 50 where there is none."""
+        """Returns 0 to 100 by the measurement; 50 where there is none."""
         column: Floats = cycle[self]
         low, high = self._bounds or (float(np.nanmin(column)), float(np.nanmax(column)))
         if high <= low:
             return np.full(len(nodes), NEUTRAL, dtype=np.int64)
         share = np.clip((column - low) / (high - low), 0.0, 1.0)
-        good = share if self._prefers_most else 1.0 - share
-        points = np.rint(good * MAX_SCORE)
-        return np.where(np.isnan(points), NEUTRAL, points).astype(np.int64)
+        preference = share if self._prefers_most else 1.0 - share
+        scores = np.rint(preference * MAX_SCORE)
+        return np.where(np.isnan(scores), NEUTRAL, scores).astype(np.int64)
 
     def _by_row(self, cycle: Cycle, numbers: Mapping[str, float]) -> Floats:
-        """Returns the numbers by row, float64 shape (capacity,), NaN where there is none."""
+        """Returns the measurements by row, float64 shape (capacity,), NaN where there is none."""
         nodes = cycle.snapshot.nodes
         order, version = nodes.order.array(), self._measurements.version
         if version != self._version or order is not self._order:

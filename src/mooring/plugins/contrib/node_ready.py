@@ -1,7 +1,7 @@
-"""NodeReady: refuses nodes that do not say that they are ready.
+"""NodeReady: rejects nodes whose Ready condition is not True.
 
-kube-scheduler leaves that to taints, which a controller puts on such nodes a moment later. Where no
-controller does, or a moment is too long, this filter looks at the condition itself.
+kube-scheduler relies on taints, which the node lifecycle controller adds after a delay. Where there
+is no such controller, or the delay is too long, this filter reads the condition itself.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ REASON = "node(s) were not ready"
 
 
 class NodeReady:
-    """Only nodes whose condition Ready is True.
+    """Accepts only nodes whose condition Ready is True.
 
-    Price: asked about one node at a time, but only when a node has changed.
+    It is called per node, but its results are cached, so only for nodes that changed.
     """
 
     name = "NodeReady"
@@ -36,12 +36,12 @@ class NodeReady:
 
     @per_node
     def filter(self, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Refuses a node that is not ready; its being ready again wakes the pod."""
+        """Rejects a node that is not ready."""
         del pod
         return None if _is_ready(node.node) else Reject(REASON, resolvable=False)
 
     def events(self) -> list[ClusterEventWithHint]:
-        """A node is new, or its conditions changed."""
+        """Registers added nodes and changes of node conditions."""
         action = ActionType.ADD | ActionType.UPDATE_NODE_CONDITION
         event = ClusterEvent(EventResource.NODE, action)
         return [ClusterEventWithHint(event, _after_node_change, pure=True)]
@@ -54,4 +54,7 @@ def _after_node_change(pod: PodInfo, old: Node | None, new: Node | None) -> Queu
 
 
 def _is_ready(node: Node) -> bool:
-    return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+    return any(
+        condition.type == "Ready" and condition.status == "True"
+        for condition in node.status.conditions
+    )

@@ -1,9 +1,9 @@
-"""The random scheduler: a coin for each node, dice for the ones that are left.
+"""The random scheduler: filters nodes at random, and scores the feasible ones at random.
 
-It is what many wrote who wrote their first scheduler, done right: seeded, binding by UID, and a pod
-that had no luck is tried again. ``docs/guides/random-scheduler.md`` builds it step by step.
+An example of a first scheduler: seeded, binding by UID, and with retries of pods that fit no node.
+``docs/guides/random-scheduler.md`` builds it step by step.
 
-Source: the idea and the texts are those of martonsereg/random-scheduler.
+Source: the idea and the messages are those of martonsereg/random-scheduler.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ from mooring.state import PodInfo
 
 REASON: Final = "node(s) had no luck"
 
-#: Priorities go from 0 to 99.
+#: The number of different priorities: 0 to 99.
 PRIORITIES: Final = 100
 
-#: A pod that no coin let pass is tried again after so long.
+#: The delay until a pod is retried for which all nodes failed.
 RETRY_S: Final = 1.0
 
 
 class RandomPredicate(Predicate):
-    """Each node takes the pod or not: a coin is flipped."""
+    """Accepts or rejects each node at random, with probability 1/2."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        super().__init__(self._flips_heads, "RandomPredicate", REASON)
+        super().__init__(self._is_accepted, "RandomPredicate", REASON)
 
-    def _flips_heads(self, node: NodeInfo, pod: PodInfo) -> bool:
+    def _is_accepted(self, node: NodeInfo, pod: PodInfo) -> bool:
         del node, pod
         return self._handle.random() < 0.5
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """Nobody had luck. No event would change that, so the pod is tried again by itself."""
+        """Activates the pod after RETRY_S: no cluster event would make it schedulable."""
         del diagnosis
         uid = cycle.pod.uid
         self._handle.call_later(RETRY_S, lambda: self._handle.activate(uid))
         return PostFilterResult(Reject())
 
     def events(self) -> list[ClusterEventWithHint]:
-        """Nothing that happens brings luck."""
+        """Registers no events."""
         return []
 
 
 class RandomPriority(Priority):
-    """Each node is as good as the dice say: 0 to 99."""
+    """Scores each node at random: 0 to 99."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        super().__init__(self._rolls, "RandomPriority")
+        super().__init__(self._random_score, "RandomPriority")
 
-    def _rolls(self, node: NodeInfo, pod: PodInfo) -> int:
+    def _random_score(self, node: NodeInfo, pod: PodInfo) -> int:
         del node, pod
         return int(self._handle.random() * PRIORITIES)
 
 
 class RandomBinder:
-    """Binds as DefaultBinder does, and says so in the random scheduler's own words."""
+    """Binds as DefaultBinder does, with its own text of the Scheduled event."""
 
     name = "RandomBinder"
 
@@ -74,7 +74,7 @@ class RandomBinder:
         await self._handle.bind(cycle.pod, node_name)
 
     def scheduled_note(self, pod: PodInfo, node_name: str) -> str:
-        """Returns the text of the event Scheduled."""
+        """Returns the text of the Scheduled event."""
         metadata = pod.metadata
-        where = f"{metadata.namespace}/{metadata.name}"
-        return f"pod [{where}] is successfully scheduled to node {node_name}"
+        key = f"{metadata.namespace}/{metadata.name}"
+        return f"pod [{key}] is successfully scheduled to node {node_name}"

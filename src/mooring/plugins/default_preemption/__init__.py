@@ -1,4 +1,4 @@
-"""DefaultPreemption: evicts pods of lower priority to make a node fit."""
+"""DefaultPreemption: selects pods of lower priority as victims, so that a pod fits on a node."""
 
 from mooring.plugins.default_preemption.plugin import DefaultPreemption
 

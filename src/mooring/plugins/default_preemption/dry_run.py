@@ -1,8 +1,9 @@
-"""Which pods would have to leave a node so that a pod can come: tried on many nodes at once.
+"""The dry run of preemption: selects the victims on many nodes at once.
 
-On each node all pods of a lower priority leave; if the pod fits then, they are put back one after
-another, those first that a budget protects, then the others, the most important ones first. Who
-cannot come back is a victim. Step k of this is one view for all nodes: each with its k-th pod back.
+On each node all pods of a lower priority are removed; if the pod fits then, they are reprieved one
+by one: first those whose eviction violates a PodDisruptionBudget, then the others, the most
+important ones first. Pods that cannot be reprieved are the victims. Step k is one view of all
+nodes, each with its k-th pod added back.
 
 Source: framework/plugins/defaultpreemption/default_preemption.go (SelectVictimsOnNode,
 filterPodsWithPDBViolation), framework/preemption/preemption.go (DryRunPreemption).
@@ -35,47 +36,47 @@ Bools = npt.NDArray[np.bool_]
 
 NO_VICTIMS: Final = Reject("No preemption victims found for incoming pod", resolvable=False)
 
-#: Added to each priority, so that a victim more is never better than one less.
+#: Added to each priority, so that an additional victim never lowers the sum.
 LOWEST_PRIORITY: Final = 2**31
 
 
 class DryRunCandidate(NamedTuple):
-    """A node that the pod fits on once its victims are gone.
+    """A node on which the pod fits after its victims are evicted.
 
     Attributes:
-        row: Of the node.
-        rank: How bad it is, smallest is best: budgets violated, highest priority of a victim, sum
-            of priorities, number of victims, and when those of the highest priority first started
-            (later is better).
-        lineup: Knows the victims.
-        world: Its line there.
+        row: The node's row.
+        rank: Sort key, lower is preferred: PDB violations, highest priority of a victim, sum of
+            priorities, number of victims, and the earliest start time of those with the highest
+            priority (later is better).
+        matrix: The victims.
+        line: The node's line in the matrix.
     """
 
     row: int
     rank: tuple[int, int, int, int, int]
-    lineup: VictimMatrix
-    world: int
+    matrix: VictimMatrix
+    line: int
 
     @property
     def violations(self) -> int:
-        """How many victims a budget protects."""
+        """The number of victims whose eviction violates a PodDisruptionBudget."""
         return self.rank[0]
 
     def victims(self) -> tuple[PodInfo, ...]:
-        """Returns the pods that have to leave, the most important one first."""
-        gone = self.lineup.removed_pods(self.world)
-        return tuple(sorted(gone, key=lambda pod: (-pod.priority, pod.start_s)))
+        """Returns the pods to evict, the most important one first."""
+        pods = self.matrix.removed_pods(self.line)
+        return tuple(sorted(pods, key=lambda pod: (-pod.priority, pod.start_s)))
 
 
 @dataclass(slots=True)
 class DryRunResult:
-    """What came of trying some nodes.
+    """The result of the dry run.
 
     Attributes:
-        candidates: In the order of the nodes.
-        count: How many nodes were tried.
-        reasons: Why others are no candidates: reason -> number of nodes.
-        errors: What went wrong, in order.
+        candidates: The candidates, in the order of the nodes.
+        count: The number of nodes evaluated.
+        reasons: Reason why nodes are no candidates -> number of nodes.
+        errors: Errors of filters, in order.
     """
 
     candidates: list[DryRunCandidate] = field(default_factory=list)
@@ -83,222 +84,227 @@ class DryRunResult:
     reasons: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
 
-    def note(self, status: Status, count: int) -> None:
-        """So many nodes are no candidates for this."""
+    def add_status(self, status: Status, count: int) -> None:
+        """Counts ``count`` nodes that are no candidates, with their status."""
         self.reasons.update(dict.fromkeys(status.reasons, count))
         if status.code is Code.ERROR:
             plugin = f'running "{status.plugin}" filter plugin: ' if status.plugin else ""
             self.errors += [f"{plugin}{status.message}"] * count
 
 
-def search(cycle: Cycle, rows: Rows, wanted: int) -> DryRunResult:
-    """Tries nodes in this order until ``wanted`` candidates are found, one without a violation.
+def dry_run_preemption(cycle: Cycle, rows: Rows, limit: int) -> DryRunResult:
+    """Evaluates nodes in this order up to ``limit`` candidates, one of them without a violation.
 
-    More nodes may be tried than that takes; what came of them is left out. Complexity: a view per
-    victim of the fullest node, over ``wanted`` nodes the first time, then twice as many ...
+    More nodes may be evaluated than needed; their candidates are dropped. Complexity: a view per
+    victim of the fullest node, over ``limit`` nodes the first time, then twice as many ...
     """
-    tried, size, sound = DryRunResult(), wanted, None
+    result, size, first_sound = DryRunResult(), limit, None
     counts = LabelClassCounts(cycle.snapshot)
-    while tried.count < len(rows):
-        seen = len(tried.candidates)
-        _try(cycle, rows[tried.count : tried.count + size], tried, counts)
-        tried.count += size
+    while result.count < len(rows):
+        start = len(result.candidates)
+        _evaluate(cycle, rows[result.count : result.count + size], result, counts)
+        result.count += size
         size *= 2
-        if sound is None:
-            new = enumerate(tried.candidates[seen:], start=seen)
-            sound = next((at for at, each in new if not each.violations), None)
-        if sound is not None and len(tried.candidates) >= wanted:
-            del tried.candidates[max(wanted, sound + 1) :]
+        if first_sound is None:
+            new = enumerate(result.candidates[start:], start=start)
+            first_sound = next((i for i, candidate in new if not candidate.violations), None)
+        if first_sound is not None and len(result.candidates) >= limit:
+            del result.candidates[max(limit, first_sound + 1) :]
             break
-    tried.count = min(tried.count, len(rows))
-    tried.candidates = _without_surplus(tried.candidates, wanted)
-    return tried
+    result.count = min(result.count, len(rows))
+    result.candidates = _limit_violating(result.candidates, limit)
+    return result
 
 
-def _without_surplus(candidates: list[DryRunCandidate], wanted: int) -> list[DryRunCandidate]:
-    """Of those with violations only so many are kept as are wanted in all."""
-    if len(candidates) <= wanted:
+def _limit_violating(candidates: list[DryRunCandidate], limit: int) -> list[DryRunCandidate]:
+    """Drops candidates with violations beyond the first ``limit`` of them."""
+    if len(candidates) <= limit:
         return candidates
-    kept, n_violating = [], 0
+    remaining, n_violating = [], 0
     for candidate in candidates:
         n_violating += candidate.violations > 0
-        if not candidate.violations or n_violating <= wanted:
-            kept.append(candidate)
-    return kept
+        if not candidate.violations or n_violating <= limit:
+            remaining.append(candidate)
+    return remaining
 
 
-def _try(cycle: Cycle, rows: Rows, tried: DryRunResult, counts: LabelClassCounts) -> None:
-    """Finds the victims on each of these nodes."""
-    lineup, is_protected = _sort_victims(cycle, rows, counts)
-    there = np.flatnonzero(lineup.is_pod.any(axis=1))
-    if len(there) < len(rows):
-        tried.note(NO_VICTIMS, len(rows) - len(there))
-    if not len(there):
+def _evaluate(cycle: Cycle, rows: Rows, result: DryRunResult, counts: LabelClassCounts) -> None:
+    """Selects the victims on each of these nodes, and adds the candidates to ``result``."""
+    matrix, is_protected = _sort_victims(cycle, rows, counts)
+    lines_with_pods = np.flatnonzero(matrix.is_pod.any(axis=1))
+    if len(lines_with_pods) < len(rows):
+        result.add_status(NO_VICTIMS, len(rows) - len(lines_with_pods))
+    if not len(lines_with_pods):
         return
     nominated_pods = nominated_pods_by_row(cycle)
-    verdicts = _refused(cycle, rows, lineup, there, nominated_pods, None)
-    for number, count in enumerate(np.bincount(verdicts.codes).tolist()):
+    statuses = _filter(cycle, rows, matrix, lines_with_pods, nominated_pods, None)
+    for number, count in enumerate(np.bincount(statuses.codes).tolist()):
         if number and count:
-            tried.note(verdicts.table[number - 1], count)
-    worlds = there[verdicts.codes == 0]
-    _reprieve(cycle, rows, lineup, worlds, nominated_pods)
-    victims = lineup.removed[worlds].sum(axis=1)
-    for row in rows[worlds[victims == 0]].tolist():
+            result.add_status(statuses.table[number - 1], count)
+    lines = lines_with_pods[statuses.codes == 0]
+    _reprieve(cycle, rows, matrix, lines, nominated_pods)
+    victims = matrix.removed[lines].sum(axis=1)
+    for row in rows[lines[victims == 0]].tolist():
         name = cycle.snapshot.nodes.names[row]
-        tried.note(NodeError(f'expected at least one victim pod on node "{name}"'), 1)
-    worlds = worlds[victims > 0]
-    ranks = _ranks(cycle.snapshot, lineup, is_protected, worlds)
-    tried.candidates += [
-        DryRunCandidate(row, rank, lineup, world)
-        for row, rank, world in zip(rows[worlds].tolist(), ranks, worlds.tolist(), strict=True)
+        result.add_status(NodeError(f'expected at least one victim pod on node "{name}"'), 1)
+    lines = lines[victims > 0]
+    ranks = _ranks(cycle.snapshot, matrix, is_protected, lines)
+    result.candidates += [
+        DryRunCandidate(row, rank, matrix, line)
+        for row, rank, line in zip(rows[lines].tolist(), ranks, lines.tolist(), strict=True)
     ]
 
 
 def _reprieve(
-    cycle: Cycle, rows: Rows, lineup: VictimMatrix, worlds: Rows, nominated_pods: NominatedPods
+    cycle: Cycle, rows: Rows, matrix: VictimMatrix, lines: Rows, nominated_pods: NominatedPods
 ) -> None:
-    """Puts back whoever can stay, in order."""
+    """Reprieves the pods that need not be evicted, in order."""
     assert cycle.framework is not None
     only = filters_reading_pods(cycle.framework, cycle)
-    for rank in range(lineup.slots.shape[1]):
-        here = worlds[lineup.is_pod[worlds, rank]]
-        if not len(here):
+    for rank in range(matrix.slots.shape[1]):
+        lines_of_rank = lines[matrix.is_pod[lines, rank]]
+        if not len(lines_of_rank):
             return
-        lineup.reprieve(here, rank)
-        verdicts = _refused(cycle, rows, lineup, here, nominated_pods, only)
-        lineup.remove_victim(here[verdicts.codes != 0], rank)
+        matrix.reprieve(lines_of_rank, rank)
+        statuses = _filter(cycle, rows, matrix, lines_of_rank, nominated_pods, only)
+        matrix.remove_victim(lines_of_rank[statuses.codes != 0], rank)
 
 
-def _refused(
+def _filter(
     cycle: Cycle,
     rows: Rows,
-    lineup: VictimMatrix,
-    worlds: Rows,
+    matrix: VictimMatrix,
+    lines: Rows,
     nominated_pods: NominatedPods,
     only: Collection[str] | None,
 ) -> FilterStatuses:
-    """Returns whether the pod fits in these worlds as they are now; a filter that fails refuses."""
+    """Filters these lines as they are now; an error of a filter rejects its node only."""
     framework, snapshot = cycle.framework, cycle.snapshot
     assert framework is not None
 
-    def refused(some: Rows) -> FilterStatuses:
-        view = NodeView(snapshot, rows[some], removed=RemovedPods(lineup, some))
+    def filter_lines(some: Rows) -> FilterStatuses:
+        view = NodeView(snapshot, rows[some], removed=RemovedPods(matrix, some))
         return filter_with_nominated_pods(framework, cycle, view, nominated_pods, only=only)
 
-    def refused_alone(world: int) -> Status | None:
+    def filter_line(line: int) -> Status | None:
         try:
-            verdicts = refused(np.array([world], dtype=np.intp))
+            statuses = filter_lines(np.array([line], dtype=np.intp))
         except PluginError as error:
             return NodeError(error.problem).named(error.plugin)
-        code = int(verdicts.codes[0])
-        return verdicts.table[code - 1] if code else None
+        code = int(statuses.codes[0])
+        return statuses.table[code - 1] if code else None
 
     try:
-        return refused(worlds)
+        return filter_lines(lines)
     except PluginError:
-        # One node's failure is no other node's.
-        return FilterStatuses.of(map(refused_alone, worlds.tolist()))
+        # An error on one node must not affect the others: filter them one by one.
+        return FilterStatuses.of(map(filter_line, lines.tolist()))
 
 
 # ---------------------------------------------------------------- the order of the victims
 
 
 def _sort_victims(cycle: Cycle, rows: Rows, counts: LabelClassCounts) -> tuple[VictimMatrix, Bools]:
-    """The pods that may leave, in the order in which they are put back; and who is protected."""
+    """Returns the possible victims in the order of reprieve, and a mask of PDB violations."""
     snapshot = cycle.snapshot
     pods = snapshot.pods
     slots, sizes = pods.slots_on(rows)
-    world = np.repeat(np.arange(len(rows)), sizes)
-    lower = pods.priority[slots] < cycle.pod.priority
-    slots, world = slots[lower], world[lower]
-    order = np.lexsort((pods.start_s[slots], -pods.priority[slots].astype(np.int64), world))
-    slots, world = slots[order], world[order]
-    protected = _protected(snapshot, slots, world)
-    if protected.any():
-        order = np.lexsort((~protected, world))
-        slots, world, protected = slots[order], world[order], protected[order]
-    sizes = np.bincount(world, minlength=len(rows))
-    place = np.arange(len(slots)) - (np.cumsum(sizes) - sizes)[world]
+    line = np.repeat(np.arange(len(rows)), sizes)
+    is_lower = pods.priority[slots] < cycle.pod.priority
+    slots, line = slots[is_lower], line[is_lower]
+    order = np.lexsort((pods.start_s[slots], -pods.priority[slots].astype(np.int64), line))
+    slots, line = slots[order], line[order]
+    is_protected = _violates_budget(snapshot, slots, line)
+    if is_protected.any():
+        order = np.lexsort((~is_protected, line))
+        slots, line, is_protected = slots[order], line[order], is_protected[order]
+    sizes = np.bincount(line, minlength=len(rows))
+    rank = np.arange(len(slots)) - (np.cumsum(sizes) - sizes)[line]
     shape = len(rows), int(sizes.max(initial=0))
-    matrix, marks = np.full(shape, -1, dtype=np.intp), np.zeros(shape, dtype=np.bool_)
-    matrix[world, place], marks[world, place] = slots, protected
-    return VictimMatrix(snapshot, matrix, counts), marks
+    slots_by_line, is_protected_by_line = (
+        np.full(shape, -1, dtype=np.intp),
+        np.zeros(shape, dtype=np.bool_),
+    )
+    slots_by_line[line, rank], is_protected_by_line[line, rank] = slots, is_protected
+    return VictimMatrix(snapshot, slots_by_line, counts), is_protected_by_line
 
 
-def _protected(snapshot: Snapshot, slots: Rows, world: Rows) -> Bools:
-    """Whose leaving violates a budget, if all before it on its node leave as well."""
-    protected = np.zeros(len(slots), dtype=np.bool_)
+def _violates_budget(snapshot: Snapshot, slots: Rows, line: Rows) -> Bools:
+    """Returns the pods whose eviction violates a budget, if all before them are evicted too."""
+    is_protected = np.zeros(len(slots), dtype=np.bool_)
     if not len(snapshot.budgets) or not len(slots):
-        return protected
-    kinds, kind_of = _numbered(snapshot.counters.kinds_at(slots))
-    found = [snapshot.counters.kind(index) for index in kinds.tolist()]
-    budgets = [snapshot.budgets.of(kind.namespace, kind.labels) for kind in found]
-    known = {budget.name: budget for of_kind in budgets for budget in of_kind}
-    if not known:
-        return protected
-    numbers = {name: number for number, name in enumerate(known)}
-    victim, at = _pairs(np.array([len(each) for each in budgets], dtype=np.intp), kind_of)
-    budget = np.array([numbers[each.name] for of_kind in budgets for each in of_kind])[at]
-    counted = np.ones(len(victim), dtype=np.bool_)
-    for number, each in enumerate(known.values()):
-        for pair in np.flatnonzero(budget == number).tolist() if each.disrupted_pods else ():
+        return is_protected
+    class_ids, class_of = _number_distinct(snapshot.counters.kinds_at(slots))
+    classes = [snapshot.counters.kind(index) for index in class_ids.tolist()]
+    budgets = [snapshot.budgets.of(item.namespace, item.labels) for item in classes]
+    by_name = {item.name: item for of_class in budgets for item in of_class}
+    if not by_name:
+        return is_protected
+    numbers = {name: number for number, name in enumerate(by_name)}
+    victim, position = _pairs(
+        np.array([len(of_class) for of_class in budgets], dtype=np.intp), class_of
+    )
+    budget = np.array([numbers[item.name] for of_class in budgets for item in of_class])[position]
+    is_counted = np.ones(len(victim), dtype=np.bool_)
+    for number, item in enumerate(by_name.values()):
+        for pair in np.flatnonzero(budget == number).tolist() if item.disrupted_pods else ():
             name = snapshot.pods.at(int(slots[victim[pair]])).metadata.name
-            counted[pair] = name not in each.disrupted_pods
-    budget, victim = budget[counted], victim[counted]
-    allowed = np.array([each.disruptions_allowed for each in known.values()], dtype=np.int64)
-    order = np.lexsort((budget, world[victim]))
+            is_counted[pair] = name not in item.disrupted_pods
+    budget, victim = budget[is_counted], victim[is_counted]
+    allowed = np.array([item.disruptions_allowed for item in by_name.values()], dtype=np.int64)
+    order = np.lexsort((budget, line[victim]))
     budget, victim = budget[order], victim[order]
-    earlier = _earlier_of_group(world[victim] * len(known) + budget)
-    protected[victim[earlier >= allowed[budget]]] = True
-    return protected
+    earlier = _earlier_of_group(line[victim] * len(by_name) + budget)
+    is_protected[victim[earlier >= allowed[budget]]] = True
+    return is_protected
 
 
-def _numbered(ids: npt.NDArray[np.int32]) -> tuple[Rows, Rows]:
-    """Returns the different ids, rising, and for each id its place among them."""
-    is_there = np.zeros(int(ids.max()) + 1, dtype=np.bool_)
-    is_there[ids] = True
-    return np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[ids]
+def _number_distinct(ids: npt.NDArray[np.int32]) -> tuple[Rows, Rows]:
+    """Returns the distinct ids, ascending, and for each id its index among them."""
+    occurs = np.zeros(int(ids.max()) + 1, dtype=np.bool_)
+    occurs[ids] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[ids]
 
 
-def _pairs(sizes: Rows, kind_of: Rows) -> tuple[Rows, Rows]:
-    """Each pod with each of the budgets of its kind: numbers of the pods, places of the budgets.
+def _pairs(sizes: Rows, class_of: Rows) -> tuple[Rows, Rows]:
+    """Pairs each pod with each budget of its label class: pod indexes, budget positions.
 
-    The budgets of all kinds stand in one list, ``sizes[k]`` of them for kind k.
+    The budgets of all classes are in one list, ``sizes[k]`` of them for class k.
     """
-    counts = sizes[kind_of]
-    pod = np.repeat(np.arange(len(kind_of)), counts)
-    first = (np.cumsum(sizes) - sizes)[kind_of]
-    place = np.arange(len(pod)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
-    return pod, place
+    counts = sizes[class_of]
+    pod = np.repeat(np.arange(len(class_of)), counts)
+    first = (np.cumsum(sizes) - sizes)[class_of]
+    position = np.arange(len(pod)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+    return pod, position
 
 
 def _earlier_of_group(groups: npt.NDArray[np.intp]) -> Rows:
-    """For each entry, how many entries of its group come before it; groups stand together."""
+    """Returns how many entries of its group come before each entry; groups are contiguous."""
     positions = np.arange(len(groups))
     is_first = np.ones(len(groups), dtype=np.bool_)
     is_first[1:] = groups[1:] != groups[:-1]
     return positions - np.maximum.accumulate(np.where(is_first, positions, 0))
 
 
-# ---------------------------------------------------------------- the choice
+# ---------------------------------------------------------------- ranking
 
 
 def _ranks(
-    snapshot: Snapshot, lineup: VictimMatrix, is_protected: Bools, worlds: Rows
+    snapshot: Snapshot, matrix: VictimMatrix, is_protected: Bools, lines: Rows
 ) -> list[tuple[int, int, int, int, int]]:
-    """How bad each candidate is; see ``DryRunCandidate.rank``."""
-    gone, slots = lineup.removed[worlds], lineup.slots[worlds]
+    """Returns the sort key of each candidate; see ``DryRunCandidate.rank``."""
+    removed, slots = matrix.removed[lines], matrix.slots[lines]
     priority = snapshot.pods.priority[slots].astype(np.int64)
-    highest = np.where(gone, priority, -LOWEST_PRIORITY).max(axis=1, initial=-LOWEST_PRIORITY)
-    is_highest = gone & (priority == highest[:, None])
+    highest = np.where(removed, priority, -LOWEST_PRIORITY).max(axis=1, initial=-LOWEST_PRIORITY)
+    is_highest = removed & (priority == highest[:, None])
     start_s = snapshot.pods.start_s[slots]
     latest_s = np.iinfo(np.int64).max
     first_s = np.where(is_highest, start_s, latest_s).min(axis=1, initial=latest_s)
     columns = (
-        (gone & is_protected[worlds]).sum(axis=1),
+        (removed & is_protected[lines]).sum(axis=1),
         highest,
-        ((priority + LOWEST_PRIORITY) * gone).sum(axis=1),
-        gone.sum(axis=1),
+        ((priority + LOWEST_PRIORITY) * removed).sum(axis=1),
+        removed.sum(axis=1),
         -first_s,
     )
     return list(zip(*(column.tolist() for column in columns), strict=True))

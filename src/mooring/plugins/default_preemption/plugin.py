@@ -1,7 +1,7 @@
-"""DefaultPreemption: pods of a lower priority make room for one that fits nowhere.
+"""DefaultPreemption: selects a node and victims of lower priority for an unschedulable pod.
 
-It only says where, and who has to go: whoever runs the scheduler evicts the victims. Which pods
-those are on each node is found in ``default_preemption_dry_run``.
+The plugin only selects; the scheduler evicts the victims. The victims of each node are computed in
+``dry_run``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ from mooring.framework import Code, Cycle, Diagnosis, NodeError, PostFilterResul
 from mooring.framework.interface import Handle
 from mooring.framework.status import Candidate
 from mooring.objects.pod import Pod
-from mooring.plugins.default_preemption.dry_run import DryRunCandidate, DryRunResult, search
+from mooring.plugins.default_preemption.dry_run import (
+    DryRunCandidate,
+    DryRunResult,
+    dry_run_preemption,
+)
 from mooring.state import NodeTable, PodInfo
 
 NEVER = "not eligible due to preemptionPolicy=Never."
@@ -31,86 +35,86 @@ TERMINATING = "not eligible due to a terminating pod on the nominated node."
 NO_HELP = Reject("Preemption is not helpful for scheduling", resolvable=False)
 WAITING = "waiting for the preemption for this pod to be finished"
 
-#: The condition of a pod that was made to leave.
+#: The condition of a pod that is evicted, and the reason of an eviction by a scheduler.
 DISRUPTION_TARGET = "DisruptionTarget"
 REASON_PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 
 
 class DefaultPreemption:
-    """Finds the node where the least has to go; holds the pod back while it goes.
+    """Selects the best candidate for preemption; gates the pod while its victims are evicted.
 
-    Complexity: see ``search``; the number of nodes tried is limited by the arguments.
+    Complexity: see ``dry_run_preemption``; the arguments limit the number of nodes evaluated.
 
     Source: framework/plugins/defaultpreemption/default_preemption.go,
-    framework/preemption/preemption.go. *Differs:* of equally good nodes it takes the first one
-    found, upstream any of them; and pods that have not started count as started last.
+    framework/preemption/preemption.go. *Differs:* of equal candidates it selects the first one,
+    upstream any of them; and pods that have not started count as started last.
     """
 
     name = "DefaultPreemption"
     needs = ("PodDisruptionBudget",)
 
     def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
-        """``handle`` gives chance, and knows whose victims are being evicted."""
+        """Creates the plugin; ``handle`` provides randomness and ``is_preempting``."""
         self._args = args if args is not None else DefaultPreemptionArgs()
         self._handle = handle
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Returns the hint says the same of all pods."""
+        """Returns the same signature for all pods: the queueing hint does not depend on them."""
         del pod
         return ()
 
     def pre_enqueue(self, pod: PodInfo) -> Reject | None:
-        """Holds a pod back while its victims are being evicted: it could not be placed yet."""
+        """Gates a pod while its victims are being evicted."""
         if self._handle.is_preempting(pod.uid):
             return Reject(WAITING, resolvable=False)
         return None
 
     def events(self) -> list[ClusterEventWithHint]:
-        """A pod is gone: one that was held back may be asked about again.
+        """Registers deleted pods, so that ``pre_enqueue`` runs again for gated pods.
 
-        The hint never wakes anybody: that is up to the plugins that refused the pod.
+        The hint never queues: the hints of the plugins that rejected the pod decide.
         """
-        gone = ClusterEvent(EventResource.POD, ActionType.DELETE)
-        return [ClusterEventWithHint(gone, _is_other_scheduler, pure=True)]
+        deleted = ClusterEvent(EventResource.POD, ActionType.DELETE)
+        return [ClusterEventWithHint(deleted, _never_queue, pure=True)]
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """Finds the best node to make room on, if there is any."""
-        obstacle = _ineligible_reason(cycle, diagnosis)
-        if obstacle:
-            return PostFilterResult(Reject(f"preemption: {obstacle}"))
+        """Selects the best candidate for preemption, if there is any."""
+        ineligible_reason = _ineligible_reason(cycle, diagnosis)
+        if ineligible_reason:
+            return PostFilterResult(Reject(f"preemption: {ineligible_reason}"))
         nodes = cycle.snapshot.nodes
         rows = diagnosis.rows_of(Code.UNSCHEDULABLE, nodes)
         if not len(rows):
             return PostFilterResult(_no_candidates_status(nodes, DryRunResult()), "")
         offset = int(self._handle.random() * len(rows))
-        tried = search(cycle, np.roll(rows, -offset), self._wanted(len(rows)))
-        if not tried.candidates and tried.errors:
-            return PostFilterResult(NodeError(f"preemption: {_join_errors(tried.errors)}"))
-        if not tried.candidates:
-            nothing = Preemption(None, (), {}, ())
-            return PostFilterResult(_no_candidates_status(nodes, tried), "", record=lambda: nothing)
-        best = min(tried.candidates, key=lambda candidate: candidate.rank)
+        result = dry_run_preemption(cycle, np.roll(rows, -offset), self._candidate_count(len(rows)))
+        if not result.candidates and result.errors:
+            return PostFilterResult(NodeError(f"preemption: {_join_errors(result.errors)}"))
+        if not result.candidates:
+            record = Preemption(None, (), {}, ())
+            return PostFilterResult(_no_candidates_status(nodes, result), "", record=lambda: record)
+        best = min(result.candidates, key=lambda candidate: candidate.rank)
         victims = best.victims()
         return PostFilterResult(
             None,
             nodes.names[best.row],
             victims,
-            record=lambda: _record(nodes, tried.candidates, best, victims),
+            record=lambda: _record(nodes, result.candidates, best, victims),
             candidates=lambda: [
-                Candidate(nodes.names[each.row], each.victims(), each.violations)
-                for each in tried.candidates
+                Candidate(nodes.names[candidate.row], candidate.victims(), candidate.violations)
+                for candidate in result.candidates
             ],
         )
 
-    def _wanted(self, count: int) -> int:
-        """How many candidates are looked for among ``count`` nodes."""
+    def _candidate_count(self, node_count: int) -> int:
+        """Returns the number of candidates to search for among ``node_count`` nodes."""
         args = self._args
-        part = count * args.min_candidate_nodes_percentage // 100
-        return min(count, max(part, args.min_candidate_nodes_absolute))
+        share = node_count * args.min_candidate_nodes_percentage // 100
+        return min(node_count, max(share, args.min_candidate_nodes_absolute))
 
 
 def _ineligible_reason(cycle: Cycle, diagnosis: Diagnosis) -> str:
-    """Why the pod must not make others leave now; "" = it may."""
+    """Returns why the pod must not preempt now; "" = it may."""
     pod, nodes = cycle.pod, cycle.snapshot.nodes
     if pod.spec.preemption_policy == "Never":
         return NEVER
@@ -123,13 +127,13 @@ def _ineligible_reason(cycle: Cycle, diagnosis: Diagnosis) -> str:
     row = nodes.live_row(name)
     on_node = cycle.snapshot.pods.on_row(row) if row >= 0 else ()
     for placed in on_node:
-        if placed.info.priority < pod.priority and _is_leaving(placed.info):
+        if placed.info.priority < pod.priority and _is_terminating_victim(placed.info):
             return TERMINATING
     return ""
 
 
-def _is_leaving(pod: PodInfo) -> bool:
-    """Returns whether a pod is being deleted because a scheduler made it leave."""
+def _is_terminating_victim(pod: PodInfo) -> bool:
+    """Returns True if the pod is terminating after an eviction by a scheduler."""
     if pod.metadata.deletion_timestamp is None:
         return False
     for condition in pod.status.conditions:
@@ -138,17 +142,17 @@ def _is_leaving(pod: PodInfo) -> bool:
     return False
 
 
-def _no_candidates_status(nodes: NodeTable, tried: DryRunResult) -> Reject:
-    """What is said if no node is a candidate: a histogram, as that of a failed attempt."""
-    counted = Diagnosis(len(nodes), tried.reasons, absent=NO_HELP)
-    counted.absent_count = len(nodes) - tried.count
-    return Reject(f"preemption: {counted.message}")
+def _no_candidates_status(nodes: NodeTable, result: DryRunResult) -> Reject:
+    """Returns the status if no node is a candidate: the reasons with their counts."""
+    diagnosis = Diagnosis(len(nodes), result.reasons, absent=NO_HELP)
+    diagnosis.absent_count = len(nodes) - result.count
+    return Reject(f"preemption: {diagnosis.message}")
 
 
 def _join_errors(errors: list[str]) -> str:
-    """Several errors as one, each told once."""
-    told = list(dict.fromkeys(errors))
-    return told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    """Joins errors into one text, without duplicates."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def _record(
@@ -157,16 +161,20 @@ def _record(
     best: DryRunCandidate,
     victims: tuple[PodInfo, ...],
 ) -> Preemption:
-    """Returns all that was found, as a Decision has it."""
+    """Returns the record of the preemption for a Decision."""
     in_order = sorted(candidates, key=lambda candidate: nodes.names[candidate.row])
     return Preemption(
         nominated=nodes.names[best.row],
         victims=_keys(victims),
         candidates={
-            nodes.names[each.row]: PreemptionCandidate(_keys(each.victims()), each.violations)
-            for each in in_order
+            nodes.names[candidate.row]: PreemptionCandidate(
+                _keys(candidate.victims()), candidate.violations
+            )
+            for candidate in in_order
         },
-        acceptable=tuple(nodes.names[each.row] for each in in_order if each.rank == best.rank),
+        acceptable=tuple(
+            nodes.names[candidate.row] for candidate in in_order if candidate.rank == best.rank
+        ),
     )
 
 
@@ -174,5 +182,5 @@ def _keys(pods: tuple[PodInfo, ...]) -> tuple[str, ...]:
     return tuple(sorted(pod.key for pod in pods))
 
 
-def _is_other_scheduler(_: PodInfo, _old: Pod, _new: Pod | None) -> QueueingHint:
+def _never_queue(_: PodInfo, _old: Pod, _new: Pod | None) -> QueueingHint:
     return QueueingHint.SKIP

@@ -1,4 +1,4 @@
-"""How the counts of InterPodAffinity change in worlds with pods more or fewer.
+"""Changes of InterPodAffinity's counts on hypothetical nodes.
 
 Source: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go (updateWithPod).
 """
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mooring.framework import Cycle, NodeView
 from mooring.objects.pod import Affinity
-from mooring.plugins.inter_pod_affinity.domains import Wanted
+from mooring.plugins.inter_pod_affinity.domains import WeightedKey
 from mooring.state import PodInfo
 from mooring.state.tables.counters import CounterKey, CounterKeys
 from mooring.state.tables.pod_terms import Term, compile_terms
@@ -21,60 +21,65 @@ from mooring.state.tables.pod_terms import Term, compile_terms
 Sums = npt.NDArray[np.int64]
 
 
-class Asked(NamedTuple):
-    """Which pods count for the new pod: for its affinity, and for each anti-affinity term."""
+class RequiredKeys(NamedTuple):
+    """The pods that the required terms select: all affinity terms, and each anti-affinity term."""
 
-    together: CounterKey
+    all_affinity: CounterKey
     #: By topology key.
     anti_affinity: dict[str, CounterKeys]
 
     @classmethod
-    def by(cls, together: CounterKey, anti_affinity: Iterable[Wanted]) -> Asked:
-        """Returns the same, of terms."""
+    def of(cls, all_affinity: CounterKey, anti_affinity: Iterable[WeightedKey]) -> RequiredKeys:
+        """Groups the anti-affinity terms by topology key."""
         by_key: dict[str, list[CounterKey]] = {}
         for topology_key, pods, _ in anti_affinity:
             by_key.setdefault(topology_key, []).append(pods)
-        return cls(together, {key: CounterKeys(tuple(pods)) for key, pods in by_key.items()})
+        return cls(all_affinity, {key: CounterKeys(tuple(pods)) for key, pods in by_key.items()})
 
 
-class Worlds:
-    """What the pods that differ in each of m worlds of a view come to; int64 shape (m,) each."""
+class CountDeltas:
+    """The changes of counts by the added and removed pods of a view's m nodes.
 
-    def __init__(self, cycle: Cycle, asked: Asked, nodes: NodeView) -> None:
-        self._asked = asked
+    Each is int64 shape (m,).
+    """
+
+    def __init__(self, cycle: Cycle, keys: RequiredKeys, nodes: NodeView) -> None:
+        self._keys = keys
         self._nodes = nodes
         self._pod = cycle.pod.metadata
         self._namespace_labels = cycle.snapshot.namespaces.labels(self._pod.namespace)
 
     def affinity(self) -> Sums:
-        """Pods that all affinity terms of the new pod mean."""
-        return self._nodes.change_of(self._asked.together)
+        """Returns the change of the pods that match all affinity terms of the incoming pod."""
+        return self._nodes.change_of(self._keys.all_affinity)
 
     def anti_affinity(self, topology_key: str) -> Sums:
-        """Pods that its anti-affinity terms with this key mean, once for each term."""
-        return self._nodes.change_of(self._asked.anti_affinity[topology_key])
+        """Returns the change of the pods that match its anti-affinity terms with this key."""
+        return self._nodes.change_of(self._keys.anti_affinity[topology_key])
 
     def existing(self, topology_key: str) -> Sums:
-        """Pods with anti-affinity terms with this key that mean the new pod, once for each."""
+        """Returns the change of the pods whose anti-affinity with this key matches the pod."""
 
         def counts(pod: PodInfo) -> int:
-            return sum(term.topology_key == topology_key for term in self._meaning(pod))
+            return sum(
+                term.topology_key == topology_key for term in self._matching_anti_affinity(pod)
+            )
 
-        about = (self._pod.namespace, frozenset(self._pod.labels.items()))
+        identity = (self._pod.namespace, frozenset(self._pod.labels.items()))
         return self._nodes.change(
-            _once_per_template(counts), ("anti-affinity of others", topology_key, about)
+            _once_per_template(counts), ("anti-affinity of others", topology_key, identity)
         )
 
     def added_keys(self) -> list[str]:
-        """The topology keys of the anti-affinity of pods that are added, if it means the new pod.
+        """Returns the topology keys of added pods' anti-affinity that matches the incoming pod.
 
-        Those that are removed were counted before, so their keys are known.
+        Removed pods are in the state already, and so are their keys.
         """
-        pods = (pod for of_world in self._nodes.added for pod in of_world)
-        keys = (term.topology_key for pod in pods for term in self._meaning(pod))
+        pods = (pod for of_node in self._nodes.added for pod in of_node)
+        keys = (term.topology_key for pod in pods for term in self._matching_anti_affinity(pod))
         return list(dict.fromkeys(keys))
 
-    def _meaning(self, pod: PodInfo) -> list[Term]:
+    def _matching_anti_affinity(self, pod: PodInfo) -> list[Term]:
         affinity = pod.spec.affinity
         if affinity is None or affinity.pod_anti_affinity is None:
             return []
@@ -87,21 +92,21 @@ class Worlds:
 
 
 def _once_per_template(counts: Callable[[PodInfo], int]) -> Callable[[PodInfo], int]:
-    """The same, asking once for pods that share labels and affinity, as those of a template do.
+    """Caches ``counts`` by namespace, labels and affinity object, which pods of a template share.
 
-    A pod without affinity counts for nothing.
+    The count of a pod without affinity is 0.
     """
-    #: The pod is kept with its answer: the ids of its parts are the key.
-    known: dict[tuple[str, int, int], tuple[PodInfo, int]] = {}
+    #: The value includes the pod: it keeps the objects alive whose ids are the key.
+    cache: dict[tuple[str, int, int], tuple[PodInfo, int]] = {}
 
     def count(pod: PodInfo) -> int:
         if pod.pod.spec.affinity is None:
-            return 0  # most pods, and this is asked about each victim of a preemption
+            return 0  # most pods, and this is called for each possible victim of preemption
         metadata = pod.metadata
         key = (metadata.namespace, id(metadata.labels), id(pod.spec.affinity))
-        found = known.get(key)
-        if found is None:
-            found = known[key] = pod, int(counts(pod))
-        return found[1]
+        entry = cache.get(key)
+        if entry is None:
+            entry = cache[key] = pod, int(counts(pod))
+        return entry[1]
 
     return count

@@ -1,4 +1,4 @@
-"""Pods added up over the values of topology keys: from "on this node" to "near this node"."""
+"""Counts of pods by topology domain: sums of counts per row over the values of a topology key."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Ids = npt.NDArray[np.intp]
 #: Sums of floats are exact below this.
 EXACT_MAX: Final = 2**53
 
-#: Columns kept: 40 KB each at 5 000 nodes, and a cluster has a handful of topology keys.
-COLUMNS_KEPT: Final = 64
+#: Maximum number of cached columns: 40 KB each at 5 000 nodes; clusters have few topology keys.
+CACHED_COLUMNS_MAX: Final = 64
 
-#: With more keys than this, one walk over the nodes' labels is quicker than a column for each; and
-#: the columns of other pods' keys are not thrown out for those of one odd pod.
+#: With more keys than this, one pass over the nodes' labels is faster than a column for each, and
+#: a pod with many keys does not evict the cached columns of other pods.
 KEYS_MAX: Final = 32
 
-#: A pod with more terms than this gets no counters of its own: they would push out the others'.
+#: A pod with more terms than this gets no counters of its own: they would evict those of others.
 COUNTERS_MAX: Final = 48
 
-#: Likewise with more new keys than this at once; their columns are kept as those of others.
+#: With more new keys than this at once, their columns are read in one pass too, but cached.
 NEW_KEYS_MAX: Final = 8
 
 _READS: Final = int(Change.EXISTENCE | Change.LABELS)
@@ -44,14 +44,14 @@ _READS: Final = int(Change.EXISTENCE | Change.LABELS)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyColumn:
-    """The values of a topology key by row, as groups of rows; nothing in it ever changes.
+    """The values of a topology key by row, as groups of rows; immutable.
 
     Attributes:
         of_row: The number of each row's value, intp shape (rows,), rows in use or not.
-        missing: The number that stands for "does not have the key"; the highest one.
-        has_key: As a mask, shape (rows,); None = every node has it.
-        is_alone: Whether no two nodes have the same value, as of kubernetes.io/hostname. Then rows
-            stand for their values: what is said of values has shape (rows,).
+        missing: The number for nodes without the key; the highest one.
+        has_key: The nodes with the key, bool shape (rows,); None = every node has it.
+        is_alone: True if no two nodes have the same value, as of kubernetes.io/hostname. Then
+            arrays by value are indexed by row and have shape (rows,).
     """
 
     of_row: Ids
@@ -60,7 +60,7 @@ class KeyColumn:
     is_alone: bool
 
     def add_up(self, counts: Counts) -> Sums:
-        """Pods per row as pods per value, the caller's own; nobody is where the key is missing."""
+        """Returns counts per row summed by value, as a new array; 0 for nodes without the key."""
         counts = counts[: len(self.of_row)]
         if self.is_alone:
             has_key = True if self.has_key is None else self.has_key
@@ -74,32 +74,32 @@ class KeyColumn:
         return sums
 
     def add(self, sums: Sums, row: int, by: int) -> None:
-        """Changes pods per value as ``by`` more on ``row`` change them; see ``Groups``."""
+        """Adds ``by`` pods on ``row`` to the sums by value; see ``Groups``."""
         if row >= len(self.of_row):
-            return  # a row that came later: whoever asks for it asks another column
+            return  # a row added after this column: it is in a newer column
         value = row if self.is_alone else int(self.of_row[row])
         if self.has_key is None or self.has_key[row]:
             sums[value] += by
 
-    def sums(self, counted: GroupedCounts) -> Sums:
-        """Pods per value, the caller's own."""
-        if self.is_alone:  # nothing to add up, so nothing to keep
-            return self.add_up(counted.column())
-        return counted.sums_over(self).copy()
+    def sums(self, counts: GroupedCounts) -> Sums:
+        """Returns the counts summed by value, as a new array."""
+        if self.is_alone:  # one node per value: no sums to cache
+            return self.add_up(counts.column())
+        return counts.sums_over(self).copy()
 
-    def nobody(self) -> Domains:
-        """No pods anywhere."""
+    def no_pods(self) -> Domains:
+        """Returns domains with all counts 0."""
         length = len(self.of_row) if self.is_alone else self.missing + 1
         return Domains(self, np.zeros(length, dtype=np.int64))
 
     def at(self, by_value: npt.NDArray[Scalar], nodes: NodeView) -> npt.NDArray[Scalar]:
-        """What is said of the values, of the value that each node has; shape (m,)."""
+        """Returns the entry of an array by value for each node's value; shape (m,)."""
         if self.is_alone:
             return nodes.take(by_value)
         return by_value.take(nodes.take(self.of_row))
 
-    def are_there(self, nodes: NodeView) -> Bools:
-        """Which nodes have the key, bool shape (m,)."""
+    def nodes_with_key(self, nodes: NodeView) -> Bools:
+        """Returns the nodes that have the key, bool shape (m,)."""
         if self.has_key is None:
             return np.ones(len(nodes), dtype=np.bool_)
         return nodes.take(self.has_key)
@@ -107,74 +107,75 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Domains:
-    """Pods near each node by one topology key.
+    """Counts of pods by the domains of one topology key.
 
     Attributes:
         column: The values of the key.
-        counts: Pods with each value, int64 by value; 0 for nodes without the key.
-        change: What is added in each of m worlds near the world's own node, int64 shape (m,).
+        counts: The number of pods by value, int64; 0 for nodes without the key.
+        change: The change on each of m hypothetical nodes, in its own domain, int64 shape (m,).
     """
 
     column: KeyColumn
     counts: Sums
     change: Sums | None = None
 
-    def are_near(self, nodes: NodeView) -> Bools:
-        """Near which nodes there is a pod, bool shape (m,)."""
+    def has_matching_pods(self, nodes: NodeView) -> Bools:
+        """Returns the nodes with a counted pod in their domain, bool shape (m,)."""
         if self.change is None:
             return self.column.at(self.counts > 0, nodes)
-        near = (self.column.at(self.counts, nodes) + self.change) * self.column.are_there(nodes)
-        found: Bools = near > 0
-        return found
+        has_key = self.column.nodes_with_key(nodes)
+        counts = (self.column.at(self.counts, nodes) + self.change) * has_key
+        has_pods: Bools = counts > 0
+        return has_pods
 
 
 class KeyColumns:
-    """The columns of topology keys that were asked for lately, as long as labels stay as they are.
+    """A cache of the columns of topology keys, invalidated when nodes or labels change.
 
-    One per plugin. Complexity: O(1) for a known key, O(nodes) for a new one.
+    One per plugin. Complexity: O(1) for a cached key, O(nodes) for a new one.
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, KeyColumn] = OrderedDict()
+        self._cache: OrderedDict[str, KeyColumn] = OrderedDict()
         self._nodes: NodeTable | None = None
         self._size = 0
         self._generation = 0
 
     def of(self, snapshot: Snapshot, keys: Iterable[str]) -> dict[str, KeyColumn]:
-        """Returns the columns of those keys that any node has, as the snapshot's nodes are."""
+        """Returns the columns of those keys that any node has, at the snapshot's state."""
         nodes = snapshot.nodes
-        wanted = [key for key in keys if nodes.has_label(key)]
-        if not wanted:
+        present = [key for key in keys if nodes.has_label(key)]
+        if not present:
             return {}
-        if len(wanted) > KEYS_MAX:
-            return _read_labels(nodes, wanted)
+        if len(present) > KEYS_MAX:
+            return _read_labels(nodes, present)
         self._invalidate_if_stale(snapshot)
-        new = [key for key in wanted if key not in self._kept]
+        new = [key for key in present if key not in self._cache]
         if len(new) > NEW_KEYS_MAX:
-            self._kept.update(_read_labels(nodes, new))
-        found = {}
-        for key in wanted:
-            column = self._kept.get(key)
+            self._cache.update(_read_labels(nodes, new))
+        columns = {}
+        for key in present:
+            column = self._cache.get(key)
             if column is None:
-                column = self._kept[key] = _column(nodes, nodes.label(key).codes)
+                column = self._cache[key] = _column(nodes, nodes.label(key).codes)
             else:
-                self._kept.move_to_end(key)
+                self._cache.move_to_end(key)
             if column.missing:
-                found[key] = column
-        while len(self._kept) > COLUMNS_KEPT:
-            self._kept.popitem(last=False)
-        return found
+                columns[key] = column
+        while len(self._cache) > CACHED_COLUMNS_MAX:
+            self._cache.popitem(last=False)
+        return columns
 
     def _invalidate_if_stale(self, snapshot: Snapshot) -> None:
-        """Forgets everything if nodes came, went, or changed their labels."""
+        """Clears the cache if nodes were added or deleted, or labels changed."""
         nodes = snapshot.nodes
         # Rows for pods on unknown nodes are not in the log.
-        is_known = nodes is self._nodes and nodes.size == self._size
-        if is_known and snapshot.generation == self._generation:
+        is_same_table = nodes is self._nodes and nodes.size == self._size
+        if is_same_table and snapshot.generation == self._generation:
             return
-        changes = nodes.log.since(self._generation) if is_known else None
+        changes = nodes.log.since(self._generation) if is_same_table else None
         if changes is None or int(np.bitwise_or.reduce(changes[1])) & _READS:
-            self._kept.clear()
+            self._cache.clear()
         self._nodes, self._size = nodes, nodes.size
         self._generation = snapshot.generation
 
@@ -182,23 +183,22 @@ class KeyColumns:
 def _column(nodes: NodeTable, codes: npt.NDArray[np.int32]) -> KeyColumn:
     """Returns the column of a key whose values have these numbers, shape (capacity,)."""
     codes = codes[: nodes.size]
-    is_there = codes != MISSING
-    missing = int(codes.max()) + 1 if is_there.any() else 0
-    of_row = np.where(is_there, codes, missing).astype(np.intp)
+    has_key = codes != MISSING
+    missing = int(codes.max()) + 1 if has_key.any() else 0
+    of_row = np.where(has_key, codes, missing).astype(np.intp)
     sizes = np.bincount(of_row, minlength=missing + 1)
-    has_all = bool(is_there[nodes.alive[: nodes.size]].all())
+    is_everywhere = bool(has_key[nodes.alive[: nodes.size]].all()) and not _has_gaps(nodes)
     is_alone = missing > 0 and int(sizes[:missing].max()) <= 1
-    has_key = None if has_all and not _has_gaps(nodes) else is_there
-    return KeyColumn(of_row, missing, has_key, is_alone)
+    return KeyColumn(of_row, missing, None if is_everywhere else has_key, is_alone)
 
 
 def _are_exact(counts: Counts) -> bool:
-    """Returns whether any sum of these is exact in float64."""
+    """Returns True if any sum of these is exact in float64."""
     return max(int(counts.max()), -int(counts.min())) * len(counts) < EXACT_MAX
 
 
 def _has_gaps(nodes: NodeTable) -> bool:
-    """Returns whether there are rows without a node: pods may be on them, and are near nobody."""
+    """Returns True if there are rows without a node; pods on them are in no domain."""
     return len(nodes) != nodes.size
 
 
@@ -220,11 +220,11 @@ def _read_labels(nodes: NodeTable, keys: list[str]) -> dict[str, KeyColumn]:
     }
 
 
-# ---------------------------------------------------------------- pods per row
+# ---------------------------------------------------------------- sums of counters and terms
 
 
-class Wanted(NamedTuple):
-    """Pods that count for a topology key, and how much each of them does."""
+class WeightedKey(NamedTuple):
+    """Pods that count for a topology key, and the weight of each of them."""
 
     topology_key: str
     pods: CounterKey
@@ -232,27 +232,27 @@ class Wanted(NamedTuple):
 
 
 def counts_by_domain(
-    snapshot: Snapshot, columns: KeyColumns, wanted: list[Wanted]
+    snapshot: Snapshot, columns: KeyColumns, weighted_keys: list[WeightedKey]
 ) -> dict[str, Domains]:
-    """Per topology key the pods near each node; keys that no node has are left out.
+    """Returns the counts by domain for each topology key, without keys that no node has.
 
-    Complexity: O(values x terms), and for very many terms O(kinds of pods x terms that mean them +
-    pods).
+    Complexity: O(values x terms), and for very many terms O(label classes x terms that match them
+    + pods).
     """
-    found = columns.of(snapshot, dict.fromkeys(each.topology_key for each in wanted))
-    sums = sums_of(snapshot, found, wanted)
-    return {key: Domains(found[key], counts) for key, counts in sums.items()}
+    by_key = columns.of(snapshot, dict.fromkeys(item.topology_key for item in weighted_keys))
+    sums = sums_of(snapshot, by_key, weighted_keys)
+    return {key: Domains(by_key[key], counts) for key, counts in sums.items()}
 
 
 def sums_of(
-    snapshot: Snapshot, columns: dict[str, KeyColumn], wanted: list[Wanted]
+    snapshot: Snapshot, columns: dict[str, KeyColumn], weighted_keys: list[WeightedKey]
 ) -> dict[str, Sums]:
-    """Per topology key with a column what the pods with each of its values come to."""
-    wanted = [each for each in wanted if each.topology_key in columns]
-    if len(wanted) > COUNTERS_MAX:
-        return _sums_over_kinds(snapshot, columns, wanted)
+    """Returns the weighted sums by value, for each topology key with a column."""
+    weighted_keys = [item for item in weighted_keys if item.topology_key in columns]
+    if len(weighted_keys) > COUNTERS_MAX:
+        return _sums_by_label_class(snapshot, columns, weighted_keys)
     sums: dict[str, Sums] = {}
-    for key, pods, weight in wanted:
+    for key, pods, weight in weighted_keys:
         counts = columns[key].sums(snapshot.counters.counter(pods))
         if weight != 1:
             counts *= np.int64(weight)
@@ -260,70 +260,70 @@ def sums_of(
     return sums
 
 
-def held_sums(
-    columns: dict[str, KeyColumn], held: Iterable[tuple[SharedTerm, int]]
+def shared_term_sums(
+    columns: dict[str, KeyColumn], shared_terms: Iterable[tuple[SharedTerm, int]]
 ) -> dict[str, Sums]:
-    """Per topology key with a column, the pods with these terms, times the weights, by value."""
+    """Returns the weighted sums of pods with these terms by value, for each key with a column."""
     sums: dict[str, Sums] = {}
     of_rows: dict[str, Sums] = {}
-    for each, weight in held:
-        key = each.term.topology_key
+    for shared, weight in shared_terms:
+        key = shared.term.topology_key
         column = columns.get(key)
         if column is None:
             continue
         if column.is_alone:
             if key not in of_rows:
-                of_rows[key] = np.zeros(each.rows.capacity, dtype=np.int64)
-            each.rows.add_to(of_rows[key], weight)
+                of_rows[key] = np.zeros(shared.rows.capacity, dtype=np.int64)
+            shared.rows.add_to(of_rows[key], weight)
         else:
-            counts = column.sums(each.rows) * np.int64(weight)
+            counts = column.sums(shared.rows) * np.int64(weight)
             sums[key] = sums[key] + counts if key in sums else counts
     return sums | {key: columns[key].add_up(counts) for key, counts in of_rows.items()}
 
 
-def _sums_over_kinds(
-    snapshot: Snapshot, found: dict[str, KeyColumn], wanted: list[Wanted]
+def _sums_by_label_class(
+    snapshot: Snapshot, key_columns: dict[str, KeyColumn], weighted_keys: list[WeightedKey]
 ) -> dict[str, Sums]:
-    """Judges every kind of pods by every term, in columns.
-
-    So no counter is made for terms that nobody else has.
-    """
-    numbers, kinds = _concerned(snapshot, wanted)
+    """Evaluates every term for every label class of pods, in columns, without counters."""
+    numbers, classes = _label_classes(snapshot, weighted_keys)
     columns = LabelClassColumns(
-        [kind.labels for kind in kinds], (pods.selector for _, pods, _ in wanted)
+        [item.labels for item in classes], (pods.selector for _, pods, _ in weighted_keys)
     )
-    is_in: dict[frozenset[str] | None, Bools] = {None: np.ones(len(kinds), dtype=np.bool_)}
+    is_in: dict[frozenset[str] | None, Bools] = {None: np.ones(len(classes), dtype=np.bool_)}
     matching: dict[CounterKey, Bools] = {}
     weights: dict[str, Sums] = {}
-    for key, pods, weight in wanted:
+    for key, pods, weight in weighted_keys:
         if pods not in matching:
             names = pods.namespaces
             if names is not None and names not in is_in:
-                of_names = [kind.namespace in names for kind in kinds]
-                is_in[names] = np.array(of_names, dtype=np.bool_)
+                is_in[names] = np.array([item.namespace in names for item in classes], np.bool_)
             matching[pods] = columns.matching(pods.selector) & is_in[names]
-        of_key = weights.setdefault(key, np.zeros(len(kinds), dtype=np.int64))
+        of_key = weights.setdefault(key, np.zeros(len(classes), dtype=np.int64))
         of_key += matching[pods] * np.int64(weight)
-    known: dict[bytes, Counts] = {}
+    counts_of: dict[bytes, Counts] = {}
     sums: dict[str, Sums] = {}
-    for key, of_kind in weights.items():
-        same = of_kind.tobytes()
-        if same not in known:
-            known[same] = snapshot.counters.weighed(dict(zip(numbers, of_kind, strict=True)))
-        sums[key] = found[key].add_up(known[same])
+    for key, of_class in weights.items():
+        cache_key = of_class.tobytes()
+        if cache_key not in counts_of:
+            counts_of[cache_key] = snapshot.counters.weighed(
+                dict(zip(numbers, of_class, strict=True))
+            )
+        sums[key] = key_columns[key].add_up(counts_of[cache_key])
     return sums
 
 
-def _concerned(snapshot: Snapshot, wanted: list[Wanted]) -> tuple[list[int], list[PodLabelClass]]:
-    """Returns the kinds of pods of the namespaces that the terms name, with their ids."""
+def _label_classes(
+    snapshot: Snapshot, weighted_keys: list[WeightedKey]
+) -> tuple[list[int], list[PodLabelClass]]:
+    """Returns the ids and label classes of pods in the namespaces of the terms."""
     names: set[str] = set()
     is_anywhere = False
-    for _, pods, _ in wanted:
+    for _, pods, _ in weighted_keys:
         is_anywhere |= pods.namespaces is None
         names |= pods.namespaces or frozenset()
-    found = [
-        (number, kind)
-        for number, kind in snapshot.counters.kinds()
-        if is_anywhere or kind.namespace in names
+    selected = [
+        (number, item)
+        for number, item in snapshot.counters.kinds()
+        if is_anywhere or item.namespace in names
     ]
-    return [number for number, _ in found], [kind for _, kind in found]
+    return [number for number, _ in selected], [item for _, item in selected]

@@ -1,8 +1,8 @@
-"""What can help a pod that its own or others' (anti-)affinity keeps from its nodes.
+"""Queueing hints of InterPodAffinity.
 
 Source: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go (EventsToRegister,
-isSchedulableAfterPodChange, isSchedulableAfterNodeChange). *Differs:* these wake a pod in some
-cases in which upstream's leave it to the flush; each is told where it is decided.
+isSchedulableAfterPodChange, isSchedulableAfterNodeChange). *Differs:* these requeue a pod in some
+cases in which upstream leaves it to the periodic flush; each is noted in the code.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from mooring.framework.interface import Handle
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins.inter_pod_affinity.terms import (
+    counter_key,
+    counter_key_of_all,
     matches,
-    matching_terms,
-    meant_by_all,
     topology_keys,
 )
 from mooring.state import Cache, PodInfo, Snapshot
@@ -31,40 +31,40 @@ from mooring.state.tables.counters import CounterKey
 from mooring.state.tables.pod_terms import PodTerms, compile_terms, terms_of
 
 
-class _Waiting(NamedTuple):
-    """A pod that waits, and whom its terms mean now."""
+class _UnschedulablePod(NamedTuple):
+    """An unschedulable pod, and the pods that its terms select now."""
 
     pod: PodInfo
     terms: PodTerms
-    together: CounterKey
+    all_affinity: CounterKey
     anti_affinity: tuple[CounterKey, ...]
 
-    def is_near_to(self, other: Pod | None) -> bool:
-        """Returns whether all of its affinity terms mean the other pod."""
-        return other is not None and _means(self.together, other)
+    def has_affinity_to(self, other: Pod | None) -> bool:
+        """Returns True if the other pod matches all of its affinity terms."""
+        return other is not None and _matches_pod(self.all_affinity, other)
 
     @property
-    def is_first(self) -> bool:
-        """Whether it may be the first of its series: its affinity means itself."""
-        return _means(self.together, self.pod.pod)
+    def matches_itself(self) -> bool:
+        """True if the pod matches its own affinity, so that it may be the first such pod."""
+        return _matches_pod(self.all_affinity, self.pod.pod)
 
 
 class Hints:
-    """The events, each with a closer look at it."""
+    """The events that may requeue a pod, with their hints."""
 
     def __init__(self, handle: Handle | None = None) -> None:
-        """``handle`` tells of namespaces and of pods' terms; without one there are none."""
+        """Reads namespaces and pods' terms through ``handle``; None = there are none."""
         self._handle = handle
 
     def events(self) -> list[ClusterEventWithHint]:
-        """Pods come, go or change labels; nodes come or change labels."""
-        comes_or_goes = ActionType.ADD | ActionType.DELETE
+        """Registers added, deleted and relabeled pods, and added and relabeled nodes."""
+        add_or_delete = ActionType.ADD | ActionType.DELETE
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
         return [
             ClusterEventWithHint(
-                ClusterEvent(EventResource.POD, comes_or_goes), self.after_pod_change, pure=True
+                ClusterEvent(EventResource.POD, add_or_delete), self.after_pod_change, pure=True
             ),
-            # Not pure: what changes may be the waiting pod itself.
+            # Not pure: the changed pod may be the unschedulable pod itself.
             ClusterEventWithHint(
                 ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_LABEL), self.after_pod_change
             ),
@@ -74,95 +74,110 @@ class Hints:
         ]
 
     def after_pod_change(self, pod: PodInfo, old: Pod | None, new: Pod | None) -> QueueingHint:
-        """Another pod is now where it must be, or no longer where it must not be."""
+        """Queues if the change satisfies the affinity, or ends an anti-affinity conflict."""
         if old is not None and new is not None and new.metadata.uid == pod.uid:
             return QueueingHint.QUEUE
-        if not all(each is None or _is_assigned_or_nominated(each) for each in (old, new)):
+        versions = (version for version in (old, new) if version is not None)
+        if not all(_is_assigned_or_nominated(version) for version in versions):
             return QueueingHint.SKIP
         snapshot = self._snapshot()
-        waiting = _waiting(pod, snapshot)
-        return _answer(
-            bool(waiting.terms.problems)
-            or _now_satisfies_affinity(waiting, old, new)
-            or _no_longer_blocks(waiting, old, new, snapshot)
+        unschedulable = _unschedulable_pod(pod, snapshot)
+        return _hint(
+            bool(unschedulable.terms.problems)
+            or _now_satisfies_affinity(unschedulable, old, new)
+            or _no_longer_blocks(unschedulable, old, new, snapshot)
         )
 
     def after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:
-        """A node comes, or moves to where it may be better."""
+        """Queues if the node is new or has moved to another domain of a relevant key."""
         terms = terms_of(pod)
         if terms.problems:
             return QueueingHint.QUEUE
-        near, far = topology_keys(terms.affinity), topology_keys(terms.anti_affinity)
+        affinity_keys = topology_keys(terms.affinity)
+        anti_affinity_keys = topology_keys(terms.anti_affinity)
         after = new.metadata.labels
         if old is None:
-            # Differs: a pod without any terms may have been refused by those of pods on nodes.
-            return _answer(bool(far) or not near or any(key in after for key in near))
+            # Differs: a pod without any terms may have been rejected by those of existing pods.
+            return _hint(
+                bool(anti_affinity_keys)
+                or not affinity_keys
+                or any(key in after for key in affinity_keys)
+            )
         before = old.metadata.labels
-        if any(key in after and before.get(key) != after[key] for key in near):
+        if any(key in after and before.get(key) != after[key] for key in affinity_keys):
             return QueueingHint.QUEUE
-        # Differs: likewise, so the keys of terms that mean the pod count as its own do.
-        far += self._keys_of_others(pod)
-        return _answer(any(key in before and before[key] != after.get(key) for key in far))
+        # Differs: the keys of existing pods' terms that match the pod count like its own.
+        anti_affinity_keys += self._keys_of_others(pod)
+        return _hint(
+            any(key in before and before[key] != after.get(key) for key in anti_affinity_keys)
+        )
 
     def _keys_of_others(self, pod: PodInfo) -> list[str]:
-        """Returns the topology keys of pods' anti-affinity that means the waiting pod."""
+        """Returns the topology keys of existing pods' anti-affinity that matches the pod."""
         metadata, snapshot = pod.metadata, self._snapshot()
         labels = snapshot.namespaces.labels(metadata.namespace)
         index = snapshot.terms.anti_affinity
-        found = index.matching(metadata.namespace, labels, metadata.labels)
-        return topology_keys(held.term for held in found)
+        shared_terms = index.matching(metadata.namespace, labels, metadata.labels)
+        return topology_keys(shared.term for shared in shared_terms)
 
     def _snapshot(self) -> Snapshot:
         if self._handle is None:
             return Cache().snapshot()
-        found: Any = self._handle.snapshot
-        assert isinstance(found, Snapshot)
-        return found
+        snapshot: Any = self._handle.snapshot
+        assert isinstance(snapshot, Snapshot)
+        return snapshot
 
 
-def _waiting(pod: PodInfo, snapshot: Snapshot) -> _Waiting:
-    """Differs: upstream asks namespace selectors of no labels here, and so misses pods."""
+def _unschedulable_pod(pod: PodInfo, snapshot: Snapshot) -> _UnschedulablePod:
+    """Returns the pod with its counter keys.
+
+    *Differs:* upstream matches namespace selectors with no labels here, and so misses pods.
+    """
     terms, namespaces = terms_of(pod), snapshot.namespaces
-    return _Waiting(
+    return _UnschedulablePod(
         pod,
         terms,
-        meant_by_all(terms.affinity, namespaces),
-        tuple(matching_terms(term, namespaces) for term in terms.anti_affinity),
+        counter_key_of_all(terms.affinity, namespaces),
+        tuple(counter_key(term, namespaces) for term in terms.anti_affinity),
     )
 
 
-def _now_satisfies_affinity(waiting: _Waiting, old: Pod | None, new: Pod | None) -> bool:
-    """Returns all affinity terms mean the pod now, and did not before.
+def _now_satisfies_affinity(
+    unschedulable: _UnschedulablePod, old: Pod | None, new: Pod | None
+) -> bool:
+    """Returns True if the changed pod matches all affinity terms now, and did not before.
 
-    Differs: or it was the last one that they meant, and the waiting pod may be the first now.
+    *Differs:* also if it was a match and the unschedulable pod may now be the first such pod.
     """
-    was_near, is_near = waiting.is_near_to(old), waiting.is_near_to(new)
-    if was_near == is_near:
+    did_match = unschedulable.has_affinity_to(old)
+    does_match = unschedulable.has_affinity_to(new)
+    if did_match == does_match:
         return False
-    return is_near or waiting.is_first
+    return does_match or unschedulable.matches_itself
 
 
 def _no_longer_blocks(
-    waiting: _Waiting, old: Pod | None, new: Pod | None, snapshot: Snapshot
+    unschedulable: _UnschedulablePod, old: Pod | None, new: Pod | None, snapshot: Snapshot
 ) -> bool:
-    """An anti-affinity term meant the pod and means it no more, or its own meant the waiting one.
+    """Returns True if the change removed an anti-affinity conflict between the two pods.
 
-    Differs: upstream wants all of several terms to have meant it, where one is enough to refuse.
+    *Differs:* upstream requires that all of several terms matched, but one is enough to reject.
     """
     if old is None:
         return False
-    for key in waiting.anti_affinity:
-        if _means(key, old) and (new is None or not _means(key, new)):
+    for key in unschedulable.anti_affinity:
+        if _matches_pod(key, old) and (new is None or not _matches_pod(key, new)):
             return True
     if new is not None:
         return False
-    namespace = waiting.pod.metadata.namespace
+    namespace = unschedulable.pod.metadata.namespace
     labels: Mapping[str, str] = snapshot.namespaces.labels(namespace)
     terms: Iterable[Any] = compile_terms(old.metadata.namespace, old.spec.affinity).anti_affinity
-    return any(term.matches(namespace, labels, waiting.pod.metadata.labels) for term in terms)
+    pod_labels = unschedulable.pod.metadata.labels
+    return any(term.matches(namespace, labels, pod_labels) for term in terms)
 
 
-def _means(key: CounterKey, pod: Pod) -> bool:
+def _matches_pod(key: CounterKey, pod: Pod) -> bool:
     return matches(key, pod.metadata.namespace, pod.metadata.labels)
 
 
@@ -170,5 +185,5 @@ def _is_assigned_or_nominated(pod: Pod) -> bool:
     return bool(pod.spec.node_name or pod.status.nominated_node_name)
 
 
-def _answer(helps: bool) -> QueueingHint:
+def _hint(helps: bool) -> QueueingHint:
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP

@@ -1,12 +1,12 @@
-"""InterPodAffinity: pods that want to be near certain other pods, or not near them.
+"""InterPodAffinity: pod affinity and anti-affinity, required and preferred.
 
-"Near" means on a node with the same value of a label, the term's topology key. It goes both ways:
-the terms of the new pod ask where other pods are, and the terms of pods on nodes may mean the new
-one. The first are answered by counters, the second by the table of terms; running pods are never
-walked.
+A topology domain is the set of nodes with the same value of a label, the term's topology key. The
+terms of the incoming pod select existing pods, and the terms of existing pods may match the
+incoming pod. Counters evaluate the former, the table of terms the latter; the plugin never iterates
+over existing pods.
 
-Which pods a term means is in ``inter_pod_affinity_terms``, how counts per row become counts per
-value of a topology key in ``inter_pod_affinity_domains``.
+``terms`` computes which pods a term selects, ``domains`` sums counts per row over the domains of a
+topology key.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from mooring.config.types import InterPodAffinityArgs
 from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, Status
 from mooring.framework.interface import MAX_SCORE, Handle, Scores
 from mooring.framework.status import Skip
-from mooring.plugins.inter_pod_affinity.deltas import Asked, Worlds
+from mooring.plugins.inter_pod_affinity.deltas import CountDeltas, RequiredKeys
 from mooring.plugins.inter_pod_affinity.domains import (
     Bools,
     Domains,
     KeyColumns,
-    Wanted,
+    WeightedKey,
     counts_by_domain,
-    held_sums,
+    shared_term_sums,
 )
 from mooring.plugins.inter_pod_affinity.hints import Hints
 from mooring.plugins.inter_pod_affinity.scoring import raw_scores, weighted_counts
 from mooring.plugins.inter_pod_affinity.terms import (
     counter_key,
+    counter_key_of_all,
     matches,
     matching_terms,
-    meant_by_all,
     topology_keys,
 )
 from mooring.state import PodInfo, Snapshot
@@ -47,7 +47,7 @@ REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-_REFUSALS: Final[list[Status]] = [
+_REJECTIONS: Final[list[Status]] = [
     Reject(REASON_AFFINITY, resolvable=False),
     Reject(REASON_ANTI_AFFINITY),
     Reject(REASON_EXISTING),
@@ -56,19 +56,19 @@ _REFUSALS: Final[list[Status]] = [
 
 @dataclass(frozen=True, slots=True)
 class Required:
-    """What filter needs, per topology key.
+    """The filter state, by topology key.
 
     Attributes:
-        asked: Which pods change the counts when they come or go.
-        affinity: The pods that all of the pod's affinity terms mean; None = no node has the key.
-        anti_affinity: The pods that its anti-affinity terms mean, a pod once for each term.
-        existing: The pods on nodes whose anti-affinity means this pod, likewise.
-        is_first: Whether the pod means itself, so that it may be the first of its series.
-        total: The counts of ``affinity``, all of them together; 0 = there is no such pod yet.
-        total_change: What is added to that in each of m worlds, int64 shape (m,).
+        keys: The pods that change the counts when they are added or removed.
+        affinity: The pods that match all affinity terms of the pod; None = no node has the key.
+        anti_affinity: The pods that match its anti-affinity terms, counted once for each term.
+        existing: The existing pods whose anti-affinity matches this pod, counted likewise.
+        is_first: True if the pod matches its own affinity, so that no other pod needs to.
+        total: The sum of all counts of ``affinity``; 0 = there is no such pod yet.
+        total_change: The change of ``total`` on each of m hypothetical nodes, int64 shape (m,).
     """
 
-    asked: Asked
+    keys: RequiredKeys
     affinity: dict[str, Domains | None]
     anti_affinity: dict[str, Domains]
     existing: dict[str, Domains]
@@ -79,39 +79,38 @@ class Required:
 
 @dataclass(frozen=True, slots=True)
 class AffinityState:
-    """The pod's terms; what filter needs, None = nothing; what is near, weighed, for scores."""
+    """The pod's terms, the filter state if filter runs, and the weighted counts for score."""
 
     terms: PodTerms
     required: Required | None = None
-    near: tuple[Domains, ...] = ()
+    weighted: tuple[Domains, ...] = ()
 
 
 class InterPodAffinity:
-    """Refuses nodes where terms are not met; prefers those where more preferences are.
+    """Rejects nodes that violate required terms; scores nodes by preferred terms.
 
-    Answers are not shared: they follow from pods on other nodes. ``sign`` tells only which pods
-    the same events help.
+    Results are not cached: they depend on pods of other nodes. ``sign`` is only for queueing hints.
 
-    Complexity: O(nodes x topology keys) an attempt, in columns; it does not grow with the number
-    of pods, nor with that of terms that cannot mean the pod.
+    Complexity: O(nodes x topology keys) an attempt, in columns; independent of the number of pods
+    and of terms that do not match the pod.
 
     Source: pkg/scheduler/framework/plugins/interpodaffinity/{plugin,filtering,scoring}.go.
     """
 
     name = "InterPodAffinity"
-    #: Namespace selectors select by the labels of these.
+    #: For namespace selectors.
     needs = ("Namespace",)
 
     def __init__(
         self, args: InterPodAffinityArgs | None = None, handle: Handle | None = None
     ) -> None:
-        """``handle`` tells its hints of namespaces and of pods' terms; without one of none."""
+        """Creates the plugin; the hints read namespaces and pods' terms through ``handle``."""
         self._args = args if args is not None else InterPodAffinityArgs()
         self._hints = Hints(handle)
         self._columns = KeyColumns()
 
     def sign(self, pod: PodInfo) -> Hashable | None:
-        """What the pure hints read of the pod: its namespace, its labels and its terms."""
+        """Returns what the pure hints read of the pod: its namespace, its labels and its terms."""
         terms = terms_of(pod)
         if terms.problems:
             return None
@@ -120,7 +119,7 @@ class InterPodAffinity:
     # -- filter -----------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:
-        """Counts who is near; skips a pod without required terms that no anti-affinity means."""
+        """Counts pods by domain; skips if there are no required terms and no matching terms."""
         pod, snapshot = cycle.pod, cycle.snapshot
         terms = snapshot.terms.compiled(pod)
         if terms.problems:
@@ -135,72 +134,74 @@ class InterPodAffinity:
         return SKIP
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """Affinity first, then the pod's own anti-affinity, then that of pods on nodes."""
+        """Rejects by affinity, then by own anti-affinity, then by that of existing pods."""
         required = cycle[self].required
         codes = np.zeros(len(nodes), dtype=np.uint16)
         for domains in required.existing.values():
-            codes[domains.are_near(nodes)] = 3
+            codes[domains.has_matching_pods(nodes)] = 3
         for domains in required.anti_affinity.values():
-            codes[domains.are_near(nodes)] = 2
+            codes[domains.has_matching_pods(nodes)] = 2
         if required.affinity:
-            codes[~_is_near_all(required, nodes)] = 1
-        return FilterStatuses(codes, _REFUSALS)
+            codes[~_satisfies_affinity(required, nodes)] = 1
+        return FilterStatuses(codes, _REJECTIONS)
 
     def apply_deltas(self, cycle: Cycle, state: AffinityState, nodes: NodeView) -> AffinityState:
-        """Returns the counts near each world's node, with the pods that differ there."""
+        """Returns the state with the counts changed by added and removed pods."""
         if state.required is None:
             return state
-        required, worlds = state.required, Worlds(cycle, state.required.asked, nodes)
+        required, deltas = state.required, CountDeltas(cycle, state.required.keys, nodes)
         affinity: dict[str, Domains | None] = dict(required.affinity)
         total_change = np.zeros(len(nodes), dtype=np.int64)
-        change = worlds.affinity() if affinity else total_change
+        change = deltas.affinity() if affinity else total_change
         for key, domains in required.affinity.items():
             if domains is not None:
                 affinity[key] = replace(domains, change=change)
-                total_change += change * domains.column.are_there(nodes)
+                total_change += change * domains.column.nodes_with_key(nodes)
         anti_affinity = {
-            key: replace(domains, change=worlds.anti_affinity(key))
+            key: replace(domains, change=deltas.anti_affinity(key))
             for key, domains in required.anti_affinity.items()
         }
-        new_keys = [key for key in worlds.added_keys() if key not in required.existing]
+        new_keys = [key for key in deltas.added_keys() if key not in required.existing]
         columns = self._columns.of(cycle.snapshot, new_keys)
-        existing = required.existing | {key: column.nobody() for key, column in columns.items()}
-        now = replace(
+        existing = required.existing | {key: column.no_pods() for key, column in columns.items()}
+        required = replace(
             required,
             affinity=affinity,
             anti_affinity=anti_affinity,
             existing={
-                key: replace(domains, change=worlds.existing(key))
+                key: replace(domains, change=deltas.existing(key))
                 for key, domains in existing.items()
             },
             total_change=total_change,
         )
-        return replace(state, required=now)
+        return replace(state, required=required)
 
     # -- score ------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:  # noqa: ARG002
-        """Weighs who is near; skips a pod for which no term says anything of any node."""
-        known: AffinityState | None = cycle.state_of(self.name)
-        terms = cycle.snapshot.terms.compiled(cycle.pod) if known is None else known.terms
+        """Computes weighted counts by domain; skips a pod that no preference concerns."""
+        state: AffinityState | None = cycle.state_of(self.name)
+        terms = cycle.snapshot.terms.compiled(cycle.pod) if state is None else state.terms
         has_preferences = terms.preferred or terms.preferred_anti
         if self._args.ignore_preferred_terms_of_existing_pods and not has_preferences:
             return SKIP
         weight = self._args.hard_pod_affinity_weight
-        near = weighted_counts(cycle.snapshot, self._columns, cycle.pod, terms, hard_weight=weight)
-        if near is None:
+        counts = weighted_counts(
+            cycle.snapshot, self._columns, cycle.pod, terms, hard_weight=weight
+        )
+        if counts is None:
             return SKIP
-        cycle[self] = AffinityState(terms, known.required if known is not None else None, near)
+        cycle[self] = AffinityState(terms, state.required if state is not None else None, counts)
         return None
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
-        """Returns the sum of the weights of what is near the node, for and against it."""
-        return raw_scores(cycle[self].near, nodes)
+        """Returns the sum of the weights of matching pods in each node's domains."""
+        return raw_scores(cycle[self].weighted, nodes)
 
     def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:  # noqa: ARG002
-        """From the lowest, which becomes 0, to the highest, which becomes 100.
+        """Scales the scores so that the lowest becomes 0 and the highest 100.
 
-        All are 0 if they are all the same. In float64, operation by operation as upstream.
+        All become 0 if they are equal. In float64, operation by operation as upstream.
         """
         if not len(scores):
             return scores
@@ -214,44 +215,45 @@ class InterPodAffinity:
     # -- events -----------------------------------------------------------------------------------
 
     def events(self) -> list[ClusterEventWithHint]:
-        """Pods that terms mean come, go or change their labels; nodes come or change labels."""
+        """Registers added, deleted and relabeled pods, and added and relabeled nodes."""
         return self._hints.events()
 
     # -- inside -----------------------------------------------------------------------------------
 
     def _existing(self, snapshot: Snapshot, pod: PodInfo) -> dict[str, Domains]:
-        """Per topology key, the pods near by whose anti-affinity means the pod."""
-        found = counter_key(snapshot.terms.anti_affinity, snapshot, pod)
-        if not found:
+        """Returns the existing pods whose anti-affinity matches the pod, by topology key."""
+        shared_terms = matching_terms(snapshot.terms.anti_affinity, snapshot, pod)
+        if not shared_terms:
             return {}
-        columns = self._columns.of(snapshot, topology_keys(held.term for held in found))
-        sums = held_sums(columns, ((held, 1) for held in found))
-        near = {key: Domains(columns[key], counts) for key, counts in sums.items()}
-        return {key: domains for key, domains in near.items() if domains.counts.any()}
+        columns = self._columns.of(snapshot, topology_keys(shared.term for shared in shared_terms))
+        sums = shared_term_sums(columns, ((shared, 1) for shared in shared_terms))
+        by_key = {key: Domains(columns[key], counts) for key, counts in sums.items()}
+        return {key: domains for key, domains in by_key.items() if domains.counts.any()}
 
     def _required(
         self, snapshot: Snapshot, pod: PodInfo, terms: PodTerms, existing: dict[str, Domains]
     ) -> Required:
         namespaces, metadata = snapshot.namespaces, pod.metadata
-        together = meant_by_all(terms.affinity, namespaces)
+        all_affinity = counter_key_of_all(terms.affinity, namespaces)
         affinity: dict[str, Domains | None] = {}
         total = 0
         if terms.affinity:
-            counter = snapshot.counters.counter(together)
+            counter = snapshot.counters.counter(all_affinity)
             keys = topology_keys(terms.affinity)
             columns = self._columns.of(snapshot, keys)
-            near = {key: Domains(column, column.sums(counter)) for key, column in columns.items()}
-            affinity = {key: near.get(key) for key in keys}
-            total = sum(int(domains.counts.sum()) for domains in near.values())
-        wanted = [
-            Wanted(t.topology_key, matching_terms(t, namespaces), 1) for t in terms.anti_affinity
+            by_key = {key: Domains(column, column.sums(counter)) for key, column in columns.items()}
+            affinity = {key: by_key.get(key) for key in keys}
+            total = sum(int(domains.counts.sum()) for domains in by_key.values())
+        anti_affinity = [
+            WeightedKey(term.topology_key, counter_key(term, namespaces), 1)
+            for term in terms.anti_affinity
         ]
         return Required(
-            asked=Asked.by(together, wanted),
+            keys=RequiredKeys.of(all_affinity, anti_affinity),
             affinity=affinity,
-            anti_affinity=counts_by_domain(snapshot, self._columns, wanted),
+            anti_affinity=counts_by_domain(snapshot, self._columns, anti_affinity),
             existing=existing,
-            is_first=matches(together, metadata.namespace, metadata.labels),
+            is_first=matches(all_affinity, metadata.namespace, metadata.labels),
             total=total,
         )
 
@@ -260,29 +262,29 @@ def _joined(problems: tuple[str, ...]) -> str:
     return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
 
 
-def _is_near_all(required: Required, nodes: NodeView) -> Bools:
-    """Which nodes meet the affinity: a pod that all terms mean is near, by every topology key.
+def _satisfies_affinity(required: Required, nodes: NodeView) -> Bools:
+    """Returns the nodes with a pod that matches all terms in the domain of every topology key.
 
-    Or there is no such pod at all, the new one would be the first, and the node has all keys.
+    If there is no such pod at all and the incoming pod matches itself, the nodes with all keys.
     """
-    found = [domains for domains in required.affinity.values() if domains is not None]
-    if len(found) < len(required.affinity):
+    all_domains = [domains for domains in required.affinity.values() if domains is not None]
+    if len(all_domains) < len(required.affinity):
         return np.zeros(len(nodes), dtype=np.bool_)
     if required.total_change is None:
         if required.is_first and not required.total:
-            return _all(domains.column.are_there(nodes) for domains in found)
-        return _all(domains.are_near(nodes) for domains in found)
-    are_near = _all(domains.are_near(nodes) for domains in found)
+            return _all(domains.column.nodes_with_key(nodes) for domains in all_domains)
+        return _all(domains.has_matching_pods(nodes) for domains in all_domains)
+    has_pods = _all(domains.has_matching_pods(nodes) for domains in all_domains)
     if not required.is_first:
-        return are_near
-    has_keys = _all(domains.column.are_there(nodes) for domains in found)
-    has_nobody: Bools = required.total + required.total_change == 0
-    return are_near | (has_keys & has_nobody)
+        return has_pods
+    has_keys = _all(domains.column.nodes_with_key(nodes) for domains in all_domains)
+    is_first: Bools = required.total + required.total_change == 0
+    return has_pods | (has_keys & is_first)
 
 
 def _all(masks: Iterable[Bools]) -> Bools:
-    """Where all of the masks hold, of which there is at least one."""
-    found, *others = masks
+    """Returns the conjunction of the masks, of which there is at least one."""
+    result, *others = masks
     for mask in others:
-        found = found & mask
-    return found
+        result = result & mask
+    return result

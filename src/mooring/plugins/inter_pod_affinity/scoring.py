@@ -1,4 +1,4 @@
-"""The raw scores of InterPodAffinity: what is near each node, for and against it.
+"""The raw scores of InterPodAffinity.
 
 Source: pkg/scheduler/framework/plugins/interpodaffinity/scoring.go.
 """
@@ -13,8 +13,8 @@ from mooring.plugins.inter_pod_affinity.domains import (
     Domains,
     KeyColumn,
     KeyColumns,
-    Wanted,
-    held_sums,
+    WeightedKey,
+    shared_term_sums,
     sums_of,
 )
 from mooring.plugins.inter_pod_affinity.terms import counter_key, matching_terms
@@ -27,37 +27,37 @@ from mooring.state.tables.pod_terms import PodTerms
 def weighted_counts(
     snapshot: Snapshot, columns: KeyColumns, pod: PodInfo, terms: PodTerms, *, hard_weight: int
 ) -> tuple[Domains, ...] | None:
-    """What is near each node, weighed, per topology key; None if no term says anything of any.
+    """Returns the weighted counts by domain for each topology key; None if no term applies.
 
-    Preferences of the pod count for each pod that they mean, those of pods on nodes if they mean
-    the pod, and so does their required affinity, with ``hard_weight``. Sums that cancel out are
-    something all the same.
+    The pod's preferred terms count for each existing pod that they match; preferred terms of
+    existing pods count if they match the pod, and so does their required affinity, with
+    ``hard_weight``. The result is not None if the weights of all matches cancel each other out.
     """
     namespaces = snapshot.namespaces
-    wanted = [
-        Wanted(term.topology_key, matching_terms(term, namespaces), weight)
+    own = [
+        WeightedKey(term.topology_key, counter_key(term, namespaces), weight)
         for weight, term in (*terms.preferred, *terms.preferred_anti)
     ]
-    held = _meaning(snapshot, pod, hard_weight)
-    if not wanted and not held:
+    existing = _matching_scored_terms(snapshot, pod, hard_weight)
+    if not own and not existing:
         return None
-    keys = [each.topology_key for each in wanted]
-    keys += [each.term.topology_key for each, _ in held]
-    found = columns.of(snapshot, dict.fromkeys(keys))
-    sums = _sums(snapshot, found, wanted, held)
+    keys = [item.topology_key for item in own]
+    keys += [shared.term.topology_key for shared, _ in existing]
+    by_key = columns.of(snapshot, dict.fromkeys(keys))
+    sums = _sums(snapshot, by_key, own, existing)
     if not any(counts.any() for counts in sums.values()):
-        # Perhaps they cancel out: the same without weights, which cannot.
-        plain = [each._replace(weight=1) for each in wanted]
-        counted = _sums(snapshot, found, plain, [(each, 1) for each, _ in held])
-        if not any(counts.any() for counts in counted.values()):
+        # The weights may cancel each other out: count again without weights.
+        unweighted = [item._replace(weight=1) for item in own]
+        plain_sums = _sums(snapshot, by_key, unweighted, [(shared, 1) for shared, _ in existing])
+        if not any(counts.any() for counts in plain_sums.values()):
             return None
-    return tuple(Domains(found[key], counts) for key, counts in sums.items())
+    return tuple(Domains(by_key[key], counts) for key, counts in sums.items())
 
 
-def raw_scores(near: tuple[Domains, ...], nodes: NodeView) -> Scores:
-    """Returns the sum of the weights of what is near each node, int64 shape (m,)."""
+def raw_scores(weighted: tuple[Domains, ...], nodes: NodeView) -> Scores:
+    """Returns the sum of the weighted counts in each node's domains, int64 shape (m,)."""
     scores = np.zeros(len(nodes), dtype=np.int64)
-    for domains in near:
+    for domains in weighted:
         scores += domains.column.at(domains.counts, nodes)
     return scores
 
@@ -65,21 +65,24 @@ def raw_scores(near: tuple[Domains, ...], nodes: NodeView) -> Scores:
 def _sums(
     snapshot: Snapshot,
     columns: dict[str, KeyColumn],
-    wanted: list[Wanted],
-    held: list[tuple[SharedTerm, int]],
+    own: list[WeightedKey],
+    existing: list[tuple[SharedTerm, int]],
 ) -> dict[str, Sums]:
-    """What own preferences and terms of others come to, per topology key and by its values."""
-    sums = held_sums(columns, held)
-    for key, counts in sums_of(snapshot, columns, wanted).items():
+    """Returns the weighted sums of the pod's terms and of existing pods' terms, by value."""
+    sums = shared_term_sums(columns, existing)
+    for key, counts in sums_of(snapshot, columns, own).items():
         sums[key] = sums[key] + counts if key in sums else counts
     return sums
 
 
-def _meaning(snapshot: Snapshot, pod: PodInfo, hard_weight: int) -> list[tuple[SharedTerm, int]]:
-    """Returns the terms of pods on nodes that mean the pod and score, with their weights."""
+def _matching_scored_terms(
+    snapshot: Snapshot, pod: PodInfo, hard_weight: int
+) -> list[tuple[SharedTerm, int]]:
+    """Returns the scored terms of existing pods that match the pod, with their weights."""
     terms = snapshot.terms
-    preferred = counter_key(terms.preferred, snapshot, pod)
-    found = [(held, held.weight) for held in preferred]
+    preferred = matching_terms(terms.preferred, snapshot, pod)
+    weighted = [(shared, shared.weight) for shared in preferred]
     if hard_weight > 0:
-        found += ((held, hard_weight) for held in counter_key(terms.affinity, snapshot, pod))
-    return found
+        required = matching_terms(terms.affinity, snapshot, pod)
+        weighted += ((shared, hard_weight) for shared in required)
+    return weighted

@@ -1,1 +1,1 @@
-"""NodeResourcesFit and NodeResourcesBalancedAllocation, and the arithmetic that both share."""
+"""NodeResourcesFit and NodeResourcesBalancedAllocation, and the arithmetic that both use."""

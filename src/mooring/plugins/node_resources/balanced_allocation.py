@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: prefer nodes whose resources the pod evens out."""
+"""NodeResourcesBalancedAllocation: prefers nodes whose resource usage the pod balances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mooring.framework.interface import Scores
 from mooring.framework.status import Skip
 from mooring.plugins.node_resources import scoring
 from mooring.plugins.node_resources import scoring_one_node as of_node
-from mooring.plugins.node_resources.scoring import Asked
+from mooring.plugins.node_resources.scoring import ScoredRequests
 from mooring.state import Change, PodInfo
 
 
@@ -30,37 +30,37 @@ class NodeResourcesBalancedAllocation:
         self._resources = args.resources
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """What the pod asks of the balanced resources."""
-        return self._wanted(pod)
+        """Returns the pod's requests of the balanced resources."""
+        return self._amounts(pod)
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:  # noqa: ARG002
-        """Skips a pod that asks for none of the balanced resources: it balances nothing."""
-        wanted = self._wanted(cycle.pod)
-        if not any(wanted):
+        """Skips a pod that requests none of the balanced resources."""
+        amounts = self._amounts(cycle.pod)
+        if not any(amounts):
             return SKIP
-        cycle[self] = scoring.asked(self._resources, wanted)
+        cycle[self] = scoring.scored_requests(self._resources, amounts)
         return None
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
-        """50 = the worst for the node's balance, 75 = no difference, 100 = the best."""
-        asked = self._asked(cycle)
-        if not asked.names:
+        """Returns 50 = worst for the node's balance, 75 = no difference, 100 = best."""
+        requests = self._requests(cycle)
+        if not requests.names:
             return np.full(len(nodes), 75, dtype=np.int64)
-        allocated = nodes.requesteds(asked.names)
+        allocated = nodes.requesteds(requests.names)
         return scoring.balance(
-            nodes.allocatables(asked.names), allocated, allocated + asked.amounts
+            nodes.allocatables(requests.names), allocated, allocated + requests.amounts
         )
 
     def score_node(self, cycle: Cycle, node: NodeInfo) -> int:
-        """As ``score``, of one node."""
-        return of_node.balance(of_node.shares_of_node(node, self._asked(cycle), exact=True))
+        """Does the same as ``score``, for one node."""
+        return of_node.balance(of_node.shares_of_node(node, self._requests(cycle), exact=True))
 
-    def _wanted(self, pod: PodInfo) -> tuple[int, ...]:
-        return scoring.wanted(pod, self._resources, exact=True)
+    def _amounts(self, pod: PodInfo) -> tuple[int, ...]:
+        return scoring.requested_amounts(pod, self._resources, exact=True)
 
-    def _asked(self, cycle: Cycle) -> Asked:
-        """As noted by ``pre_score``, which a profile may leave out."""
+    def _requests(self, cycle: Cycle) -> ScoredRequests:
+        """Returns the state of ``pre_score``, which a profile may disable."""
         if self not in cycle:
-            return scoring.asked(self._resources, self._wanted(cycle.pod))
-        noted: Asked = cycle[self]
-        return noted
+            return scoring.scored_requests(self._resources, self._amounts(cycle.pod))
+        state: ScoredRequests = cycle[self]
+        return state

@@ -1,9 +1,9 @@
-"""The scores of ``resource_scores`` for one node, in plain ints and floats.
+"""The scores of ``scoring`` for one node, in plain ints and floats.
 
-After a pod is placed one node has changed, and a column of length 1 costs ten times what two ints
-cost. Same formulas, same order, same results: the tests hold the two files against each other.
+After a pod is placed one node has changed, and a column of length 1 costs ten times as much as two
+ints. Same formulas, same order, same results: tests compare the two files.
 
-Source: as ``resource_scores``.
+Source: as ``scoring``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mooring.framework import NodeInfo
 from mooring.framework.interface import MAX_SCORE
 from mooring.framework.node_view import NONZERO
 from mooring.objects.quantity import wrap_int64
-from mooring.plugins.node_resources.scoring import Asked, curve_table
+from mooring.plugins.node_resources.scoring import ScoredRequests, curve_table
 
 
 class NodeShare(NamedTuple):
-    """One resource of one node: what it has, what its pods ask for, the same with the new pod."""
+    """One resource of one node: allocatable, allocated, and requested with the new pod."""
 
     weight: int
     allocatable: int
@@ -29,19 +29,19 @@ class NodeShare(NamedTuple):
     requested: int
 
 
-def shares_of_node(node: NodeInfo, asked: Asked, *, exact: bool) -> list[NodeShare]:
+def shares_of_node(node: NodeInfo, requests: ScoredRequests, *, exact: bool) -> list[NodeShare]:
     """Returns the resources that count for this pod on this node."""
     nonzero = None if exact else node.nonzero_requested()
-    found = []
-    for name, weight, amount in asked.each:
+    shares = []
+    for name, weight, amount in requests.items:
         allocatable, allocated = node.amounts(name)
         if allocatable == 0:
             continue
         if nonzero is not None and name in NONZERO:
             allocated = nonzero[NONZERO.index(name)]
         requested = wrap_int64(allocated + amount)
-        found.append(NodeShare(weight, allocatable, allocated, requested))
-    return found
+        shares.append(NodeShare(weight, allocatable, allocated, requested))
+    return shares
 
 
 def least_allocated(share: NodeShare) -> int:
@@ -57,7 +57,7 @@ def most_allocated(share: NodeShare) -> int:
 
 
 def capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Callable[[NodeShare], int]:
-    """Returns the score that ``shape`` gives to each percentage of use."""
+    """Returns the score function of ``shape``, by utilization in percent."""
     table = curve_table(shape)
 
     def score(share: NodeShare) -> int:
@@ -68,19 +68,21 @@ def capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Callable[[NodeShar
     return score
 
 
-def weighted_mean(found: Sequence[NodeShare], score: Callable[[NodeShare], int]) -> int:
-    """Returns the mean of the resources' scores by weight; 0 if no resource counts."""
+def weighted_mean(shares: Sequence[NodeShare], score: Callable[[NodeShare], int]) -> int:
+    """Returns the weighted mean of the resources' scores; 0 if no resource counts."""
     total = weights = 0
-    for share in found:
+    for share in shares:
         total += score(share) * share.weight
         weights += share.weight
     mean = abs(total) // weights if weights else 0
     return mean if total >= 0 else -mean
 
 
-def weighted_mean_of_positive(found: Sequence[NodeShare], score: Callable[[NodeShare], int]) -> int:
-    """As ``weighted_mean``, but scores of 0 do not count, and halves round away from zero."""
-    scores = [(score(share), share.weight) for share in found]
+def weighted_mean_of_positive(
+    shares: Sequence[NodeShare], score: Callable[[NodeShare], int]
+) -> int:
+    """Returns the weighted mean of the scores over 0, rounded half away from zero."""
+    scores = [(score(share), share.weight) for share in shares]
     total = sum(value * weight for value, weight in scores if value > 0)
     weights = sum(weight for value, weight in scores if value > 0)
     mean = total / weights if weights else 0.0
@@ -88,20 +90,20 @@ def weighted_mean_of_positive(found: Sequence[NodeShare], score: Callable[[NodeS
     return whole + (mean - whole >= 0.5)
 
 
-def balance(found: Sequence[NodeShare]) -> int:
-    """50 + half of how much the pod evens out the use of the node's resources: 50..100."""
+def balance(shares: Sequence[NodeShare]) -> int:
+    """Returns 50 + half of the improvement of the node's balance by the pod: 50..100."""
     without_pod, with_pod = [], []
-    for _, allocatable, allocated, requested in found:
-        # Made float first, as upstream does: dividing ints rounds only once.
+    for _, allocatable, allocated, requested in shares:
+        # Convert to float first, as upstream does: dividing ints would round only once.
         whole = float(allocatable)
         without_pod.append(min(float(allocated) / whole, 1.0))
         with_pod.append(min(float(requested) / whole, 1.0))
     half = MAX_SCORE // 2
-    return half + math.trunc((half + _evenness(with_pod) - _evenness(without_pod)) / 2)
+    return half + math.trunc((half + _balance_score(with_pod) - _balance_score(without_pod)) / 2)
 
 
-def _evenness(fractions: list[float]) -> int:
-    """100 x (1 - spread of the fractions), truncated."""
+def _balance_score(fractions: list[float]) -> int:
+    """Returns 100 x (1 - deviation of the fractions), truncated."""
     count = len(fractions)
     deviation = 0.0
     if count == 2:
@@ -118,7 +120,7 @@ def _evenness(fractions: list[float]) -> int:
 
 
 def _percent(part: int, whole: int) -> int:
-    """100 x ``part`` / ``whole`` as Go's int64 has it: wraps around, divides toward zero."""
+    """Returns 100 x ``part`` / ``whole`` as Go's int64: wraps around, divides toward zero."""
     product = wrap_int64(part * MAX_SCORE)
     quotient = abs(product) // whole
     return quotient if product >= 0 else -quotient

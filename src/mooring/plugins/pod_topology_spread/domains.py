@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.framework import NodeView
-from mooring.framework.node_matching import matches_required
+from mooring.framework.selector_matching import matches_required
 from mooring.objects.pod import Toleration
 from mooring.objects.selectors import RequiredNodeAffinity
 from mooring.objects.tolerations import first_untolerated

@@ -8,7 +8,7 @@ import pytest
 
 from mooring.config import strict
 from mooring.config.field_errors import Fault
-from mooring.config.types import ARGS_TYPES
+from mooring.config.plugin_defaults import ARGS_TYPES
 from mooring.config.validation.plugin_args import check_args
 
 SHAPE = {"utilization": 50, "score": 5}
