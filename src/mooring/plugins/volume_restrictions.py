@@ -6,7 +6,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from mooring.cluster_event import (
     ActionType,
@@ -21,6 +20,7 @@ from mooring.objects.pod import Pod
 from mooring.objects.storage import PersistentVolumeClaim
 from mooring.objects.volume_claims import READ_WRITE_ONCE_POD
 from mooring.state import PodInfo
+from mooring.state.types import Bools, Ints
 from mooring.state.volumes.disks import Disk, conflict_count, describes_disk, disks_of
 
 REASON_DISK = "node(s) had no available disk"
@@ -28,9 +28,6 @@ REASON_CLAIM = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already "
     "in-use by another pod"
 )
-
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mooring.cluster_event import (
     ActionType,
@@ -23,6 +22,7 @@ from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim, Sto
 from mooring.objects.volume_claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 from mooring.state import PodInfo
 from mooring.state.columns.labels import MISSING
+from mooring.state.types import Bools
 from mooring.state.volumes.storage import Storage
 
 REASON = "node(s) had no available volume zone"
@@ -32,8 +32,6 @@ TOPOLOGY_LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 _CURRENT: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 _DELIMITER: Final = "__"
-
-Bools = npt.NDArray[np.bool_]
 
 
 class Topology(NamedTuple):

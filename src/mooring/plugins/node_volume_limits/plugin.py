@@ -14,6 +14,7 @@ from mooring.framework.pod_deltas import PodsPerNode, RemovedPods
 from mooring.framework.status import NodeError, Skip
 from mooring.plugins.node_volume_limits.hints import events, fragment
 from mooring.state import PodInfo, Snapshot
+from mooring.state.types import Bools, Ints
 from mooring.state.volumes.csi_nodes import NO_LIMIT
 from mooring.state.volumes.limits import Counted, Problem, attach_limit_volumes, counts
 from mooring.state.volumes.storage import Storage
@@ -21,9 +22,7 @@ from mooring.state.volumes.usage import VolumeUse
 
 REASON = "node(s) exceed max volume count"
 
-Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.uint16]
-Ints = npt.NDArray[np.int64]
 
 _OVER = Reject(REASON)
 

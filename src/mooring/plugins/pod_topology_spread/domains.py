@@ -22,8 +22,8 @@ from mooring.plugins.pod_topology_spread.constraints import Constraint
 from mooring.state import Change, NodeTable, Snapshot
 from mooring.state.columns.labels import MISSING
 from mooring.state.tables.counters import PodCounter
+from mooring.state.types import Bools
 
-Bools = npt.NDArray[np.bool_]
 Ids = npt.NDArray[np.intp]
 Counts = npt.NDArray[np.int64]
 

@@ -46,11 +46,10 @@ from mooring.plugins.pod_topology_spread.scoring import normalized, points, roun
 from mooring.state import PodInfo, Snapshot
 from mooring.state.kinds.workloads import WORKLOAD_KINDS, Workloads
 from mooring.state.tables.counters import CounterKey, PodCounter
+from mooring.state.types import Bools
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_NO_KEY = f"{REASON} (missing required label)"
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

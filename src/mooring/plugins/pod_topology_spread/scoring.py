@@ -15,8 +15,7 @@ from mooring.framework.interface import MAX_SCORE, Scores
 from mooring.plugins.pod_topology_spread.constraints import HOSTNAME, Constraint
 from mooring.plugins.pod_topology_spread.domains import DomainLayout
 from mooring.state.tables.counters import PodCounter
-
-Rows = npt.NDArray[np.intp]
+from mooring.state.types import Rows
 
 #: A raw score that means "not scored" when scores are normalized.
 INVALID_SCORE: Final = -1

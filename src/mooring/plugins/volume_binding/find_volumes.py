@@ -34,14 +34,13 @@ from mooring.plugins.volume_binding.matches import (
     AFFINITY_CONFLICT,
     NO_VOLUME_TO_BIND,
     VOLUME_NOT_FOUND,
-    Bools,
     Match,
     Provision,
-    Rows,
     VolumeMatches,
 )
 from mooring.plugins.volume_binding.provisioning import ProvisioningChecks
 from mooring.state import Snapshot
+from mooring.state.types import Bools, Rows
 from mooring.state.volumes.free_index.first_match import NONE, VolumeRequest
 from mooring.state.volumes.free_index.groups import Positions
 from mooring.state.volumes.topology import NodeTopology, topology_of_affinity

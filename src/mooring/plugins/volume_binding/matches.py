@@ -11,12 +11,11 @@ import numpy.typing as npt
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.objects.volume_claims import claim_class
 from mooring.state import Snapshot
+from mooring.state.types import Bools, Rows
 from mooring.state.volumes.free_index.first_match import NONE, VolumeRequest
 from mooring.state.volumes.free_index.groups import Positions
 
 Bits = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.intp]
 
 #: The reasons against a node, as bits, in kube-scheduler's order.
 AFFINITY_CONFLICT, NO_VOLUME_TO_BIND, NO_FREE_STORAGE, VOLUME_NOT_FOUND = 1, 2, 4, 8

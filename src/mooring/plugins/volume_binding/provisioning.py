@@ -16,14 +16,9 @@ import numpy as np
 from mooring.objects.quantity import Quantity
 from mooring.objects.storage import PersistentVolumeClaim, StorageClass
 from mooring.objects.volume_claims import NO_PROVISIONER, STORAGE, claim_class
-from mooring.plugins.volume_binding.matches import (
-    NO_FREE_STORAGE,
-    NO_VOLUME_TO_BIND,
-    Bits,
-    Bools,
-    Rows,
-)
+from mooring.plugins.volume_binding.matches import NO_FREE_STORAGE, NO_VOLUME_TO_BIND, Bits
 from mooring.state import Snapshot
+from mooring.state.types import Bools, Rows
 from mooring.state.volumes.storage import Storage
 from mooring.state.volumes.topology import topology_of_class
 
