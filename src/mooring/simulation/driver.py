@@ -223,9 +223,9 @@ class Driver(Cluster):
         cycle, framework, node = _parts(outcome)
         refusal = binding.reserve(framework, cycle, node)
         if refusal is not None:
-            return binding.rejection_diagnosis(node, refusal)
+            return binding.diagnosis_of(node, refusal)
         answer = binding.permit(framework, cycle, node, now_s=self.time.monotonic_s())
-        return binding.rejection_diagnosis(node, answer) if isinstance(answer, Status) else answer
+        return binding.diagnosis_of(node, answer) if isinstance(answer, Status) else answer
 
     def _bind(self, outcome: Outcome) -> Status | None:
         """PreBind and Bind, run to their end at once."""
@@ -270,7 +270,7 @@ class Driver(Cluster):
             if isinstance(verdict, Status) and verdict.code is Code.ERROR:
                 answer = SchedulerError(f"waiting on permit for pod: {verdict.message}")
             elif isinstance(verdict, Status):
-                answer = binding.rejection_diagnosis(node, verdict)
+                answer = binding.diagnosis_of(node, verdict)
             else:
                 answer = self._bind(outcome)
         except InvariantViolation:
