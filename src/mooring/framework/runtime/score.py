@@ -66,7 +66,7 @@ def _break_tie(cycle: Cycle, attempt: Attempt, feasible: Feasible, tied: Rows) -
     is_all = feasible.order is None and feasible.count == len(nodes)
     if is_all or (feasible.order is None and not attempt.start_index):
         passed = None if is_all else feasible.mask
-        return first_in_order(nodes.order.array(), nodes.order.places(), tied, passed)
+        return first_in_order(nodes.order.array(), nodes.order.positions(), tied, passed)
     listed = nodes.order.array() if feasible.order is None else feasible.order
     ranks = ranks_of(tied, feasible.mask, visiting_order(listed, attempt.start_index))
     return int(tied[int((ranks == first_in_heap(ranks)).argmax())])

@@ -234,8 +234,8 @@ def _violates_budget(snapshot: Snapshot, slots: Rows, line: Rows) -> Bools:
     is_protected = np.zeros(len(slots), dtype=np.bool_)
     if not len(snapshot.budgets) or not len(slots):
         return is_protected
-    class_ids, class_of = _number_distinct(snapshot.counters.kinds_at(slots))
-    classes = [snapshot.counters.kind(index) for index in class_ids.tolist()]
+    class_ids, class_of = _number_distinct(snapshot.counters.label_class_ids(slots))
+    classes = [snapshot.counters.label_class(index) for index in class_ids.tolist()]
     budgets = [snapshot.budgets.of(item.namespace, item.labels) for item in classes]
     by_name = {item.name: item for of_class in budgets for item in of_class}
     if not by_name:

@@ -108,7 +108,7 @@ def _claim_problems(state: LimitsState, nodes: NodeView) -> FilterStatuses:
     """Returns the problems of the pod's claims, on nodes with a CSINode and on those without."""
     codes = np.zeros(len(nodes), dtype=np.uint16)
     table: list[Status] = []
-    has_csi_node = nodes.take(nodes.snapshot.storage.csi_nodes.are_there()) > 0
+    has_csi_node = nodes.take(nodes.snapshot.storage.csi_nodes.has_csi_node_by_row()) > 0
     _add_problem(state.problem_without, ~has_csi_node, codes, table)
     _add_problem(state.counted.problem, has_csi_node, codes, table)
     return FilterStatuses(codes, table)
@@ -132,7 +132,7 @@ def _exceeds(volumes: dict[str, str], nodes: NodeView) -> Bools | None:
     is_over: Bools | None = None
     for driver in dict.fromkeys(volumes.values()):
         of_driver = [volume for volume, name in volumes.items() if name == driver]
-        remaining = storage.use.attached_volumes.left_by_row(driver)
+        remaining = storage.use.attached_volumes.remaining_by_row(driver)
         if int(remaining.min()) >= len(of_driver):
             continue
         added = len(of_driver) - _used_by_pods(of_driver, nodes.snapshot)

@@ -36,7 +36,7 @@ from mooring.objects.volume_claims import (
 from mooring.plugins.volume_binding.matches import BindingPlan
 from mooring.state import PodInfo, Snapshot
 from mooring.state.volumes.storage import Storage
-from mooring.state.volumes.topology import reach_of_affinity
+from mooring.state.volumes.topology import topology_of_affinity
 
 #: The progress is checked at least this often, as upstream does.
 POLL_INTERVAL_S: Final = 1.0
@@ -311,7 +311,7 @@ class BindProgress:
                 raise BindingFailed(f"{prefix}could not translate pv: {error}") from error
         nodes = snapshot.nodes
         labels = nodes.node(nodes.live_row(self._node_name)).metadata.labels
-        if not reach_of_affinity(required).matches(labels):
+        if not topology_of_affinity(required).matches(labels):
             raise BindingFailed(
                 f'pv "{volume.metadata.name}" node affinity doesn\'t match node '
                 f'"{self._node_name}": no matching NodeSelectorTerms'

@@ -44,7 +44,7 @@ from mooring.plugins.volume_binding.provisioning import ProvisioningChecks
 from mooring.state import Snapshot
 from mooring.state.volumes.free_index.first_match import NONE, VolumeRequest
 from mooring.state.volumes.free_index.groups import Positions
-from mooring.state.volumes.topology import NodeTopology, reach_of_affinity
+from mooring.state.volumes.topology import NodeTopology, topology_of_affinity
 
 #: A position after all others.
 _BEYOND: Final = 2**31
@@ -136,7 +136,7 @@ class _Search:
         if not is_migrated.any():
             return is_reachable
         try:
-            translated = reach_of_affinity(translated_affinity(volume, kind))
+            translated = topology_of_affinity(translated_affinity(volume, kind))
         except TranslationError as error:
             self._fail(is_pending & is_migrated, f"could not translate pv: {error}")
             return is_reachable
@@ -321,7 +321,7 @@ _SELECTOR_PROBLEM: Final = "error creating internal label selector for claim"
 
 def _topology_of(volume: PersistentVolume) -> NodeTopology:
     affinity = volume.spec.node_affinity
-    return reach_of_affinity(affinity.required if affinity is not None else None)
+    return topology_of_affinity(affinity.required if affinity is not None else None)
 
 
 def _is_migrated(volume: PersistentVolume) -> bool:

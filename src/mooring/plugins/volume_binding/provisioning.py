@@ -25,7 +25,7 @@ from mooring.plugins.volume_binding.matches import (
 )
 from mooring.state import Snapshot
 from mooring.state.volumes.storage import Storage
-from mooring.state.volumes.topology import reach_of_topologies
+from mooring.state.volumes.topology import topology_of_class
 
 #: A claim's size as in the manifest; None = not set.
 Size = str | int | float | None
@@ -81,7 +81,7 @@ def _bits(storage: Storage, storage_class: StorageClass, size: Size, rows: Rows)
     has_capacity = _has_capacity(storage, storage_class, size, rows)
     if has_capacity is not None:
         bits[~has_capacity] = NO_FREE_STORAGE
-    reach = reach_of_topologies(storage_class.allowed_topologies)
+    reach = topology_of_class(storage_class.allowed_topologies)
     bits[~storage.reaches.reachable_rows(reach, rows)] = NO_VOLUME_TO_BIND
     return bits
 
