@@ -229,9 +229,9 @@ class Driver(Cluster):
         cycle, framework, node = _parts(outcome)
         rejection = binding.reserve(framework, cycle, node)
         if rejection is not None:
-            return binding.rejection_diagnosis(node, rejection)
+            return binding.diagnosis_of(node, rejection)
         result = binding.permit(framework, cycle, node, now_s=self.time.monotonic_s())
-        return binding.rejection_diagnosis(node, result) if isinstance(result, Status) else result
+        return binding.diagnosis_of(node, result) if isinstance(result, Status) else result
 
     def _bind(self, outcome: Outcome) -> Status | None:
         """Runs PreBind and Bind to completion."""
@@ -280,7 +280,7 @@ class Driver(Cluster):
             if isinstance(verdict, Status) and verdict.code is Code.ERROR:
                 result = SchedulerError(f"waiting on permit for pod: {verdict.message}")
             elif isinstance(verdict, Status):
-                result = binding.rejection_diagnosis(node, verdict)
+                result = binding.diagnosis_of(node, verdict)
             else:
                 result = self._bind(outcome)
         except InvariantViolation:

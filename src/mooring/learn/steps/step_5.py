@@ -57,11 +57,7 @@ class Scheduler(step_4.Scheduler):
             return result
         name, now_s = result.node_name, self.clock.monotonic_s()
         answer = binding.permit(self.framework, cycle, name, now_s=now_s)
-        return (
-            binding.rejection_diagnosis(name, answer)
-            if isinstance(answer, Status)
-            else (name, answer)
-        )
+        return binding.diagnosis_of(name, answer) if isinstance(answer, Status) else (name, answer)
 
     async def bind(self, pod: Pod, node_name: str, waiting: WaitingPod | None) -> None:
         """Waits in Permit if a plugin requires it, then binds the pod."""
@@ -70,7 +66,7 @@ class Scheduler(step_4.Scheduler):
             refusal = await wait_on_permit(waiting, self.clock)
             self.handle.waiting.remove(pod.metadata.uid)
             if refusal is not None:
-                return self.put_back(pod, binding.rejection_diagnosis(node_name, refusal))
+                return self.put_back(pod, binding.diagnosis_of(node_name, refusal))
             self.tell("allowed", pod, node_name)
         try:
             await self.client.bind(pod, node_name)
