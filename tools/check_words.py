@@ -103,6 +103,13 @@ def findings(path: Path, source: str) -> Iterator[Finding]:
             yield from _phrases(path, enumerate(token.string.splitlines(), token.start[0]))
 
 
+def suggestion(phrase: str) -> str:
+    """Returns what to write instead of a phrase."""
+    return next(
+        term for pattern, term in PHRASES.items() if re.fullmatch(pattern, phrase, re.IGNORECASE)
+    )
+
+
 def _prose(page: str) -> Iterator[tuple[int, str]]:
     """Yields the lines of a page with their numbers, without fenced blocks (code, output)."""
     is_fenced = False
@@ -183,7 +190,8 @@ def main(root: Path, arguments: list[str]) -> int:
     if chosen:
         broken = [f for f in broken if any(str(f.path).startswith(prefix) for prefix in chosen)]
     for finding in broken:
-        print(f"{finding.path}:{finding.line}: {finding.rule}: {finding.text}")
+        advice = f" (write: {suggestion(finding.text)})" if finding.rule == "phrase" else ""
+        print(f"{finding.path}:{finding.line}: {finding.rule}: {finding.text}{advice}")
     return 1 if broken else 0
 
 
