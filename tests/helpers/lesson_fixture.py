@@ -11,10 +11,10 @@ from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
 from mooring.client import Client, InProcessTransport
 from mooring.clock import seeded_random
-from mooring.learn.event_log import Board, Line
+from mooring.learn.event_log import EventLog, Line
 from mooring.learn.lessons import lesson
-from mooring.learn.running import Ending, Showing, learn_embedded
-from mooring.learn.scenario_runner import Stage
+from mooring.learn.running import LessonResult, OutputHooks, learn_embedded
+from mooring.learn.scenario_runner import ScenarioRunner
 from mooring.objects import Node, ObjectMeta, Pod
 from mooring.objects.node import NodeSpec
 from mooring.virtual_loop import LoopClock, run_virtually
@@ -56,13 +56,13 @@ class Lab:
         self.client = Client(admin, rng=rng)
         self.own_client = Client(own, rng=rng)
         self.clock, self.rng = clock, rng
-        self.board = Board(clock)
+        self.event_log = EventLog(clock)
         self.step = step
         self.scheduler = self.new_scheduler()
-        self.stage = Stage(
+        self.runner = ScenarioRunner(
             self.client,
             self.scheduler,
-            self.board,
+            self.event_log,
             namespace="default",
             scheduler_name=NAME,
             labels={},
@@ -72,7 +72,7 @@ class Lab:
     def new_scheduler(self) -> Any:
         """Another one of the same step."""
         make = lesson(self.step).module.Scheduler
-        return make(self.own_client, NAME, clock=self.clock, rng=self.rng, tell=self.board.tell)
+        return make(self.own_client, NAME, clock=self.clock, rng=self.rng, emit=self.event_log.emit)
 
     def words(self, pod: str, *whats: str) -> list[str]:
         """What happened to a pod, in order; only these words, if any are given."""
@@ -80,7 +80,7 @@ class Lab:
 
     def lines(self, pod: str, *whats: str) -> list[Line]:
         """The lines about a pod with these words, or all of them."""
-        own = [line for line in self.board.lines if line.pod == f"default/{pod}"]
+        own = [line for line in self.event_log.lines if line.pod == f"default/{pod}"]
         return [line for line in own if not whats or line.what in whats]
 
     async def pod(self, name: str) -> Pod:
@@ -152,13 +152,13 @@ def in_lab(
     return virtually(work)
 
 
-def learn(step: int, variant: str, seed: int) -> Ending:
+def learn(step: int, variant: str, seed: int) -> LessonResult:
     """A whole lesson, as ``mooring learn --fast`` gives it."""
 
-    async def work() -> Ending:
+    async def work() -> LessonResult:
         clock = LoopClock(asyncio.get_running_loop())
-        showing = Showing(lambda _: None, lambda _time_s, _text: None)
+        hooks = OutputHooks(lambda _: None, lambda _time_s, _text: None)
         rng = seeded_random(seed)
-        return await learn_embedded(lesson(step), variant, showing, clock=clock, rng=rng)
+        return await learn_embedded(lesson(step), variant, hooks, clock=clock, rng=rng)
 
     return virtually(work)

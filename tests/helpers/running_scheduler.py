@@ -17,7 +17,7 @@ from mooring.client import Client, InProcessTransport
 from mooring.client.transport.transport import Request, Response, Stream, Transport
 from mooring.clock import Rng, seeded_random
 from mooring.config import KubeSchedulerConfiguration
-from mooring.devcluster.cluster import World
+from mooring.devcluster.cluster import InMemoryCluster
 from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.framework.status import Status
@@ -149,7 +149,7 @@ def on(method: str, end: str, *, times: int = 1) -> Callable[[Hook], Hook]:
     return only
 
 
-class _MeddledWorld(World):
+class _MeddledCluster(InMemoryCluster):
     """Whose scheduler talks through a ``Meddler``."""
 
     meddlers: list[Meddler]
@@ -165,7 +165,7 @@ class _MeddledWorld(World):
 class Life:
     """What a test may do to a living scheduler, and ask of it."""
 
-    def __init__(self, world: _MeddledWorld, seen: Seen, clock: LoopClock) -> None:
+    def __init__(self, world: _MeddledCluster, seen: Seen, clock: LoopClock) -> None:
         self.world = world
         self.seen = seen
         self.clock = clock
@@ -253,7 +253,7 @@ async def living(
         options: As ``ServiceOptions``.
     """
     clock, seen = LoopClock(asyncio.get_running_loop()), Seen()
-    world = _MeddledWorld(
+    world = _MeddledCluster(
         config,
         clock=clock,
         rng=seeded_random(0),

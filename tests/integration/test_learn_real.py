@@ -23,7 +23,7 @@ from mooring.client.transport.kubeconfig import find_access
 from mooring.clock import seeded_random
 from mooring.errors import ConfigError
 from mooring.learn.lessons import LESSONS, Lesson, lesson
-from mooring.learn.running import Ending, Showing, learn_real
+from mooring.learn.running import LessonResult, OutputHooks, learn_real
 from mooring.learn.scenarios import SCENARIOS, VARIANTS
 from mooring.testing.controlplane import Access, ControlPlane
 from mooring.testing.controlplane.kubeconfig import write_kubeconfig
@@ -57,15 +57,15 @@ def own_plane(programs: Path) -> Iterator[Access]:
         yield plane
 
 
-async def learn(kubeconfig: Path, step: Lesson, variant: str) -> Ending:
+async def learn(kubeconfig: Path, step: Lesson, variant: str) -> LessonResult:
     access = find_access(str(kubeconfig), environment=os.environ)
-    showing = Showing(lambda _: None, lambda _time_s, _text: None)
+    hooks = OutputHooks(lambda _: None, lambda _time_s, _text: None)
     clock, rng = LoopClock(asyncio.get_running_loop()), seeded_random(step.number)
     async with asyncio.timeout(DEADLINE_S):
-        return await learn_real(access, step, variant, showing, clock=clock, rng=rng)
+        return await learn_real(access, step, variant, hooks, clock=clock, rng=rng)
 
 
-def run(plane: Access, step: Lesson, variant: str, kubeconfig: Path | None = None) -> Ending:
+def run(plane: Access, step: Lesson, variant: str, kubeconfig: Path | None = None) -> LessonResult:
     with asyncio.Runner(loop_factory=QuickLoop) as runner:
         return runner.run(learn(kubeconfig or plane.kubeconfig("admin"), step, variant))
 
@@ -78,12 +78,12 @@ def left_behind(plane: Access) -> str:
 def test_every_lesson_ends_on_a_real_cluster_as_in_memory(own_plane: Access) -> None:
     for variant in VARIANTS:
         for step in LESSONS:
-            ending = run(own_plane, step, variant)
+            result = run(own_plane, step, variant)
 
             where = f"{variant}, step {step.number}"
-            assert ending.complaints == [], where
+            assert result.failures == [], where
             for pod, allowed in SCENARIOS[variant][step.number - 1].ends.items():
-                assert ending.nodes[pod] in (allowed or ("",)), where
+                assert result.nodes[pod] in (allowed or ("",)), where
 
     assert left_behind(own_plane) == ""
 
@@ -96,11 +96,11 @@ def test_nodes_and_pods_of_others_are_neither_seen_nor_touched(own_plane: Access
     )
     own_plane.kubectl("create", "-f", "-", stdin=f"{node}---\n{pod}")
     try:
-        ending = run(own_plane, lesson(2), "nakamasato")
+        result = run(own_plane, lesson(2), "nakamasato")
 
-        assert ending.nodes == {"pod1": "node10"}
-        assert "theirs" not in {line.node for line in ending.lines}
-        assert not [line for line in ending.lines if line.pod.endswith("/theirs")]
+        assert result.nodes == {"pod1": "node10"}
+        assert "theirs" not in {line.node for line in result.lines}
+        assert not [line for line in result.lines if line.pod.endswith("/theirs")]
         assert own_plane.kubectl("get", "pod", "theirs", "-o", "jsonpath={.spec.nodeName}") == ""
         assert left_behind(own_plane).split() == ["node/theirs", "pod/theirs"]
     finally:
@@ -112,7 +112,7 @@ def test_a_node_of_this_name_that_is_there_already_ends_the_lesson(own_plane: Ac
         "create", "-f", "-", stdin="apiVersion: v1\nkind: Node\nmetadata: {name: node3}"
     )
     try:
-        with pytest.raises(ConfigError, match=r"is there already.*'node3'"):
+        with pytest.raises(ConfigError, match=r"exists already.*'node3'"):
             run(own_plane, lesson(1), "nakamasato")
 
         assert left_behind(own_plane).split() == ["node/node3"]

@@ -23,7 +23,7 @@ from mooring.objects.codec.decode import convert
 from mooring.recordings.compare import differences
 from mooring.recordings.format import Effects, Step
 from mooring.simulation.driver import Driver
-from mooring.simulation.replay import Follower, objects_of
+from mooring.simulation.replay import RecordedOutcomes, objects_of
 from mooring.state import audit
 from tests.parity.differential_cases import Case, random_case
 
@@ -70,9 +70,9 @@ def compared(case: Case, node_order: list[str], steps: list[Step]) -> list[str]:
         rng=seeded_random(0),
         clock=SystemClock(),
         node_order=node_order,
-        preempt_everywhere=True,
+        preempt_all_nodes=True,
     )
-    follower = Follower(driver, case.objects)
+    follower = RecordedOutcomes(driver, case.objects)
     found: list[str] = []
     for number, step in enumerate(steps):
         pod = convert(step.pod, "Pod")

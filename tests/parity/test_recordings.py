@@ -52,7 +52,7 @@ def replayed(path: Path, *, cache_results: bool) -> tuple[list[str], int]:
         clock=SystemClock(),
         node_order=recording.node_order,
         cache_results=cache_results,
-        preempt_everywhere=True,
+        preempt_all_nodes=True,
     )
     found: list[str] = []
     steps = 0

@@ -19,7 +19,7 @@ from mooring.objects.meta import key
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.recordings.format import Step, read_recording
 from mooring.simulation.driver import Driver
-from mooring.simulation.replay import Follower, objects_of
+from mooring.simulation.replay import RecordedOutcomes, objects_of
 from mooring.state import audit
 
 DATA = Path(__file__).parent / "data"
@@ -76,7 +76,7 @@ def test_volumes_and_claims_are_bound_and_made_as_recorded(path: Path) -> None:
         clock=SystemClock(),
         node_order=recording.node_order,
     )
-    follower = Follower(driver, recording.objects)
+    follower = RecordedOutcomes(driver, recording.objects)
     for step in recording.steps:
         if step.decision.node is not None:
             assert carried_out(driver, step) == recorded(step)

@@ -14,13 +14,13 @@ from mooring.clock import SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
 from mooring.explain.explain import explain
-from mooring.explain.from_recording import told_by_recording
+from mooring.explain.from_recording import explain_recording
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.simulation.build import make_driver
 from mooring.simulation.simulate import decide_until
 from mooring.simulation.unsupported import notes
-from mooring.simulation.utilization import Fill
+from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
 from mooring.simulation.workload import read_workload
 
@@ -67,7 +67,7 @@ def command(
     if recording is not None:
         if cluster or pods or skip_validation or config_file or plugins or kubeconfig:
             raise click.UsageError("--recording can only be combined with --attempt")
-        click.echo(told_by_recording(recording, pod, attempt=attempt))
+        click.echo(explain_recording(recording, pod, attempt=attempt))
         return
     if attempt is not None:
         raise click.UsageError("--attempt requires --recording")
@@ -85,10 +85,10 @@ def command(
     for note in notes(config, workload.pods, workload.skipped):
         click.echo(f"mooring explain: note: {note}", err=True)
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
-    fill = Fill(workload.objects)
-    decision = decide_until(workload.pending, driver, fill, key(pod_object))
+    utilization = Utilization(workload.objects)
+    decision = decide_until(workload.pending, driver, utilization, key(pod_object))
     weights = {**driver.weights, **score_weights(config, pod_object.spec.scheduler_name)}
-    click.echo(explain(pod_object, decision, fill, weights=weights))
+    click.echo(explain(pod_object, decision, utilization, weights=weights))
 
 
 def _explain_remote(
@@ -106,9 +106,9 @@ def _explain_remote(
     access = find_access(kubeconfig, context=context, environment=os.environ)
     fetched = asyncio.run(fetch(access, pod, clock=SystemClock(), rng=seeded_random(seed)))
     if fetched.workload is None:
-        click.echo(fetched.told)
+        click.echo(fetched.explanation)
         return
-    for kind, reason in fetched.not_read.items():
+    for kind, reason in fetched.not_listed.items():
         click.echo(f"mooring explain: note: cannot list {kind} objects: {reason}", err=True)
     workload = fetched.workload
     pod_object = _find(pod, workload.pods)
@@ -122,7 +122,7 @@ def _explain_remote(
     weights = {**driver.weights, **score_weights(config, pod_object.spec.scheduler_name)}
     # On the current cluster: other pending pods are not placed first.
     decision = driver.attempt(pod_object, explain=True).decision()
-    click.echo(explain(pod_object, decision, Fill(workload.objects), weights=weights))
+    click.echo(explain(pod_object, decision, Utilization(workload.objects), weights=weights))
 
 
 def _find(text: str, pods: Iterable[Pod]) -> Pod:

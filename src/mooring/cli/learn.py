@@ -14,7 +14,7 @@ from mooring.clock import Clock, SystemClock, seeded_random
 if TYPE_CHECKING:
     from mooring.client.transport.kubeconfig import Access
     from mooring.learn.lessons import Lesson
-    from mooring.learn.running import Ending, Showing
+    from mooring.learn.running import LessonResult, OutputHooks
 
 STEPS = 8
 EXIT_LESSON_FAILED = 1
@@ -76,41 +76,41 @@ def command(
         raise click.UsageError("--context requires --kubeconfig")
     options = Options(variant, seed, is_fast, kubeconfig, context)
     run = _run_json if output == "json" else _run_text
-    ending = run(lesson(step), options)
-    return EXIT_LESSON_FAILED if ending.complaints else 0
+    result = run(lesson(step), options)
+    return EXIT_LESSON_FAILED if result.failures else 0
 
 
-def _run_json(lesson: Lesson, options: Options) -> Ending:
+def _run_json(lesson: Lesson, options: Options) -> LessonResult:
     from mooring.learn.event_log import JsonLines
-    from mooring.learn.running import Showing
+    from mooring.learn.running import OutputHooks
 
-    ending = _run(lesson, options, Showing(JsonLines(click.echo), lambda _time_s, _text: None))
-    for complaint in ending.complaints:
-        click.echo(f"mooring learn: {complaint}", err=True)
-    return ending
+    result = _run(lesson, options, OutputHooks(JsonLines(click.echo), lambda _time_s, _text: None))
+    for failure in result.failures:
+        click.echo(f"mooring learn: {failure}", err=True)
+    return result
 
 
-def _run_text(lesson: Lesson, options: Options) -> Ending:
-    from mooring.learn.running import Showing
+def _run_text(lesson: Lesson, options: Options) -> LessonResult:
+    from mooring.learn.running import OutputHooks
     from mooring.learn.scenarios import SCENARIOS
     from mooring.learn.view import TextLines, after, before
 
     scenario = SCENARIOS[options.variant][lesson.number - 1]
     click.echo(before(lesson, scenario))
     lines = TextLines(click.echo)
-    ending = _run(lesson, options, Showing(lines, lines.say))
+    result = _run(lesson, options, OutputHooks(lines, lines.say))
     lines.flush()
-    click.echo(after(lesson, ending.told(scenario), ending.complaints))
-    return ending
+    click.echo(after(lesson, result.pod_lines(scenario), result.failures))
+    return result
 
 
-def _run(lesson: Lesson, options: Options, showing: Showing) -> Ending:
+def _run(lesson: Lesson, options: Options, hooks: OutputHooks) -> LessonResult:
     from mooring.event_loop import fresh_seed
 
     access = _access(options)
     seed = fresh_seed() if options.seed is None else options.seed
     with asyncio.Runner(loop_factory=_loop_factory(options)) as runner:
-        return runner.run(_learn(lesson, options, showing, access, seed))
+        return runner.run(_learn(lesson, options, hooks, access, seed))
 
 
 def _access(options: Options) -> Access | None:
@@ -132,13 +132,13 @@ def _loop_factory(options: Options) -> Any:
 
 
 async def _learn(
-    lesson: Lesson, options: Options, showing: Showing, access: Access | None, seed: int
-) -> Ending:
+    lesson: Lesson, options: Options, hooks: OutputHooks, access: Access | None, seed: int
+) -> LessonResult:
     from mooring.learn.running import learn_embedded, learn_real
     from mooring.virtual_loop import LoopClock
 
     rng, clock = seeded_random(seed), SystemClock()
     if access is not None:
-        return await learn_real(access, lesson, options.variant, showing, clock=clock, rng=rng)
+        return await learn_real(access, lesson, options.variant, hooks, clock=clock, rng=rng)
     chosen: Clock = LoopClock(asyncio.get_running_loop()) if options.is_fast else clock
-    return await learn_embedded(lesson, options.variant, showing, clock=chosen, rng=rng)
+    return await learn_embedded(lesson, options.variant, hooks, clock=chosen, rng=rng)

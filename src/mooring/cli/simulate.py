@@ -18,10 +18,10 @@ from mooring.config import load, to_document
 from mooring.recordings.format import RecordingWriter
 from mooring.simulation.build import make_driver
 from mooring.simulation.progress import PlainView, Silent, View, live_view
-from mooring.simulation.report import Summary, Tally, plain_text, print_tables, summarize
+from mooring.simulation.report import OutcomeCounts, Summary, plain_text, print_tables, summarize
 from mooring.simulation.simulate import peak_rss_bytes, recording_header, simulate
 from mooring.simulation.unsupported import notes
-from mooring.simulation.utilization import Fill
+from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload, read_workload
 
 if TYPE_CHECKING:
@@ -59,18 +59,18 @@ def command(
     for note in notes(config, workload.pods, workload.skipped):
         click.echo(f"mooring simulate: note: {note}", err=True)
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
-    fill, tally, clock = Fill(workload.objects), Tally(), SystemClock()
+    utilization, counts, clock = Utilization(workload.objects), OutcomeCounts(), SystemClock()
     with ExitStack() as stack:
         writer = None
         if save:
             writer = stack.enter_context(_writer(save, workload, driver, seed, config))
         total = len(workload.pending)
-        view = stack.enter_context(_view(output, total, tally, fill, clock))
+        view = stack.enter_context(_view(output, total, counts, utilization, clock))
         started_s = clock.monotonic_s()
-        simulate(workload.pending, driver, tally, fill, view, writer=writer)
+        simulate(workload.pending, driver, counts, utilization, view, writer=writer)
         duration_s = clock.monotonic_s() - started_s
     summary = summarize(
-        workload.name, fill, tally, duration_s=duration_s, peak_rss_bytes=peak_rss_bytes()
+        workload.name, utilization, counts, duration_s=duration_s, peak_rss_bytes=peak_rss_bytes()
     )
     _print(summary, output)
 
@@ -93,16 +93,18 @@ def _writer(
 
 
 @contextmanager
-def _view(output: str, total: int, tally: Tally, fill: Fill, clock: Clock) -> Iterator[View]:
+def _view(
+    output: str, total: int, counts: OutcomeCounts, utilization: Utilization, clock: Clock
+) -> Iterator[View]:
     if output == "json":
         yield Silent()
     elif sys.stdout.isatty():
         from rich.console import Console
 
-        with live_view(total, tally, fill, clock=clock, console=Console()) as view:
+        with live_view(total, counts, utilization, clock=clock, console=Console()) as view:
             yield view
     else:
-        yield PlainView(total, tally, fill, clock=clock, out=sys.stdout)
+        yield PlainView(total, counts, utilization, clock=clock, out=sys.stdout)
 
 
 def _print(summary: Summary, output: str) -> None:

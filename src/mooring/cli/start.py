@@ -23,8 +23,8 @@ from mooring.objects.files.paths import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
-    from mooring.devcluster.cluster import World
-    from mooring.devcluster.observer import Tracker
+    from mooring.devcluster.cluster import InMemoryCluster
+    from mooring.devcluster.observer import ProgressObserver
     from mooring.devcluster.seeding import Seed
     from mooring.objects.meta import KubernetesObject
     from mooring.simulation.workload import Workload
@@ -145,61 +145,63 @@ async def _start(
     seed: int,
     options: Options,
 ) -> None:
-    from mooring.devcluster.cluster import World
-    from mooring.devcluster.observer import Tracker
+    from mooring.devcluster.cluster import InMemoryCluster
+    from mooring.devcluster.observer import ProgressObserver
     from mooring.scheduler.service import ServiceOptions
-    from mooring.simulation.utilization import Fill
+    from mooring.simulation.utilization import Utilization
     from mooring.virtual_loop import LoopClock
 
     clock: Clock = SystemClock()
     if options.virtual:
         clock = LoopClock(asyncio.get_running_loop())
-    tracker = Tracker(Fill(workload.objects), clock)
-    world = World(
+    progress = ProgressObserver(Utilization(workload.objects), clock)
+    cluster = InMemoryCluster(
         config,
         clock=clock,
         rng=seeded_random(seed),
-        options=ServiceOptions(plugins=plugins, observer=tracker),
+        options=ServiceOptions(plugins=plugins, observer=progress),
         with_kubelets=options.kubelets,
         with_volumes=True,
     )
-    pending = await world.seed(seeds)
-    async with _served(world, options, clock) as title, asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(world.run())
-        await world.service.wait_until_synced()
+    pending = await cluster.seed(seeds)
+    async with _served(cluster, options, clock) as title, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(cluster.run())
+        await cluster.service.wait_until_synced()
         started_s, wall = clock.monotonic_s(), SystemClock()
         wall_started_s = wall.monotonic_s()
-        async with _live_view(world, tracker, title, options, clock):
+        async with _live_view(cluster, progress, title, options, clock):
             if options.once:
-                await _fill(world, pending)
+                await _submit_and_settle(cluster, pending)
             else:
-                filling = tasks.create_task(_fill(world, pending))
+                submitting = tasks.create_task(_submit_and_settle(cluster, pending))
                 await _until_interrupted()
-                filling.cancel()
-        duration_s = max(0.0, tracker.last_s - started_s)
+                submitting.cancel()
+        duration_s = max(0.0, progress.last_s - started_s)
         if options.virtual:  # virtual seconds do not measure speed
             duration_s = wall.monotonic_s() - wall_started_s
-        world.service.stop()
+        cluster.service.stop()
         await running
-    _print(workload.name, tracker, duration_s, options)
+    _print(workload.name, progress, duration_s, options)
 
 
-async def _fill(world: World, pending: list[Seed]) -> None:
-    await world.submit(pending)
-    await world.settle()
+async def _submit_and_settle(cluster: InMemoryCluster, pending: list[Seed]) -> None:
+    await cluster.submit(pending)
+    await cluster.settle()
 
 
 @asynccontextmanager
-async def _served(world: World, options: Options, clock: Clock) -> AsyncIterator[str]:
+async def _served(cluster: InMemoryCluster, options: Options, clock: Clock) -> AsyncIterator[str]:
     """Serves the API on a socket; yields the text that says where."""
     if options.virtual:
         yield "mooring start: virtual time, no network"
         return
     from mooring.apiserver import serve
-    from mooring.explain.endpoint import Askable
+    from mooring.explain.endpoint import ExplainEndpoint
 
     try:
-        async with serve(Askable(world.api, world.service, clock), port=options.port) as server:
+        async with serve(
+            ExplainEndpoint(cluster.api, cluster.service, clock), port=options.port
+        ) as server:
             export = write_kubeconfig(options.kubeconfig, KUBECONFIG, server.kubeconfig())
             yield f"mooring start: {server.url}\n{export}"
     except OSError as error:
@@ -209,9 +211,9 @@ async def _served(world: World, options: Options, clock: Clock) -> AsyncIterator
 
 @asynccontextmanager
 async def _live_view(
-    world: World, tracker: Tracker, title: str, options: Options, clock: Clock
+    cluster: InMemoryCluster, progress: ProgressObserver, title: str, options: Options, clock: Clock
 ) -> AsyncIterator[None]:
-    from mooring.devcluster.view import Watcher, watched
+    from mooring.devcluster.view import Sampler, watched
 
     if options.output == "json":
         yield
@@ -221,8 +223,8 @@ async def _live_view(
         from rich.console import Console
 
         console = Console()
-    watcher = Watcher(world, tracker, clock=clock)
-    async with watched(watcher, title=title, out=sys.stdout, console=console):
+    sampler = Sampler(cluster, progress, clock=clock)
+    async with watched(sampler, title=title, out=sys.stdout, console=console):
         yield
 
 
@@ -233,14 +235,14 @@ async def _until_interrupted() -> None:
     await stopped.wait()
 
 
-def _print(name: str, tracker: Tracker, duration_s: float, options: Options) -> None:
+def _print(name: str, progress: ProgressObserver, duration_s: float, options: Options) -> None:
     from mooring.simulation.report import plain_text, print_tables, summarize
     from mooring.simulation.simulate import peak_rss_bytes
 
     summary = summarize(
         name,
-        tracker.fill,
-        tracker.tally(),
+        progress.utilization,
+        progress.outcome_counts(),
         duration_s=duration_s,
         peak_rss_bytes=peak_rss_bytes(),
     )

@@ -1,18 +1,19 @@
-"""A whole cluster in one process: an embedded API server, its scheduler, and who works beside it.
+"""A cluster in one process: an embedded API server, a scheduler, and simulated controllers.
 
-``mooring start`` and the lessons of ``mooring learn`` run one on the machine's clock, tests on a
-virtual one. What goes over the network elsewhere is a function call here.
+``mooring start`` and the lessons of ``mooring learn`` run one on the system clock, tests on a
+virtual one. Requests to the API server are function calls.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
 from mooring.client import Client, InProcessTransport
+from mooring.client.retry import Sleep
 from mooring.devcluster.kubelets import Kubelets
 from mooring.devcluster.seeding import Created, Seed, Seeder, in_order
 from mooring.devcluster.volume_actor import VolumeActor
@@ -24,34 +25,32 @@ if TYPE_CHECKING:
     from mooring.clock import Clock, Rng
     from mooring.config import KubeSchedulerConfiguration
 
-#: Pods created between two turns of the scheduler.
+#: Number of pods created before control is given to the scheduler.
 BATCH: Final = 25
-#: How often it is looked whether all is settled.
-LOOK_S: Final = 0.02
-#: A pod whose attempts ended with so many errors in a row is not expected to get a node.
+#: Poll interval of ``settle``.
+POLL_INTERVAL_S: Final = 0.02
+#: A pod with so many consecutive errors is not waited for.
 ERRORS_MAX: Final = 3
 
-Sleep = Callable[[float], Awaitable[None]]
 
-
-class World:
-    """An API server and a scheduler that works there.
+class InMemoryCluster:
+    """An API server and a scheduler connected to it.
 
     Attributes:
         api: The API server.
-        client: An administrator's.
+        client: A client with an administrator's credentials.
         service: The scheduler.
         seeder: Creates objects.
 
     Args:
-        config: The scheduler's; defaults if None.
-        clock: For everything.
-        rng: For everything.
-        options: The scheduler's.
-        with_kubelets: Whether bound pods become Running.
-        with_volumes: Whether claims get their volumes.
-        instant_deletion: Whether bound pods that are deleted go at once.
-        sleep: Waits; on a virtual loop asyncio's own does.
+        config: The scheduler's configuration; defaults if None.
+        clock: Clock of all parts.
+        rng: Random generator of all parts.
+        options: The scheduler's options.
+        with_kubelets: True to simulate kubelets: bound pods become Running.
+        with_volumes: True to simulate the volume controller: claims get volumes.
+        instant_deletion: True to remove deleted pods at once, bound ones too.
+        sleep: Sleeps so many seconds; asyncio's works on a virtual loop.
     """
 
     def __init__(
@@ -87,24 +86,24 @@ class World:
         return Client(InProcessTransport(self.api.handle, headers=headers), rng=rng)
 
     async def run(self) -> None:
-        """Runs scheduler and company until the scheduler is stopped, or all is cancelled."""
+        """Runs all parts until the scheduler is stopped, or the task is cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            beside = [tasks.create_task(self._tick())]
+            simulators = [tasks.create_task(self._tick())]
             if self._with_kubelets:
                 kubelets = Kubelets(self.client, clock=self._clock, rng=self._rng)
-                beside.append(tasks.create_task(kubelets.run()))
+                simulators.append(tasks.create_task(kubelets.run()))
             if self._with_volumes:
                 volumes = VolumeActor(self.client, clock=self._clock, rng=self._rng)
-                beside.append(tasks.create_task(volumes.run()))
+                simulators.append(tasks.create_task(volumes.run()))
             await self.service.run()
-            for task in beside:
+            for task in simulators:
                 task.cancel()
 
     async def seed(self, seeds: Sequence[Seed]) -> list[Seed]:
-        """Creates the cluster, and returns the pods that are to be scheduled in it.
+        """Creates the cluster's objects, and returns the pending pods without creating them.
 
         Raises:
-            ConfigError: the API server refuses an object.
+            ConfigError: the API server rejects an object.
         """
         cluster, pending = in_order(seeds)
         async for _ in self.seeder.create_all(cluster):
@@ -114,28 +113,28 @@ class World:
     async def submit(
         self, pods: Sequence[Seed], on_created: Callable[[Created], None] = lambda _: None
     ) -> None:
-        """Creates pods while the scheduler works."""
-        number = 0
+        """Creates pods while the scheduler runs."""
+        count = 0
         async for created in self.seeder.create_all(pods):
             on_created(created)
-            number += 1
-            if number % BATCH == 0:
+            count += 1
+            if count % BATCH == 0:
                 await asyncio.sleep(0)
 
     @property
     def is_settled(self) -> bool:
-        """Whether the scheduler knows all that was created, and has nothing to do for now.
+        """True if the scheduler has seen all created objects and has nothing to do.
 
-        Pods that fail again and again are tried for ever; those are not waited for.
+        Pods that fail repeatedly are retried for ever; they are not waited for.
         """
-        known = self.service.informers["Pod"].version or "0"
-        if int(known) < self.seeder.last_version:
+        version = self.service.informers["Pod"].version or "0"
+        if int(version) < self.seeder.last_version:
             return False
-        return self.service.is_settled or self._keeps_failing
+        return self.service.is_settled or self._has_only_failing_pods
 
     @property
-    def _keeps_failing(self) -> bool:
-        """Whether all that is left are pods whose attempts ended with errors, again and again."""
+    def _has_only_failing_pods(self) -> bool:
+        """True if only pods with repeated errors remain."""
         queue = self.service.queue
         counts = queue.counts()
         if counts[QueueName.ACTIVE] or counts[QueueName.IN_FLIGHT] or not self.service.is_idle:
@@ -147,12 +146,12 @@ class World:
         )
 
     async def settle(self) -> None:
-        """Returns when all is settled."""
+        """Waits until the cluster is settled."""
         while not self.is_settled:
-            await self._sleep(LOOK_S)
+            await self._sleep(POLL_INTERVAL_S)
 
     async def _tick(self) -> None:
-        """Lets the API server finish what time has finished."""
+        """Calls the API server's periodic work, such as expired grace periods."""
         while True:
             await self._sleep(SERVER_TICK_S)
             self.api.tick()

@@ -1,38 +1,37 @@
-"""Kubelets that run nothing: bound pods become Running, deleted ones go.
+"""Simulated kubelets: bound pods become Running, deleted pods are removed.
 
-One watch stands for the kubelets of all nodes. A pod starts half a second after it was bound, and a
-deleted one ends at once.
+One watch serves the kubelets of all nodes. A pod starts half a second after its binding; a deleted
+pod ends at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from mooring.client import Change, Client, Informer
+from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng, rfc3339
 from mooring.errors import SchedulerError
 from mooring.objects.pod import Pod
 
 START_S: Final = 0.5
-#: Pods that are being started or ended at a time.
+#: Number of pods started or ended concurrently.
 WORKERS: Final = 4
 
-Sleep = Callable[[float], Awaitable[None]]
 
 _log = logging.getLogger(__name__)
 
 
 class Kubelets:
-    """Writes the status of every pod that is on a node.
+    """Writes the status of every pod on a node.
 
     Args:
-        client: May update pods.
+        client: A client that may update pods.
         clock: For timestamps.
-        rng: For the watch.
-        sleep: Waits.
+        rng: For the watch's backoff.
+        sleep: Sleeps so many seconds.
     """
 
     def __init__(
@@ -46,11 +45,11 @@ class Kubelets:
         self._addresses = 0
 
     async def run(self) -> None:
-        """Runs pods until cancelled."""
+        """Starts and ends pods until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informer.run())
             for _ in range(WORKERS):
-                tasks.create_task(self._work_off())
+                tasks.create_task(self._process_queue())
 
     def _on_change(self, change: Change) -> None:
         pod: Pod | None = change.new
@@ -61,7 +60,7 @@ class Kubelets:
             due_s = self._clock.monotonic_s() + (0.0 if is_deleted else START_S)
             self._work.put_nowait((due_s, pod))
 
-    async def _work_off(self) -> None:
+    async def _process_queue(self) -> None:
         while True:
             due_s, pod = await self._work.get()
             await self._sleep(max(0.0, due_s - self._clock.monotonic_s()))
@@ -74,18 +73,25 @@ class Kubelets:
                 else:
                     await self._client.patch_pod_status(pod, self._running(pod))
             except SchedulerError as error:
-                # It is gone, or is another one by now: then there is nothing to run.
-                _log.info("a pod was not run", extra={"pod": metadata.name, "error": str(error)})
+                # The pod was deleted or replaced; there is nothing to run.
+                _log.info(
+                    "pod status not written", extra={"pod": metadata.name, "error": str(error)}
+                )
 
     def _running(self, pod: Pod) -> dict[str, Any]:
-        """Returns the status of a pod all of whose containers run."""
+        """Returns the status of a pod with all containers running."""
         now = rfc3339(self._clock.wall_s())
         self._addresses += 1
         address = f"10.{self._addresses >> 16 & 255}.{self._addresses >> 8 & 255}"
         address += f".{self._addresses & 255}"
         conditions = [
-            {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
-            for kind in ("Initialized", "Ready", "ContainersReady")
+            {
+                "type": condition_type,
+                "status": "True",
+                "lastProbeTime": None,
+                "lastTransitionTime": now,
+            }
+            for condition_type in ("Initialized", "Ready", "ContainersReady")
         ]
         containers = [
             {

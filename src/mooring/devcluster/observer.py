@@ -1,4 +1,4 @@
-"""What a living scheduler has done so far, counted as it happens: for the view and the summary."""
+"""Progress of a running scheduler, counted from its events, for the view and the summary."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.reporting import error_text
 from mooring.simulation.outcome import Outcome
-from mooring.simulation.report import Tally
-from mooring.simulation.utilization import Fill
+from mooring.simulation.report import OutcomeCounts
+from mooring.simulation.utilization import Utilization
 
-#: Decisions that are remembered for the view.
+#: Number of decisions shown in the view.
 LATEST: Final = 8
 
 
-class Latest(NamedTuple):
-    """A decision for a person: when (monotonic seconds), about which pod, and what it was."""
+class LatestDecision(NamedTuple):
+    """A decision for display: monotonic time in seconds, pod, and text."""
 
     time_s: float
     pod: str
@@ -31,47 +31,47 @@ class Latest(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why a pod has no node."""
+    """The reason why a pod has no node."""
 
     result: str
     reasons: tuple[str, ...]
     message: str
 
 
-class Tracker(Observer):
-    """Counts what happens to pods.
+class ProgressObserver(Observer):
+    """Counts the outcomes of a running scheduler.
 
     Attributes:
-        fill: Told of every pod that is bound.
-        refusals: UID -> why the pod has no node; of pods that wait for something to happen.
-        bound: UIDs of the pods that were bound.
-        latest: The newest decisions.
-        last_s: When something last happened; monotonic seconds.
+        utilization: Updated with every bound pod.
+        refusals: UID -> why the pod has no node; only pods whose last attempt failed.
+        bound_uids: UIDs of the bound pods.
+        latest: The latest decisions.
+        last_s: Time of the last event; monotonic seconds.
     """
 
-    def __init__(self, fill: Fill, clock: Clock) -> None:
-        self.fill = fill
+    def __init__(self, utilization: Utilization, clock: Clock) -> None:
+        self.utilization = utilization
         self.refusals: dict[str, Refusal] = {}
         self.bound_uids: set[str] = set()
-        self.latest: deque[Latest] = deque(maxlen=LATEST)
+        self.latest: deque[LatestDecision] = deque(maxlen=LATEST)
         self.last_s = clock.monotonic_s()
         self.decisions = 0
         self._clock = clock
 
-    def tally(self) -> Tally:
-        """Returns the outcomes as ``simulate`` counts them."""
-        tally = Tally()
+    def outcome_counts(self) -> OutcomeCounts:
+        """Returns the outcome counts, as ``simulate`` counts them."""
+        counts = OutcomeCounts()
         for _ in self.bound_uids:
-            tally.add(SCHEDULED, (), "")
+            counts.add(SCHEDULED, (), "")
         for refusal in self.refusals.values():
-            tally.add(*refusal)
-        return tally
+            counts.add(*refusal)
+        return counts
 
     def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
-        """Notes pods behind a gate, and pods that are gone."""
+        """Records gated pods, and drops deleted ones."""
         del why
         if queue_name is QueueName.GATED:
-            text = f"held back by {entry.gating_plugin}"
+            text = f"gated by {entry.gating_plugin}"
             self.refusals.setdefault(entry.uid, Refusal(GATED, (), text))
         elif queue_name is QueueName.NONE:
             self.refusals.pop(entry.uid, None)
@@ -86,11 +86,11 @@ class Tracker(Observer):
         """Counts the pod on its node."""
         self.refusals.pop(entry.uid, None)
         self.bound_uids.add(entry.uid)
-        self.fill.add(entry.pod.pod, node_name)
+        self.utilization.add(entry.pod.pod, node_name)
         self._note(entry, f"bound to {node_name}", is_bound=True)
 
     def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
-        """Remembers why it has no node."""
+        """Records why the pod has no node."""
         if isinstance(why, Diagnosis):
             reasons = tuple(Outcome.refused(entry.pod, why, None).reasons)
             refusal = Refusal(UNSCHEDULABLE, reasons, why.message)
@@ -103,4 +103,4 @@ class Tracker(Observer):
 
     def _note(self, entry: QueuedPod, text: str, *, is_bound: bool) -> None:
         self.last_s = self._clock.monotonic_s()
-        self.latest.append(Latest(self.last_s, entry.pod.key, text, is_bound))
+        self.latest.append(LatestDecision(self.last_s, entry.pod.key, text, is_bound))

@@ -1,8 +1,8 @@
-"""A cluster's objects, put into an API server as if it had had them all along.
+"""Creates the objects of an existing cluster in an API server.
 
-Files hold what ``kubectl get -o yaml`` prints or what people write: objects with a status, with
-identities of the cluster that they come from, in any order. Here they are created in an order in
-which nothing is missing, and get the status that they had.
+Files come from ``kubectl get -o yaml`` or are written by hand: objects with a status, with
+server-set fields of their original cluster, in any order. They are created in an order in which
+all references exist, and keep their status.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from mooring.objects.meta import KubernetesObject
 
 _log = logging.getLogger(__name__)
 
-#: Created first, in this order: what others refer to.
+#: Kinds created first, in this order, since others refer to them.
 FIRST: Final = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node", "CSINode")
 
-#: Written by the cluster itself; those of another cluster mean nothing here.
+#: Kinds written by the cluster itself, meaningless in another cluster.
 _NOT_SEEDED: Final = frozenset({"Event", "Lease", "Binding"})
 
-#: What the API server gives to an object when it is created.
-_GIVEN: Final = frozenset(
+#: Metadata that the API server sets on create.
+_SERVER_SET: Final = frozenset(
     {"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"}
 )
 
-#: There is no kubelet that would say so.
+#: The node condition that a kubelet would write.
 READY: Final = {
     "type": "Ready",
     "status": "True",
@@ -42,16 +42,16 @@ READY: Final = {
     "message": "nothing runs here: the node is part of a simulated cluster",
 }
 
-#: What every API server has from its first moment.
+#: Namespaces that every API server has from the start.
 _PRESENT: Final = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 
 
 class Seed(NamedTuple):
-    """One object to be created.
+    """An object to create.
 
     Attributes:
-        raw: As the API writes it.
-        source: Where it was read; None if it was made.
+        raw: The object as JSON.
+        source: The source file; None if generated.
     """
 
     raw: dict[str, Any]
@@ -59,34 +59,34 @@ class Seed(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """As in ``kind:``."""
+        """The object's kind."""
         return str(self.raw.get("kind", ""))
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """As the API writes it; empty if it is missing or nonsense."""
-        found = self.raw.get("metadata")
-        return found if isinstance(found, dict) else {}
+        """The metadata as JSON; empty if missing or not an object."""
+        metadata = self.raw.get("metadata")
+        return metadata if isinstance(metadata, dict) else {}
 
     @property
     def is_pending_pod(self) -> bool:
-        """A pod that waits for a node."""
+        """True for an unfinished pod without a node."""
         spec, status = self.raw.get("spec") or {}, self.raw.get("status") or {}
-        is_over = status.get("phase") in ("Succeeded", "Failed")
-        return self.kind == "Pod" and not spec.get("nodeName") and not is_over
+        is_finished = status.get("phase") in ("Succeeded", "Failed")
+        return self.kind == "Pod" and not spec.get("nodeName") and not is_finished
 
 
 def seeds_of_files(paths: Iterable[str]) -> list[Seed]:
     """Returns the objects of files and folders, in order.
 
     Raises:
-        ConfigError: a file cannot be read, or holds something that is no Kubernetes object.
+        ConfigError: a file cannot be read, or has a document that is no Kubernetes object.
     """
     return [Seed(raw, source) for source, raw in iter_values(paths)]
 
 
 def seeds_of_objects(objects: Iterable[KubernetesObject]) -> list[Seed]:
-    """The same of objects that were read or made already; a node with no conditions is ready."""
+    """Returns seeds of objects; a node without conditions gets a Ready condition."""
     seeds = [Seed(msgspec.json.decode(encode(obj))) for obj in objects]
     for seed in seeds:
         if seed.kind == "Node" and not seed.raw.get("status", {}).get("conditions"):
@@ -95,21 +95,20 @@ def seeds_of_objects(objects: Iterable[KubernetesObject]) -> list[Seed]:
 
 
 def in_order(seeds: Sequence[Seed]) -> tuple[list[Seed], list[Seed]]:
-    """The objects of the cluster, so that what is referred to comes first, and the pods that wait.
+    """Returns the cluster's objects in order of their references, and the pending pods.
 
-    Namespaces that are used and not given come with them. Pods that wait are sorted as the queue
-    does: higher priority first.
+    Missing namespaces are added. Pending pods are in queue order: higher priority first.
     """
-    given = {seed.metadata.get("name") for seed in seeds if seed.kind == "Namespace"}
+    existing = {seed.metadata.get("name") for seed in seeds if seed.kind == "Namespace"}
     used = dict.fromkeys(seed.metadata.get("namespace") for seed in seeds)
-    missing = [name for name in used if name and name not in given | _PRESENT]
-    made = [
+    missing = [name for name in used if name and name not in existing | _PRESENT]
+    namespaces = [
         Seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name in missing
     ]
     rank = {kind: number for number, kind in enumerate(FIRST)}
     cluster = [seed for seed in seeds if not seed.is_pending_pod and seed.kind not in _NOT_SEEDED]
-    cluster = sorted([*made, *cluster], key=lambda seed: rank.get(seed.kind, len(FIRST)))
+    cluster = sorted([*namespaces, *cluster], key=lambda seed: rank.get(seed.kind, len(FIRST)))
     pending = [seed for seed in seeds if seed.is_pending_pod]
     return cluster, sorted(pending, key=lambda seed: -_priority(seed))
 
@@ -121,7 +120,7 @@ class _Names(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Created(msgspec.Struct, frozen=True):
-    """What an object got when it was created: all that who seeds has to know of it."""
+    """The server-set metadata of a created object."""
 
     metadata: _Names
 
@@ -133,68 +132,70 @@ class Seeder:
     """Creates objects through a client.
 
     Attributes:
-        passed_over: Kind -> how many objects of it the API server does not serve.
+        skipped: Kind -> number of objects not created, since the API server does not serve it.
         last_version: The resourceVersion of the last object created.
     """
 
     def __init__(self, client: Client) -> None:
-        self.passed_over: dict[str, int] = {}
+        self.skipped: dict[str, int] = {}
         self.last_version = 0
         self._client = client
         self._paths: dict[str, dict[str, tuple[str, bool]]] = {}
 
     async def create(self, seed: Seed) -> Created | None:
-        """Creates one object, with its status; None if its kind is not served, or it is there.
+        """Creates an object with its status; None if its kind is not served, or it exists.
 
         Raises:
-            ConfigError: the API server refuses it; says where it was read.
+            ConfigError: the API server rejects the object; the error names its source.
         """
         path = await self._path(seed)
         if path is None:
-            self.passed_over[seed.kind] = self.passed_over.get(seed.kind, 0) + 1
+            self.skipped[seed.kind] = self.skipped.get(seed.kind, 0) + 1
             return None
-        raw = {**seed.raw, "metadata": _not_given(seed.metadata)}
+        raw = {**seed.raw, "metadata": _client_set(seed.metadata)}
         try:
             body = await self._client.write("POST", path, msgspec.json.encode(raw))
             status = raw.get("status")
-            # Nodes keep theirs when they are created; pods that wait have none to speak of.
+            # Nodes keep their status on create; the status of pending pods is not needed.
             if status and seed.kind != "Node" and not seed.is_pending_pod:
                 body = await self._put_status(path, body, status)
         except AlreadyExists:
             return None
         except ApiError as error:
-            raise _refused(seed, error) from error
+            raise _seed_error(seed, error) from error
         created = _read_created(body)
         self.last_version = int(created.metadata.resource_version)
         return created
 
     async def create_all(self, seeds: Iterable[Seed]) -> AsyncIterator[Created]:
-        """Creates objects one after another; yields each that was created."""
+        """Creates objects one by one; yields the created ones."""
         for seed in seeds:
             created = await self.create(seed)
             if created is not None:
                 yield created
 
-    async def _put_status(self, path: str, answer: bytes, status: Mapping[str, Any]) -> bytes:
-        """Gives an object the status that it had; kinds without one keep what they have."""
-        stored: dict[str, Any] = msgspec.json.decode(answer)
+    async def _put_status(self, path: str, created: bytes, status: Mapping[str, Any]) -> bytes:
+        """Writes an object's status; an error leaves the object as created."""
+        stored: dict[str, Any] = msgspec.json.decode(created)
         name = stored["metadata"]["name"]
         body = msgspec.json.encode({**stored, "status": {**stored.get("status", {}), **status}})
         try:
             return await self._client.write("PUT", f"{path}/{name}/status", body)
         except ApiError as error:
-            _log.info("a status was not taken", extra={"path": path, "error": str(error)})
-            return answer
+            _log.info(
+                "status rejected by the API server", extra={"path": path, "error": str(error)}
+            )
+            return created
 
     async def _path(self, seed: Seed) -> str | None:
-        """The URL of the object's collection, as discovery has it; None if it is not served."""
+        """Returns the URL of the object's collection from discovery; None if not served."""
         version = str(seed.raw.get("apiVersion", ""))
         if version not in self._paths:
             self._paths[version] = await self._discover(version)
-        found = self._paths[version].get(seed.kind)
-        if found is None:
+        resource = self._paths[version].get(seed.kind)
+        if resource is None:
             return None
-        name, is_namespaced = found
+        name, is_namespaced = resource
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         namespace = seed.metadata.get("namespace") or "default"
         return f"{root}/namespaces/{namespace}/{name}" if is_namespaced else f"{root}/{name}"
@@ -207,23 +208,23 @@ class Seeder:
             return {}
         served = msgspec.json.decode(body)["resources"]
         return {
-            each["kind"]: (each["name"], each["namespaced"])
-            for each in served
-            if "/" not in each["name"] and "create" in each["verbs"]
+            resource["kind"]: (resource["name"], resource["namespaced"])
+            for resource in served
+            if "/" not in resource["name"] and "create" in resource["verbs"]
         }
 
 
-def _not_given(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in metadata.items() if key not in _GIVEN}
+def _client_set(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in metadata.items() if key not in _SERVER_SET}
 
 
 def _priority(seed: Seed) -> int:
-    found = (seed.raw.get("spec") or {}).get("priority")
-    return found if isinstance(found, int) else 0
+    priority = (seed.raw.get("spec") or {}).get("priority")
+    return priority if isinstance(priority, int) else 0
 
 
-def _refused(seed: Seed, error: ApiError) -> ConfigError:
-    told = f"the API server refuses this {seed.kind}: {error}"
+def _seed_error(seed: Seed, error: ApiError) -> ConfigError:
+    problem = f"the API server rejects this {seed.kind}: {error}"
     if seed.source is not None:
-        return seed.source.fault(told, "metadata", "name", value=seed.metadata.get("name"))
-    return ConfigError(told, path="metadata.name", value=seed.metadata.get("name"))
+        return seed.source.fault(problem, "metadata", "name", value=seed.metadata.get("name"))
+    return ConfigError(problem, path="metadata.name", value=seed.metadata.get("name"))

@@ -1,19 +1,20 @@
-"""A volume controller for a cluster in memory: claims get their volumes, free ones or new ones.
+"""The PV controller of an in-memory cluster: binds claims to free or newly provisioned volumes.
 
-Nobody else does that beside the embedded API server, and a pod waits for it. What it makes of a
-claim is in ``volume_controller``; here it is watched and written.
+The embedded API server has no such controller, and pods wait for it. ``volume_controller`` has the
+logic; this module watches and writes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from mooring.client import Change, Client, Informer
+from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.codec.decode import to_builtins
@@ -32,8 +33,6 @@ from mooring.objects.volume_claims import (
 from mooring.plugins.volume_binding.bind_volumes import bound_volume
 from mooring.simulation.volume_controller import Bound, bind, provision
 
-Sleep = Callable[[float], Awaitable[None]]
-
 _VOLUME: Final = "PersistentVolume"
 _CLAIM: Final = "PersistentVolumeClaim"
 
@@ -41,13 +40,13 @@ _log = logging.getLogger(__name__)
 
 
 class VolumeActor:
-    """Binds claims to volumes, and makes volumes, as soon as that is due.
+    """Binds claims to volumes and provisions volumes.
 
     Args:
-        client: May update volumes and claims.
+        client: A client that may update volumes and claims.
         clock: For the watches.
         rng: For the watches.
-        sleep: Waits.
+        sleep: Sleeps so many seconds.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class VolumeActor:
             kind: Informer(client, kind, handler, clock=clock, rng=rng, sleep=sleep)
             for kind, handler in ((_VOLUME, self._on_volume), (_CLAIM, self._on_claim))
         }
-        #: Claim -> the volume that names it.
+        #: Claim key -> the volume whose claimRef names it.
         self._named: dict[str, str] = {}
 
     async def run(self) -> None:
@@ -69,7 +68,7 @@ class VolumeActor:
                 tasks.create_task(informer.run())
             for informer in self._informers.values():
                 await informer.wait_until_synced()
-            await self._work_off()
+            await self._process_queue()
 
     def _on_volume(self, change: Change) -> None:
         volume: PersistentVolume | None = change.new
@@ -82,8 +81,8 @@ class VolumeActor:
             self._work.put_nowait((_CLAIM, claim_key))
         elif volume.status.phase in ("", "Pending"):
             self._work.put_nowait((_VOLUME, volume.metadata.name))
-        else:  # an unbound claim may have waited for it
-            for claim_key, claim in self._known(_CLAIM).items():
+        else:  # an unbound claim may match it
+            for claim_key, claim in self._objects(_CLAIM).items():
                 if not is_fully_bound(claim) and claim_class(claim) == volume_class(volume):
                     self._work.put_nowait((_CLAIM, claim_key))
 
@@ -94,25 +93,25 @@ class VolumeActor:
         elif not is_fully_bound(claim):
             self._work.put_nowait((_CLAIM, key(claim)))
 
-    def _known(self, kind: str) -> Mapping[str, Any]:
+    def _objects(self, kind: str) -> Mapping[str, Any]:
         return self._informers[kind].objects
 
-    async def _work_off(self) -> None:
+    async def _process_queue(self) -> None:
         while True:
             kind, name = await self._work.get()
             try:
                 if kind == _VOLUME:
                     await self._write_status(_VOLUME, name, {"phase": "Available"})
                 else:
-                    await self._settle(name)
+                    await self._sync_claim(name)
             except SchedulerError as error:
-                # Somebody was faster, or it is gone: the news of that bring it here again.
-                _log.info("a volume was not bound", extra={"object": name, "error": str(error)})
+                # The object was changed or deleted; that event queues it again.
+                _log.info("binding a volume failed", extra={"object": name, "error": str(error)})
 
-    # -- what a claim gets ------------------------------------------------------------------------
+    # -- binding and provisioning -----------------------------------------------------------------
 
-    async def _settle(self, claim_key: str) -> None:
-        claim: PersistentVolumeClaim | None = self._known(_CLAIM).get(claim_key)
+    async def _sync_claim(self, claim_key: str) -> None:
+        claim: PersistentVolumeClaim | None = self._objects(_CLAIM).get(claim_key)
         if claim is None or is_fully_bound(claim) or claim.metadata.deletion_timestamp is not None:
             return
         volume = self._named_volume(claim, claim_key)
@@ -120,55 +119,55 @@ class VolumeActor:
             await self._write(bind(bound_volume(volume, claim), claim), is_new=False)
             return
         if claim.spec.volume_name:
-            return  # it waits for this very volume
-        found = await self._class_of(claim)
+            return  # waits for the volume that it names
+        storage_class = await self._storage_class(claim)
         node_name = claim.metadata.annotations.get(SELECTED_NODE, "")
-        if found is None or (_waits_for_pod(found) and not node_name):
+        if storage_class is None or (_waits_for_pod(storage_class) and not node_name):
             return
         volume = None if node_name else self._smallest(claim)
         if volume is not None:
             await self._write(bind(bound_volume(volume, claim), claim), is_new=False)
-        elif found.provisioner not in ("", NO_PROVISIONER):
-            await self._write(await self._made(claim, found, node_name), is_new=True)
+        elif storage_class.provisioner not in ("", NO_PROVISIONER):
+            await self._write(await self._provisioned(claim, storage_class, node_name), is_new=True)
 
     def _named_volume(
         self, claim: PersistentVolumeClaim, claim_key: str
     ) -> PersistentVolume | None:
         """Returns the volume that the claim names, or that names the claim."""
         name = claim.spec.volume_name or self._named.get(claim_key, "")
-        volume: PersistentVolume | None = self._known(_VOLUME).get(name)
+        volume: PersistentVolume | None = self._objects(_VOLUME).get(name)
         if volume is None:
             return None
         reference = volume.spec.claim_ref
         return volume if reference is None or is_bound_to(reference, claim) else None
 
     def _smallest(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """Returns the smallest free volume that will do for a claim that waits for no pod."""
-        wanted, modes = amount(claim.spec.resources.requests), set(claim.spec.access_modes)
+        """Returns the smallest matching free volume of a claim that binds immediately."""
+        requested, modes = amount(claim.spec.resources.requests), set(claim.spec.access_modes)
         fit = [
             volume
-            for volume in self._known(_VOLUME).values()
+            for volume in self._objects(_VOLUME).values()
             if volume.spec.claim_ref is None
             and volume.status.phase == "Available"
             and volume_class(volume) == claim_class(claim)
-            and amount(volume.spec.capacity) >= wanted
+            and amount(volume.spec.capacity) >= requested
             and modes <= set(volume.spec.access_modes)
         ]
         return min(fit, key=lambda v: (amount(v.spec.capacity), v.metadata.name), default=None)
 
-    async def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+    async def _storage_class(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         name = claim_class(claim)
-        found: StorageClass | None = await self._get("StorageClass", name) if name else None
-        return found
+        storage_class: StorageClass | None = await self._get("StorageClass", name) if name else None
+        return storage_class
 
-    async def _made(
-        self, claim: PersistentVolumeClaim, found: StorageClass, node_name: str
+    async def _provisioned(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, node_name: str
     ) -> Bound:
         if not node_name:
-            return provision(claim, found, {}, None)
+            return provision(claim, storage_class, {}, None)
         node = await self._get("Node", node_name)
         labels = node.metadata.labels if node is not None else {}
-        return provision(claim, found, labels, await self._get("CSINode", node_name))
+        return provision(claim, storage_class, labels, await self._get("CSINode", node_name))
 
     async def _get(self, kind: str, name: str) -> Any:
         try:
@@ -180,7 +179,7 @@ class VolumeActor:
 
     async def _write(self, bound: Bound, *, is_new: bool) -> None:
         volume, claim = bound
-        name, own = volume.metadata.name, claim.metadata
+        name, metadata = volume.metadata.name, claim.metadata
         if is_new:
             await self._client.create(replace(volume, metadata=replace(volume.metadata, uid="")))
         else:
@@ -190,8 +189,8 @@ class VolumeActor:
             }
             await self._client.patch(_VOLUME, name, patch)
         await self._write_status(_VOLUME, name, {"phase": "Bound"})
-        patch = {"metadata": {"annotations": own.annotations}, "spec": {"volumeName": name}}
-        await self._client.patch(_CLAIM, own.name, patch, namespace=own.namespace)
+        patch = {"metadata": {"annotations": metadata.annotations}, "spec": {"volumeName": name}}
+        await self._client.patch(_CLAIM, metadata.name, patch, namespace=metadata.namespace)
         await self._write_status(_CLAIM, key(claim), to_builtins(claim.status))
 
     async def _write_status(self, kind: str, object_key: str, status: Any) -> None:
@@ -201,5 +200,5 @@ class VolumeActor:
         )
 
 
-def _waits_for_pod(found: StorageClass) -> bool:
-    return found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+def _waits_for_pod(storage_class: StorageClass) -> bool:
+    return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER

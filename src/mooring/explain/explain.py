@@ -1,6 +1,6 @@
 """Explains a decision to a user: why a pod is placed on its node, or why it is unschedulable.
 
-The input is a ``Decision``, of any scheduler, and the cluster before it (``Fill``).
+The input is a ``Decision``, of any scheduler, and the cluster before it (``Utilization``).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from mooring.simulation.report import aligned
 from mooring.simulation.utilization import (
     PODS,
     Amounts,
-    Fill,
-    NodeFill,
+    NodeUtilization,
+    Utilization,
     amount_text,
     amounts_text,
     short_name,
@@ -42,36 +42,40 @@ TOO_MANY_PODS: Final = "Too many pods"
 
 
 def explain(
-    pod: Pod, decision: Decision, fill: Fill, *, weights: Mapping[str, int] | None = None
+    pod: Pod,
+    decision: Decision,
+    utilization: Utilization,
+    *,
+    weights: Mapping[str, int] | None = None,
 ) -> str:
     """Returns the explanation, as lines of text.
 
     Args:
-        pod: The pod as the scheduler got it.
+        pod: The pod as seen by the scheduler.
         decision: The decision to explain.
-        fill: The cluster before the decision, without the pod.
+        utilization: The cluster before the decision, without the pod.
         weights: Plugin -> weight of its score; None = 1 for all.
     """
-    requests = _requests_text(fill.requests(pod))
-    lines = [_verdict(pod, decision, fill), "", f"It requests {requests}."]
+    requests = _requests_text(utilization.requests(pod))
+    lines = [_verdict(pod, decision, utilization), "", f"It requests {requests}."]
     if decision.result == SCHEDULED:
         lines += _explain_placement(decision, weights)
     else:
-        lines += _explain_unschedulable(decision, fill.requests(pod), fill)
+        lines += _explain_unschedulable(decision, utilization.requests(pod), utilization)
     return "\n".join(lines)
 
 
-def _verdict(pod: Pod, decision: Decision, fill: Fill) -> str:
+def _verdict(pod: Pod, decision: Decision, utilization: Utilization) -> str:
     name = f"Pod {key(pod)}"
     if decision.node is not None:
-        node = fill.nodes.get(decision.node)
+        node = utilization.nodes.get(decision.node)
         kind = f" ({node.group})" if node else ""
         return f"{name} goes to {decision.node}{kind}."
     if decision.result == GATED:
         return f"{name} is gated: it is not scheduled until its gates are removed."
     if decision.result == ERROR:
         return f"{name} was not scheduled: the attempt failed with an error."
-    return f"{name} is unschedulable: 0/{len(fill.nodes)} nodes are feasible."
+    return f"{name} is unschedulable: 0/{len(utilization.nodes)} nodes are feasible."
 
 
 def _requests_text(amounts: Amounts) -> str:
@@ -82,16 +86,18 @@ def _requests_text(amounts: Amounts) -> str:
 # ---- unschedulable ----
 
 
-def _explain_unschedulable(decision: Decision, requests: Amounts, fill: Fill) -> Iterator[str]:
+def _explain_unschedulable(
+    decision: Decision, requests: Amounts, utilization: Utilization
+) -> Iterator[str]:
     if decision.prefilter is not None:
-        refusal = decision.prefilter
-        yield from ("", f"{refusal.plugin} rejected the pod before any node was filtered:")
-        yield from (f"  {reason}" for reason in refusal.reasons)
+        rejection = decision.prefilter
+        yield from ("", f"{rejection.plugin} rejected the pod before any node was filtered:")
+        yield from (f"  {reason}" for reason in rejection.reasons)
     elif decision.rejected:
         yield from ("", "Rejected by (the first rejection of a node counts):")
         yield from _by_plugin(decision.rejected)
         yield from ("", "What is missing, by group of nodes:")
-        yield from _by_group(decision.rejected, requests, fill)
+        yield from _by_group(decision.rejected, requests, utilization)
     yield from _preemption(decision)
     if decision.message:
         yield from ("", f"Message: {decision.message}")
@@ -100,10 +106,10 @@ def _explain_unschedulable(decision: Decision, requests: Amounts, fill: Fill) ->
 def _by_plugin(rejected: Mapping[str, Rejection]) -> Iterator[str]:
     plugins: dict[str, dict[str, list[str]]] = {}
     counts: Counter[str] = Counter()
-    for node, refusal in rejected.items():
-        counts[refusal.plugin] += 1
-        for reason in refusal.reasons:
-            plugins.setdefault(refusal.plugin, {}).setdefault(reason, []).append(node)
+    for node, rejection in rejected.items():
+        counts[rejection.plugin] += 1
+        for reason in rejection.reasons:
+            plugins.setdefault(rejection.plugin, {}).setdefault(reason, []).append(node)
     for plugin, count in counts.most_common():
         yield f"  {plugin}: {_nodes(count)}"
         reasons = plugins.get(plugin, {})
@@ -111,12 +117,14 @@ def _by_plugin(rejected: Mapping[str, Rejection]) -> Iterator[str]:
             yield f"    {len(nodes)} x {reason}: {_examples(nodes)}"
 
 
-def _by_group(rejected: Mapping[str, Rejection], requests: Amounts, fill: Fill) -> Iterator[str]:
-    groups: dict[str, list[NodeFill]] = {}
-    for group, nodes in fill.groups().items():
-        refused = [node for node in nodes if node.name in rejected]
-        if refused:
-            groups[group] = refused
+def _by_group(
+    rejected: Mapping[str, Rejection], requests: Amounts, utilization: Utilization
+) -> Iterator[str]:
+    groups: dict[str, list[NodeUtilization]] = {}
+    for group, nodes in utilization.groups().items():
+        rejected_nodes = [node for node in nodes if node.name in rejected]
+        if rejected_nodes:
+            groups[group] = rejected_nodes
     for group, nodes in list(groups.items())[:GROUPS_SHOWN]:
         yield f"  {_nodes(len(nodes))} of {group}:"
         yield from (f"    {line}" for line in _group_lines(nodes, rejected, requests))
@@ -127,22 +135,23 @@ def _by_group(rejected: Mapping[str, Rejection], requests: Amounts, fill: Fill) 
 
 
 def _group_lines(
-    nodes: Sequence[NodeFill], rejected: Mapping[str, Rejection], requests: Amounts
+    nodes: Sequence[NodeUtilization], rejected: Mapping[str, Rejection], requests: Amounts
 ) -> Iterator[str]:
-    reasons: dict[str, list[NodeFill]] = {}
+    reasons: dict[str, list[NodeUtilization]] = {}
     for node in nodes:
         for reason in rejected[node.name].reasons:
             reasons.setdefault(reason, []).append(node)
-    for reason, refused in sorted(reasons.items(), key=lambda item: -len(item[1])):
+    for reason, rejected_nodes in sorted(reasons.items(), key=lambda item: -len(item[1])):
         resource = _resource_of(reason)
         if resource is None:
-            yield f"{_all_or_count(refused, nodes)}: {reason}"
+            yield f"{_all_or_count(rejected_nodes, nodes)}: {reason}"
         else:
-            yield f"{_all_or_count(refused, nodes)}: {_shortage(resource, refused, requests)}"
+            shortage = _shortage(resource, rejected_nodes, requests)
+            yield f"{_all_or_count(rejected_nodes, nodes)}: {shortage}"
 
 
-def _shortage(resource: str, nodes: Sequence[NodeFill], requests: Amounts) -> str:
-    """Returns how much the best node lacks, or that no node is large enough when empty."""
+def _shortage(resource: str, nodes: Sequence[NodeUtilization], requests: Amounts) -> str:
+    """Returns the best node's shortage, or that no node is large enough even when empty."""
     requested = requests.get(resource, 0)
     name = short_name(resource)
     largest = max(node.allocatable.get(resource, 0) for node in nodes)
@@ -265,9 +274,9 @@ def _nodes(count: int) -> str:
 
 
 def _examples(nodes: Sequence[str]) -> str:
-    shown = ", ".join(nodes[:EXAMPLES])
-    return f"{shown}, ..." if len(nodes) > EXAMPLES else shown
+    examples = ", ".join(nodes[:EXAMPLES])
+    return f"{examples}, ..." if len(nodes) > EXAMPLES else examples
 
 
-def _all_or_count(some: Sequence[NodeFill], every: Sequence[NodeFill]) -> str:
-    return "all" if len(some) == len(every) else str(len(some))
+def _all_or_count(part: Sequence[NodeUtilization], nodes: Sequence[NodeUtilization]) -> str:
+    return "all" if len(part) == len(nodes) else str(len(part))

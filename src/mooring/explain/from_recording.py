@@ -1,4 +1,4 @@
-"""Explains a decision of a recording: the cluster is followed up to it, nothing is decided."""
+"""Explains a decision of a recording, without deciding again."""
 
 from __future__ import annotations
 
@@ -13,70 +13,72 @@ from mooring.objects.codec.decode import convert
 from mooring.objects.meta import KubernetesObject
 from mooring.objects.pod import Pod
 from mooring.recordings.format import RecordingReader, Step
-from mooring.simulation.replay import Follower, Outcome, objects_of
-from mooring.simulation.utilization import Fill
+from mooring.simulation.replay import Outcome, RecordedOutcomes, objects_of
+from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
 
 
-class FillFollower:
-    """Takes the part of the driver in following a recording, and only counts what is where."""
+class UtilizationReplayer:
+    """A replay target that only tracks the utilization of nodes."""
 
-    def __init__(self, fill: Fill) -> None:
-        """Counts into ``fill``, which belongs to the caller."""
-        self.fill = fill
+    def __init__(self, utilization: Utilization) -> None:
+        """Updates ``utilization``, which belongs to the caller."""
+        self.utilization = utilization
         self.weights: Mapping[str, int] = {}
 
     def attempt(self, pod: Pod, *, start_index: int | None, explain: bool) -> Outcome:
-        """Not for this one."""
+        """Raises: no decision is made."""
         raise NotImplementedError
 
     def place(self, pod: Pod, node_name: str) -> None:
-        """Counts the pod on the node."""
-        self.fill.add(pod, node_name)
+        """Adds the pod to the node's utilization."""
+        self.utilization.add(pod, node_name)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
-        """Counts a pod no longer."""
+        """Removes a pod from its node's utilization."""
         if kind == "Pod":
-            self.fill.remove(f"{namespace}/{name}")
+            self.utilization.remove(f"{namespace}/{name}")
 
     def update(self, obj: KubernetesObject) -> None:
-        """Nothing that changes in a recording changes how full a node is."""
+        """Ignores updates: none in a recording changes a node's utilization."""
 
     def nominate(self, pod: Pod, node_name: str) -> None:
-        """A nominated pod is not there yet."""
+        """Ignores nominations: a nominated pod is not placed."""
 
 
-def told_by_recording(file: str, pod: str, *, attempt: int | None = None) -> str:
-    """Explains an attempt of a recording, by default the last one at that pod.
+def explain_recording(file: str, pod: str, *, attempt: int | None = None) -> str:
+    """Explains an attempt of a recording, by default the pod's last one.
 
     Args:
         file: The recording.
         pod: Name or ``namespace/name``.
-        attempt: Its number, from 1.
+        attempt: The attempt's number, from 1.
 
     Raises:
-        ConfigError: the recording is bad, or has no such pod or attempt.
+        ConfigError: the recording is invalid, or has no such pod or attempt.
     """
-    known: dict[str, None] = {}
-    told = None
+    pod_keys: dict[str, None] = {}
+    explanation = None
     with RecordingReader(file) as reader:
         header = reader.header
-        fill = Fill(objects_of(header.objects, file=file))
-        follower = Follower(FillFollower(fill), header.objects)
+        utilization = Utilization(objects_of(header.objects, file=file))
+        outcomes = RecordedOutcomes(UtilizationReplayer(utilization), header.objects)
         for step in reader:
-            known[step.pod_key] = None
-            if _is_wanted(step, pod, attempt):
+            pod_keys[step.pod_key] = None
+            if _is_match(step, pod, attempt):
                 weights = _weights(header.config, step)
-                told = explain(convert(step.pod, "Pod"), step.decision, fill, weights=weights)
-            follower.apply(step)
-    if told is None:
-        raise _unknown(file, pod, attempt, list(known))
-    return told
+                explanation = explain(
+                    convert(step.pod, "Pod"), step.decision, utilization, weights=weights
+                )
+            outcomes.apply(step)
+    if explanation is None:
+        raise _not_found(file, pod, attempt, list(pod_keys))
+    return explanation
 
 
-def _is_wanted(step: Step, pod: str, attempt: int | None) -> bool:
-    named = pod in (step.pod_key, step.pod_key.rpartition("/")[2])
-    return named and attempt in (None, step.attempt)
+def _is_match(step: Step, pod: str, attempt: int | None) -> bool:
+    has_name = pod in (step.pod_key, step.pod_key.rpartition("/")[2])
+    return has_name and attempt in (None, step.attempt)
 
 
 def _weights(config: dict[str, Any] | None, step: Step) -> Mapping[str, int]:
@@ -84,10 +86,10 @@ def _weights(config: dict[str, Any] | None, step: Step) -> Mapping[str, int]:
     return score_weights(from_document(config) if config is not None else None, name)
 
 
-def _unknown(file: str, pod: str, attempt: int | None, known: list[str]) -> ConfigError:
-    short = [name.rpartition("/")[2] for name in known]
-    if pod in known or pod in short:
+def _not_found(file: str, pod: str, attempt: int | None, pod_keys: list[str]) -> ConfigError:
+    names = [name.rpartition("/")[2] for name in pod_keys]
+    if pod in pod_keys or pod in names:
         return ConfigError(f"no attempt {attempt} of pod {pod!r}", file=file)
-    near = get_close_matches(pod, known if "/" in pod else short, n=1)
-    suggestion = near[0] if near else None
+    matches = get_close_matches(pod, pod_keys if "/" in pod else names, n=1)
+    suggestion = matches[0] if matches else None
     return ConfigError(f"no step for pod {pod!r}", file=file, suggestion=suggestion)

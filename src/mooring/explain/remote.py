@@ -1,4 +1,4 @@
-"""The objects of a living cluster, read once, for deciding without writing anything."""
+"""Reads an explanation from a running mooring, or the objects of its cluster, once."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ from mooring.objects.kinds import KINDS
 from mooring.objects.meta import KubernetesObject
 from mooring.simulation.workload import Workload, workload_of
 
-#: Kinds that no decision reads.
-_NOT_READ: Final = frozenset({"Event", "Lease"})
+#: Kinds that no scheduling decision reads.
+_NOT_USED: Final = frozenset({"Event", "Lease"})
 
-ASK_S: Final = 30.0
+EXPLAIN_DEADLINE_S: Final = 30.0
 
 
-class Fetched:
-    """What an API server answered: the word of the mooring that runs there, or its objects.
+class RemoteExplanation:
+    """The response of an API server: a running mooring's explanation, or the objects.
 
     Attributes:
-        told: The text of a running mooring; None if none answers there.
-        workload: The cluster; None if a mooring answered.
-        not_read: Kinds that could not be listed, and why.
+        explanation: The text of a running mooring; None if none runs there.
+        workload: The cluster; None if there is an explanation.
+        not_listed: Kind -> why it could not be listed.
     """
 
     def __init__(self) -> None:
-        self.told: str | None = None
+        self.explanation: str | None = None
         self.workload: Workload | None = None
-        self.not_read: dict[str, str] = {}
+        self.not_listed: dict[str, str] = {}
 
 
-async def fetch(access: Access, pod: str, *, clock: Clock, rng: Rng) -> Fetched:
-    """Asks the mooring behind an API server about a pod; if there is none, read the cluster.
+async def fetch(access: Access, pod: str, *, clock: Clock, rng: Rng) -> RemoteExplanation:
+    """Requests an explanation from the mooring behind an API server; without one, lists objects.
 
     Raises:
-        ConfigError: there is no such pod, or the API server does not let us in.
+        ConfigError: there is no such pod, or the API server is unreachable or denies access.
     """
     transport = connect(access, clock=clock, environment=os.environ)
-    found = Fetched()
+    remote = RemoteExplanation()
     try:
         client = Client(transport, rng=rng)
-        found.told = await _ask(client, pod)
-        if found.told is None:
-            found.workload = await _read(client, access, found.not_read)
+        remote.explanation = await _request_explanation(client, pod)
+        if remote.explanation is None:
+            remote.workload = await _list_objects(client, access, remote.not_listed)
     except Unreachable as error:
         raise ConfigError(f"cannot be reached: {error}", path=access.server) from error
     finally:
         await transport.close()
-    return found
+    return remote
 
 
-async def _ask(client: Client, pod: str) -> str | None:
-    request = Request("GET", EXPLAIN_PATH, deadline_s=ASK_S, query=[("pod", pod)])
+async def _request_explanation(client: Client, pod: str) -> str | None:
+    request = Request("GET", EXPLAIN_PATH, deadline_s=EXPLAIN_DEADLINE_S, query=[("pod", pod)])
     response = await client.transport.request(request)
     is_ours = response.headers.get("content-type", "").startswith("text/plain")
     if response.status == 200 and is_ours:
@@ -69,15 +69,15 @@ async def _ask(client: Client, pod: str) -> str | None:
     return None
 
 
-async def _read(client: Client, access: Access, not_read: dict[str, str]) -> Workload:
+async def _list_objects(client: Client, access: Access, not_listed: dict[str, str]) -> Workload:
     objects: list[KubernetesObject] = []
     for kind in KINDS:
-        if kind in _NOT_READ:
+        if kind in _NOT_USED:
             continue
         try:
             objects += (await client.list(kind)).items
         except (NotFound, Forbidden) as error:
             if kind in ("Node", "Pod"):
                 raise ConfigError(f"{kind} objects cannot be listed: {error}") from error
-            not_read[kind] = str(error)
+            not_listed[kind] = str(error)
     return workload_of(access.server, objects)

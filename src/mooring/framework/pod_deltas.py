@@ -21,10 +21,7 @@ from mooring.state.columns.ports import HostPort
 from mooring.state.snapshot import Snapshot
 from mooring.state.tables.counters import CounterKey, CounterKeys, PodLabelClass
 from mooring.state.tables.pods import FIXED_RESOURCES, PodInfo
-
-Ints = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
+from mooring.state.types import Bools, Ints, Rows
 
 #: The pods that are added to or removed from each of m nodes.
 PodsPerNode = Sequence[tuple[PodInfo, ...]]

@@ -1,24 +1,23 @@
-"""``mooring learn``: eight schedulers, each a step further than the one before, and what they show.
+"""``mooring learn``: a tutorial of eight schedulers, each an extension of the one before.
 
-``steps`` holds the schedulers, ``scenarios`` what is done to them and what must come of it,
-``lessons`` what is said, ``running`` puts them into a cluster. The names below are those that a
-scheduler of one's own needs to be run in the same way.
+``steps`` has the schedulers, ``scenarios`` the clusters and the expected results, ``lessons`` the
+texts; ``running`` runs a lesson. The names below are for schedulers that run in the same way.
 """
 
 from mooring.learn.observer import (
-    Tell,
-    TellingObserver,
+    EventSink,
+    LoggingObserver,
+    emit_decision,
     failure_text,
     moves,
-    tell_decision,
     tutorial_framework,
 )
 
 __all__ = [
-    "Tell",
-    "TellingObserver",
+    "EventSink",
+    "LoggingObserver",
+    "emit_decision",
     "failure_text",
     "moves",
-    "tell_decision",
     "tutorial_framework",
 ]

@@ -1,4 +1,4 @@
-"""Everything that has happened since a scenario began, in order, and a way to wait for more."""
+"""The events of a scenario, in order, and a way to wait for more."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import msgspec
 
 from mooring.clock import Clock
 from mooring.errors import InvariantViolation
-from mooring.learn.observer import WORDS
+from mooring.learn.observer import EVENTS
 from mooring.objects import Pod
 from mooring.state import PodInfo
 
 
 class Line(NamedTuple):
-    """One thing that happened to a pod.
+    """An event of a pod.
 
     Attributes:
-        time_s: Seconds since the scenario began.
+        time_s: Seconds since the start of the scenario.
         pod: "namespace/name".
-        what: One of ``WORDS``.
-        node: Where; "" if nowhere in particular.
-        detail: Why, or how well; "" if there is no more to say.
+        what: One of ``EVENTS``.
+        node: The node's name; "" if the event has no node.
+        detail: A reason or a score; may be "".
     """
 
     time_s: float
@@ -33,12 +33,12 @@ class Line(NamedTuple):
     detail: str
 
 
-class Board:
-    """Takes lines in, and passes each on.
+class EventLog:
+    """Records events and forwards them.
 
     Args:
-        clock: The scenario's.
-        on_line: Called with every line.
+        clock: The scenario's clock.
+        on_line: Called with every event.
     """
 
     def __init__(self, clock: Clock, on_line: Callable[[Line], None] = lambda _: None) -> None:
@@ -49,17 +49,17 @@ class Board:
         self._changed = asyncio.Event()
 
     def start(self) -> None:
-        """The scenario begins now."""
+        """Sets the start of the scenario to the current time."""
         self._started_s = self._clock.monotonic_s()
 
     def time_s(self) -> float:
-        """Seconds since the scenario began."""
+        """Returns the seconds since the start of the scenario."""
         return self._clock.monotonic_s() - self._started_s
 
-    def tell(self, what: str, pod: Pod | PodInfo, node: str = "", detail: str = "") -> None:
-        """Takes a line in; this is what a scheduler is given as ``Tell``."""
-        if what not in WORDS:
-            raise InvariantViolation(f"{what!r} is no word of the lessons")
+    def emit(self, what: str, pod: Pod | PodInfo, node: str = "", detail: str = "") -> None:
+        """Records an event; this is the ``EventSink`` of the scheduler."""
+        if what not in EVENTS:
+            raise InvariantViolation(f"unknown event {what!r}")
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         line = Line(self.time_s(), key, what, node, detail)
         self.lines.append(line)
@@ -67,7 +67,7 @@ class Board:
         self._changed.set()
 
     def last(self, pod: str, *whats: str) -> Line | None:
-        """The newest line about a pod with one of these words; with any word if none is given."""
+        """Returns the pod's latest event, or its latest one of ``whats``."""
         for line in reversed(self.lines):
             if line.pod == pod and (not whats or line.what in whats):
                 return line
@@ -78,33 +78,33 @@ class Board:
         line = self.last(pod, "bound")
         return line.node if line is not None else ""
 
-    async def wait_until(self, is_so: Callable[[], bool], within_s: float) -> bool:
-        """Waits for something to be so; whether it was in time."""
+    async def wait_until(self, condition: Callable[[], bool], within_s: float) -> bool:
+        """Waits until a condition holds. Returns False on timeout."""
         try:
             async with asyncio.timeout(within_s):
-                while not is_so():
+                while not condition():
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            return is_so()
+            return condition()
         return True
 
 
 class JsonLines:
-    """Writes lines as JSON, one object each; a pod's scores are the detail of what follows."""
+    """Writes each event as a JSON object; a pod's scores become a detail of its next event."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._scores: dict[str, list[str]] = {}
 
     def __call__(self, line: Line) -> None:
-        """Writes one line, or keeps its score for the next one."""
+        """Writes one event; buffers a score until the pod's next event."""
         if line.what == "scored":
             self._scores.setdefault(line.pod, []).append(f"{line.node} {line.detail}")
             return
         scores = self._scores.pop(line.pod, None)
         if scores:
-            told = f"scores: {', '.join(scores)}"
-            line = line._replace(detail=f"{line.detail}; {told}" if line.detail else told)
+            text = f"scores: {', '.join(scores)}"
+            line = line._replace(detail=f"{line.detail}; {text}" if line.detail else text)
         line = line._replace(time_s=round(line.time_s, 6))
         self._write(msgspec.json.encode(line._asdict()).decode())

@@ -1,7 +1,7 @@
-"""A view of an API server in which there are only a lesson's own nodes and pods.
+"""A transport that shows only a lesson's own nodes and pods.
 
-The schedulers of the tutorial look at all nodes and pods that they are shown. On a cluster that
-others use, too, they are to see neither its nodes nor its pods.
+The schedulers of the tutorial use all nodes and pods that they see. On a shared cluster they must
+not see those of others.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
 
 
-class OwnObjects:
-    """A transport that narrows lists and watches of nodes and pods.
+class FilteredTransport:
+    """A transport that filters lists and watches of nodes and pods.
 
     Args:
-        transport: The way to the API server; whoever has opened it closes it.
-        namespace: Whose pods are seen.
-        node_selector: Which nodes are seen: a label selector.
+        transport: The underlying transport; its owner closes it.
+        namespace: The namespace of the visible pods.
+        node_selector: A label selector for the visible nodes.
     """
 
     def __init__(self, transport: Transport, namespace: str, node_selector: str) -> None:
@@ -31,15 +31,15 @@ class OwnObjects:
         self._node_selector = node_selector
 
     async def request(self, request: Request) -> Response:
-        """As ``Transport.request``."""
+        """Sends a request; see ``Transport.request``."""
         return await self._transport.request(self._narrowed(request))
 
     def stream(self, request: Request, *, idle_s: float) -> AbstractAsyncContextManager[Stream]:
-        """As ``Transport.stream``."""
+        """Opens a stream; see ``Transport.stream``."""
         return self._transport.stream(self._narrowed(request), idle_s=idle_s)
 
     async def close(self) -> None:
-        """Nothing: the transport belongs to somebody else."""
+        """Does nothing: the underlying transport has another owner."""
 
     def _narrowed(self, request: Request) -> Request:
         if request.method != "GET":

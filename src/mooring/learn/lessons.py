@@ -1,4 +1,4 @@
-"""The texts of each step, and the lines of its scheduler that are new."""
+"""The texts of each step, and the new lines of its scheduler."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A step.
+    """A step of the tutorial.
 
     Attributes:
         number: From 1.
-        title: In a word or two.
-        line: What it is about, in a line.
-        learnt: What one knows afterwards.
-        shown: The lines that are this step: names in its module.
+        title: One or two words.
+        subject: Its subject, in one line.
+        conclusion: Its conclusion.
+        new_code: Names in its module of the code that is new in this step.
     """
 
     number: int
     title: str
-    line: str
-    learnt: str
-    shown: tuple[str, ...]
+    subject: str
+    conclusion: str
+    new_code: tuple[str, ...]
 
     @property
     def module(self) -> Any:
-        """The step's scheduler."""
+        """The module of the step's scheduler."""
         return importlib.import_module(f"mooring.learn.steps.step_{self.number}")
 
     def source(self) -> list[tuple[str, str]]:
-        """(where, text) of the lines that are this step, read from the file that has just run."""
-        return [self._source(name) for name in self.shown]
+        """Returns (file and line, text) of the step's new code."""
+        return [self._source(name) for name in self.new_code]
 
     def _source(self, name: str) -> tuple[str, str]:
-        found = self.module
+        member = self.module
         for part in name.split("."):
-            found = getattr(found, part)
-        lines, number = inspect.getsourcelines(found)
+            member = getattr(member, part)
+        lines, number = inspect.getsourcelines(member)
         return f"step_{self.number}.py, line {number}", textwrap.dedent("".join(lines)).rstrip()
 
 
@@ -123,6 +123,8 @@ def lesson(number: int) -> Lesson:
 
 
 def table() -> str:
-    """Returns all lessons, a line each."""
-    width = max(len(each.title) for each in LESSONS)
-    return "\n".join(f"  {each.number}  {each.title:<{width}}  {each.line}" for each in LESSONS)
+    """Returns all lessons, one per line."""
+    width = max(len(lesson.title) for lesson in LESSONS)
+    return "\n".join(
+        f"  {lesson.number}  {lesson.title:<{width}}  {lesson.subject}" for lesson in LESSONS
+    )

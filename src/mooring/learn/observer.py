@@ -1,7 +1,7 @@
-"""What a scheduler of the tutorial tells of its work: a word for each thing that happens to a pod.
+"""The events that the tutorial's schedulers report about their pods.
 
-A scheduler is given a function to tell it to (``Tell``). The helpers here say what mooring's own
-parts know: a decision, a move of the queue, the steps of ``mooring.scheduler.schedule_one``.
+A scheduler reports events to an ``EventSink``. The helpers here report the events of mooring's own
+parts: a decision, a move of the queue, the steps of ``mooring.scheduler.schedule_one``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
 from mooring.state import PodInfo
 
-#: What can happen to a pod. ``scored`` is not among the lines of ``-o json``: a pod's scores are
-#: the detail of what follows from them.
-WORDS: Final = (
+#: All events of a pod. ``-o json`` prints no ``scored``: a pod's scores are
+#: the detail of its next event.
+EVENTS: Final = (
     "queued",
     "popped",
     "refused",
@@ -44,8 +44,8 @@ WORDS: Final = (
     "failed",
 )
 
-#: Where the queue puts a pod -> the word for it.
-_PLACES: Final = {
+#: Queue -> event of a pod that moves there.
+_QUEUE_EVENTS: Final = {
     QueueName.ACTIVE: "active",
     QueueName.BACKOFF: "backoff",
     QueueName.UNSCHEDULABLE: "unschedulable",
@@ -53,83 +53,83 @@ _PLACES: Final = {
     QueueName.IN_FLIGHT: "popped",
 }
 
-#: Why a pod enters the active queue for the first time.
-_NEW: Final = frozenset({"UnschedulablePodAdd", "UnschedulablePodUpdate"})
+#: Reasons with which a pod enters the active queue for the first time.
+_ENQUEUE_REASONS: Final = frozenset({"UnschedulablePodAdd", "UnschedulablePodUpdate"})
 
-#: What the queue calls at every move: the pod, its place now, and what moved it.
+#: Called by the queue at every move, with the pod, its new queue, and the reason.
 OnMove = Callable[[QueuedPod, QueueName, str], None]
 
 
-class Tell(Protocol):
-    """Takes note of what happens."""
+class EventSink(Protocol):
+    """Records events."""
 
     def __call__(self, what: str, pod: Pod | PodInfo, node: str = "", detail: str = "") -> None:
-        """``what`` (one of ``WORDS``) has happened to the pod just now, at ``node`` if at one."""
+        """Records the event ``what`` (one of ``EVENTS``) of a pod, with ``node`` if it has one."""
         ...
 
 
-def tell_decision(
-    tell: Tell, pod: Pod | PodInfo, attempt: Attempt, found: Placement | Diagnosis
+def emit_decision(
+    emit: EventSink, pod: Pod | PodInfo, attempt: Attempt, result: Placement | Diagnosis
 ) -> None:
-    """Tells which nodes were refused and why, and the scores of the others."""
-    if isinstance(found, Placement):
-        decision = attempt.decision(SCHEDULED, node=found.node_name, diagnosis=None)
+    """Reports the rejected nodes with their reasons, and the scores of the others."""
+    if isinstance(result, Placement):
+        decision = attempt.decision(SCHEDULED, node=result.node_name, diagnosis=None)
     else:
-        decision = attempt.decision(UNSCHEDULABLE, node=None, diagnosis=found)
+        decision = attempt.decision(UNSCHEDULABLE, node=None, diagnosis=result)
     for node, rejection in decision.rejected.items():
-        tell("refused", pod, node, f"{rejection.plugin}: {', '.join(rejection.reasons)}")
+        emit("refused", pod, node, f"{rejection.plugin}: {', '.join(rejection.reasons)}")
     for node, score in (decision.total or {}).items():
-        tell("scored", pod, node, str(score))
+        emit("scored", pod, node, str(score))
 
 
-def moves(tell: Tell) -> OnMove:
-    """Returns a function for the queue to call: tells where it has put a pod, and what moved it."""
+def moves(emit: EventSink) -> OnMove:
+    """Returns a callback for the queue that reports its moves."""
 
     def on_move(entry: QueuedPod, queue_name: QueueName, why: str) -> None:
-        if queue_name is QueueName.ACTIVE and not entry.attempts and why in _NEW:
-            tell("queued", entry.pod)
+        if queue_name is QueueName.ACTIVE and not entry.attempts and why in _ENQUEUE_REASONS:
+            emit("queued", entry.pod)
         elif queue_name is QueueName.IN_FLIGHT:
-            tell("popped", entry.pod, detail=f"attempt {entry.attempts}")
+            emit("popped", entry.pod, detail=f"attempt {entry.attempts}")
         elif queue_name is not QueueName.NONE:
-            tell(_PLACES[queue_name], entry.pod, detail=why)
+            emit(_QUEUE_EVENTS[queue_name], entry.pod, detail=why)
 
     return on_move
 
 
-class TellingObserver(Observer):
-    """Tells what ``mooring.scheduler.schedule_one`` does."""
+class LoggingObserver(Observer):
+    """Reports the steps of ``mooring.scheduler.schedule_one``."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
-        self._on_move = moves(tell)
+    def __init__(self, emit: EventSink) -> None:
+        self._emit = emit
+        self._on_move = moves(emit)
 
     def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
-        """See ``moves``."""
+        """Reports a move of the queue."""
         self._on_move(entry, queue_name, why)
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
-        """See ``tell_decision``."""
-        tell_decision(self._tell, entry.pod, attempt, result)
+        """Reports the decision."""
+        emit_decision(self._emit, entry.pod, attempt, result)
 
     def waits(self, entry: QueuedPod, node_name: str, waiting: WaitingPod) -> None:
-        """Permits holds the pod back."""
-        self._tell("waiting", entry.pod, node_name, ", ".join(waiting.pending_plugins))
+        """Reports that the pod waits in Permit."""
+        self._emit("waiting", entry.pod, node_name, ", ".join(waiting.pending_plugins))
 
     def allowed(self, entry: QueuedPod, node_name: str) -> None:
-        """Permits lets the pod go on."""
-        self._tell("allowed", entry.pod, node_name)
+        """Reports that Permit allowed the pod."""
+        self._emit("allowed", entry.pod, node_name)
 
     def bound(self, entry: QueuedPod, node_name: str) -> None:
-        """The API server has bound the pod."""
-        self._tell("bound", entry.pod, node_name)
+        """Reports that the pod is bound."""
+        self._emit("bound", entry.pod, node_name)
 
     def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
-        """The attempt is over; the pod has been put back into the queue."""
-        self._tell("failed", entry.pod, detail=failure_text(why))
+        """Reports that the attempt failed."""
+        self._emit("failed", entry.pod, detail=failure_text(why))
 
 
 def failure_text(why: Diagnosis | Status | SchedulerError) -> str:
-    """Why a pod has no node, in kube-scheduler's words."""
+    """Returns kube-scheduler's message for a pod without a node."""
     return str(why) if isinstance(why, SchedulerError) else why.message
 
 

@@ -1,8 +1,8 @@
-"""Puts a step's scheduler into a cluster, plays its scenario, and looks at what came of it.
+"""Runs a step's scheduler and its scenario on a cluster, and checks the result.
 
-The cluster is an API server in this process, on the machine's clock or on virtual time, or a real
-one. Of a real one the scheduler is shown the lesson's own nodes and pods only, and these are
-deleted when the lesson is over, however it ends.
+The cluster is an API server in this process, on the system clock or on virtual time, or a real
+one. On a real one the scheduler sees only the lesson's own nodes and pods, and these are always
+deleted at the end of the lesson.
 """
 
 from __future__ import annotations
@@ -21,67 +21,67 @@ from mooring.client.transport.kubeconfig import Access
 from mooring.clock import Clock, Rng
 from mooring.errors import ConfigError, NotFound, Unreachable
 from mooring.event_loop import fresh_seed, ticking
-from mooring.learn.event_log import Board, Line
-from mooring.learn.filtered_transport import OwnObjects
+from mooring.learn.event_log import EventLog, Line
+from mooring.learn.filtered_transport import FilteredTransport
 from mooring.learn.lessons import Lesson
-from mooring.learn.scenario_runner import LIMIT_S, Stage
+from mooring.learn.scenario_runner import LIMIT_S, ScenarioRunner
 from mooring.learn.scenarios import SCENARIOS, Scenario
 from mooring.objects import Namespace, ObjectMeta
 
-#: On every node of a lesson; the value is the lesson's namespace.
+#: Label of a lesson's nodes; its value is the lesson's namespace.
 LABEL: Final = "mooring.dev/lesson"
 
-#: How long cleaning up may take after an interruption.
+#: Timeout of the cleanup.
 CLEAN_UP_S: Final = 30.0
 
-#: The schedulerName of pods, where no other scheduler runs and where one may.
+#: The schedulerName of the lesson's pods on an embedded and on a real cluster.
 ALONE: Final = "default-scheduler"
 BESIDE_OTHERS: Final = "mooring-learn"
 
 
-class Showing(NamedTuple):
-    """Who is told of what happens.
+class OutputHooks(NamedTuple):
+    """Callbacks for the output of a lesson.
 
     Attributes:
-        on_line: Of every line.
-        on_say: Of what the scenario does: seconds, and a text.
+        on_line: Called with every event.
+        on_say: Called with every step of the scenario: seconds, and a text.
     """
 
     on_line: Callable[[Line], None]
     on_say: Callable[[float, str], None]
 
 
-class Ending(NamedTuple):
-    """What came of a lesson.
+class LessonResult(NamedTuple):
+    """The result of a lesson.
 
     Attributes:
-        lines: All that happened.
+        lines: All events.
         nodes: Pod -> its node; "" if it has none.
-        complaints: What is not as it must be; empty if all is well.
+        failures: The failed checks.
     """
 
     lines: list[Line]
     nodes: Mapping[str, str]
-    complaints: list[str]
+    failures: list[str]
 
-    def told(self, scenario: Scenario) -> list[str]:
-        """Returns a line for each pod."""
-        found = []
+    def pod_lines(self, scenario: Scenario) -> list[str]:
+        """Returns a line of text for each pod."""
+        lines = []
         for pod, node in sorted(self.nodes.items()):
             allowed = scenario.ends[pod]
             choice = f" (any of {allowed[0]} to {allowed[-1]} would do)" if len(allowed) > 1 else ""
-            found.append(f"{pod} is on {node}{choice}." if node else f"{pod} has no node.")
-        return found
+            lines.append(f"{pod} is on {node}{choice}." if node else f"{pod} has no node.")
+        return lines
 
 
 class LessonTarget(NamedTuple):
-    """Where a lesson is given.
+    """The cluster that a lesson runs on.
 
     Attributes:
-        client: An administrator's.
-        own: The scheduler's.
-        namespace: The pods'.
-        scheduler_name: What they ask for.
+        client: A client with an administrator's credentials.
+        own: The scheduler's client.
+        namespace: The pods' namespace.
+        scheduler_name: The pods' schedulerName.
     """
 
     client: Client
@@ -91,41 +91,41 @@ class LessonTarget(NamedTuple):
 
 
 async def learn_embedded(
-    lesson: Lesson, variant: str, showing: Showing, *, clock: Clock, rng: Rng
-) -> Ending:
-    """Gives a lesson on an API server of its own."""
+    lesson: Lesson, variant: str, hooks: OutputHooks, *, clock: Clock, rng: Rng
+) -> LessonResult:
+    """Runs a lesson on an embedded API server."""
     api = ApiServer(clock, rng)
 
     def client(headers: dict[str, str]) -> Client:
         return Client(InProcessTransport(api.handle, headers=headers), rng=rng)
 
     own = client(IDENTITIES["mooring"].headers())
-    queue_name = LessonTarget(client(ADMIN.headers()), own, "default", ALONE)
+    target = LessonTarget(client(ADMIN.headers()), own, "default", ALONE)
     with ticking(api.tick):
-        return await _learn(lesson, variant, queue_name, showing, clock=clock, rng=rng)
+        return await _learn(lesson, variant, target, hooks, clock=clock, rng=rng)
 
 
 async def learn_real(
-    access: Access, lesson: Lesson, variant: str, showing: Showing, *, clock: Clock, rng: Rng
-) -> Ending:
-    """Gives a lesson on a real cluster, in a namespace that is deleted afterwards.
+    access: Access, lesson: Lesson, variant: str, hooks: OutputHooks, *, clock: Clock, rng: Rng
+) -> LessonResult:
+    """Runs a lesson on a real cluster, in a namespace that is deleted afterwards.
 
     Raises:
-        ConfigError: a node of the lesson's names is there already.
+        ConfigError: a node with a name of the lesson exists already.
     """
     transport = connect(access, clock=clock, environment=os.environ)
-    # Not from the seed: the namespace of the run before may still be on its way out.
+    # Not from the seed: the namespace of the previous run may still be terminating.
     namespace = f"{BESIDE_OTHERS}-{fresh_seed() % 2**32:08x}"
     try:
         client = Client(transport, rng=rng)
-        own = Client(OwnObjects(transport, namespace, f"{LABEL}={namespace}"), rng=rng)
-        queue_name = LessonTarget(client, own, namespace, BESIDE_OTHERS)
+        own = Client(FilteredTransport(transport, namespace, f"{LABEL}={namespace}"), rng=rng)
+        target = LessonTarget(client, own, namespace, BESIDE_OTHERS)
         try:
             await client.create(Namespace(metadata=ObjectMeta(name=namespace)))
-            return await _learn(lesson, variant, queue_name, showing, clock=clock, rng=rng)
+            return await _learn(lesson, variant, target, hooks, clock=clock, rng=rng)
         finally:
             with suppress(NotFound):
-                await _in_time(client.delete("Namespace", namespace))
+                await _with_timeout(client.delete("Namespace", namespace))
     finally:
         await transport.close()
 
@@ -133,59 +133,59 @@ async def learn_real(
 async def _learn(
     lesson: Lesson,
     variant: str,
-    queue_name: LessonTarget,
-    showing: Showing,
+    target: LessonTarget,
+    hooks: OutputHooks,
     *,
     clock: Clock,
     rng: Rng,
-) -> Ending:
+) -> LessonResult:
     scenario = SCENARIOS[variant][lesson.number - 1]
-    board = Board(clock, showing.on_line)
+    event_log = EventLog(clock, hooks.on_line)
     scheduler = lesson.module.Scheduler(
-        queue_name.own, queue_name.scheduler_name, clock=clock, rng=rng, tell=board.tell
+        target.own, target.scheduler_name, clock=clock, rng=rng, emit=event_log.emit
     )
-    stage = Stage(
-        queue_name.client,
+    runner = ScenarioRunner(
+        target.client,
         scheduler,
-        board,
-        namespace=queue_name.namespace,
-        scheduler_name=queue_name.scheduler_name,
-        labels={LABEL: queue_name.namespace},
-        on_say=showing.on_say,
+        event_log,
+        namespace=target.namespace,
+        scheduler_name=target.scheduler_name,
+        labels={LABEL: target.namespace},
+        on_say=hooks.on_say,
     )
     try:
-        await _play(scenario, stage, board)
+        await _play(scenario, runner, event_log)
     finally:
-        await _in_time(stage.clean_up())
-    nodes = {pod: board.node_of(stage.key(pod)) for pod in scenario.ends}
-    return Ending(board.lines, nodes, stage.complaints)
+        await _with_timeout(runner.clean_up())
+    nodes = {pod: event_log.node_of(runner.key(pod)) for pod in scenario.ends}
+    return LessonResult(event_log.lines, nodes, runner.failures)
 
 
-async def _play(scenario: Scenario, stage: Stage, board: Board) -> None:
-    """Runs the scheduler for as long as the scenario lasts."""
+async def _play(scenario: Scenario, runner: ScenarioRunner, event_log: EventLog) -> None:
+    """Runs the scheduler while the scenario runs."""
     try:
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(stage.scheduler.run())
-            for informer in (stage.scheduler.nodes, stage.scheduler.pods):
+            running = tasks.create_task(runner.scheduler.run())
+            for informer in (runner.scheduler.nodes, runner.scheduler.pods):
                 await _wait_until_synced(informer)
-            board.start()
-            await scenario.play(stage)
+            event_log.start()
+            await scenario.play(runner)
             for pod, nodes in scenario.ends.items():
-                stage.check_bound(pod, nodes)
+                runner.check_bound(pod, nodes)
             running.cancel()
     except BaseExceptionGroup as group:
-        # The scheduler failed, or the scenario, and so the other one was cancelled.
-        found: BaseException = group
-        while isinstance(found, BaseExceptionGroup):
-            found = found.exceptions[0]
-        raise found from None
+        # Either the scheduler or the scenario failed, and the other was cancelled.
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
 
 
 async def _wait_until_synced(informer: Informer) -> None:
-    """Returns when the scheduler knows the cluster.
+    """Waits until an informer of the scheduler has synced.
 
     Raises:
-        ConfigError: it is not shown it.
+        ConfigError: the objects cannot be listed and watched.
     """
     try:
         async with asyncio.timeout(LIMIT_S):
@@ -195,15 +195,15 @@ async def _wait_until_synced(informer: Informer) -> None:
         raise ConfigError(problem, path=informer.kind.name) from error
 
 
-async def _in_time(cleaning: Awaitable[None]) -> None:
-    """Cleans up, if it does not take for ever.
+async def _with_timeout(cleanup: Awaitable[None]) -> None:
+    """Awaits the cleanup, with a timeout.
 
     Raises:
-        Unreachable: it does.
+        Unreachable: on timeout.
     """
     try:
         async with asyncio.timeout(CLEAN_UP_S):
-            await cleaning
+            await cleanup
     except TimeoutError as error:
-        told = f"what the lesson created could not be deleted in {CLEAN_UP_S:g} s"
-        raise Unreachable(told) from error
+        problem = f"the lesson's objects could not be deleted in {CLEAN_UP_S:g} s"
+        raise Unreachable(problem) from error

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
-from mooring.learn.scenario_runner import Stage
+from mooring.learn.scenario_runner import ScenarioRunner
 
 VARIANTS: Final = ("nakamasato", "sanposhiho")
 
-Play = Callable[[Stage], Awaitable[None]]
+Play = Callable[[ScenarioRunner], Awaitable[None]]
 
 
 class Scenario(NamedTuple):
@@ -39,81 +39,81 @@ def names(*numbers: int) -> tuple[str, ...]:
 # ---- one pod, ten or eleven nodes ----
 
 
-async def _ten_nodes(stage: Stage) -> None:
-    await stage.nodes(range(10))
-    await stage.pods("pod1")
-    await stage.until_bound("pod1")
+async def _ten_nodes(runner: ScenarioRunner) -> None:
+    await runner.nodes(range(10))
+    await runner.pods("pod1")
+    await runner.until_bound("pod1")
 
 
-async def _one_is_open(stage: Stage) -> None:
-    await stage.nodes(range(10), cordoned=True)
-    await stage.nodes([10])
-    await stage.pods("pod1")
-    await stage.until_bound("pod1")
+async def _one_is_open(runner: ScenarioRunner) -> None:
+    await runner.nodes(range(10), cordoned=True)
+    await runner.nodes([10])
+    await runner.pods("pod1")
+    await runner.until_bound("pod1")
 
 
 # ---- two pods: scores and permits ----
 
 
-async def _half_is_open(stage: Stage) -> None:
-    await stage.nodes(range(5), cordoned=True)
-    await stage.nodes(range(5, 10))
-    await stage.pods("pod1", "pod8")
-    await stage.until_bound("pod1", "pod8")
+async def _half_is_open(runner: ScenarioRunner) -> None:
+    await runner.nodes(range(5), cordoned=True)
+    await runner.nodes(range(5, 10))
+    await runner.pods("pod1", "pod8")
+    await runner.until_bound("pod1", "pod8")
 
 
-async def _one_and_three(stage: Stage) -> None:
-    await stage.nodes(range(10))
-    await stage.pods("pod1", "pod3")
-    await stage.until_bound("pod1", "pod3")
+async def _one_and_three(runner: ScenarioRunner) -> None:
+    await runner.nodes(range(10))
+    await runner.pods("pod1", "pod3")
+    await runner.until_bound("pod1", "pod3")
 
 
-async def _one_and_nine(stage: Stage) -> None:
-    await stage.nodes(range(10))
-    await stage.pods("pod1", "pod9")
-    await stage.wait(4.0)
-    stage.check_bound("pod1", names(1))
-    stage.check_bound("pod9", ())
-    await stage.until_bound("pod9")
+async def _one_and_nine(runner: ScenarioRunner) -> None:
+    await runner.nodes(range(10))
+    await runner.pods("pod1", "pod9")
+    await runner.wait(4.0)
+    runner.check_bound("pod1", names(1))
+    runner.check_bound("pod9", ())
+    await runner.until_bound("pod9")
 
 
 # ---- nodes that come later ----
 
 
-async def _none_is_open(stage: Stage) -> None:
-    await stage.nodes(range(9), cordoned=True)
-    await stage.pods("pod1")
-    await stage.wait(3.0)
-    stage.check_bound("pod1", ())
+async def _none_is_open(runner: ScenarioRunner) -> None:
+    await runner.nodes(range(9), cordoned=True)
+    await runner.pods("pod1")
+    await runner.wait(3.0)
+    runner.check_bound("pod1", ())
 
 
-async def _one_opens(stage: Stage) -> None:
-    await _none_is_open(stage)
-    await stage.nodes([10])
-    await stage.until_bound("pod1")
+async def _one_opens(runner: ScenarioRunner) -> None:
+    await _none_is_open(runner)
+    await runner.nodes([10])
+    await runner.until_bound("pod1")
 
 
-async def _five_come(stage: Stage) -> None:
+async def _five_come(runner: ScenarioRunner) -> None:
     """Rejects and requeues pod1; only node5 is feasible for pod8; then adds the other nodes."""
-    await stage.nodes(range(5), cordoned=True)
-    await stage.pods("pod1")
-    await stage.until("pod1", "unschedulable", "failed")
-    await stage.nodes([5])
-    await stage.until("pod1", "backoff")
-    await stage.pods("pod8")
-    await stage.until("pod8", "waiting")
-    await stage.nodes(range(6, 10))
+    await runner.nodes(range(5), cordoned=True)
+    await runner.pods("pod1")
+    await runner.until("pod1", "unschedulable", "failed")
+    await runner.nodes([5])
+    await runner.until("pod1", "backoff")
+    await runner.pods("pod8")
+    await runner.until("pod8", "waiting")
+    await runner.nodes(range(6, 10))
 
 
-async def _five_come_without_flush(stage: Stage) -> None:
-    await _five_come(stage)
-    await stage.until_bound("pod8")
-    await stage.wait(10.0)
+async def _five_come_without_flush(runner: ScenarioRunner) -> None:
+    await _five_come(runner)
+    await runner.until_bound("pod8")
+    await runner.wait(10.0)
 
 
-async def _five_come_and_both_are_bound(stage: Stage) -> None:
-    await _five_come(stage)
-    await stage.until_bound("pod8", "pod1")
+async def _five_come_and_both_are_bound(runner: ScenarioRunner) -> None:
+    await _five_come(runner)
+    await runner.until_bound("pod8", "pod1")
 
 
 _TEN = Scenario(

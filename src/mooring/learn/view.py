@@ -74,16 +74,16 @@ def _rest(line: Line) -> str:
 
 def before(lesson: Lesson, scenario: Scenario) -> str:
     """Returns the introduction."""
-    title = f"Step {lesson.number} of {len(LESSONS)}: {lesson.title}: {lesson.line}"
+    title = f"Step {lesson.number} of {len(LESSONS)}: {lesson.title}: {lesson.subject}"
     return f"{title}\n\n{filled(scenario.about)}\n"
 
 
-def after(lesson: Lesson, outcome: list[str], complaints: list[str]) -> str:
+def after(lesson: Lesson, outcome: list[str], failures: list[str]) -> str:
     """Returns the summary."""
     parts = ["", *outcome]
-    if complaints:
-        parts += ["", "Failed checks:", *(f"  {complaint}" for complaint in complaints)]
-    parts += ["", filled(f"What this shows: {lesson.learnt}"), "", "New in this step:"]
+    if failures:
+        parts += ["", "Failed checks:", *(f"  {failure}" for failure in failures)]
+    parts += ["", filled(f"What this shows: {lesson.conclusion}"), "", "New in this step:"]
     for where, text in lesson.source():
         parts += ["", f"  # {where}", textwrap.indent(text, "  ")]
     if lesson.number < len(LESSONS):

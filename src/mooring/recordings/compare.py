@@ -1,16 +1,16 @@
-"""Where two decisions about one pod differ, and which differences count.
+"""Compares two decisions about a pod and returns the relevant differences.
 
-``differences`` compares everything, or (``only``) what a set of plugins says, so that a scheduler
-with half of the plugins can be checked against recordings of the whole one. The rules for the
-second case follow from how an attempt runs:
+``differences`` compares everything, or (``only``) the results of a set of plugins, so that a
+scheduler with half of the plugins can be checked against recordings of the complete one. A plugin
+outside ``only`` is called foreign. The rules for that case follow from how an attempt runs:
 
-- The first refusal of a node counts, in plugin order. So a recorded refusal by a plugin that is
-  not ours hides what later plugins would have said of that node; earlier ones let it pass.
-- Normalized scores depend on the set of nodes that passed; where our set is larger because nobody
-  of ours would refuse what a foreign plugin refused, only raw scores of single nodes compare.
-- The outcome compares when no foreign plugin took part in it: see ``fully_owned``.
+- The first rejection of a node counts, in plugin order. So a recorded rejection by a foreign
+  plugin hides the results of later plugins for that node; the node passed all earlier plugins.
+- Normalized scores depend on the set of feasible nodes. If our set is larger, because no plugin of
+  ours rejects the nodes that a foreign plugin rejected, only raw scores per node are compared.
+- The outcome is compared if no foreign plugin took part in it: see ``fully_owned``.
 
-Rules for the whole: ``tests/parity/data/README.md`` (any of ``acceptable`` for a nomination, any of
+Rules for all: ``tests/parity/data/README.md`` (any of ``acceptable`` for a nomination, any of
 ``tied`` when the choice was unordered).
 """
 
@@ -36,17 +36,17 @@ from mooring.decision import (
 )
 from mooring.recordings.difference import ABSENT, Difference, histogram_part
 
-#: The plugins whose text follows the histogram of a failure.
+#: The plugins whose message follows the histogram of a failure.
 POST_FILTERS: Final = frozenset({"DefaultPreemption", "DynamicResources"})
 
-#: Where nominated pods count, filters run with them and again without. Taking pods away can turn
-#: only these from yes to no, so only these may refuse a node that a later plugin refused at first.
+#: With nominated pods, filters run with them and again without. Only these filters may reject a
+#: node because pods were removed, so only these may reject one that a later plugin rejected first.
 _REFUSE_WITH_FEWER_PODS: Final = frozenset({"PodTopologySpread", "InterPodAffinity"})
 
-#: The raw score of these depends on all the nodes that passed, not on the node alone.
+#: The raw scores of these depend on all feasible nodes, not on the node alone.
 _RAW_NEEDS_ALL_NODES: Final = frozenset({"PodTopologySpread", "InterPodAffinity"})
 
-_GUILTY: Final = re.compile(r'plugin "([^"]+)"|running "([^"]+)"')
+_PLUGIN_IN_ERROR: Final = re.compile(r'plugin "([^"]+)"|running "([^"]+)"')
 
 _OUTCOME_FIELDS: Final = (
     "result",
@@ -68,50 +68,50 @@ def differences(
     weights: Mapping[str, int] | None = None,
     filter_order: Sequence[str] = DEFAULT_FILTER_ORDER,
 ) -> list[Difference]:
-    """Returns every difference that counts between a recorded decision and ours, in a stable order.
+    """Returns the relevant differences between a recorded decision and ours, in a stable order.
 
     Args:
         step: number of the step, for the report.
-        recorded: what was decided then.
-        decided: what we decide now.
+        recorded: the decision of the recording.
+        decided: the decision to compare with it.
         pod: ``namespace/name``, for the report.
         only: names of the plugins to compare, None = the whole decision.
-        weights: plugin -> weight of its score; needed with ``only`` where foreign plugins scored.
+        weights: plugin -> weight of its score; required with ``only`` if foreign plugins scored.
         filter_order: names of the filters in the order in which they run.
     """
-    found = _Comparison(recorded, decided, only, weights or {}, filter_order).all()
+    comparison = _Comparison(recorded, decided, only, weights or {}, filter_order).all()
     return [
         Difference(step, pod, field, plugin, node, _plain(then), _plain(now))
-        for field, plugin, node, then, now in found
+        for field, plugin, node, then, now in comparison
     ]
 
 
 def fully_owned(decision: Decision, only: Collection[str] | None) -> bool:
-    """True if no plugin outside ``only`` had a say in this decision.
+    """Returns True if no plugin outside ``only`` influenced this decision.
 
-    A foreign plugin had a say if it gated the pod, refused it or a node, raised, or gave nodes
-    different scores. One that gave every node the same score changed no order.
+    A foreign plugin influenced it by gating the pod, rejecting it or a node, raising an error, or
+    giving nodes different scores. The same score for every node changes no order.
     """
     if only is None:
         return True
     if decision.result == GATED:
         return set(decision.unschedulable_plugins) <= set(only)
-    refusals = list(decision.rejected.values())
+    rejections = list(decision.rejected.values())
     if decision.prefilter is not None:
-        refusals.append(decision.prefilter)
-    if not all(_is_owned(refusal, only) for refusal in refusals):
+        rejections.append(decision.prefilter)
+    if not all(_is_owned(refusal, only) for refusal in rejections):
         return False
-    if decision.result == ERROR and not _guilty(decision.message or "") <= set(only):
+    if decision.result == ERROR and not _plugins_in_error(decision.message or "") <= set(only):
         return False
     foreign = (nodes for plugin, nodes in (decision.scores or {}).items() if plugin not in only)
     return all(len(set(nodes.values())) <= 1 for nodes in foreign)
 
 
-_Found = tuple[str, str | None, str | None, Any, Any]
+_Unequal = tuple[str, str | None, str | None, Any, Any]
 
 
 class _Comparison:
-    """The two decisions and what is known about both; each method yields one kind of difference."""
+    """A pair of decisions; each method yields one kind of difference."""
 
     def __init__(
         self,
@@ -126,51 +126,51 @@ class _Comparison:
         self.only = only
         self.weights = weights
         self.rank = {name: index for index, name in enumerate(filter_order)}
-        # Without any score plugin a walk ends at the second node: ours does where all that score
-        # are missing, which the record cannot show if fewer than two nodes passed.
+        # Without score plugins the search ends at the second feasible node. Ours may lack all
+        # score plugins, which the record does not show if fewer than two nodes are feasible.
         lacks_scores = decided.choice == FIRST != recorded.choice and only is not None
-        self.is_whole = (
+        self.is_fully_owned = (
             fully_owned(recorded, only) and fully_owned(decided, only) and not lacks_scores
         )
         self.same_nodes = _keys(recorded.total) == _keys(decided.total)
 
-    def all(self) -> Iterator[_Found]:
+    def all(self) -> Iterator[_Unequal]:
         if self._is_hidden(self.recorded) or self._is_hidden(self.decided):
             return
-        if self.is_whole:
+        if self.is_fully_owned:
             yield from self._outcome()
         elif self.recorded.result != ERROR:
-            yield from self._stopped_at_once()
-        yield from self._refusals()
-        if self.same_nodes or self.is_whole:
+            yield from self._early_results()
+        yield from self._rejections()
+        if self.same_nodes or self.is_fully_owned:
             yield from self._scores("raw", self.recorded.raw, self.decided.raw)
             yield from self._scores("scores", self.recorded.scores, self.decided.scores)
             yield from self._total()
         elif self.recorded.total is not None:
             yield from self._raw_of_common_nodes()
-        if self.is_whole and self._owns("DefaultPreemption"):
+        if self.is_fully_owned and self._owns("DefaultPreemption"):
             yield from self._preemption()
 
     def _owns(self, plugin: str) -> bool:
         return self.only is None or plugin in self.only
 
     def _is_hidden(self, decision: Decision) -> bool:
-        """True if a foreign plugin stopped the attempt before ours could be heard."""
+        """Returns True if a foreign plugin ended the attempt before our plugins ran."""
         if fully_owned(decision, self.only):
             return False
-        refusal = decision.prefilter
+        rejection = decision.prefilter
         return decision.result == GATED or (
-            refusal is not None and not _is_owned(refusal, self.only)
+            rejection is not None and not _is_owned(rejection, self.only)
         )
 
-    def _stopped_at_once(self) -> Iterator[_Found]:
-        """What no foreign plugin can excuse: a pod held back, refused as a whole, or an error."""
+    def _early_results(self) -> Iterator[_Unequal]:
+        """Yields differences that no foreign plugin causes: gates, PreFilter results, errors."""
         now = self.decided
         if now.result in (ERROR, GATED) and now.result != self.recorded.result:
             yield "result", None, None, self.recorded.result, now.result
         yield from _unequal("prefilter", self.recorded.prefilter, now.prefilter)
 
-    def _outcome(self) -> Iterator[_Found]:
+    def _outcome(self) -> Iterator[_Unequal]:
         then, now = self.recorded, self.decided
         for field in _OUTCOME_FIELDS:
             yield from _unequal(field, getattr(then, field), getattr(now, field))
@@ -182,48 +182,48 @@ class _Comparison:
         yield from self._message()
         yield from _unequal("prefilter", then.prefilter, now.prefilter)
 
-    def _message(self) -> Iterator[_Found]:
+    def _message(self) -> Iterator[_Unequal]:
         then, now = self.recorded.message, self.decided.message
-        cut = self.only is not None and not set(self.only) >= POST_FILTERS
-        if cut and self.recorded.result == UNSCHEDULABLE:
+        is_partial = self.only is not None and not set(self.only) >= POST_FILTERS
+        if is_partial and self.recorded.result == UNSCHEDULABLE:
             then, now = histogram_part(then), histogram_part(now)
         yield from _unequal("message", then, now)
 
-    def _refusals(self) -> Iterator[_Found]:
+    def _rejections(self) -> Iterator[_Unequal]:
         then, now = self.recorded.rejected, self.decided.rejected
         for node in [*then, *(node for node in now if node not in then)]:
             before, after = then.get(node), now.get(node)
-            if before != after and self._refusal_counts(before, after):
-                named = before if _is_owned(before, self.only) else after
-                yield "rejected", named.plugin if named else None, node, before, after
+            if before != after and self._is_relevant(before, after):
+                rejection = before if _is_owned(before, self.only) else after
+                yield "rejected", rejection.plugin if rejection else None, node, before, after
 
-    def _refusal_counts(self, before: Rejection | None, after: Rejection | None) -> bool:
-        """True if two unequal verdicts on a node contradict each other in what our plugins say."""
-        is_ours = _is_owned(before, self.only), _is_owned(after, self.only)
+    def _is_relevant(self, before: Rejection | None, after: Rejection | None) -> bool:
+        """Returns True if our plugins cause the difference between two results for a node."""
+        is_owned = _is_owned(before, self.only), _is_owned(after, self.only)
         if before is None:
-            return is_ours[1] and not self._ended_early(self.recorded)
+            return is_owned[1] and not self._ended_early(self.recorded)
         if after is None:
-            return is_ours[0] and not self._ended_early(self.decided)
-        if all(is_ours):
+            return is_owned[0] and not self._ended_early(self.decided)
+        if all(is_owned):
             return True
-        if is_ours[0]:
+        if is_owned[0]:
             return self._must_have_passed(before, after)
-        return is_ours[1] and self._must_have_passed(after, before)
+        return is_owned[1] and self._must_have_passed(after, before)
 
     def _ended_early(self, decision: Decision) -> bool:
-        """True if this walk may have left out nodes that the other one looked at.
+        """Returns True if this attempt may have skipped nodes that the other one visited.
 
-        Both walks end alike where all plugins are ours. Otherwise the one with fewer plugins finds
-        its nodes sooner, or its nominated node fit for use, or never meets the error.
+        Both end alike if all plugins are ours. Otherwise the one with fewer plugins may find
+        enough nodes sooner, or its nominated node feasible, or may not encounter the error.
         """
-        if self.is_whole:
+        if self.is_fully_owned:
             return False
         return decision.choice is not None or decision.result in (ERROR, GATED)
 
     def _must_have_passed(self, ours: Rejection, foreign: Rejection) -> bool:
-        """True if our plugin, which refuses in one run, ran before the foreign one of the other."""
+        """Returns True if our rejecting plugin runs before the foreign one of the other attempt."""
         if ours.is_left_out:
-            # With a nominated node tried first, names of filters join those of PreFilter.
+            # If the nominated node is tried first, names of filters join those of PreFilter.
             return not foreign.is_left_out
         if foreign.is_left_out or ours.plugin in _REFUSE_WITH_FEWER_PODS:
             return False
@@ -231,8 +231,8 @@ class _Comparison:
         first_foreign = min(self.rank.get(name, last) for name in foreign.plugins)
         return self.rank.get(ours.plugin, last) < first_foreign
 
-    def _scores(self, field: str, then: Scores | None, now: Scores | None) -> Iterator[_Found]:
-        # kube-scheduler's recordings leave out what is empty: every score plugin may skip a pod.
+    def _scores(self, field: str, then: Scores | None, now: Scores | None) -> Iterator[_Unequal]:
+        # kube-scheduler's recordings omit empty values: every score plugin may skip a pod.
         if self.only is None and bool(then) != bool(now):
             yield field, None, None, _presence(then), _presence(now)
             return
@@ -245,7 +245,7 @@ class _Comparison:
                 continue
             yield from _by_node(field, plugin, then[plugin], now[plugin])
 
-    def _total(self) -> Iterator[_Found]:
+    def _total(self) -> Iterator[_Unequal]:
         then, now = self._total_of_ours(self.recorded), self._total_of_ours(self.decided)
         if then is None or now is None:
             if then is not now:
@@ -254,21 +254,21 @@ class _Comparison:
         yield from _by_node("total", None, then, now)
 
     def _total_of_ours(self, decision: Decision) -> dict[str, int] | None:
-        """The totals, or the sums of our plugins' scores x weights if foreign ones scored too."""
+        """Returns the totals, or our plugins' weighted sums if foreign plugins scored, too."""
         scores = decision.scores or {}
         if decision.total is None or all(self._owns(name) for name in scores):
             return decision.total
         ours = [name for name in scores if self._owns(name)]
         missing = [name for name in ours if name not in self.weights]
         if missing:
-            raise ValueError(f"no weight given for {', '.join(missing)}")
+            raise ValueError(f"no weight for {', '.join(missing)}")
         return {
             node: sum(scores[name][node] * self.weights[name] for name in ours)
             for node in decision.total
         }
 
-    def _raw_of_common_nodes(self) -> Iterator[_Found]:
-        """Raw scores of the nodes that passed in both, for plugins that look at one node a time."""
+    def _raw_of_common_nodes(self) -> Iterator[_Unequal]:
+        """Compares raw scores of the nodes feasible in both, of plugins that score per node."""
         then, now = self.recorded.raw or {}, self.decided.raw or {}
         for plugin in sorted({*then} & {*now}):
             if not self._owns(plugin) or plugin in _RAW_NEEDS_ALL_NODES:
@@ -281,7 +281,7 @@ class _Comparison:
                 {node: now[plugin][node] for node in common},
             )
 
-    def _preemption(self) -> Iterator[_Found]:
+    def _preemption(self) -> Iterator[_Unequal]:
         then, now = self.recorded.preemption, self.decided.preemption
         after = self.recorded.nominated_node_after, self.decided.nominated_node_after
         if then is None or now is None:
@@ -289,7 +289,7 @@ class _Comparison:
             yield from _unequal("nominated_node_after", *after)
             return
         yield from _unequal("preemption.candidates", then.candidates, now.candidates)
-        # The order in which equally good nodes are listed means nothing.
+        # The order of equally good nodes has no meaning.
         yield from _unequal(
             "preemption.acceptable", sorted(then.acceptable), sorted(now.acceptable)
         )
@@ -297,7 +297,7 @@ class _Comparison:
         if then.nominated is None or after[1] not in then.acceptable:
             yield from _unequal("nominated_node_after", *after)
 
-    def _nomination(self, then: Preemption, now: Preemption) -> Iterator[_Found]:
+    def _nomination(self, then: Preemption, now: Preemption) -> Iterator[_Unequal]:
         if then.nominated is None or now.nominated not in then.acceptable:
             yield from _unequal("preemption.nominated", then.nominated, now.nominated)
             return
@@ -305,25 +305,25 @@ class _Comparison:
         yield from _unequal("preemption.victims", sorted(expected), sorted(now.victims))
 
 
-def _is_owned(refusal: Rejection | None, only: Collection[str] | None) -> bool:
-    if refusal is None:
+def _is_owned(rejection: Rejection | None, only: Collection[str] | None) -> bool:
+    if rejection is None:
         return False
-    return only is None or all(name in only for name in refusal.plugins)
+    return only is None or all(name in only for name in rejection.plugins)
 
 
-def _guilty(message: str) -> set[str]:
-    """Returns the plugins that an error's message names; a made-up foreign one if it names none."""
-    return {name for pair in _GUILTY.findall(message) for name in pair if name} or {ABSENT}
+def _plugins_in_error(message: str) -> set[str]:
+    """Returns the plugins that an error message names; a fictitious foreign one if none."""
+    return {name for pair in _PLUGIN_IN_ERROR.findall(message) for name in pair if name} or {ABSENT}
 
 
-def _unequal(field: str, then: Any, now: Any) -> Iterator[_Found]:
+def _unequal(field: str, then: Any, now: Any) -> Iterator[_Unequal]:
     if then != now:
         yield field, None, None, then, now
 
 
 def _by_node(
     field: str, plugin: str | None, then: Mapping[str, int], now: Mapping[str, int]
-) -> Iterator[_Found]:
+) -> Iterator[_Unequal]:
     if then == now:
         return
     for node in [*then, *(node for node in now if node not in then)]:
@@ -340,5 +340,5 @@ def _presence(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """JSON's types, so that a report can be written as it is."""
+    """Converts a value to JSON's types for the report."""
     return msgspec.to_builtins(value)

@@ -1,4 +1,4 @@
-"""One difference between two decisions, as a value and as a line of text."""
+"""A difference between two decisions, as a value and as a line of text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-#: How the text of a PostFilter plugin may begin, after the full stop that closes the histogram.
+#: The beginning of a PostFilter plugin's message, after the full stop that ends the histogram.
 _POST_FILTER_TEXT: Final = re.compile(
     r"\. (?=no new claims to deallocate|still not schedulable|deallocation of ResourceClaim"
     r"|preemption: |not found$)"
@@ -17,7 +17,7 @@ ABSENT: Final = "absent"
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One field of one step that came out otherwise; ``plugin`` and ``node`` where they apply."""
+    """A field of a step with different values; ``plugin`` and ``node`` if they apply."""
 
     step: int
     pod: str
@@ -28,23 +28,25 @@ class Difference(msgspec.Struct, frozen=True):
     decided: Any
 
     def __str__(self) -> str:
-        """Returns one line for a person.
+        """Returns one line of text.
 
         Example:
             >>> print(Difference(3, "default/a", "scores", "NodeResourcesFit", "n1", 55, 54))
             step 3, pod default/a: scores of NodeResourcesFit on node n1: recorded 55, decided 54
         """
-        what = self.field
+        field = self.field
         if self.plugin:
-            what += f" of {self.plugin}"
+            field += f" of {self.plugin}"
         if self.node:
-            what += f" on node {self.node}"
-        where = f"step {self.step}, pod {self.pod}"
-        return f"{where}: {what}: recorded {_shown(self.recorded)}, decided {_shown(self.decided)}"
+            field += f" on node {self.node}"
+        position = f"step {self.step}, pod {self.pod}"
+        return (
+            f"{position}: {field}: recorded {_text(self.recorded)}, decided {_text(self.decided)}"
+        )
 
 
 def histogram_part(message: str | None) -> str | None:
-    """Returns a failure's message up to the full stop where the PostFilter plugins begin to speak.
+    """Returns a failure's message without the messages of the PostFilter plugins.
 
     Example:
         >>> histogram_part("0/1 nodes are available: 1 Too many pods. preemption: no.")
@@ -52,11 +54,11 @@ def histogram_part(message: str | None) -> str | None:
     """
     if message is None:
         return None
-    found = _POST_FILTER_TEXT.search(message)
-    return message if found is None else message[: found.start() + 1]
+    match = _POST_FILTER_TEXT.search(message)
+    return message if match is None else message[: match.start() + 1]
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, dict) and "plugin" in value:

@@ -1,11 +1,11 @@
-"""Recordings: a cluster, a configuration, and what was decided for one pod after another.
+"""Recordings: a cluster, a configuration, and the decisions about its pods, in order.
 
-Reads and writes the form ``recording/1`` (``tests/parity/data/README.md`` describes every field).
+Reads and writes the format ``recording/1`` (``tests/parity/data/README.md`` describes the fields).
 kube-scheduler's recordings are one line of JSON. Ours can be a thousand times larger (8 000 pods
-on 1 000 nodes: about 2 GiB of scores), so ``RecordingWriter`` puts every step on a line of its own
-and ``RecordingReader`` reads such a file step by step; either reader reads either file.
+on 1 000 nodes: about 2 GiB of scores), so ``RecordingWriter`` writes one step per line
+and ``RecordingReader`` reads such a file step by step; both readers read both forms.
 
-Pods and objects stay what they are on the wire: dicts. The replay turns them into structs.
+Pods and objects stay dicts, as on the wire. The replay converts them to structs.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from mooring.errors import ConfigError
 
 FORMAT: Final = "recording/1"
 
-#: A file that has to be held in memory as a whole; kube-scheduler's recordings are <= 4 MiB.
+#: Size limit of a file that is read whole; kube-scheduler's recordings are <= 4 MiB.
 MAX_WHOLE_BYTES: Final = 512 << 20
-#: A file that is read step by step: 8 000 pods on 1 200 nodes need 2 GiB.
+#: Size limit of a file that is read step by step: 8 000 pods on 1 200 nodes need 2 GiB.
 MAX_TEXT_BYTES: Final = 8 << 30
-#: One line: the cluster itself, or one step; 15 000 nodes with twenty plugins need 20 MiB.
+#: Size limit of a line (the header or a step); 15 000 nodes with twenty plugins need 20 MiB.
 MAX_LINE_BYTES: Final = 256 << 20
-#: A gzip bomb is 1000:1, a recording 20:1; small files are let through whatever they look like.
+#: Limit of the compression ratio. A gzip bomb has 1000:1, a recording 20:1; small files are exempt.
 MAX_RATIO: Final = 200
 RATIO_FREE_BYTES: Final = 64 << 20
 
@@ -44,9 +44,9 @@ Document = dict[str, Any]
 
 
 class Effects(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What changed besides the decision itself.
+    """Changes to the cluster in addition to the decision.
 
-    ``deleted`` holds "resource namespace/name"; ``updated`` whole objects; ``nominated`` maps
+    ``deleted`` holds "resource namespace/name", ``updated`` complete objects; ``nominated`` maps
     "namespace/name" of a pod to its ``status.nominatedNodeName`` ("" = none).
     """
 
@@ -58,7 +58,7 @@ class Effects(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One attempt at one pod: what the scheduler was given, what it decided, what came of it."""
+    """An attempt to schedule a pod: the scheduler's input, its decision, and the effects."""
 
     pod: Document
     attempt: int
@@ -73,7 +73,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
 
 class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole recording; ``node_order`` is the order in which the scheduler lists the nodes."""
+    """A complete recording; ``node_order`` is the scheduler's order of the nodes."""
 
     format: str
     name: str
@@ -87,10 +87,10 @@ class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RecordingReader:
-    """A recording that is read step by step: memory holds the cluster and one step.
+    """Reader of a recording, step by step: only the cluster and one step are in memory.
 
-    ``header`` is the recording without its steps. Iterate once; a step that is broken raises when
-    it is reached.
+    ``header`` is the recording without its steps. Iterate once; an invalid step raises when it is
+    reached.
 
     Example:
         >>> from pathlib import Path
@@ -106,12 +106,12 @@ class RecordingReader:
         """Opens the file and reads everything up to the first step.
 
         Raises:
-            ConfigError: the file cannot be read, is no recording, or breaks a limit.
+            ConfigError: the file cannot be read, is no recording, or exceeds a limit.
         """
         self.file = str(path)
-        self._whole: tuple[Step, ...] | None = None
+        self._all_steps: tuple[Step, ...] | None = None
         self._read_bytes = 0
-        self._stream, self._is_packed = _open_binary(self.file)
+        self._stream, self._is_compressed = _open_binary(self.file)
         try:
             self.header = self._read_header()
         except BaseException:
@@ -130,13 +130,13 @@ class RecordingReader:
         self._stream.close()
 
     def __iter__(self) -> Iterator[Step]:
-        """Returns the steps, in order.
+        """Yields the steps, in order.
 
         Raises:
-            ConfigError: a step is broken, or the file ends before the recording does.
+            ConfigError: a step is invalid, or the file is truncated.
         """
-        if self._whole is not None:
-            yield from self._whole
+        if self._all_steps is not None:
+            yield from self._all_steps
             return
         index = 0
         while (line := self._line()).strip() != b"]}":
@@ -149,17 +149,19 @@ class RecordingReader:
         first = self._line()
         if first.endswith(_STEPS_OPEN):
             return self._decode(first + b"]}")
-        recording = self._decode(first + self._rest(len(first)))
+        recording = self._decode(first + self._read_rest(len(first)))
         for index, step in enumerate(recording.steps):
             check_decision(step.decision, file=self.file, path=f"steps[{index}].decision")
-        self._whole = recording.steps
+        self._all_steps = recording.steps
         return msgspec.structs.replace(recording, steps=())
 
     def _decode(self, text: bytes) -> Recording:
         try:
-            found = msgspec.json.decode(text, type=_Format).format
-            if found != FORMAT:
-                raise ConfigError(f"must be {FORMAT}", file=self.file, path="format", value=found)
+            format_name = msgspec.json.decode(text, type=_Format).format
+            if format_name != FORMAT:
+                raise ConfigError(
+                    f"must be {FORMAT}", file=self.file, path="format", value=format_name
+                )
             return msgspec.json.decode(text, type=Recording)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise bad_json(error, file=self.file) from error
@@ -182,12 +184,12 @@ class RecordingReader:
             raise ConfigError(f"is larger than {MAX_TEXT_BYTES} bytes", file=self.file)
         return line
 
-    def _rest(self, already_bytes: int) -> bytes:
-        """What follows the first line of a file that was not written by us."""
+    def _read_rest(self, already_bytes: int) -> bytes:
+        """Reads the rest of a file that ``RecordingWriter`` did not write."""
         limit = MAX_WHOLE_BYTES
-        if self._is_packed:
-            packed_bytes = os.path.getsize(self.file)
-            limit = min(limit, max(RATIO_FREE_BYTES, packed_bytes * MAX_RATIO))
+        if self._is_compressed:
+            compressed_bytes = os.path.getsize(self.file)
+            limit = min(limit, max(RATIO_FREE_BYTES, compressed_bytes * MAX_RATIO))
         text = self._read(self._stream.read, max(limit - already_bytes, 0) + 1)
         if already_bytes + len(text) > limit:
             raise ConfigError(f"is larger than {limit} bytes when unpacked", file=self.file)
@@ -201,9 +203,9 @@ class RecordingReader:
 
 
 class RecordingWriter:
-    """Writes a recording step by step; the file appears under its name only when it is complete.
+    """Writes a recording step by step; the file gets its final name when it is complete.
 
-    A name that ends in ``.gz`` is compressed. Equal recordings give equal bytes.
+    A file named ``.gz`` is compressed. Equal recordings give equal bytes.
 
     Example:
         >>> import tempfile
@@ -215,7 +217,7 @@ class RecordingWriter:
     """
 
     def __init__(self, path: str | Path, header: Recording) -> None:
-        """Starts the file beside its final name with everything but the steps.
+        """Creates a partial file beside the final one and writes the header.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -224,13 +226,13 @@ class RecordingWriter:
         self._partial = f"{self._path}.partial"
         self._encoder = msgspec.json.Encoder()
         self._separator = b""
-        self._pack: gzip.GzipFile | None = None
+        self._compressor: gzip.GzipFile | None = None
         try:
             self._file: IO[bytes] = open(self._partial, "wb")  # noqa: SIM115 - closed in __exit__
         except OSError as error:
             raise ConfigError(f"cannot be written: {error.strerror}", file=self._path) from error
         if self._path.endswith(".gz"):
-            self._pack = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0)
+            self._compressor = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0)
         text = self._encoder.encode(msgspec.structs.replace(header, steps=()))
         self._write(text.removesuffix(b"]}") + b"\n")
 
@@ -248,11 +250,11 @@ class RecordingWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Finishes the file and gives it its name, or removes it if the run failed."""
+        """Completes the file and renames it, or removes it if the run failed."""
         if kind is None:
             self._write((b"\n" if self._separator else b"") + b"]}\n")
-        if self._pack is not None:
-            self._pack.close()
+        if self._compressor is not None:
+            self._compressor.close()
         self._file.close()
         if kind is None:
             os.replace(self._partial, self._path)
@@ -260,7 +262,7 @@ class RecordingWriter:
             os.unlink(self._partial)
 
     def _write(self, data: bytes) -> None:
-        (self._pack or self._file).write(data)
+        (self._compressor or self._file).write(data)
 
 
 class _Format(msgspec.Struct):
@@ -268,25 +270,25 @@ class _Format(msgspec.Struct):
 
 
 def read_recording(path: str | Path) -> Recording:
-    """Reads a recording whole, packed with gzip or plain.
+    """Reads a complete recording, gzip or plain.
 
     Raises:
-        ConfigError: the file cannot be read, is no recording, breaks a limit, or holds a decision
-            that contradicts itself.
+        ConfigError: the file cannot be read, is no recording, exceeds a limit, or has an
+            inconsistent decision.
     """
     with RecordingReader(path) as reader:
         return msgspec.structs.replace(reader.header, steps=tuple(reader))
 
 
 def write_recording(path: str | Path, recording: Recording) -> None:
-    """Writes a recording whole; see ``RecordingWriter``."""
+    """Writes a complete recording; see ``RecordingWriter``."""
     with RecordingWriter(path, recording) as writer:
         for step in recording.steps:
             writer.add(step)
 
 
 def object_key(document: Document) -> str:
-    """``namespace/name`` of an object as it is on the wire; only the name without a namespace."""
+    """Returns ``namespace/name`` of an object as on the wire; the name if cluster-scoped."""
     metadata = document.get("metadata") or {}
     name = str(metadata.get("name", ""))
     namespace = metadata.get("namespace")
@@ -294,7 +296,7 @@ def object_key(document: Document) -> str:
 
 
 def _open_binary(file: str) -> tuple[IO[bytes], bool]:
-    """Returns the file's text, and whether it is packed."""
+    """Opens a file; returns its uncompressed bytes as a stream, and True if it is gzip."""
     try:
         stream = open(file, "rb")  # noqa: SIM115 - the reader closes it
         magic = stream.read(2)
@@ -308,7 +310,7 @@ def _open_binary(file: str) -> tuple[IO[bytes], bool]:
 
 
 class _OwningGzip(gzip.GzipFile):
-    """A GzipFile that closes the file it reads from."""
+    """A GzipFile that closes its underlying file."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._owned = stream

@@ -1,4 +1,4 @@
-"""Steps of a recording that are followed, but on which nothing is compared."""
+"""Steps of a recording that are applied but not compared."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from mooring.objects.pod import Pod
 from mooring.plugins.dynamic_resources import requested_devices
 from mooring.state import Cache, PodInfo
 
-#: The one reason so far.
+#: The only reason at present.
 DEVICES = "their pods ask for devices, which DynamicResources cannot allocate yet"
 
 
 def why_not_compared(cache: Cache, pod: Pod) -> str | None:
-    """Why a decision on this pod cannot be kube-scheduler's; None = it should be."""
+    """Returns why decisions about this pod may differ from kube-scheduler's, or None."""
     if pod.spec.resource_claims:
         return DEVICES
     return DEVICES if requested_devices(PodInfo(pod), cache.device_classes) else None

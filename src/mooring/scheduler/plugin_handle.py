@@ -144,7 +144,7 @@ class PluginHandle:
             PluginError: for objects of other kinds.
         """
         if kind not in PATCHED_KINDS:
-            raise PluginError("", "patch", f"objects of kind {kind} are not for plugins to change")
+            raise PluginError("", "patch", f"plugins may not patch objects of kind {kind}")
         namespace, _, name = key.rpartition("/")
         return await self._client.patch(kind, name, patch, namespace=namespace)
 

@@ -1,4 +1,4 @@
-"""Puts a driver together from what a person gave on the command line."""
+"""Builds a driver from the arguments of the command line."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def make_driver(
     plugins: Sequence[str] = (),
     seed: int = 0,
     node_order: Sequence[str] | None = None,
-    preempt_everywhere: bool = False,
+    preempt_all_nodes: bool = False,
 ) -> Driver:
-    """A driver over these objects; ``plugins`` are given as ``module:attribute``.
+    """Returns a driver over these objects; ``plugins`` are named as ``module:attribute``.
 
-    ``preempt_everywhere``: see ``Driver``.
+    ``preempt_all_nodes``: see ``Driver``.
 
     Raises:
         ConfigError: a plugin cannot be loaded, or the configuration cannot be used.
@@ -42,18 +42,18 @@ def make_driver(
         rng=seeded_random(seed),
         clock=SystemClock(),
         node_order=node_order,
-        preempt_everywhere=preempt_everywhere,
+        preempt_all_nodes=preempt_all_nodes,
     )
 
 
 def driver_of(
     header: Recording, *, config: KubeSchedulerConfiguration | None, file: str | None = None
 ) -> Driver:
-    """Returns a driver that holds the cluster of a recording, before its first step.
+    """Returns a driver with the cluster of a recording before its first step.
 
     Args:
-        header: The recording; its steps are not looked at.
-        config: What to decide with; see ``configuration_of``.
+        header: The recording; its steps are not read.
+        config: The scheduler's configuration; see ``configuration_of``.
         file: The recording's file, for errors.
 
     Raises:
@@ -64,8 +64,8 @@ def driver_of(
         config=config,
         seed=header.seed,
         node_order=header.node_order,
-        # A simulation's preemption has looked at as many nodes as its configuration says.
-        preempt_everywhere=header.family != FAMILY,
+        # A simulation's preemption follows the configured number of candidate nodes.
+        preempt_all_nodes=header.family != FAMILY,
     )
 
 

@@ -1,4 +1,4 @@
-"""A cluster that others change: objects come, change and go, and pods are where we are told."""
+"""A cluster in a cache that the caller changes: objects and the placement of pods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mooring.state import Cache, NodeTable, PodInfo
 
 
 class Cluster:
-    """The cache, filled from objects instead of from watches."""
+    """A cache filled from objects instead of watches."""
 
     def __init__(self, objects: Iterable[Any]) -> None:
         self.cache = Cache()
@@ -25,7 +25,7 @@ class Cluster:
         return self.cache.nodes
 
     def update(self, obj: Any) -> None:
-        """An object is new, or is now like this. Kinds that no plugin reads yet are passed over."""
+        """Adds or replaces an object. Kinds that no plugin reads yet are ignored."""
         if isinstance(obj, Node):
             self.cache.put_node(obj)
         elif isinstance(obj, Pod) and obj.spec.node_name:
@@ -36,13 +36,13 @@ class Cluster:
             self.cache.put_object(type(obj).__name__, obj)
 
     def place(self, pod: Pod, node_name: str) -> None:
-        """``pod``, whose spec names ``node_name``, is bound there."""
+        """Places ``pod``, whose ``spec.nodeName`` must be ``node_name``."""
         if pod.spec.node_name != node_name:
             raise ConfigError("is not the pod's nodeName", path="node", value=node_name)
         self.cache.put_pod(pod)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
-        """An object is gone."""
+        """Removes an object."""
         if kind == "Node":
             self.cache.remove_node(name)
         elif kind == "Pod":
@@ -51,27 +51,27 @@ class Cluster:
             self.cache.remove_object(kind, f"{namespace}/{name}" if namespace else name)
 
     def nominate(self, pod: Pod, node_name: str) -> None:
-        """The pending ``pod`` waits for room on ``node_name``; "" = on none."""
+        """Nominates ``node_name`` for the pending ``pod``; "" clears the nomination."""
         if node_name:
             self.cache.nominator.nominate(PodInfo(pod), node_name)
         else:
             self.cache.nominator.remove(pod.metadata.uid)
 
     def check_order(self, node_order: Sequence[str]) -> None:
-        """See that nodes are visited in this order.
+        """Validates that nodes are visited in this order.
 
         Raises:
-            ConfigError: naming the first place where they are not.
+            ConfigError: at the first position that differs.
         """
-        found = [self.nodes.names[row] for row in self.nodes.order.rows()]
-        for place, (expected, actual) in enumerate(zip(node_order, found, strict=False)):
+        names = [self.nodes.names[row] for row in self.nodes.order.rows()]
+        for position, (expected, actual) in enumerate(zip(node_order, names, strict=False)):
             if expected != actual:
                 raise ConfigError(
                     f"does not follow from the objects, which give {actual!r}",
-                    path=f"node_order[{place}]",
+                    path=f"node_order[{position}]",
                     value=expected,
                 )
-        if len(node_order) != len(found):
+        if len(node_order) != len(names):
             raise ConfigError(
-                f"there are {len(found)} nodes", path="node_order", value=len(node_order)
+                f"there are {len(names)} nodes", path="node_order", value=len(node_order)
             )

@@ -1,7 +1,7 @@
-"""A scheduler without an API server: it decides on virtual time, one pod after another.
+"""A scheduler without an API server: it schedules pods one by one, on virtual time.
 
-This is all that ``simulate``, ``replay`` and ``explain`` need, and the shortest way to see how the
-parts fit together: a Cache, a Framework per profile, an attempt, and what follows from it.
+``simulate``, ``replay`` and ``explain`` use it. It is also the shortest way to see how the
+parts fit together: a Cache, a Framework per profile, the scheduling cycle, the binding cycle.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from mooring.plugins import IN_TREE
 from mooring.scheduler.profiles import load_profiles
 from mooring.simulation.cluster import Cluster
 from mooring.simulation.offline import OfflineHandle, run_to_end
-from mooring.simulation.outcome import Outcome, renew_nominations
-from mooring.simulation.preempt_all_nodes import preempting_everywhere
+from mooring.simulation.outcome import Outcome, update_nominations
+from mooring.simulation.preempt_all_nodes import with_all_candidate_nodes
 
-#: The plugins mooring comes with: what a recording is compared on with ``--only-plugins own``.
+#: The in-tree plugins, to which ``--only-plugins own`` limits the comparison with a recording.
 OWN: frozenset[str] = frozenset(IN_TREE)
 
-#: What the way to a binding came to: None = bound, a refusal by Reserve or Permit (a Diagnosis) or
-#: by PreBind or Bind (a Status), a wait, or what went wrong.
-Answer = Diagnosis | Status | WaitingPod | SchedulerError | None
+#: Result of a binding cycle: None = bound, a rejection by Reserve or Permit (a Diagnosis) or by
+#: PreBind or Bind (a Status), a wait in Permit, or an error.
+BindingResult = Diagnosis | Status | WaitingPod | SchedulerError | None
 
 
 class Driver(Cluster):
-    """One cluster and one configuration; decides on virtual time.
+    """A cluster and a configuration; schedules on virtual time.
 
-    ``attempt`` decides and changes nothing; ``apply`` carries the outcome out.
+    ``attempt`` decides without changing the cluster; ``apply`` carries the outcome out.
     """
 
     OWN = OWN
@@ -51,14 +51,14 @@ class Driver(Cluster):
         clock: Clock,
         node_order: Sequence[str] | None = None,
         cache_results: bool = True,
-        preempt_everywhere: bool = False,
+        preempt_all_nodes: bool = False,
     ) -> None:
         """Loads the cluster and the plugins.
 
         ``plugins`` are objects or ``module:attribute``; ``clock`` times them (decisions run on a
-        virtual clock of their own); ``node_order`` is checked against the order found.
-        ``preempt_everywhere``: as in recordings of kube-scheduler, preemption tries all nodes,
-        whatever its arguments say.
+        virtual clock of their own); ``node_order`` must equal the order of the nodes.
+        ``preempt_all_nodes``: as in recordings of kube-scheduler, preemption tries all nodes,
+        regardless of its arguments.
 
         Raises:
             ConfigError: if the configuration, a plugin or ``node_order`` cannot be used.
@@ -68,15 +68,15 @@ class Driver(Cluster):
         self.time = VirtualClock()
         self.handle = OfflineHandle(self.cache, self.time, rng)
         self.next_start_index = 0
-        #: When pods that are bound now start, as the API writes it; None = not yet.
+        #: status.startTime of pods that are bound now, RFC 3339; None = unset.
         self.start_time: str | None = None
-        #: Pods that Permit holds back, by UID, and what came of those that it let go.
-        self._held: dict[str, tuple[Outcome, WaitingPod]] = {}
-        self._settled: list[Outcome] = []
+        #: Pods waiting in Permit, by UID, and the outcomes of finished waits.
+        self._waiting: dict[str, tuple[Outcome, WaitingPod]] = {}
+        self._finished_waits: list[Outcome] = []
         if node_order is not None:
             self.check_order(node_order)
         self._frameworks = load_profiles(
-            preempting_everywhere(config) if preempt_everywhere else config,
+            with_all_candidate_nodes(config) if preempt_all_nodes else config,
             self.handle,
             clock=clock,
             waiting=self.handle.waiting,
@@ -84,11 +84,11 @@ class Driver(Cluster):
             cache_results=cache_results,
         )
 
-    # -- what is there ------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------
 
     @property
     def weights(self) -> dict[str, int]:
-        """Score plugin -> weight, over all profiles (the first one to name it counts)."""
+        """Weights by score plugin, over all profiles; the first profile with the plugin counts."""
         weights: dict[str, int] = {}
         for framework in self._frameworks.values():
             for name, weight in framework.profile.weights.items():
@@ -97,18 +97,18 @@ class Driver(Cluster):
 
     @property
     def frameworks(self) -> dict[str, Framework]:
-        """SchedulerName -> Framework."""
+        """Frameworks by schedulerName."""
         return self._frameworks
 
-    # -- deciding -------------------------------------------------------------------------------
+    # -- scheduling cycle -----------------------------------------------------------------------
 
     def attempt(
         self, pod: Pod, *, start_index: int | None = None, explain: bool = False
     ) -> Outcome:
-        """Decides where ``pod`` goes. Nothing is changed but the start index of the next walk.
+        """Decides where to place ``pod``. Changes only the start index of the next attempt.
 
-        ``explain`` takes the whole Decision down at once; otherwise ask for it before the cluster
-        changes.
+        ``explain`` builds the Decision at once; without it, call ``decision()`` before the
+        cluster changes.
         """
         info = self.cache.pending_info(pod)
         framework = self._frameworks.get(pod.spec.scheduler_name or "default-scheduler")
@@ -129,166 +129,177 @@ class Driver(Cluster):
             gate = framework.pre_enqueue(cycle.pod)
             if gate is not None:
                 return Outcome.gated(cycle.pod, gate)
-            found = schedule_pod(framework, cycle, attempt)
-            room = PostFilterResult(None)
-            if isinstance(found, Diagnosis):
-                room = post_filter(framework, cycle, found)
+            result = schedule_pod(framework, cycle, attempt)
+            post_filter_result = PostFilterResult(None)
+            if isinstance(result, Diagnosis):
+                post_filter_result = post_filter(framework, cycle, result)
         except PluginError as error:
             return Outcome.failed(cycle.pod, str(error), attempt, nominated="")
         finally:
             self.next_start_index = attempt.next_start_index(self.next_start_index)
-        if isinstance(found, Diagnosis):
-            attempt.preemption = room.record
-            outcome = Outcome.refused(cycle.pod, found, attempt, nominated=room.node_name)
-            outcome.victims = room.victims
+        if isinstance(result, Diagnosis):
+            attempt.preemption = post_filter_result.record
+            outcome = Outcome.refused(
+                cycle.pod, result, attempt, nominated=post_filter_result.node_name
+            )
+            outcome.victims = post_filter_result.victims
             return outcome
-        return Outcome.placed(cycle, framework, found, attempt)
+        return Outcome.placed(cycle, framework, result, attempt)
 
-    # -- carrying out ---------------------------------------------------------------------------
+    # -- binding cycle --------------------------------------------------------------------------
 
     def apply(self, outcome: Outcome) -> Outcome:
-        """Carries a decision out: assume, Reserve, Permit, bind; returns what came of it.
+        """Carries a decision out: assume, Reserve, Permit, bind. Returns the final outcome.
 
-        A pod that Permit holds back counts on its node until its wait is over, and ``settle`` tells
-        what came of it. Pods whose wait is over by now go on here too. The victims of a pod that
-        was made room for are gone at once, and it waits for its next attempt.
+        A pod that waits in Permit counts on its node; ``settle`` returns its final outcome. Pods
+        whose wait has ended are finished here, too. Victims of a preemption are removed at once;
+        the preemptor waits for its next attempt.
         """
-        final = self._carry_out(outcome) if outcome.node is not None else self._make_way(outcome)
-        if self._held:
+        final = (
+            self._apply_placement(outcome)
+            if outcome.node is not None
+            else self._evict_victims(outcome)
+        )
+        if self._waiting:
             self._finish_waits()
         final.updated = self.handle.take_written()
         return final
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
-        """An object is gone; a pod that waits in Permit is refused, and gives back what it holds.
+        """Removes an object; a pod that waits in Permit is rejected and unreserved.
 
         Source: pkg/scheduler/eventhandlers.go (deletePodFromSchedulingQueue).
         """
-        if kind == "Pod" and self._held:
-            for outcome, waiting in self._held.values():
+        if kind == "Pod" and self._waiting:
+            for outcome, waiting in self._waiting.values():
                 if outcome.info.key == f"{namespace}/{name}":
                     waiting.reject("", "removed")
             self._finish_waits()
         super().remove(kind, namespace, name)
 
     def settle(self) -> list[Outcome]:
-        """Lets time pass until no pod waits in Permit any more.
+        """Advances the virtual clock until no pod waits in Permit.
 
-        Returns what came of each pod that waited since ``settle`` was last called, in the order in
+        Returns the final outcomes of the pods that waited since the last call, in the order in
         which their waits ended.
         """
         self._finish_waits()
-        while self._held:
-            next_s = min(waiting.deadline_s for _, waiting in self._held.values())
+        while self._waiting:
+            next_s = min(waiting.deadline_s for _, waiting in self._waiting.values())
             next_s = min(next_s, self.handle.next_call_s())
             self.time.advance(max(0.0, next_s - self.time.monotonic_s()))
             self._finish_waits()
-        settled, self._settled = self._settled, []
-        return settled
+        outcomes, self._finished_waits = self._finished_waits, []
+        return outcomes
 
-    def _make_way(self, outcome: Outcome) -> Outcome:
-        """Evicts the victims of a pod that got no node; one that Permit holds is turned back."""
+    def _evict_victims(self, outcome: Outcome) -> Outcome:
+        """Evicts the victims of an unschedulable pod; a victim waiting in Permit is rejected."""
         for victim in outcome.victims:
-            if victim.uid in self._held:
-                self._held[victim.uid][1].preempt("DefaultPreemption", "preempted")
+            if victim.uid in self._waiting:
+                self._waiting[victim.uid][1].preempt("DefaultPreemption", "preempted")
             else:
                 self.remove("Pod", victim.metadata.namespace, victim.metadata.name)
-        renew_nominations(self.cache.nominator, outcome)
+        update_nominations(self.cache.nominator, outcome)
         return outcome
 
-    def _carry_out(self, outcome: Outcome) -> Outcome:
+    def _apply_placement(self, outcome: Outcome) -> Outcome:
         cycle, framework, node = _parts(outcome)
         placed = cycle.pod.on_node(node, start_time=self.start_time)
-        with self.cache.assume(placed, node) as held:
+        with self.cache.assume(placed, node) as reservation:
             try:
-                answer: Answer = self._reserve_and_permit(outcome)
-                if answer is None:
-                    answer = self._bind(outcome)
+                result: BindingResult = self._reserve_and_permit(outcome)
+                if result is None:
+                    result = _bind(outcome)
             except InvariantViolation:
                 raise
             except SchedulerError as error:
-                answer = error
-            if answer is not None and not isinstance(answer, WaitingPod):
-                return self._given_up(outcome, answer)
-            held.keep()
-        if answer is not None:
-            self._held[cycle.pod.uid] = (outcome, answer)
+                result = error
+            if result is not None and not isinstance(result, WaitingPod):
+                return self._binding_failed(outcome, result)
+            reservation.keep()
+        if result is not None:
+            self._waiting[cycle.pod.uid] = (outcome, result)
             return outcome
         self.cache.confirm(cycle.pod.uid)
         binding.post_bind(framework, cycle, node)
         return outcome
 
     def _reserve_and_permit(self, outcome: Outcome) -> Diagnosis | WaitingPod | None:
-        """What Reserve and Permit say; None = bind the pod now."""
+        """Runs Reserve and Permit; None = bind the pod now."""
         cycle, framework, node = _parts(outcome)
-        refusal = binding.reserve(framework, cycle, node)
-        if refusal is not None:
-            return binding.rejection_diagnosis(node, refusal)
-        answer = binding.permit(framework, cycle, node, now_s=self.time.monotonic_s())
-        return binding.rejection_diagnosis(node, answer) if isinstance(answer, Status) else answer
+        rejection = binding.reserve(framework, cycle, node)
+        if rejection is not None:
+            return binding.diagnosis_of(node, rejection)
+        result = binding.permit(framework, cycle, node, now_s=self.time.monotonic_s())
+        return binding.diagnosis_of(node, result) if isinstance(result, Status) else result
 
-    def _bind(self, outcome: Outcome) -> Status | None:
-        """PreBind and Bind, run to their end at once."""
-        cycle, framework, node = _parts(outcome)
-        refusal: Status | None = run_to_end(binding.pre_bind(framework, cycle, node))
-        if refusal is None:
-            refusal = run_to_end(binding.bind(framework, cycle, node))
-        return refusal
-
-    def _given_up(self, outcome: Outcome, answer: Diagnosis | Status | SchedulerError) -> Outcome:
-        """The pod does not get its node after all: what plugins hold for it is given back."""
+    def _binding_failed(
+        self, outcome: Outcome, result: Diagnosis | Status | SchedulerError
+    ) -> Outcome:
+        """Runs Unreserve and returns the outcome of a failed binding cycle."""
         cycle, framework, node = _parts(outcome)
         binding.unreserve(framework, cycle, node)
-        if isinstance(answer, Diagnosis):
-            return Outcome.refused(outcome.info, answer, None, nominated="")
-        if isinstance(answer, Status):
-            return Outcome.turned_back(outcome.info, answer.message)
-        return Outcome.failed(outcome.info, str(answer), nominated="")
+        if isinstance(result, Diagnosis):
+            return Outcome.refused(outcome.info, result, None, nominated="")
+        if isinstance(result, Status):
+            return Outcome.rejected_in_binding(outcome.info, result.message)
+        return Outcome.failed(outcome.info, str(result), nominated="")
 
     def _finish_waits(self) -> None:
-        """Goes on with every pod whose wait in Permit is over.
+        """Finishes the binding cycle of every pod whose wait in Permit has ended.
 
-        What one pod's end makes plugins say may end another one's wait.
+        Finishing a pod may make plugins end the wait of another.
         """
         while True:
             self.handle.call_due()
             self.handle.waiting.expire(self.time.monotonic_s())
-            over = [uid for uid, (_, waiting) in self._held.items() if waiting.verdict is not None]
-            if not over:
+            finished = [
+                uid for uid, (_, waiting) in self._waiting.items() if waiting.verdict is not None
+            ]
+            if not finished:
                 return
-            for uid in over:
-                outcome, waiting = self._held.pop(uid)
-                self._settled.append(self._finish(outcome, waiting))
+            for uid in finished:
+                outcome, waiting = self._waiting.pop(uid)
+                self._finished_waits.append(self._finish(outcome, waiting))
 
     def _finish(self, outcome: Outcome, waiting: WaitingPod) -> Outcome:
-        """What follows when a pod's wait in Permit is over."""
+        """Finishes the binding cycle of a pod whose wait in Permit has ended."""
         cycle, framework, node = _parts(outcome)
         self.handle.waiting.remove(cycle.pod.uid)
-        answer: Diagnosis | Status | SchedulerError | None
+        result: Diagnosis | Status | SchedulerError | None
         try:
             verdict = waiting.verdict
             if isinstance(verdict, Status) and verdict.code is Code.ERROR:
-                answer = SchedulerError(f"waiting on permit for pod: {verdict.message}")
+                result = SchedulerError(f"waiting on permit for pod: {verdict.message}")
             elif isinstance(verdict, Status):
-                answer = binding.rejection_diagnosis(node, verdict)
+                result = binding.diagnosis_of(node, verdict)
             else:
-                answer = self._bind(outcome)
+                result = _bind(outcome)
         except InvariantViolation:
             raise
         except SchedulerError as error:
-            answer = error
-        if answer is not None:
-            given_up = self._given_up(outcome, answer)
+            result = error
+        if result is not None:
+            failed = self._binding_failed(outcome, result)
             self.cache.forget(cycle.pod.uid)
-            return given_up
+            return failed
         self.cache.confirm(cycle.pod.uid)
         binding.post_bind(framework, cycle, node)
         return outcome
 
 
 def _parts(outcome: Outcome) -> tuple[Cycle, Framework, str]:
-    """What is carried out of an outcome that has a node."""
+    """Returns the cycle, framework and node of an outcome that has a node."""
     assert outcome.cycle is not None
     assert outcome.framework is not None
     assert outcome.node is not None
     return outcome.cycle, outcome.framework, outcome.node
+
+
+def _bind(outcome: Outcome) -> Status | None:
+    """Runs PreBind and Bind to completion."""
+    cycle, framework, node = _parts(outcome)
+    rejection: Status | None = run_to_end(binding.pre_bind(framework, cycle, node))
+    if rejection is None:
+        rejection = run_to_end(binding.bind(framework, cycle, node))
+    return rejection

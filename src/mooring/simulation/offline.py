@@ -1,4 +1,4 @@
-"""What plugins get of the world when there is no API server."""
+"""The plugin handle without an API server."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mooring.state import Cache, PodInfo, Snapshot
 
 
 class OfflineHandle:
-    """What plugins get of the world when there is none.
+    """The plugin handle of the offline scheduler.
 
-    Binding always works; waiting never ends before its deadline.
+    Binding always succeeds; ``until`` always times out.
     """
 
     def __init__(self, cache: Cache, clock: VirtualClock, rng: Rng) -> None:
@@ -28,81 +28,81 @@ class OfflineHandle:
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._volumes = OfflineVolumes(cache)
-        #: The pods that Permit holds back.
+        #: The pods that wait in Permit.
         self.waiting = WaitingPods()
 
     @property
     def snapshot(self) -> Snapshot:
-        """The present state."""
+        """The current state of the cluster."""
         return self._cache.snapshot()
 
     def monotonic_s(self) -> float:
-        """Virtual seconds."""
+        """Returns the virtual time in seconds."""
         return self._clock.monotonic_s()
 
     def random(self) -> float:
-        """From the run's seeded generator."""
+        """Returns a number in [0, 1) from the seeded generator."""
         return self._rng.random()
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
-        """Returns the pod with this UID, if Permit holds it back."""
+        """Returns the pod with this UID if it waits in Permit."""
         return self.waiting.get(uid)
 
     def waiting_pods(self) -> Iterable[WaitingPod]:
-        """Returns all pods that Permit holds back."""
+        """Returns all pods that wait in Permit."""
         return self.waiting
 
     def activate(self, *uids: str) -> None:
-        """There is no queue."""
+        """Does nothing: there is no queue."""
 
     def is_preempting(self, uid: str) -> bool:
-        """Victims are gone at once here."""
+        """Returns False: offline, victims are removed at once."""
         del uid
         return False
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
-        """On the virtual clock: when the driver lets time pass."""
+        """Schedules a callback on the virtual clock."""
         due_s = self._clock.monotonic_s() + delay_s
         heapq.heappush(self._later, (due_s, next(self._numbers), callback))
 
     def next_call_s(self) -> float:
-        """When the next ``call_later`` is due; infinity if there is none."""
+        """Returns the time of the next ``call_later`` callback; infinity if there is none."""
         return self._later[0][0] if self._later else math.inf
 
     def call_due(self) -> None:
-        """Makes the calls whose time has come."""
+        """Calls the callbacks that are due."""
         while self._later and self._later[0][0] <= self._clock.monotonic_s():
             heapq.heappop(self._later)[2]()
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """There is nobody to tell."""
+        """Does nothing: there is no API server to write to."""
 
     async def read(self, path: str) -> bytes:
-        """There is nobody to ask."""
-        raise PluginError("", "read", f"there is no API server to ask for {path}")
+        """Raises: there is no API server to read from."""
+        raise PluginError("", "read", f"no API server to read {path} from")
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> Any:
-        """Changes a volume or a claim; what a volume controller makes of it happens at once."""
+        """Patches a volume or a claim; the volume controller acts on it at once."""
         return self._volumes.patch(kind, key, patch)
 
     def take_written(self) -> tuple[Any, ...]:
-        """Returns the volumes and claims that were written since this was asked last."""
+        """Returns the volumes and claims written since the last call."""
         return self._volumes.take_written()
 
     async def until(
         self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float
     ) -> Any:
-        """Nothing changes by itself here: the deadline passes on the virtual clock."""
+        """Advances the virtual clock to the deadline and times out: nothing changes offline."""
         del predicate
         self._clock.advance(deadline_s)
         raise PluginError("", "wait", f"timed out after {deadline_s:g} s waiting for {kind} {key}")
 
 
 def run_to_end(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Runs a coroutine that never really waits.
+    """Runs a coroutine that does not wait.
 
     Raises:
-        PluginError: if it does wait: offline there is nothing to wait for.
+        PluginError: if it waits; offline nothing would resume it.
     """
     try:
         coroutine.send(None)
@@ -110,5 +110,5 @@ def run_to_end(coroutine: Coroutine[Any, Any, Any]) -> Any:
         return stop.value
     coroutine.close()
     raise PluginError(
-        "", "wait", "waited for something other than handle.until; nothing comes here"
+        "", "wait", "awaited something other than handle.until, which never completes offline"
     )

@@ -1,4 +1,4 @@
-"""Volumes and claims where there is no API server: written, and bound at once."""
+"""Volumes and claims without an API server: writes are applied and bound at once."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ from mooring.state import Cache
 class OfflineVolumes:
     """Stands in for the API server and the volume controller, over a cache.
 
-    What is written here has no resourceVersion: the cache takes it for news in any case.
+    Objects written here have no resourceVersion, so the cache always accepts them as newer.
     """
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        #: What was written lately, by kind and key.
+        #: Objects written since the last ``take_written``, by kind and key.
         self._written: dict[tuple[str, str], Any] = {}
 
     def patch(self, kind: str, object_key: str, patch: Mapping[str, Any]) -> Any:
-        """Changes an object by a merge patch, let the controller act, and returns the change.
+        """Applies a merge patch, runs the volume controller, and returns the patched object.
 
         Raises:
-            PluginError: if it is of another kind, or is not there.
+            PluginError: if plugins may not patch the kind, or the object does not exist.
         """
         storage = self._cache.storage
         if kind not in PATCHED_KINDS:
-            raise PluginError("", "patch", f"objects of kind {kind} are not for plugins to change")
-        found = (
+            raise PluginError("", "patch", f"plugins may not patch objects of kind {kind}")
+        current = (
             storage.volume(object_key) if kind == PATCHED_KINDS[0] else storage.claim(object_key)
         )
-        if found is None:
-            raise PluginError("", "patch", f"{kind} {object_key} is not there")
-        changed = _merged(found, patch)
-        changed = replace(changed, metadata=replace(changed.metadata, resource_version=""))
-        self._put(changed)
-        bound = self._bound(changed)
+        if current is None:
+            raise PluginError("", "patch", f"no {kind} {object_key!r}")
+        patched = _merged(current, patch)
+        patched = replace(patched, metadata=replace(patched.metadata, resource_version=""))
+        self._put(patched)
+        bound = self._bound(patched)
         if bound is not None:
             self._put(bound.volume)
             self._put(bound.claim)
-        return changed
+        return patched
 
     def take_written(self) -> tuple[Any, ...]:
-        """Returns the objects that were written since this was asked last, as they are now."""
+        """Returns the current versions of the objects written since the last call."""
         written, self._written = self._written, {}
         return tuple(written.values())
 
@@ -70,7 +70,7 @@ class OfflineVolumes:
         self._cache.put_object(kind, obj)
 
     def _bound(self, changed: PersistentVolume | PersistentVolumeClaim) -> Bound | None:
-        """What the volume controller makes of a change; None = nothing."""
+        """Returns the volume controller's binding after a change, or None."""
         if isinstance(changed, PersistentVolume):
             return self._bound_volume(changed)
         return self._provisioned(changed)
@@ -87,36 +87,36 @@ class OfflineVolumes:
     def _provisioned(self, claim: PersistentVolumeClaim) -> Bound | None:
         storage, nodes = self._cache.storage, self._cache.nodes
         node_name = claim.metadata.annotations.get(SELECTED_NODE, "")
-        found = storage.storage_class(claim_class(claim))
+        storage_class = storage.storage_class(claim_class(claim))
         row = nodes.live_row(node_name)
-        if is_fully_bound(claim) or found is None or row < 0:
+        if is_fully_bound(claim) or storage_class is None or row < 0:
             return None
-        if found.provisioner in ("", NO_PROVISIONER):
+        if storage_class.provisioner in ("", NO_PROVISIONER):
             return None
         labels = nodes.node(row).metadata.labels
-        return provision(claim, found, labels, storage.csi_nodes.get(node_name))
+        return provision(claim, storage_class, labels, storage.csi_nodes.get(node_name))
 
 
 def _merged(struct: Any, patch: Mapping[str, Any]) -> Any:
-    """A JSON merge patch (RFC 7386) of a struct: null takes a field away.
+    """Returns a struct after a JSON merge patch (RFC 7386): null removes a field.
 
-    Fields that the struct does not have are passed over: nobody reads them.
+    Fields that the struct does not have are ignored.
     """
     changes = {}
     kind: type[Struct] = type(struct)
-    for each in _fields(kind):
-        if each.encode_name not in patch:
+    for field in _fields(kind):
+        if field.encode_name not in patch:
             continue
-        before, after = getattr(struct, each.name), patch[each.encode_name]
+        before, after = getattr(struct, field.name), patch[field.encode_name]
         if after is None:
-            changes[each.name] = getattr(kind(), each.name)
+            changes[field.name] = getattr(kind(), field.name)
         elif isinstance(before, Struct) and isinstance(after, Mapping):
-            changes[each.name] = _merged(before, after)
+            changes[field.name] = _merged(before, after)
         elif isinstance(before, dict) and isinstance(after, Mapping):
             both = {**before, **after}
-            changes[each.name] = {k: v for k, v in both.items() if v is not None}
+            changes[field.name] = {k: v for k, v in both.items() if v is not None}
         else:
-            changes[each.name] = msgspec.convert(after, each.type)
+            changes[field.name] = msgspec.convert(after, field.type)
     return replace(struct, **changes)
 
 

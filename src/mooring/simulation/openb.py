@@ -4,9 +4,9 @@ Alibaba's ``cluster-trace-gpu-v2023`` (origin and terms: ``mooring/data/openb/NO
 are read by name and turned into Node and Pod structs that share their parts, so that the whole
 cluster and its 8 152 pods are there in a fraction of a second.
 
-A simplification: the GPUs of a node count as one amount, ``alibabacloud.com/gpu-milli`` (1000 a
-device). A scheduler that knows the devices must find one device with room for a share of a GPU;
-here four devices with 250 left each look like one whole GPU. So a few more pods fit than on the
+Simplification: the GPUs of a node count as one amount, ``alibabacloud.com/gpu-milli`` (1000 a
+device). A scheduler that tracks devices needs one device with enough free for a share of a GPU;
+here four devices with 250 free each look like one whole GPU. So a few more pods fit than on the
 real cluster.
 """
 
@@ -37,7 +37,7 @@ QOS_LABEL: Final = "alibabacloud.com/qos"
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 NAMESPACE: Final = "default"
 
-#: The YAML form of the cluster gives every node room for so many pods.
+#: Allocatable pods per node, as in the YAML form of the cluster.
 PODS_PER_NODE: Final = 1001
 MILLI_PER_GPU: Final = 1000
 
@@ -64,7 +64,7 @@ POD_LISTS: Final = (
 
 
 class _Column(msgspec.Struct, frozen=True):
-    """One column, in one of the three forms of ``openb/1`` (see tools/pack_openb.py)."""
+    """A column, in one of the three forms of ``openb/1`` (see tools/pack_openb.py)."""
 
     prefix: str = ""
     numbers: tuple[int, int] = (0, 0)
@@ -74,7 +74,7 @@ class _Column(msgspec.Struct, frozen=True):
     distances_s: tuple[int | None, ...] = ()
 
     def unpacked(self, columns: dict[str, list[Any]]) -> list[Any]:
-        """Returns the column's values; ``columns`` holds those that stand before it."""
+        """Returns the column's values; ``columns`` holds the preceding columns."""
         if self.prefix:
             first, count = self.numbers
             return [f"{self.prefix}{number:04}" for number in range(first, first + count)]
@@ -98,7 +98,7 @@ class _Packed(msgspec.Struct, frozen=True):
 
 
 def read_columns(kind: str, name: str) -> dict[str, list[Any]]:
-    """The columns of one list as they are in the trace: int, str, or None for a missing time.
+    """Returns the columns of a list as in the trace: int, str, or None for a missing time.
 
     Args:
         kind: "nodes" or "pods".
@@ -111,13 +111,13 @@ def read_columns(kind: str, name: str) -> dict[str, list[Any]]:
         >>> read_columns("nodes", "gpu")["model"].count("G2")
         549
     """
-    known = NODE_LISTS if kind == "nodes" else POD_LISTS
-    if name not in known:
-        near = get_close_matches(name, known, n=1)
+    names = NODE_LISTS if kind == "nodes" else POD_LISTS
+    if name not in names:
+        matches = get_close_matches(name, names, n=1)
         raise ConfigError(
-            f"unknown {kind.removesuffix('s')} list; available: {', '.join(known)}",
+            f"unknown {kind.removesuffix('s')} list; available: {', '.join(names)}",
             value=name,
-            suggestion=near[0] if near else None,
+            suggestion=matches[0] if matches else None,
         )
     file = resources.files("mooring").joinpath("data", "openb", f"{kind}_{name}.json.gz")
     packed = msgspec.json.decode(gzip.decompress(file.read_bytes()), type=_Packed)
@@ -153,7 +153,7 @@ def read_nodes(name: str = "gpu") -> list[Node]:
 def read_pods(name: str = "default") -> list[Pod]:
     """Returns the pods of one list as pending pods, in the order in which they were created.
 
-    A list without times keeps the order that it has.
+    A list without times keeps its order.
 
     Raises:
         ConfigError: there is no such list.
@@ -165,7 +165,7 @@ def read_pods(name: str = "default") -> list[Pod]:
     shapes = list(zip(*(columns[title] for title in shared), specs, strict=True))
     qos = columns.get("qos", [""] * n_rows)
     labels = {value: {QOS_LABEL: value} if value else {} for value in dict.fromkeys(qos)}
-    known = {shape: _pod_spec(*shape) for shape in dict.fromkeys(shapes)}
+    pod_specs = {shape: _pod_spec(*shape) for shape in dict.fromkeys(shapes)}
     status = PodStatus(phase="Pending")
     order = range(n_rows)
     created_s = columns.get("creation_time")
@@ -176,7 +176,7 @@ def read_pods(name: str = "default") -> list[Pod]:
             metadata=ObjectMeta(
                 name=names[row], namespace=NAMESPACE, uid=names[row], labels=labels[qos[row]]
             ),
-            spec=known[shapes[row]],
+            spec=pod_specs[shapes[row]],
             status=status,
         )
         for row in rows
@@ -200,9 +200,9 @@ def _pod_spec(
     amounts: dict[str, str | int | float] = {"cpu": f"{cpu_milli}m", "memory": f"{memory_mib}Mi"}
     if num_gpu:
         amounts[GPU_RESOURCE] = str(num_gpu * gpu_milli)
-    resources_asked = ResourceRequirements(requests=amounts, limits=amounts)
+    requirements = ResourceRequirements(requests=amounts, limits=amounts)
     return PodSpec(
-        containers=(Container(name="main", image="openb", resources=resources_asked),),
+        containers=(Container(name="main", image="openb", resources=requirements),),
         affinity=_model_affinity(gpu_spec) if gpu_spec and num_gpu else None,
         scheduler_name="default-scheduler",
     )
@@ -210,7 +210,9 @@ def _pod_spec(
 
 def _model_affinity(gpu_spec: str) -> Affinity:
     models = tuple(gpu_spec.split("|"))
-    wanted = NodeSelectorRequirement(key=GPU_MODEL_LABEL, operator="In", values=models)
-    selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(wanted,)),))
+    requirement = NodeSelectorRequirement(key=GPU_MODEL_LABEL, operator="In", values=models)
+    selector = NodeSelector(
+        node_selector_terms=(NodeSelectorTerm(match_expressions=(requirement,)),)
+    )
     node_affinity = NodeAffinity(required_during_scheduling_ignored_during_execution=selector)
     return Affinity(node_affinity=node_affinity)

@@ -1,4 +1,4 @@
-"""What an offline attempt came to."""
+"""The outcome of an offline attempt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONDITION_REASONS = {UNSCHEDULABLE: "Unschedulable", ERROR: "SchedulerError"}
 
 
 class Outcome:
-    """Where a pod goes, or why nowhere.
+    """The node for a pod, or the reasons why there is none.
 
     ``result`` is one of scheduled, unschedulable, gated, error; ``node`` a name if scheduled;
     ``message`` kube-scheduler's text otherwise; ``reasons`` counts each reason over the nodes.
@@ -42,11 +42,11 @@ class Outcome:
         self.info = info
         self.result = result
         self.node: str | None = None
-        #: Not placed: the node that PostFilter made room on; "" = none, None = as it was before.
+        #: If not placed: the node nominated by PostFilter; "" = none, None = unchanged.
         self.nominated: str | None = None
-        #: The pods that have to go so that it fits there.
+        #: The pods to evict from the nominated node.
         self.victims: tuple[PodInfo, ...] = ()
-        #: Carried out: the volumes and claims that were bound or made on the way.
+        #: After ``Driver.apply``: the volumes and claims that were bound or provisioned.
         self.updated: tuple[Any, ...] = ()
         self.cycle: Cycle | None = None
         self.framework: Framework | None = None
@@ -59,7 +59,7 @@ class Outcome:
     def placed(
         cls, cycle: Cycle, framework: Framework, placement: Placement, attempt: Attempt
     ) -> Outcome:
-        """A node was found."""
+        """Returns the outcome of a pod with a node."""
         outcome = cls(cycle.pod, SCHEDULED)
         outcome.node = placement.node_name
         outcome.cycle, outcome.framework, outcome._attempt = cycle, framework, attempt
@@ -74,7 +74,7 @@ class Outcome:
         *,
         nominated: str | None = None,
     ) -> Outcome:
-        """No node can take the pod; ``nominated`` is where PostFilter made room ("" = nowhere)."""
+        """Returns an unschedulable outcome; ``nominated`` by PostFilter ("" = no node)."""
         outcome = cls(info, UNSCHEDULABLE)
         outcome._diagnosis, outcome._attempt = diagnosis, attempt
         outcome.nominated = nominated
@@ -82,7 +82,7 @@ class Outcome:
 
     @classmethod
     def gated(cls, info: PodInfo, gate: Status) -> Outcome:
-        """Returns a PreEnqueue plugin holds the pod back."""
+        """Returns the outcome of a pod that a PreEnqueue plugin gates."""
         outcome = cls(info, GATED)
         outcome._diagnosis = Diagnosis(0)
         outcome._diagnosis.note_plugin(gate)
@@ -90,11 +90,11 @@ class Outcome:
         return outcome
 
     @classmethod
-    def turned_back(cls, info: PodInfo, message: str) -> Outcome:
-        """PreBind or Bind refused the pod on its way to the node that it had been given.
+    def rejected_in_binding(cls, info: PodInfo, message: str) -> Outcome:
+        """Returns the outcome of a pod that PreBind or Bind rejected.
 
-        That is no verdict on the nodes: no counts in the message, no plugin whose events would wake
-        the pod.
+        The nodes were not rejected: the message has no counts, and no plugin's events requeue the
+        pod.
 
         Source: pkg/scheduler/schedule_one.go (bindingCycle, handleSchedulingFailure).
         """
@@ -111,7 +111,7 @@ class Outcome:
         *,
         nominated: str | None = None,
     ) -> Outcome:
-        """Returns the attempt broke off with an error."""
+        """Returns the outcome of an attempt that failed with an error."""
         outcome = cls(info, ERROR)
         outcome.nominated = nominated
         outcome._message, outcome._attempt = message, attempt
@@ -119,37 +119,37 @@ class Outcome:
 
     @property
     def pod(self) -> object:
-        """The pod as it was decided about."""
+        """The pod of the attempt."""
         return self.info.pod
 
     @property
     def message(self) -> str:
-        """kube-scheduler's text for a pod that got no node, "" for one that did."""
+        """kube-scheduler's message for a pod without a node, "" for a placed pod."""
         if self._message or self._diagnosis is None:
             return self._message
         return self._diagnosis.message
 
     @property
     def reasons(self) -> dict[str, int]:
-        """Reason -> number of nodes it ruled out."""
+        """Number of rejected nodes by reason."""
         diagnosis = self._diagnosis
         if diagnosis is None or self.result == GATED:
             return {self._message: 1} if self._message else {}
         if diagnosis.node_count == 0:
             return {diagnosis.message: 1}
         counts = dict(diagnosis.reasons)
-        whole = diagnosis.pre_filter
-        if whole is not None:
-            counts.update(dict.fromkeys(whole.reasons, diagnosis.node_count))
+        pre_filter = diagnosis.pre_filter
+        if pre_filter is not None:
+            counts.update(dict.fromkeys(pre_filter.reasons, diagnosis.node_count))
         if diagnosis.absent is not None:
             counts.update(dict.fromkeys(diagnosis.absent.reasons, diagnosis.absent_count))
         return counts
 
     def decision(self) -> Decision:
-        """The whole record; ask before the cluster changes (afterwards the first answer stays).
+        """Returns the full record, built on the first call and then cached.
 
         Raises:
-            InvariantViolation: if it is asked for the first time after the cluster has changed.
+            InvariantViolation: if the first call comes after the cluster has changed.
         """
         if self._decision is None:
             self._decision = self._build()
@@ -157,14 +157,14 @@ class Outcome:
 
     def _build(self) -> Decision:
         if self.result == GATED or self._attempt is None:
-            found = self._diagnosis or Diagnosis(0)
+            diagnosis = self._diagnosis or Diagnosis(0)
             return Decision(
                 result=self.result,
                 node=None,
                 tied=(),
-                rejected={name: rejection(status) for name, status in found.statuses.items()},
-                unschedulable_plugins=tuple(sorted(found.unschedulable_plugins)),
-                pending_plugins=tuple(sorted(found.pending_plugins)),
+                rejected={name: rejection(status) for name, status in diagnosis.statuses.items()},
+                unschedulable_plugins=tuple(sorted(diagnosis.unschedulable_plugins)),
+                pending_plugins=tuple(sorted(diagnosis.pending_plugins)),
                 reason=_CONDITION_REASONS.get(self.result),
                 message=self.message,
                 nominated_node_after=self._nominated_after(),
@@ -176,17 +176,17 @@ class Outcome:
         return decision
 
     def _nominated_after(self) -> str | None:
-        """Where the pod is nominated to after a failure, "" = nowhere."""
+        """Returns the nominated node after a failure, "" = none."""
         if self.result not in _CONDITION_REASONS:
             return None
         before = self.info.status.nominated_node_name
         return before if self.nominated is None else self.nominated
 
 
-def renew_nominations(nominator: Nominator, outcome: Outcome) -> None:
-    """The pod got no node: its nomination is what PostFilter made of it.
+def update_nominations(nominator: Nominator, outcome: Outcome) -> None:
+    """Updates the nomination of a pod without a node to PostFilter's result.
 
-    If others leave a node for it, pods of a lower priority are nominated to that node no more.
+    If the pod has victims, nominations of lower-priority pods to that node are cleared.
     """
     pod, node_name = outcome.info, outcome.nominated
     for other in nominator.pods_on(node_name or "") if outcome.victims else ():

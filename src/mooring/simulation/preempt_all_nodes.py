@@ -1,4 +1,4 @@
-"""A configuration whose preemption tries every node, as kube-scheduler did for its recordings."""
+"""A configuration whose preemption tries every node, as in recordings of kube-scheduler."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from mooring.config.types import DefaultPreemptionArgs, PluginConfig
 PLUGIN = "DefaultPreemption"
 
 
-def preempting_everywhere(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """Returns the same configuration, with all nodes as candidates of DefaultPreemption."""
-    return replace(config, profiles=tuple(map(_complete, config.profiles)))
+def with_all_candidate_nodes(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """Returns the configuration with all nodes as candidates of DefaultPreemption."""
+    return replace(config, profiles=tuple(map(_with_all_candidates, config.profiles)))
 
 
-def _complete(profile: Profile) -> Profile:
+def _with_all_candidates(profile: Profile) -> Profile:
     args = profile.args(PLUGIN)
     if not isinstance(args, DefaultPreemptionArgs):
         args = DefaultPreemptionArgs()
-    others = [each for each in profile.plugin_config if each.name != PLUGIN]
+    others = [
+        plugin_config for plugin_config in profile.plugin_config if plugin_config.name != PLUGIN
+    ]
     complete = PluginConfig(name=PLUGIN, args=replace(args, min_candidate_nodes_percentage=100))
     return replace(profile, plugin_config=(*others, complete))

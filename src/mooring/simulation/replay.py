@@ -1,10 +1,10 @@
-"""Follow a recording: decide each step again, compare, and go on with what was recorded.
+"""Replays a recording: decides each step again, compares, then applies the recorded outcome.
 
 ::
 
-    recording ──header──▶ driver with the cluster as it was
+    recording ──header──▶ driver with the recorded cluster
         step ──pod, start index──▶ driver.attempt ──▶ Decision ──compare──▶ differences
-        step ──recorded outcome, effects──▶ driver (so that one slip does not make the next)
+        step ──recorded outcome, effects──▶ driver (so that one difference does not cause more)
 """
 
 from __future__ import annotations
@@ -26,52 +26,52 @@ from mooring.recordings.difference import Difference
 from mooring.recordings.format import Document, Effects, Step, object_key
 from mooring.simulation.weights import score_weights
 
-#: Scheduler names, of which a configuration has few; pods may name anything.
-WEIGHTS_KEPT: Final = 64
+#: Size of the cache of weights by schedulerName; pods may carry any name.
+WEIGHTS_CACHE_SIZE: Final = 64
 
 
 class Outcome(Protocol):
-    """What an attempt came to; the whole record of it is built when asked for."""
+    """The outcome of an attempt; its Decision is built on demand."""
 
     def decision(self) -> Decision:
-        """Everything that the attempt saw and did."""
+        """Returns the full record of the attempt."""
         ...
 
 
-class Followed(Protocol):
-    """What this module needs of the driver: to decide, and to be told what really happened."""
+class ReplayTarget(Protocol):
+    """The driver's interface for a replay: makes decisions and applies recorded outcomes."""
 
     @property
     def weights(self) -> Mapping[str, int]:
-        """Plugin -> the weight of its score."""
+        """Score weights by plugin."""
         ...
 
     def attempt(self, pod: Pod, *, start_index: int | None, explain: bool) -> Outcome:
-        """Decides about a pod, and changes nothing."""
+        """Decides about a pod without changing the cluster."""
         ...
 
     def place(self, pod: Pod, node_name: str) -> object:
-        """The pod is on that node from now on."""
+        """Places the pod on the node."""
         ...
 
     def remove(self, kind: str, namespace: str, name: str) -> object:
-        """The object is gone."""
+        """Removes the object."""
         ...
 
     def update(self, obj: KubernetesObject) -> object:
-        """The object is new, or is now like this."""
+        """Adds or replaces the object."""
         ...
 
     def nominate(self, pod: Pod, node_name: str) -> object:
-        """Returns the pending pod counts as nominated to that node; "" = to none."""
+        """Sets the pod's nominated node; "" clears it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
-    """One step, and how our decision differs from the recorded one.
+class ReplayedStep:
+    """One replayed step: the new decision and its differences from the recorded one.
 
-    ``not_compared`` says why the two were not compared; None = they were.
+    ``not_compared`` is the reason why the two were not compared; None = they were.
     """
 
     index: int
@@ -83,28 +83,28 @@ class Replayed:
 
 def replay(
     steps: Iterable[Step],
-    driver: Followed,
+    driver: ReplayTarget,
     *,
     objects: Iterable[Document] = (),
     only: Collection[str] | None = None,
     config: KubeSchedulerConfiguration | None = None,
     why_not: Callable[[Pod], str | None] = lambda _: None,
-) -> Iterator[Replayed]:
-    """Decides every step again on the recorded state; yields as it goes.
+) -> Iterator[ReplayedStep]:
+    """Decides every step again on the recorded state; yields one result per step.
 
     Args:
         steps: The steps of a recording, in order.
-        driver: Holds the cluster of the recording, and no step of it yet.
-        objects: The recording's objects; a nomination may concern a pod among them.
-        only: Compare what these plugins say; None = everything.
-        config: The driver's configuration, whose profiles may weigh the scores of ``only`` each
-            in its own way; None = the driver's weights count for all pods.
-        why_not: Tells of a pod, just before it is decided on, why that step is only followed;
-            None = it is compared.
+        driver: Holds the recording's cluster before the first step.
+        objects: The recording's objects; effects may nominate pods among them.
+        only: Compare only the results of these plugins; None = everything.
+        config: The driver's configuration, whose profiles may have different score weights;
+            None = the driver's weights apply to all pods.
+        why_not: Returns the reason why a pod's step must not be compared, only applied; called
+            just before the decision. None = compare.
     """
-    follower = Follower(driver, objects)
+    recorded_outcomes = RecordedOutcomes(driver, objects)
 
-    @lru_cache(maxsize=WEIGHTS_KEPT)
+    @lru_cache(maxsize=WEIGHTS_CACHE_SIZE)
     def weights_of(scheduler_name: str) -> Mapping[str, int]:
         if config is None:
             return driver.weights
@@ -116,10 +116,10 @@ def replay(
         outcome = driver.attempt(pod, start_index=step.start_index, explain=True)
         decided = outcome.decision()
         if not_compared is not None:
-            yield Replayed(index, step, decided, [], not_compared)
-            follower.apply(step)
+            yield ReplayedStep(index, step, decided, [], not_compared)
+            recorded_outcomes.apply(step)
             continue
-        found = differences(
+        step_differences = differences(
             index,
             step.decision,
             decided,
@@ -127,20 +127,20 @@ def replay(
             only=only,
             weights=weights_of(pod.spec.scheduler_name),
         )
-        yield Replayed(index, step, decided, found)
-        follower.apply(step)
+        yield ReplayedStep(index, step, decided, step_differences)
+        recorded_outcomes.apply(step)
 
 
-class Follower:
-    """Puts recorded outcomes in place; remembers the pods, since effects name them by key."""
+class RecordedOutcomes:
+    """Applies recorded outcomes; stores the pods, since effects name them by key."""
 
-    def __init__(self, driver: Followed, objects: Iterable[Document] = ()) -> None:
+    def __init__(self, driver: ReplayTarget, objects: Iterable[Document] = ()) -> None:
         """Starts with the pods among ``objects``."""
         self._driver = driver
         self._pods = {object_key(obj): obj for obj in objects if obj.get("kind") == "Pod"}
 
     def apply(self, step: Step) -> None:
-        """Makes the driver's cluster what it was after the step.
+        """Brings the driver's cluster to its recorded state after the step.
 
         Raises:
             ConfigError: the effects name a resource or an object that cannot be read.
@@ -188,21 +188,21 @@ class Follower:
 def objects_of(documents: Sequence[Document], *, file: str | None = None) -> list[Any]:
     """Returns the recorded objects as structs, in order of arrival.
 
-    Finished pods are left out: a scheduler never sees them.
+    Finished pods are omitted: a scheduler never sees them.
 
     Raises:
-        ConfigError: an object cannot be read; the path says which one.
+        ConfigError: an object cannot be read; the error's path names it.
     """
-    found = []
+    objects = []
     for index, document in enumerate(documents):
         try:
             if _part(document, "status").get("phase") in ("Succeeded", "Failed"):
                 continue
-            found.append(convert(document, _kind_of(document)))
+            objects.append(convert(document, _kind_of(document)))
         except ConfigError as error:
             path = f"objects[{index}]" + (f".{error.path}" if error.path else "")
             raise ConfigError(error.problem, file=file, path=path, value=error.value) from error
-    return found
+    return objects
 
 
 def _kind_of(document: Document) -> str:
@@ -218,7 +218,7 @@ def _part(document: Document, name: str) -> Document:
 
 
 def _changed(document: Document, **parts: Document) -> Document:
-    """A copy with fields of its parts replaced; None takes a field away. The rest is shared."""
+    """Returns a copy with fields of its parts replaced; None removes one. The rest is shared."""
     changed = dict(document)
     for part, fields in parts.items():
         merged = {**_part(document, part), **fields}

@@ -1,4 +1,4 @@
-"""What a simulation came to: a summary as a value, as plain lines, and as tables for a terminal."""
+"""The result of a simulation: a summary as a value, as plain lines, and as terminal tables."""
 
 from __future__ import annotations
 
@@ -9,42 +9,48 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from mooring.decision import ERROR, SCHEDULED
-from mooring.simulation.utilization import PODS, Fill, NodeFill, amount_text, short_name
+from mooring.simulation.utilization import (
+    PODS,
+    NodeUtilization,
+    Utilization,
+    amount_text,
+    short_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rich.console import Console
 
-#: How many nodes are named as the fullest and as the emptiest.
+#: Length of the lists of the fullest and of the emptiest nodes.
 NODES_SHOWN: Final = 5
 #: Rows of the longer tables; the JSON has all.
 ROWS_SHOWN: Final = 15
 
 
-class ResourceFill(msgspec.Struct, frozen=True):
-    """How much of a resource there is and how much is asked for; cpu in millicores."""
+class ResourceUtilization(msgspec.Struct, frozen=True):
+    """Allocatable and requested amount of a resource; cpu in millicores."""
 
     allocatable: int
     requested: int
 
     @property
     def share(self) -> float:
-        """Requested by allocatable, 0..1 and beyond; 0 where there is nothing."""
+        """Requested / allocatable, 0 or more; 0 if nothing is allocatable."""
         return self.requested / self.allocatable if self.allocatable else 0.0
 
 
-class GroupFill(msgspec.Struct, frozen=True):
-    """A group of like nodes: how many they are, the pods on them, and each resource."""
+class GroupUtilization(msgspec.Struct, frozen=True):
+    """A group of similar nodes: number of nodes, of their pods, and utilization by resource."""
 
     name: str
     nodes: int
     pods: int
-    resources: dict[str, ResourceFill]
+    resources: dict[str, ResourceUtilization]
 
 
 class NodeShare(msgspec.Struct, frozen=True):
-    """A node, how full it is (the mean over its resources, 0..1), and its pods."""
+    """A node, its utilization (mean over its resources, 0..1), and its number of pods."""
 
     name: str
     share: float
@@ -55,7 +61,7 @@ class Summary(msgspec.Struct, frozen=True):
     """The outcome of a simulation; its JSON is what ``mooring simulate -o json`` prints.
 
     ``unschedulable`` maps the distinct reasons of a pod, joined by ", ", to the number of pods;
-    gated pods and errors are among them. ``seconds`` runs from the first decision to the last.
+    gated pods and errors are included. ``seconds`` is the time from the first to the last decision.
     """
 
     workload: str
@@ -66,14 +72,14 @@ class Summary(msgspec.Struct, frozen=True):
     seconds: float
     pods_per_s: float
     peak_rss_bytes: int
-    resources: dict[str, ResourceFill]
-    groups: list[GroupFill]
+    resources: dict[str, ResourceUtilization]
+    groups: list[GroupUtilization]
     fullest: list[NodeShare]
     emptiest: list[NodeShare]
 
 
-class Tally:
-    """Counts outcomes as they come."""
+class OutcomeCounts:
+    """Counts of attempts' outcomes."""
 
     def __init__(self) -> None:
         """Starts at zero."""
@@ -82,11 +88,11 @@ class Tally:
 
     @property
     def pods(self) -> int:
-        """How many outcomes were counted."""
+        """Number of outcomes counted."""
         return self.bound + self.refused.total()
 
     def add(self, result: str, reasons: Iterable[str], message: str) -> None:
-        """Counts one outcome; without reasons of nodes the message stands for them."""
+        """Counts one outcome; the message is the reason if there are no reasons of nodes."""
         if result == SCHEDULED:
             self.bound += 1
             return
@@ -95,25 +101,30 @@ class Tally:
 
 
 def summarize(
-    name: str, fill: Fill, tally: Tally, *, duration_s: float, peak_rss_bytes: int
+    name: str,
+    utilization: Utilization,
+    counts: OutcomeCounts,
+    *,
+    duration_s: float,
+    peak_rss_bytes: int,
 ) -> Summary:
-    """Puts together what was counted; ``fill`` is the cluster after the last pod."""
-    by_share = sorted(fill.nodes.values(), key=lambda node: -node.share())
+    """Returns the summary; ``utilization`` is the cluster's state after the last pod."""
+    by_share = sorted(utilization.nodes.values(), key=lambda node: -node.share())
     shares = [
         NodeShare(node.name, round(node.share(), 4), node.requested.get(PODS, 0))
         for node in by_share
     ]
     return Summary(
         workload=name,
-        nodes=len(fill.nodes),
-        pods=tally.pods,
-        bound=tally.bound,
-        unschedulable=dict(sorted(tally.refused.items(), key=lambda item: (-item[1], item[0]))),
+        nodes=len(utilization.nodes),
+        pods=counts.pods,
+        bound=counts.bound,
+        unschedulable=dict(sorted(counts.refused.items(), key=lambda item: (-item[1], item[0]))),
         seconds=round(duration_s, 6),
-        pods_per_s=round(tally.pods / duration_s, 1) if duration_s > 0 else 0.0,
+        pods_per_s=round(counts.pods / duration_s, 1) if duration_s > 0 else 0.0,
         peak_rss_bytes=peak_rss_bytes,
-        resources=_resources(fill.allocatable, fill.requested),
-        groups=[_group(name, nodes) for name, nodes in fill.groups().items()],
+        resources=_resources(utilization.allocatable, utilization.requested),
+        groups=[_group(name, nodes) for name, nodes in utilization.groups().items()],
         fullest=shares[:NODES_SHOWN],
         emptiest=shares[: -NODES_SHOWN - 1 : -1],
     )
@@ -121,26 +132,26 @@ def summarize(
 
 def _resources(
     allocatable: Mapping[str, int], requested: Mapping[str, int]
-) -> dict[str, ResourceFill]:
+) -> dict[str, ResourceUtilization]:
     names = [*allocatable, *(name for name in requested if name not in allocatable)]
     return {
-        name: ResourceFill(allocatable.get(name, 0), requested.get(name, 0))
+        name: ResourceUtilization(allocatable.get(name, 0), requested.get(name, 0))
         for name in names
         if name != PODS
     }
 
 
-def _group(name: str, nodes: Sequence[NodeFill]) -> GroupFill:
+def _group(name: str, nodes: Sequence[NodeUtilization]) -> GroupUtilization:
     allocatable: Counter[str] = Counter()
     requested: Counter[str] = Counter()
     for node in nodes:
         allocatable.update(node.allocatable)
         requested.update(node.requested)
-    return GroupFill(name, len(nodes), requested[PODS], _resources(allocatable, requested))
+    return GroupUtilization(name, len(nodes), requested[PODS], _resources(allocatable, requested))
 
 
 class Section(NamedTuple):
-    """One table: the first column is text, the others are numbers."""
+    """A table: the first column is text, the others are numbers."""
 
     title: str
     columns: tuple[str, ...]
@@ -159,17 +170,17 @@ def headline(summary: Summary) -> str:
 
 
 def sections(summary: Summary) -> list[Section]:
-    """Returns the tables of a summary, empty ones left out."""
+    """Returns the non-empty tables of a summary."""
     names = list(summary.resources)
     refused = [(reason, str(count)) for reason, count in summary.unschedulable.items()]
     totals = [
         (
             short_name(name),
-            amount_text(name, fill.requested),
-            amount_text(name, fill.allocatable),
-            percent(fill.share),
+            amount_text(name, utilization.requested),
+            amount_text(name, utilization.allocatable),
+            percent(utilization.share),
         )
-        for name, fill in summary.resources.items()
+        for name, utilization in summary.resources.items()
     ]
     groups = [
         (group.name, str(group.nodes), str(group.pods), *_shares(group.resources, names))
@@ -181,21 +192,21 @@ def sections(summary: Summary) -> list[Section]:
     ]
     if summary.nodes < 2 * NODES_SHOWN:
         nodes = list(dict.fromkeys(nodes))
-    found = [
+    tables = [
         Section("Refused, and why", ("reasons of the nodes", "pods"), _cut(refused)),
-        Section("Resources", ("resource", "requested", "allocatable", "fill"), totals),
+        Section("Resources", ("resource", "requested", "allocatable", "used"), totals),
         Section(
-            "Fill by group of nodes",
+            "Utilization by group of nodes",
             ("group", "nodes", "pods", *map(short_name, names)),
             _cut(groups),
         ),
-        Section("The fullest and the emptiest nodes", ("node", "fill", "pods"), nodes),
+        Section("The fullest and the emptiest nodes", ("node", "used", "pods"), nodes),
     ]
-    return [section for section in found if section.rows]
+    return [section for section in tables if section.rows]
 
 
 def plain_text(summary: Summary) -> str:
-    """Returns the summary without any control character, columns aligned."""
+    """Returns the summary as aligned columns without control characters."""
     tables = (
         "\n".join([section.title, *aligned([section.columns, *section.rows])])
         for section in sections(summary)
@@ -204,7 +215,7 @@ def plain_text(summary: Summary) -> str:
 
 
 def print_tables(summary: Summary, console: Console) -> None:
-    """The summary for a terminal."""
+    """Prints the summary on a terminal."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -228,7 +239,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], *, indent: str = "  ") -> list[str]:
-    """Rows of text as lines: the first column to the left, the others to the right."""
+    """Returns rows as aligned lines: first column left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -239,15 +250,15 @@ def aligned(rows: Sequence[Sequence[str]], *, indent: str = "  ") -> list[str]:
 
 
 def percent(share: float) -> str:
-    """A share for a person: one decimal, and never 100.0 % while something is left."""
+    """Formats a share with one decimal; a share below 1 is never shown as 100.0%."""
     text = f"{share * 100:.1f}"
     return "99.9%" if text == "100.0" and share < 1 else f"{text}%"
 
 
-def _shares(resources: Mapping[str, ResourceFill], names: Sequence[str]) -> Iterable[str]:
+def _shares(resources: Mapping[str, ResourceUtilization], names: Sequence[str]) -> Iterable[str]:
     for name in names:
-        fill = resources.get(name)
-        yield percent(fill.share) if fill and fill.allocatable else "-"
+        utilization = resources.get(name)
+        yield percent(utilization.share) if utilization and utilization.allocatable else "-"
 
 
 def _cut(rows: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:

@@ -16,95 +16,97 @@ from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.recordings.format import FORMAT, Document, Effects, Recording, RecordingWriter, Step
 from mooring.simulation.progress import View
-from mooring.simulation.report import Tally
-from mooring.simulation.utilization import Fill
+from mooring.simulation.report import OutcomeCounts
+from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload
 
 if TYPE_CHECKING:
     from mooring.simulation.driver import Driver
     from mooring.simulation.outcome import Outcome
 
-#: Where virtual time begins; every binding moves it on by a minute, as in kube-scheduler's
-#: recordings, so that no two pods on nodes start at the same time.
+#: Start of virtual time; every binding advances it by a minute, as in kube-scheduler's
+#: recordings, so that no two pods have the same start time.
 EPOCH_S: Final = 1_769_904_000
 BINDING_S: Final = 60
 
 #: The family of recordings of simulations.
 FAMILY: Final = "simulate"
 
-#: What is said of a pod that was bound, and then had to leave.
+#: Message of a pod that was bound and then preempted.
 PREEMPTED: Final = "preempted by a pod of a higher priority"
 
 
 def simulate(
     pending: Iterable[Pod],
     driver: Driver,
-    tally: Tally,
-    fill: Fill,
+    counts: OutcomeCounts,
+    utilization: Utilization,
     view: View,
     *,
     writer: RecordingWriter | None = None,
 ) -> None:
-    """Decides every pod once and carries each decision out at once.
+    """Schedules every pod once and applies each decision at once.
 
-    A pod that others have to make room for is tried once more when they are gone. Pods that a
-    Permit plugin holds back count as placed until they are settled, at the end.
+    A preemptor gets a second attempt after its victims are removed. Pods that wait in Permit count
+    as placed until their wait ends, at the end of the simulation.
 
     Args:
         pending: In queue order.
         driver: Holds the cluster.
-        tally: Counts the outcomes.
-        fill: Is told of every pod that gets a node.
-        view: Is told after every pod.
-        writer: Gets every step, which costs far more than deciding; None = nothing is kept.
+        counts: Counts the outcomes.
+        utilization: Updated with every placed or removed pod.
+        view: Called after every pod.
+        writer: Records every step, which costs far more than a decision; None = no recording.
     """
     bound: set[str] = set()
     n_bindings = 0
     driver.start_time = _start_time(n_bindings)
     for pod in pending:
-        for tried in _attempts(pod, driver, explain=writer is not None):
-            final = tried.final
+        for attempt in _attempts(pod, driver, explain=writer is not None):
+            final = attempt.final
             for victim in final.victims:
-                _evict(victim.key, tally, fill, bound)
-            if not final.victims or tried.number > 1:
-                _count(final, tally)
+                _evict(victim.key, counts, utilization, bound)
+            if not final.victims or attempt.number > 1:
+                _count(final, counts)
             if writer is not None:
-                writer.add(_step(tried, driver.start_time))
+                writer.add(_step(attempt, driver.start_time))
             if final.node is not None:
-                fill.add(pod, final.node)
+                utilization.add(pod, final.node)
                 bound.add(key(pod))
                 n_bindings += 1
                 driver.start_time = _start_time(n_bindings)
         view.step()
     for final in driver.settle():
         if final.node is None and key(final.info.pod) in bound:
-            tally.bound -= 1
-            _count(final, tally)
-            fill.remove(key(final.info.pod))
+            counts.bound -= 1
+            _count(final, counts)
+            utilization.remove(key(final.info.pod))
 
 
-def decide_until(pending: Iterable[Pod], driver: Driver, fill: Fill, pod_key: str) -> Decision:
-    """Decides pods in order up to the one named, and tells everything about that attempt.
+def decide_until(
+    pending: Iterable[Pod], driver: Driver, utilization: Utilization, pod_key: str
+) -> Decision:
+    """Schedules pods in order up to the named pod; returns the Decision about that pod.
 
-    ``fill`` is afterwards the cluster as that pod met it.
+    ``utilization`` is left in the state before the named pod's attempt.
 
     Raises:
-        LookupError: the pod is not among the pending ones.
+        LookupError: the pod is not pending.
     """
     for pod in pending:
-        is_it = key(pod) == pod_key
-        if is_it:
+        is_named = key(pod) == pod_key
+        if is_named:
             return driver.attempt(pod, explain=True).decision()
-        for tried in _attempts(pod, driver, explain=False):
-            for victim in tried.final.victims:
-                fill.remove(victim.key)
-            if tried.final.node is not None:
-                fill.add(pod, tried.final.node)
+        for attempt in _attempts(pod, driver, explain=False):
+            for victim in attempt.final.victims:
+                utilization.remove(victim.key)
+            if attempt.final.node is not None:
+                utilization.add(pod, attempt.final.node)
     raise LookupError(pod_key)
 
 
-class _Tried(NamedTuple):
-    """One attempt at a pod, and what came of it."""
+class _Attempt(NamedTuple):
+    """One attempt to schedule a pod, and its final outcome."""
 
     pod: Pod
     number: int
@@ -112,25 +114,25 @@ class _Tried(NamedTuple):
     final: Outcome
 
 
-def _attempts(pod: Pod, driver: Driver, *, explain: bool) -> Iterator[_Tried]:
-    """Tries a pod; once more if its first attempt made others leave."""
+def _attempts(pod: Pod, driver: Driver, *, explain: bool) -> Iterator[_Attempt]:
+    """Attempts to schedule a pod; a second time if the first attempt evicted victims."""
     for number in (1, 2):
         start_index = driver.next_start_index
         final = driver.apply(driver.attempt(pod, explain=explain))
-        yield _Tried(pod, number, start_index, final)
+        yield _Attempt(pod, number, start_index, final)
         if not final.victims:
             return
         nominated = replace(pod.status, nominated_node_name=final.nominated or "")
         pod = replace(pod, status=nominated)
 
 
-def _evict(pod_key: str, tally: Tally, fill: Fill, bound: set[str]) -> None:
-    """A pod had to leave; one that was bound before in this simulation is bound no more."""
-    fill.remove(pod_key)
+def _evict(pod_key: str, counts: OutcomeCounts, utilization: Utilization, bound: set[str]) -> None:
+    """Removes an evicted pod; one that this simulation bound is no longer counted as bound."""
+    utilization.remove(pod_key)
     if pod_key in bound:
         bound.remove(pod_key)
-        tally.bound -= 1
-        tally.add(UNSCHEDULABLE, (), PREEMPTED)
+        counts.bound -= 1
+        counts.add(UNSCHEDULABLE, (), PREEMPTED)
 
 
 def recording_header(
@@ -141,7 +143,7 @@ def recording_header(
     node_order: Sequence[str],
     config: Document | None,
 ) -> Recording:
-    """The recording of a simulation before its first step; the pending pods come as steps."""
+    """Returns a simulation's recording before its first step; pending pods follow as steps."""
     return Recording(
         format=FORMAT,
         name=workload.name,
@@ -156,29 +158,29 @@ def recording_header(
 
 
 def peak_rss_bytes() -> int:
-    """Returns the most memory that this process has had so far."""
+    """Returns the peak resident memory of this process."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _count(outcome: Outcome, tally: Tally) -> None:
+def _count(outcome: Outcome, counts: OutcomeCounts) -> None:
     reasons = () if outcome.node is not None else outcome.reasons
-    tally.add(outcome.result, reasons, "" if reasons else outcome.message)
+    counts.add(outcome.result, reasons, "" if reasons else outcome.message)
 
 
 def _start_time(n_bindings: int) -> str:
-    """When the next pod that is bound starts."""
+    """Returns the start time of the next pod that is bound."""
     return rfc3339(EPOCH_S + (n_bindings + 1) * BINDING_S)
 
 
-def _step(tried: _Tried, start_time: str | None) -> Step:
-    decision, effects = tried.final.decision(), None
-    if tried.final.victims:
-        deleted = tuple(f"pods {victim.key}" for victim in tried.final.victims)
-        nominated = {key(tried.pod): tried.final.nominated or ""}
+def _step(attempt: _Attempt, start_time: str | None) -> Step:
+    decision, effects = attempt.final.decision(), None
+    if attempt.final.victims:
+        deleted = tuple(f"pods {victim.key}" for victim in attempt.final.victims)
+        nominated = {key(attempt.pod): attempt.final.nominated or ""}
         effects = Effects(deleted=deleted, nominated=nominated)
     elif decision.node is not None:
-        updated = tuple(map(to_builtins, tried.final.updated))
+        updated = tuple(map(to_builtins, attempt.final.updated))
         effects = Effects(start_time=start_time, updated=updated)
-    pod = to_builtins(tried.pod)
-    return Step(pod, tried.number, tried.start_index, decision, effects)
+    pod = to_builtins(attempt.pod)
+    return Step(pod, attempt.number, attempt.start_index, decision, effects)

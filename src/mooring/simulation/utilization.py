@@ -1,8 +1,8 @@
-"""How full a cluster is: per node, per group of like nodes, and in all.
+"""Resource utilization of a cluster: per node, per group of similar nodes, and in total.
 
-Plain arithmetic over objects, kept apart from the scheduler's own state on purpose: what a report
-says does not depend on what it reports about. Units are a scheduler's: cpu in millicores, all else
-in whole units (memory in bytes).
+Plain arithmetic over objects, independent of the scheduler's own state, so that an error there
+does not reach the reports. Units are a scheduler's: cpu in millicores, other resources in whole
+units (memory in bytes).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
 
-#: Labels that say what kind of machine a node is; all that are there name the group.
+#: Labels with a node's machine type; the values of those present name the group.
 KIND_LABELS: Final = (
     "node.kubernetes.io/instance-type",
     "nvidia.com/gpu.product",
@@ -29,31 +29,31 @@ KIND_LABELS: Final = (
     "alibabacloud.com/gpu-card-model",
 )
 
-#: Requests by spec are kept for so many specs; the trace has 200 of them for 8 000 pods.
-_KEPT_SPECS: Final = 10_000
+#: Size of the cache of requests by spec; the openb trace has 200 specs for 8 000 pods.
+_SPEC_CACHE_SIZE: Final = 10_000
 
 Amounts = dict[str, int]
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class NodeFill:
-    """One node: what pods may use, what the pods on it ask for, and how many they are."""
+class NodeUtilization:
+    """One node: its allocatable amounts and the sum of its pods' requests, pod count included."""
 
     __slots__ = ("allocatable", "group", "name", "requested")
 
     def __init__(self, name: str, allocatable: Amounts, group: str) -> None:
-        """Starts empty."""
+        """Starts without pods."""
         self.name = name
         self.allocatable = allocatable
         self.group = group
         self.requested: Amounts = {}
 
     def free(self, resource: str) -> int:
-        """What is left of a resource; below zero if the node is overcommitted."""
+        """Returns the unrequested amount of a resource; negative if the node is overcommitted."""
         return self.allocatable.get(resource, 0) - self.requested.get(resource, 0)
 
     def share(self) -> float:
-        """How full the node is: the mean over its resources, 0..1; the number of pods aside."""
+        """Returns requested / allocatable, the mean over the resources except pods, 0..1."""
         shares = [
             self.requested.get(resource, 0) / amount
             for resource, amount in self.allocatable.items()
@@ -62,18 +62,18 @@ class NodeFill:
         return sum(shares) / len(shares) if shares else 0.0
 
 
-class Fill:
-    """The nodes of a cluster and what is on them; told of every pod that comes or goes.
+class Utilization:
+    """Requests and allocatable amounts of a cluster's nodes, updated pod by pod.
 
-    Complexity: ``add`` and ``remove`` cost the number of resources that the pod asks for.
+    Complexity: ``add`` and ``remove`` are O(resources that the pod requests).
     """
 
     def __init__(self, objects: Iterable[KubernetesObject] = ()) -> None:
-        """Starts with the nodes among ``objects`` and the pods that are on them."""
-        self.nodes: dict[str, NodeFill] = {}
+        """Starts with the nodes among ``objects`` and the pods placed on them."""
+        self.nodes: dict[str, NodeUtilization] = {}
         self.allocatable: Amounts = {}
         self.requested: Amounts = {}
-        self._where: dict[str, tuple[str, Amounts]] = {}
+        self._placements: dict[str, tuple[str, Amounts]] = {}
         self._by_spec: dict[bytes, Amounts] = {}
         pods = []
         for obj in objects:
@@ -85,41 +85,41 @@ class Fill:
             self.add(pod, pod.spec.node_name)
 
     def requests(self, pod: Pod) -> Amounts:
-        """What the pod asks for, the place among the node's pods included; do not change it."""
+        """Returns the pod's requests, 1 of ``pods`` included. Read only."""
         spec = pod.spec
-        asked = _encode((spec.containers, spec.init_containers, spec.overhead, spec.resources))
-        known = self._by_spec.get(asked)
-        if known is not None:
-            return known
+        spec_key = _encode((spec.containers, spec.init_containers, spec.overhead, spec.resources))
+        cached = self._by_spec.get(spec_key)
+        if cached is not None:
+            return cached
         amounts = {**scheduler_units(pod_requests(pod)), PODS: 1}
         amounts = {resource: amount for resource, amount in amounts.items() if amount}
-        if len(self._by_spec) < _KEPT_SPECS:
-            self._by_spec[asked] = amounts
+        if len(self._by_spec) < _SPEC_CACHE_SIZE:
+            self._by_spec[spec_key] = amounts
         return amounts
 
     def add(self, pod: Pod, node_name: str) -> None:
-        """Counts a pod on a node; on a node that is not there it counts nowhere."""
+        """Adds a pod to a node; an unknown node is ignored."""
         pod_key = key(pod)
         self.remove(pod_key)
         node = self.nodes.get(node_name)
         if node is None:
             return
         amounts = self.requests(pod)
-        self._where[pod_key] = node_name, amounts
+        self._placements[pod_key] = node_name, amounts
         for resource, amount in amounts.items():
             node.requested[resource] = node.requested.get(resource, 0) + amount
             self.requested[resource] = self.requested.get(resource, 0) + amount
 
     def remove(self, pod_key: str) -> None:
-        """Counts a pod no longer; one that is not known changes nothing."""
-        node_name, amounts = self._where.pop(pod_key, ("", {}))
+        """Removes a pod; an unknown pod is ignored."""
+        node_name, amounts = self._placements.pop(pod_key, ("", {}))
         for resource, amount in amounts.items():
             self.nodes[node_name].requested[resource] -= amount
             self.requested[resource] -= amount
 
-    def groups(self) -> dict[str, list[NodeFill]]:
-        """Groups -> its nodes; the largest group first, equal ones in order of arrival."""
-        groups: dict[str, list[NodeFill]] = {}
+    def groups(self) -> dict[str, list[NodeUtilization]]:
+        """Returns the nodes by group; largest group first, ties in order of arrival."""
+        groups: dict[str, list[NodeUtilization]] = {}
         for node in self.nodes.values():
             groups.setdefault(node.group, []).append(node)
         return dict(sorted(groups.items(), key=lambda item: -len(item[1])))
@@ -127,13 +127,13 @@ class Fill:
     def _add_node(self, node: Node) -> None:
         allocatable = allocatable_units(node.status.allocatable)
         name = node.metadata.name
-        self.nodes[name] = NodeFill(name, allocatable, group_name(node, allocatable))
+        self.nodes[name] = NodeUtilization(name, allocatable, group_name(node, allocatable))
         for resource, amount in allocatable.items():
             self.allocatable[resource] = self.allocatable.get(resource, 0) + amount
 
 
 def group_name(node: Node, allocatable: Amounts) -> str:
-    """What a node has in common with its like: its kind by label, and its resources.
+    """Returns the name of a node's group: its machine type by label, and its resources.
 
     Example:
         >>> from mooring.objects.meta import ObjectMeta
@@ -142,21 +142,21 @@ def group_name(node: Node, allocatable: Amounts) -> str:
         'm5.large, 1.93 cpu'
     """
     kinds = [node.metadata.labels[label] for label in KIND_LABELS if label in node.metadata.labels]
-    return ", ".join([*kinds, *_told(allocatable)]) or "no resources"
+    return ", ".join([*kinds, *_amount_texts(allocatable)]) or "no resources"
 
 
 def amounts_text(amounts: Amounts) -> str:
-    """Amounts for a person, the number of pods aside.
+    """Formats amounts for display, without the number of pods.
 
     Example:
         >>> amounts_text({"cpu": 1500, "memory": 1 << 31, "x.com/gpu": 2, "pods": 1})
         '1.5 cpu, 2Gi memory, 2 gpu'
     """
-    return ", ".join(_told(amounts)) or "nothing"
+    return ", ".join(_amount_texts(amounts)) or "nothing"
 
 
 def amount_text(resource: str, amount: int) -> str:
-    """An amount without the name of its resource: cores, binary units of bytes, or a number."""
+    """Formats an amount without its resource's name: cores, binary units of bytes, or a number."""
     if resource == CPU:
         return f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
     if resource == MEMORY or resource.startswith(("ephemeral-storage", "hugepages-")):
@@ -169,7 +169,7 @@ def short_name(resource: str) -> str:
     return resource.rpartition("/")[2]
 
 
-def _told(amounts: Amounts) -> Iterator[str]:
+def _amount_texts(amounts: Amounts) -> Iterator[str]:
     for resource, amount in amounts.items():
         if resource != PODS and amount:
             yield f"{amount_text(resource, amount)} {short_name(resource)}"
@@ -177,7 +177,7 @@ def _told(amounts: Amounts) -> Iterator[str]:
 
 def _bytes_text(amount_bytes: int) -> str:
     for exponent, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
-        # Up to 4 Ti stay in Gi: nodes of one cluster should read alike.
+        # Below 4 Ti use Gi, so that nodes of one cluster have the same unit.
         if abs(amount_bytes) >= (1 << exponent) * (4 if exponent == 40 else 1):
             return f"{amount_bytes / (1 << exponent):.1f}".removesuffix(".0") + unit
     return str(amount_bytes)

@@ -1,10 +1,10 @@
-"""What a volume controller and the provisioners do, as far as a scheduler waits for it.
+"""The parts of the PV controller and the external provisioners that a scheduler waits for.
 
-Pure functions: from a claim and what it is given, to both of them as they are afterwards. There is
-no controller offline and none beside the embedded API server, so this stands in for it.
+Pure functions that return the bound volume and claim. Neither the offline scheduler nor the
+embedded API server has a controller, so this stands in for it.
 
 Source: pkg/controller/volume/persistentvolume/pv_controller.go (bind); external-provisioner's
-naming of volumes. *Differs:* no finalizers, no deletion protection; a volume is there at once.
+naming of volumes. *Differs:* no finalizers, no deletion protection; provisioning takes no time.
 """
 
 from __future__ import annotations
@@ -40,26 +40,28 @@ from mooring.objects.volume_claims import (
     reference_to,
 )
 
-#: What becomes of a made volume when its claim is gone, unless the class says otherwise.
+#: Default reclaim policy of provisioned volumes.
 _DELETE: Final = "Delete"
 
 
 class Bound(NamedTuple):
-    """A volume and the claim that it belongs to."""
+    """A volume and the claim that is bound to it."""
 
     volume: PersistentVolume
     claim: PersistentVolumeClaim
 
 
 def bind(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Bound:
-    """Both sides of a binding; the volume names the claim already."""
-    marks = {BIND_COMPLETED: "yes"}
+    """Returns both sides of a completed binding; ``volume`` has its claimRef already."""
+    annotations = {BIND_COMPLETED: "yes"}
     if not claim.spec.volume_name:
-        marks[BOUND_BY_CONTROLLER] = "yes"
+        annotations[BOUND_BY_CONTROLLER] = "yes"
     metadata = replace(
-        claim.metadata, resource_version="", annotations={**claim.metadata.annotations, **marks}
+        claim.metadata,
+        resource_version="",
+        annotations={**claim.metadata.annotations, **annotations},
     )
-    bound = replace(
+    bound_claim = replace(
         claim,
         metadata=metadata,
         spec=replace(claim.spec, volume_name=volume.metadata.name),
@@ -69,30 +71,30 @@ def bind(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Bound:
             capacity=dict(volume.spec.capacity),
         ),
     )
-    given = replace(
+    bound_volume = replace(
         volume,
         metadata=replace(volume.metadata, resource_version=""),
         status=PersistentVolumeStatus(phase="Bound"),
     )
-    return Bound(given, bound)
+    return Bound(bound_volume, bound_claim)
 
 
 def provision(
     claim: PersistentVolumeClaim,
-    found: StorageClass,
+    storage_class: StorageClass,
     labels: Mapping[str, str],
     csi_node: CSINode | None,
 ) -> Bound:
-    """Makes a volume for a claim.
+    """Returns a new volume for a claim, bound to it.
 
     Args:
-        claim: Whose it will be.
-        found: Its class.
-        labels: Of the node that it is made for; none for a claim that does not wait for a pod.
-        csi_node: What the drivers of that node say.
+        claim: The claim to provision for.
+        storage_class: The claim's class.
+        labels: Of the selected node; empty for a claim that does not wait for a pod.
+        csi_node: The CSINode of the selected node.
     """
-    kind = in_tree_plugin(found.provisioner)
-    driver = kind.driver if kind is not None else found.provisioner
+    kind = in_tree_plugin(storage_class.provisioner)
+    driver = kind.driver if kind is not None else storage_class.provisioner
     name = f"pvc-{claim.metadata.uid or f'{claim.metadata.namespace}-{claim.metadata.name}'}"
     size = claim.spec.resources.requests.get(STORAGE, "0")
     metadata = ObjectMeta(name=name, uid=name, creation_timestamp=claim.metadata.creation_timestamp)
@@ -101,24 +103,24 @@ def provision(
         csi=CSIPersistentVolume(driver=driver, volume_handle=name),
         access_modes=claim.spec.access_modes,
         claim_ref=replace(reference_to(claim), resource_version=""),
-        persistent_volume_reclaim_policy=found.reclaim_policy or _DELETE,
+        persistent_volume_reclaim_policy=storage_class.reclaim_policy or _DELETE,
         storage_class_name=claim_class(claim),
-        mount_options=found.mount_options,
+        mount_options=storage_class.mount_options,
         volume_mode=claim.spec.volume_mode,
-        node_affinity=_near(driver, labels, csi_node),
+        node_affinity=_node_affinity(driver, labels, csi_node),
         volume_attributes_class_name=claim.spec.volume_attributes_class_name,
     )
     return bind(PersistentVolume(metadata=metadata, spec=spec), claim)
 
 
-def _near(
+def _node_affinity(
     driver: str, labels: Mapping[str, str], csi_node: CSINode | None
 ) -> VolumeNodeAffinity | None:
-    """The nodes like this one: by the labels that the driver places volumes by, else by zone."""
+    """Returns the volume's node affinity: by the driver's topology keys, else by zone."""
     keys: tuple[str, ...] = (ZONE,)
-    for each in csi_node.spec.drivers if csi_node is not None else ():
-        if each.name == driver and each.topology_keys:
-            keys = each.topology_keys
+    for csi_driver in csi_node.spec.drivers if csi_node is not None else ():
+        if csi_driver.name == driver and csi_driver.topology_keys:
+            keys = csi_driver.topology_keys
     expressions = tuple(
         NodeSelectorRequirement(key=key, operator="In", values=(labels[key],))
         for key in keys

@@ -1,4 +1,4 @@
-"""The weights of a profile's scores, as its configuration gives them."""
+"""The score weights of a profile, from its configuration."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from mooring.config import (
 def score_weights(
     config: KubeSchedulerConfiguration | None, scheduler_name: str = ""
 ) -> dict[str, int]:
-    """Plugin -> weight in the profile of that name; None = the default configuration.
+    """Returns weights by plugin for a schedulerName; ``config`` None = the default configuration.
 
-    Plugins that do not score are among them, with the weight that they would have. A name without
-    a profile gets nothing.
+    Plugins without scores are included, with the weight that they would have. Returns {} if no
+    profile has the name.
 
     Example:
         >>> score_weights(None)["TaintToleration"]
         3
     """
-    wanted = scheduler_name or DEFAULT_SCHEDULER_NAME
+    name = scheduler_name or DEFAULT_SCHEDULER_NAME
     for profile in (config or default_configuration()).profiles:
-        if profile.scheduler_name == wanted and profile.plugins is not None:
-            return dict(expand_multi_point(profile.plugins, ["score"], _takes_part)["score"])
+        if profile.scheduler_name == name and profile.plugins is not None:
+            return dict(expand_multi_point(profile.plugins, ["score"], _always)["score"])
     return {}
 
 
-def _takes_part(_plugin: str, _point: str) -> bool:
-    """Whether a plugin scores does not matter here: one that does not has no scores to weigh."""
+def _always(_plugin: str, _point: str) -> bool:
+    """Returns True for every plugin: the weight of a plugin without scores has no effect."""
     return True

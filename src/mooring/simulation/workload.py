@@ -1,4 +1,4 @@
-"""What a simulation starts with: a cluster, and the pods that wait for a place in it."""
+"""The input of a simulation: a cluster and its pending pods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mooring.objects.meta import KubernetesObject
 from mooring.objects.pod import Pod
 from mooring.simulation.openb import read_nodes, read_pods
 
-#: Before the name of a list of the trace, where a file could stand: ``openb:gpushare40``.
+#: Prefix of the trace's list names in file arguments: ``openb:gpushare40``.
 OPENB_PREFIX: Final = "openb:"
 FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
@@ -19,10 +19,10 @@ class Workload(NamedTuple):
     """A cluster and its pending pods.
 
     Attributes:
-        name: For reports: the files, or the list of the trace.
-        objects: Everything but the pending pods, in order of arrival.
-        pending: The pods to decide, in queue order: higher priority first, then by arrival.
-        skipped: Kind -> how many objects of the files were passed over: no scheduler reads them.
+        name: For reports: the files, or the trace's list.
+        objects: All objects except the pending pods, in order of arrival.
+        pending: The pods to schedule, in queue order: higher priority first, then by arrival.
+        skipped: Kind -> number of objects ignored, since no scheduler reads the kind.
     """
 
     name: str
@@ -32,24 +32,24 @@ class Workload(NamedTuple):
 
     @property
     def pods(self) -> list[Pod]:
-        """All pods: those on nodes, then those that wait."""
+        """All pods: those on nodes, then the pending ones."""
         return [*(obj for obj in self.objects if isinstance(obj, Pod)), *self.pending]
 
 
 def read_workload(
     cluster: Sequence[str] = (), pods: Sequence[str] = (), *, skip_validation: bool = False
 ) -> Workload:
-    """Reads a cluster and pods; what is not given comes from the openb trace.
+    """Reads a cluster and pods; the openb trace is the default for both.
 
     Args:
-        cluster: Files, folders or "-", as ``read_objects`` takes them, or ``openb:LIST``. Pods in
-            it that have no node are pending as well. None given: the nodes of ``openb:gpu``.
-        pods: The same, for the pods to be placed. None given: the pending pods of ``cluster``, or
-            those of ``openb:default`` if that is not given either.
-        skip_validation: Whether unknown fields and broken rules in files are passed over.
+        cluster: Files, folders or "-", as for ``read_objects``, or ``openb:LIST``. Pods in it
+            without a node are pending as well. Default: the nodes of ``openb:gpu``.
+        pods: The same, for the pods to schedule. Default: the pending pods of ``cluster``, or
+            ``openb:default`` if that is empty, too.
+        skip_validation: True to ignore unknown fields and validation errors in files.
 
     Raises:
-        ConfigError: something cannot be read, or there is no such list.
+        ConfigError: a file cannot be read, or there is no such list.
 
     Example:
         >>> workload = read_workload()
@@ -59,22 +59,22 @@ def read_workload(
     if not cluster and not pods:
         return Workload("openb", [*read_nodes()], read_pods())
     files = [source for source in [*cluster, *pods] if not _is_list(source)]
-    found: list[KubernetesObject] = []
+    objects: list[KubernetesObject] = []
     for source in cluster or [f"{OPENB_PREFIX}gpu"]:
-        found += read_nodes(source.removeprefix(OPENB_PREFIX)) if _is_list(source) else ()
+        objects += read_nodes(source.removeprefix(OPENB_PREFIX)) if _is_list(source) else ()
     from_files, skipped = _read_files(files, skip_validation=skip_validation)
-    found += from_files
+    objects += from_files
     for source in pods:
-        found += read_pods(source.removeprefix(OPENB_PREFIX)) if _is_list(source) else ()
+        objects += read_pods(source.removeprefix(OPENB_PREFIX)) if _is_list(source) else ()
     name = ", ".join([*(cluster or ["openb"]), *pods])
-    return workload_of(name, found)._replace(skipped=skipped)
+    return workload_of(name, objects)._replace(skipped=skipped)
 
 
 def workload_of(name: str, objects: Sequence[KubernetesObject]) -> Workload:
-    """Part objects into the cluster and the pods that wait.
+    """Splits objects into the cluster and the pending pods.
 
-    A pod waits if it has no node, is not finished and is not being deleted; a finished one, or one
-    that is deleted before it got a node, is left out: a scheduler never sees it.
+    A pod is pending if it has no node, is not finished and is not terminating. Finished pods, and
+    terminating pods without a node, are omitted: a scheduler never sees them.
     """
     cluster: list[KubernetesObject] = []
     pending: list[Pod] = []
@@ -98,15 +98,15 @@ def _is_list(source: str) -> bool:
 def _read_files(
     files: Sequence[str], *, skip_validation: bool
 ) -> tuple[list[KubernetesObject], Mapping[str, int]]:
-    """Returns the objects of all files, and the kinds that were passed over.
+    """Returns the objects of all files, and the counts of ignored kinds.
 
-    They are admitted together: a PriorityClass of one file counts for the others.
+    They are admitted together: a PriorityClass of one file applies to pods of the others.
     """
     if not files:
         return [], {}
-    # Reading files needs YAML and the rules of the API server; the trace does not.
+    # Imported here: files need YAML and the API server's validation; the trace does not.
     from mooring.apiserver.registry.existing_objects import ExistingObjects
     from mooring.objects.files.reader import read_objects
 
-    found = read_objects(files, validator=None if skip_validation else ExistingObjects())
-    return [*found], found.skipped
+    result = read_objects(files, validator=None if skip_validation else ExistingObjects())
+    return [*result], result.skipped

@@ -60,7 +60,7 @@ def test_text_begins_with_what_is_about_to_happen_and_ends_with_what_was_learnt(
 
     text = capsys.readouterr().out
     lesson = LESSONS[step - 1]
-    assert text.startswith(f"Step {step} of 8: {lesson.title}: {lesson.line}\n\n")
+    assert text.startswith(f"Step {step} of 8: {lesson.title}: {lesson.subject}\n\n")
     parts = [
         "are created",
         "queued",

@@ -100,7 +100,7 @@ def test_simulate_prints_plain_lines_where_there_is_no_terminal(
     assert code == 0
     assert out.startswith("scheduling 2 pods on 2 nodes\n")
     assert "1 of 2 pods placed on 2 nodes, 1 refused" in out
-    assert "Fill by group of nodes" in out
+    assert "Utilization by group of nodes" in out
     assert "\x1b" not in out
 
 

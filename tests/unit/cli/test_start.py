@@ -163,7 +163,7 @@ def test_a_bug_of_ours_has_its_own_exit_code(
     ("options", "problem"),
     [
         ([], 'metadata.name: Invalid value: "bad name"'),
-        (["--skip-validation"], "metadata.name: the API server refuses this Pod"),
+        (["--skip-validation"], "metadata.name: the API server rejects this Pod"),
     ],
 )
 def test_what_the_server_refuses_is_said_with_its_place(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.clock import seeded_random
-from mooring.devcluster.cluster import ERRORS_MAX, World
+from mooring.devcluster.cluster import ERRORS_MAX, InMemoryCluster
 from mooring.devcluster.seeding import Seed, seeds_of_objects
 from mooring.errors import InvariantViolation
 from mooring.scheduler.service import ServiceOptions
@@ -35,9 +35,9 @@ class Fails:
 
 
 @asynccontextmanager
-async def world(*objects: Any, plugins: Any = (), **more: Any) -> AsyncIterator[World]:
+async def cluster(*objects: Any, plugins: Any = (), **more: Any) -> AsyncIterator[InMemoryCluster]:
     clock = LoopClock(asyncio.get_running_loop())
-    found = World(
+    found = InMemoryCluster(
         clock=clock, rng=seeded_random(0), options=ServiceOptions(plugins=plugins), **more
     )
     pending = await found.seed(seeds_of_objects(objects))
@@ -53,7 +53,7 @@ async def world(*objects: Any, plugins: Any = (), **more: Any) -> AsyncIterator[
 @virtually
 async def test_pods_that_wait_are_not_part_of_the_seed_but_handed_back() -> None:
     clock = LoopClock(asyncio.get_running_loop())
-    found = World(clock=clock, rng=seeded_random(0))
+    found = InMemoryCluster(clock=clock, rng=seeded_random(0))
     seeds = seeds_of_objects([make_pod("web"), make_node("a"), make_pod("there", node="a")])
     pending = await found.seed(seeds)
     assert [seed.metadata["name"] for seed in pending] == ["web"]
@@ -62,7 +62,7 @@ async def test_pods_that_wait_are_not_part_of_the_seed_but_handed_back() -> None
 
 @virtually
 async def test_settled_means_bound_or_refused() -> None:
-    async with world(
+    async with cluster(
         make_node("a"), make_pod("web"), make_pod("big", requests={"cpu": "40"})
     ) as found:
         await found.settle()
@@ -72,7 +72,7 @@ async def test_settled_means_bound_or_refused() -> None:
 
 @virtually
 async def test_whoever_submits_is_told_of_each_pod() -> None:
-    async with world(make_node("a")) as found:
+    async with cluster(make_node("a")) as found:
         told: list[str] = []
         pods = seeds_of_objects([make_pod(f"p{number}") for number in range(60)])
         await found.submit(pods, lambda created: told.append(created.metadata.name))
@@ -84,7 +84,7 @@ async def test_whoever_submits_is_told_of_each_pod() -> None:
 @virtually
 async def test_pods_that_fail_for_ever_do_not_keep_it_from_being_settled() -> None:
     plugin = Fails(ValueError("no"))
-    async with world(
+    async with cluster(
         make_node("a"), make_pod("poison"), make_pod("web"), plugins=[plugin]
     ) as found:
         await found.settle()
@@ -94,14 +94,14 @@ async def test_pods_that_fail_for_ever_do_not_keep_it_from_being_settled() -> No
 
 @virtually
 async def test_a_cluster_without_nodes_is_settled_some_time() -> None:
-    async with world(make_pod("web")) as found:
+    async with cluster(make_pod("web")) as found:
         await found.settle()
         assert len(found.service.cache.pods) == 0
 
 
 @virtually
 async def test_kubelets_run_what_is_bound() -> None:
-    async with world(make_node("a"), make_pod("web"), with_kubelets=True) as found:
+    async with cluster(make_node("a"), make_pod("web"), with_kubelets=True) as found:
         await found.settle()
         await asyncio.sleep(2)
         assert (await found.client.get("Pod", "web", "default")).status.phase == "Running"
@@ -113,7 +113,7 @@ def test_bound_pods_go_at_once_only_if_that_is_wanted(
 ) -> None:
     @virtually
     async def main() -> None:
-        async with world(
+        async with cluster(
             make_node("a"), make_pod("web"), instant_deletion=instant_deletion
         ) as found:
             await found.settle()
@@ -126,7 +126,7 @@ def test_bound_pods_go_at_once_only_if_that_is_wanted(
 
 @virtually
 async def test_time_finishes_what_is_terminating() -> None:
-    async with world(make_node("a"), make_pod("web")) as found:
+    async with cluster(make_node("a"), make_pod("web")) as found:
         await found.settle()
         await found.client.delete("Pod", "web", "default")
         await asyncio.sleep(40)
@@ -138,7 +138,7 @@ def test_a_bug_of_ours_ends_it() -> None:
     @virtually
     async def main() -> None:
         bug = InvariantViolation("a bug")
-        async with world(make_node("a"), make_pod("poison"), plugins=[Fails(bug)]):
+        async with cluster(make_node("a"), make_pod("poison"), plugins=[Fails(bug)]):
             await asyncio.sleep(1)
 
     with pytest.raises(BaseExceptionGroup) as caught:
@@ -153,7 +153,7 @@ def test_the_same_seed_gives_the_same_world() -> None:
     async def main() -> None:
         nodes = [make_node(f"n{number}") for number in range(5)]
         pods = [make_pod(f"p{number}", requests={"cpu": "500m"}) for number in range(50)]
-        async with world(*nodes, *pods, with_kubelets=True) as found:
+        async with cluster(*nodes, *pods, with_kubelets=True) as found:
             await found.settle()
             await asyncio.sleep(3)
             listed = (await found.client.list("Pod")).items

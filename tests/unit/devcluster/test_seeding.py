@@ -151,7 +151,7 @@ async def test_kinds_that_are_not_served_are_counted_and_passed_over() -> None:
         raw("Pods", "p"),
     ):
         assert await server.seeder.create(seed) is None
-    assert server.seeder.passed_over == {"Widget": 2, "Pods": 1}
+    assert server.seeder.skipped == {"Widget": 2, "Pods": 1}
 
 
 @virtually
@@ -177,7 +177,7 @@ async def test_a_refusal_says_where_the_object_stands(tmp_path: Path) -> None:
         await Server().seeder.create(seed)
     told = str(caught.value)
     assert told.startswith(f"{path}: ")
-    assert "the API server refuses this Namespace" in told
+    assert "the API server rejects this Namespace" in told
     assert told.endswith("got 'Bad_Name'")
-    with pytest.raises(ConfigError, match=r"^metadata.name: the API server refuses"):
+    with pytest.raises(ConfigError, match=r"^metadata.name: the API server rejects"):
         await Server().seeder.create(raw("Namespace", "Bad_Name"))

@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 
 from mooring.clock import seeded_random
-from mooring.devcluster.cluster import World
-from mooring.devcluster.observer import Tracker
+from mooring.devcluster.cluster import InMemoryCluster
+from mooring.devcluster.observer import ProgressObserver
 from mooring.devcluster.seeding import seeds_of_objects
-from mooring.devcluster.view import TEXT_WIDTH, Situation, Watcher, picture, watched
+from mooring.devcluster.view import TEXT_WIDTH, PodCounts, Sampler, picture, watched
 from mooring.scheduler.service import ServiceOptions
-from mooring.simulation.utilization import Fill
+from mooring.simulation.utilization import Utilization
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock
 from tests.helpers.running_scheduler import virtually
@@ -27,15 +27,15 @@ class Scene:
     def __init__(self) -> None:
         self.clock = LoopClock(asyncio.get_running_loop())
         self.node = make_node("a", allocatable={"cpu": "2", "example.com/gpu": "1"})
-        self.tracker = Tracker(Fill([self.node]), self.clock)
-        options = ServiceOptions(observer=self.tracker)
-        self.world = World(clock=self.clock, rng=seeded_random(0), options=options)
-        self.watcher = Watcher(self.world, self.tracker, clock=self.clock)
+        self.progress = ProgressObserver(Utilization([self.node]), self.clock)
+        options = ServiceOptions(observer=self.progress)
+        self.cluster = InMemoryCluster(clock=self.clock, rng=seeded_random(0), options=options)
+        self.sampler = Sampler(self.cluster, self.progress, clock=self.clock)
 
     async def play(self, *pods: Any) -> None:
         """Let the pods come, and all be settled; the world goes on until it is stopped."""
-        await self.world.submit(seeds_of_objects(pods))
-        await self.world.settle()
+        await self.cluster.submit(seeds_of_objects(pods))
+        await self.cluster.settle()
 
 
 async def shown(
@@ -44,14 +44,14 @@ async def shown(
     """Play pods in batches while it is watched."""
     scene = Scene()
     async with asyncio.TaskGroup() as tasks:
-        await scene.world.seed(seeds_of_objects([scene.node]))
-        running = tasks.create_task(scene.world.run())
-        await scene.world.service.wait_until_synced()
-        async with watched(scene.watcher, title="the title", out=out, console=console):
+        await scene.cluster.seed(seeds_of_objects([scene.node]))
+        running = tasks.create_task(scene.cluster.run())
+        await scene.cluster.service.wait_until_synced()
+        async with watched(scene.sampler, title="the title", out=out, console=console):
             for batch in batches:
                 await scene.play(*batch)
                 await asyncio.sleep(pause_s)
-        scene.world.service.stop()
+        scene.cluster.service.stop()
         await running
     return scene
 
@@ -61,7 +61,7 @@ def pods(*names: str, cpu: str = "1") -> list[Any]:
 
 
 def test_a_situation_is_one_line() -> None:
-    line = Situation(3, 2, 1, 4, 1213, 1234.5).line()
+    line = PodCounts(3, 2, 1, 4, 1213, 1234.5).line()
     assert line == ("pods: 3 bound, 2 pending, 1 refused   nodes: 4 of 1213 in use   1,234 pods/s")
 
 
@@ -109,7 +109,7 @@ async def test_a_terminal_is_left_in_order_after_an_error() -> None:
     console = Console(file=out, force_terminal=True, width=120)
 
     async def fail() -> None:
-        async with watched(Scene().watcher, title="t", out=out, console=console):
+        async with watched(Scene().sampler, title="t", out=out, console=console):
             raise RuntimeError
 
     with pytest.raises(ExceptionGroup) as caught:
@@ -121,13 +121,13 @@ async def test_a_terminal_is_left_in_order_after_an_error() -> None:
 @virtually
 async def test_the_rate_is_that_of_the_last_seconds() -> None:
     scene = Scene()
-    assert scene.watcher.now().pods_per_s == 0
-    scene.tracker.decisions = 100
+    assert scene.sampler.now().pods_per_s == 0
+    scene.progress.decisions = 100
     await asyncio.sleep(2)
-    assert round(scene.watcher.now().pods_per_s) == 50
+    assert round(scene.sampler.now().pods_per_s) == 50
     for _ in range(40):
         await asyncio.sleep(0.5)
-        situation = scene.watcher.now()
+        situation = scene.sampler.now()
     assert situation.pods_per_s == 0
 
 
@@ -135,10 +135,10 @@ async def test_the_rate_is_that_of_the_last_seconds() -> None:
 async def test_a_long_text_is_cut() -> None:
     scene = Scene()
     console = Console(file=io.StringIO(), width=400, color_system=None)
-    from mooring.devcluster.observer import Latest
+    from mooring.devcluster.observer import LatestDecision
 
-    scene.tracker.latest.append(Latest(0.0, "d/p", "x" * (TEXT_WIDTH + 1), is_bound=False))
+    scene.progress.latest.append(LatestDecision(0.0, "d/p", "x" * (TEXT_WIDTH + 1), is_bound=False))
     with console.capture() as captured:
-        console.print(picture(scene.watcher, "t"))
+        console.print(picture(scene.sampler, "t"))
     assert "x" * (TEXT_WIDTH - 3) + "..." in captured.get()
     assert "x" * TEXT_WIDTH not in captured.get()

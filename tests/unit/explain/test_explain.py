@@ -11,7 +11,7 @@ from mooring.explain.explain import explain
 from mooring.objects.meta import ObjectMeta, ResourceRequirements
 from mooring.objects.node import Node, NodeStatus
 from mooring.objects.pod import Container, Pod, PodSpec
-from mooring.simulation.utilization import Fill
+from mooring.simulation.utilization import Utilization
 
 GPU = "example.com/gpu"
 
@@ -45,9 +45,9 @@ TAINTED = Rejection("TaintToleration", "UnschedulableAndUnresolvable", ("node(s)
 
 
 def test_a_refusal_names_plugins_counts_and_examples() -> None:
-    fill = Fill([node(f"n{index}") for index in range(6)])
+    utilization = Utilization([node(f"n{index}") for index in range(6)])
     rejected = {f"n{index}": short_of("cpu") for index in range(5)} | {"n5": TAINTED}
-    lines = explain(pod("x", cpu="4"), refused(rejected), fill).splitlines()
+    lines = explain(pod("x", cpu="4"), refused(rejected), utilization).splitlines()
     assert lines[0] == "Pod a/x is unschedulable: 0/6 nodes are feasible."
     assert "It requests 4 cpu." in lines
     at = lines.index("  NodeResourcesFit: 5 nodes")
@@ -66,7 +66,7 @@ def test_a_shortage_is_told_for_the_node_that_comes_nearest() -> None:
         pod("b", "n1", cpu="1500m"),
     ]
     rejected = {"n0": short_of("cpu"), "n1": short_of("cpu")}
-    text = explain(pod("x", cpu="3"), refused(rejected), Fill(objects))
+    text = explain(pod("x", cpu="3"), refused(rejected), Utilization(objects))
     assert "  2 nodes of 4 cpu, 8Gi memory, 2 gpu:\n" in text
     assert "    all: cpu short by 0.5 at best (n1 has 2.5 free of 4)" in text
 
@@ -78,7 +78,9 @@ def test_what_can_never_fit_is_told_apart_from_what_does_not_fit_now() -> None:
         "n1": short_of(GPU),
         "n2": short_of("cpu", GPU),
     }
-    lines = explain(pod("x", cpu="5", gpu="3"), refused(rejected), Fill(objects)).splitlines()
+    lines = explain(
+        pod("x", cpu="5", gpu="3"), refused(rejected), Utilization(objects)
+    ).splitlines()
     at = lines.index("  1 node of 4 cpu, 8Gi memory, 2 gpu:")
     assert sorted(lines[at + 1 : at + 3]) == [
         "    all: too small even when empty: 3 gpu requested, the largest has 2",
@@ -91,20 +93,20 @@ def test_what_can_never_fit_is_told_apart_from_what_does_not_fit_now() -> None:
 def test_a_full_list_of_pods_is_a_shortage_of_places() -> None:
     objects: list[Node | Pod] = [node("n0"), *(pod(f"p{index}", "n0") for index in range(9))]
     full = Rejection("NodeResourcesFit", "Unschedulable", ("Too many pods",))
-    text = explain(pod("x"), refused({"n0": full}), Fill(objects))
+    text = explain(pod("x"), refused({"n0": full}), Utilization(objects))
     assert "It requests no resources." in text
     assert "    all: pods short by 1 at best (n0 has 0 free of 9)" in text
 
 
 def test_room_that_is_held_for_nominated_pods_is_told() -> None:
-    text = explain(pod("x", cpu="1"), refused({"n0": short_of("cpu")}), Fill([node("n0")]))
+    text = explain(pod("x", cpu="1"), refused({"n0": short_of("cpu")}), Utilization([node("n0")]))
     assert "    all: cpu is free on n0, but reserved for pods that are nominated to it" in text
 
 
 def test_within_a_group_other_reasons_are_counted_as_they_are() -> None:
     rejected = {"n0": short_of("cpu"), "n1": TAINTED, "n2": TAINTED}
-    fill = Fill([node("n0"), node("n1"), node("n2"), pod("y", "n0", cpu="3")])
-    lines = explain(pod("x", cpu="2"), refused(rejected), fill).splitlines()
+    utilization = Utilization([node("n0"), node("n1"), node("n2"), pod("y", "n0", cpu="3")])
+    lines = explain(pod("x", cpu="2"), refused(rejected), utilization).splitlines()
     at = lines.index("  3 nodes of 4 cpu, 8Gi memory, 2 gpu:")
     assert lines[at + 1 : at + 3] == [
         "    2: node(s) had taint(s)",
@@ -115,7 +117,7 @@ def test_within_a_group_other_reasons_are_counted_as_they_are() -> None:
 def test_many_groups_are_cut_and_the_rest_is_counted() -> None:
     nodes = [node(f"n{index}", cpu=str(index + 1)) for index in range(20)]
     rejected = {f"n{index}": TAINTED for index in range(20)}
-    lines = explain(pod("x"), refused(rejected), Fill(nodes)).splitlines()
+    lines = explain(pod("x"), refused(rejected), Utilization(nodes)).splitlines()
     assert "  ... and 8 nodes in 8 more groups" in lines
 
 
@@ -123,7 +125,9 @@ def test_a_refusal_as_a_whole_names_its_plugin_and_no_nodes() -> None:
     reason = "pod has unbound immediate PersistentVolumeClaims"
     whole = Rejection("VolumeBinding", "UnschedulableAndUnresolvable", (reason,))
     message = f"0/1 nodes are available: {reason}."
-    text = explain(pod("x"), refused({}, prefilter=whole, message=message), Fill([node("n0")]))
+    text = explain(
+        pod("x"), refused({}, prefilter=whole, message=message), Utilization([node("n0")])
+    )
     assert f"VolumeBinding rejected the pod before any node was filtered:\n  {reason}" in text
     assert "by group of nodes" not in text
     assert text.endswith(f"Message: {message}")
@@ -134,7 +138,7 @@ def test_a_refusal_as_a_whole_names_its_plugin_and_no_nodes() -> None:
 )
 def test_a_pod_that_was_not_looked_at_is_told_with_its_message(result: str, words: str) -> None:
     decision = Decision(result, None, (), {}, (), (), message="the message")
-    text = explain(pod("x"), decision, Fill())
+    text = explain(pod("x"), decision, Utilization())
     assert words in text.splitlines()[0]
     assert text.endswith("Message: the message")
 
@@ -142,11 +146,11 @@ def test_a_pod_that_was_not_looked_at_is_told_with_its_message(result: str, word
 def test_preemption_is_told_with_its_victims_or_its_failure() -> None:
     candidates = {name: PreemptionCandidate(("a/v",), 0) for name in ("n0", "n1")}
     done = Preemption("n0", ("a/v",), candidates, ("n0",))
-    text = explain(pod("x"), refused({"n0": TAINTED}, preemption=done), Fill([node("n0")]))
+    text = explain(pod("x"), refused({"n0": TAINTED}, preemption=done), Utilization([node("n0")]))
     assert "Preemption on n0 evicts: a/v." in text
     assert "Other candidates: n1" in text
     none = Preemption(None, (), {}, ())
-    text = explain(pod("x"), refused({"n0": TAINTED}, preemption=none), Fill([node("n0")]))
+    text = explain(pod("x"), refused({"n0": TAINTED}, preemption=none), Utilization([node("n0")]))
     assert "Preemption was tried: it makes no node feasible" in text
 
 
@@ -170,8 +174,8 @@ def placed(**changes: Any) -> Decision:
     return Decision("scheduled", unschedulable_plugins=(), pending_plugins=(), **fields)
 
 
-def cluster() -> Fill:
-    return Fill([node(f"n{index}") for index in range(4)])
+def cluster() -> Utilization:
+    return Utilization([node(f"n{index}") for index in range(4)])
 
 
 def test_scores_stand_side_by_side_with_their_weight_the_chosen_node_first() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from mooring.config import from_document
 from mooring.errors import ConfigError
-from mooring.explain.from_recording import told_by_recording
+from mooring.explain.from_recording import explain_recording
 from mooring.objects.quantity import Quantity
 from mooring.recordings.format import Recording, Step, read_recording
 from mooring.simulation.weights import score_weights
@@ -68,7 +68,7 @@ def test_what_is_free_is_what_was_free_at_that_step() -> None:
     for index, step in enumerate(recording.steps):
         if step.decision.result != "unschedulable":
             continue
-        text = told_by_recording(str(path), step.pod_key, attempt=step.attempt)
+        text = explain_recording(str(path), step.pod_key, attempt=step.attempt)
         for node, free, whole in re.findall(
             r"cpu short by .* \((\S+) has (\S+) free of (\S+)\)", text
         ):
@@ -85,7 +85,7 @@ def test_every_step_of_a_recording_can_be_told(path: Path) -> None:
     for step in recording.steps:
         results.setdefault((step.decision.result, step.decision.choice), step)
     for step in results.values():
-        text = told_by_recording(str(path), step.pod_key, attempt=step.attempt)
+        text = explain_recording(str(path), step.pod_key, attempt=step.attempt)
         first = text.splitlines()[0]
         assert first.startswith(f"Pod {step.pod_key} ")
         if step.decision.node:
@@ -97,23 +97,23 @@ def test_every_step_of_a_recording_can_be_told(path: Path) -> None:
 def test_the_last_attempt_is_told_unless_another_is_asked_for() -> None:
     path = DATA / "preemption-3.json.gz"
     again = next(step for step in read_recording(path).steps if step.attempt == 2)
-    last = told_by_recording(str(path), again.pod_key)
-    assert last == told_by_recording(str(path), again.pod_key, attempt=2)
-    assert last != told_by_recording(str(path), again.pod_key, attempt=1)
+    last = explain_recording(str(path), again.pod_key)
+    assert last == explain_recording(str(path), again.pod_key, attempt=2)
+    assert last != explain_recording(str(path), again.pod_key, attempt=1)
 
 
 def test_a_name_without_its_namespace_will_do() -> None:
     path = str(DATA / "resources-1.json.gz")
     key = read_recording(path).steps[0].pod_key
-    assert told_by_recording(path, key.partition("/")[2]) == told_by_recording(path, key)
+    assert explain_recording(path, key.partition("/")[2]) == explain_recording(path, key)
 
 
 def test_a_pod_or_an_attempt_that_is_not_there_is_refused() -> None:
     path = str(DATA / "resources-1.json.gz")
     key = read_recording(path).steps[0].pod_key
     with pytest.raises(ConfigError, match="no attempt 9 of pod"):
-        told_by_recording(path, key, attempt=9)
+        explain_recording(path, key, attempt=9)
     with pytest.raises(ConfigError) as caught:
-        told_by_recording(path, f"{key}x")
+        explain_recording(path, f"{key}x")
     assert caught.value.suggestion == key
     assert caught.value.file == path

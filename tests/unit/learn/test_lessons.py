@@ -9,7 +9,7 @@ import pytest
 
 from mooring.learn.event_log import Line
 from mooring.learn.lessons import LESSONS
-from mooring.learn.running import Ending
+from mooring.learn.running import LessonResult
 from mooring.learn.scenarios import SCENARIOS, VARIANTS
 from tests.helpers.lesson_fixture import STEPS, learn
 from tests.helpers.paths import ROOT
@@ -39,18 +39,18 @@ OUTCOMES: dict[tuple[str, int], dict[str, str]] = {
 }
 
 
-def words(ending: Ending, pod: str, *left_out: str) -> list[str]:
+def words(result: LessonResult, pod: str, *left_out: str) -> list[str]:
     """What happened to a pod, in order, each run of equal words once."""
     found: list[str] = []
-    for line in ending.lines:
+    for line in result.lines:
         if line.pod == f"default/{pod}" and line.what not in left_out and found[-1:] != [line.what]:
             found.append(line.what)
     return found
 
 
-def the(ending: Ending, pod: str, what: str) -> Line:
+def the(result: LessonResult, pod: str, what: str) -> Line:
     """The last line of its kind about a pod."""
-    return [line for line in ending.lines if (line.pod, line.what) == (f"default/{pod}", what)][-1]
+    return [line for line in result.lines if (line.pod, line.what) == (f"default/{pod}", what)][-1]
 
 
 # ---- outcomes ----
@@ -60,10 +60,10 @@ def the(ending: Ending, pod: str, what: str) -> Line:
 def test_the_outcome_is_that_of_the_original_for_every_seed(variant: str, step: int) -> None:
     found: dict[str, Counter[str]] = {pod: Counter() for pod in OUTCOMES[variant, step]}
     for seed in SEEDS:
-        ending = learn(step, variant, seed)
-        assert ending.complaints == [], seed
-        assert ending.nodes.keys() == found.keys()
-        for pod, node in ending.nodes.items():
+        result = learn(step, variant, seed)
+        assert result.failures == [], seed
+        assert result.nodes.keys() == found.keys()
+        for pod, node in result.nodes.items():
             found[pod][node] += 1
 
     for pod, expected in OUTCOMES[variant, step].items():
@@ -85,22 +85,22 @@ def test_equal_seeds_give_equal_lessons(variant: str, step: int) -> None:
 
 
 def test_a_filter_refuses_each_cordoned_node_once() -> None:
-    ending = learn(2, NAKAMASATO, 0)
+    result = learn(2, NAKAMASATO, 0)
 
-    refused = [line for line in ending.lines if line.what == "refused"]
+    refused = [line for line in result.lines if line.what == "refused"]
     assert [line.node for line in refused] == [f"node{number}" for number in range(10)]
     assert {line.detail for line in refused} == {"NodeUnschedulable: node(s) were unschedulable"}
-    assert words(ending, "pod1") == ["queued", "popped", "refused", "bound"]
+    assert words(result, "pod1") == ["queued", "popped", "refused", "bound"]
 
 
 @pytest.mark.parametrize("step", [3, 4, 5, 6])
 def test_a_node_with_the_pods_number_has_ten_and_all_others_none(step: int) -> None:
-    ending = learn(step, NAKAMASATO, 0)
+    result = learn(step, NAKAMASATO, 0)
 
     for pod in ("pod1", "pod8"):
         scored = {
             line.node: line.detail
-            for line in ending.lines
+            for line in result.lines
             if line.what == "scored" and line.pod == f"default/{pod}"
         }
         assert scored == {node: "10" if node[-1] == pod[-1] else "0" for node in FIVE_TO_NINE}
@@ -109,50 +109,50 @@ def test_a_node_with_the_pods_number_has_ten_and_all_others_none(step: int) -> N
 @pytest.mark.parametrize("step", [5, 6])
 def test_a_pod_is_bound_after_as_many_seconds_as_its_node_says(step: int) -> None:
     for seed in SEEDS:
-        ending = learn(step, NAKAMASATO, seed)
-        for pod, node in ending.nodes.items():
-            waiting, allowed = the(ending, pod, "waiting"), the(ending, pod, "allowed")
+        result = learn(step, NAKAMASATO, seed)
+        for pod, node in result.nodes.items():
+            waiting, allowed = the(result, pod, "waiting"), the(result, pod, "allowed")
             assert (waiting.node, allowed.node) == (node, node)
             assert allowed.time_s - waiting.time_s == pytest.approx(int(node[-1]), abs=0.01)
-            assert the(ending, pod, "bound").time_s == pytest.approx(allowed.time_s, abs=0.01)
+            assert the(result, pod, "bound").time_s == pytest.approx(allowed.time_s, abs=0.01)
         # A wait holds up nobody: both are decided about before the first is bound.
-        assert the(ending, "pod8", "waiting").time_s < 0.1
+        assert the(result, "pod8", "waiting").time_s < 0.1
 
 
 def test_pod9_is_not_bound_after_four_seconds_but_after_nine() -> None:
-    ending = learn(5, SANPOSHIHO, 0)
+    result = learn(5, SANPOSHIHO, 0)
 
-    assert the(ending, "pod1", "bound").time_s == pytest.approx(1.0, abs=0.1)
-    assert the(ending, "pod9", "bound").time_s == pytest.approx(9.0, abs=0.1)
+    assert the(result, "pod1", "bound").time_s == pytest.approx(1.0, abs=0.1)
+    assert the(result, "pod9", "bound").time_s == pytest.approx(9.0, abs=0.1)
 
 
 def test_a_pod_that_nobody_takes_is_parked_and_tried_once() -> None:
-    ending = learn(6, SANPOSHIHO, 0)
+    result = learn(6, SANPOSHIHO, 0)
 
-    assert words(ending, "pod1") == ["queued", "popped", "refused", "failed", "unschedulable"]
-    assert the(ending, "pod1", "failed").detail == (
+    assert words(result, "pod1") == ["queued", "popped", "refused", "failed", "unschedulable"]
+    assert the(result, "pod1", "failed").detail == (
         "0/9 nodes are available: 9 node(s) were unschedulable."
     )
 
 
 @pytest.mark.parametrize("step", [7, 8])
 def test_a_node_wakes_a_pod_whose_backoff_is_over_at_once(step: int) -> None:
-    ending = learn(step, SANPOSHIHO, 0)
+    result = learn(step, SANPOSHIHO, 0)
 
-    active = the(ending, "pod1", "active")
+    active = the(result, "pod1", "active")
     assert active.detail == "NodeAdd"
-    assert "backoff" not in words(ending, "pod1")
-    assert the(ending, "pod1", "bound").time_s == pytest.approx(active.time_s, abs=0.1)
+    assert "backoff" not in words(result, "pod1")
+    assert the(result, "pod1", "bound").time_s == pytest.approx(active.time_s, abs=0.1)
     assert active.time_s >= 3.0
 
 
 def test_without_flushing_a_pod_backs_off_for_ever() -> None:
     for seed in SEEDS:
-        ending = learn(7, NAKAMASATO, seed)
-        told = words(ending, "pod1")
-        assert told == ["queued", "popped", "refused", "failed", "unschedulable", "backoff"]
-        assert ending.lines[-1].time_s == pytest.approx(5.0, abs=0.1)
-        assert words(ending, "pod8", "refused", "popped", "queued") == [
+        result = learn(7, NAKAMASATO, seed)
+        pod_lines = words(result, "pod1")
+        assert pod_lines == ["queued", "popped", "refused", "failed", "unschedulable", "backoff"]
+        assert result.lines[-1].time_s == pytest.approx(5.0, abs=0.1)
+        assert words(result, "pod8", "refused", "popped", "queued") == [
             "waiting",
             "allowed",
             "bound",
@@ -161,14 +161,14 @@ def test_without_flushing_a_pod_backs_off_for_ever() -> None:
 
 def test_with_flushing_it_is_tried_again_after_its_backoff() -> None:
     for seed in SEEDS:
-        ending = learn(8, NAKAMASATO, seed)
-        active, bound = the(ending, "pod1", "active"), the(ending, "pod1", "bound")
+        result = learn(8, NAKAMASATO, seed)
+        active, bound = the(result, "pod1", "active"), the(result, "pod1", "bound")
         assert active.detail == "BackoffComplete"
         # One second of backoff, and up to one until somebody looks.
         assert 1.0 <= active.time_s <= 2.1
         assert bound.time_s - active.time_s == pytest.approx(int(bound.node[-1]), abs=0.1)
-        assert the(ending, "pod8", "bound").time_s == pytest.approx(5.0, abs=0.1)
-        scored = [line.node for line in ending.lines if line.what == "scored"]
+        assert the(result, "pod8", "bound").time_s == pytest.approx(5.0, abs=0.1)
+        scored = [line.node for line in result.lines if line.what == "scored"]
         assert set(scored) == FIVE_TO_NINE
 
 

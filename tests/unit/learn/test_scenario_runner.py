@@ -10,8 +10,8 @@ import pytest
 from mooring.client import Request
 from mooring.client.transport.transport import Response
 from mooring.errors import ConfigError, Forbidden
-from mooring.learn.filtered_transport import OwnObjects
-from mooring.learn.scenario_runner import ACCOUNT_TRIES, Stage
+from mooring.learn.filtered_transport import FilteredTransport
+from mooring.learn.scenario_runner import ACCOUNT_TRIES, ScenarioRunner
 from mooring.testing import make_node
 from tests.helpers.lesson_fixture import Lab, in_lab
 
@@ -25,12 +25,12 @@ async def names(found: Lab, kind: str) -> list[str]:
 def test_what_was_created_is_deleted_and_nothing_else() -> None:
     async def play(found: Lab) -> None:
         await found.client.create(make_node("theirs"))
-        await found.stage.nodes([10, 11])
-        await found.stage.pods("pod1", "pod2")
-        await found.stage.until_bound("pod1", "pod2")
+        await found.runner.nodes([10, 11])
+        await found.runner.pods("pod1", "pod2")
+        await found.runner.until_bound("pod1", "pod2")
         await found.client.delete("Pod", "pod2", "default", grace_period_s=0)  # by somebody else
 
-        await found.stage.clean_up()
+        await found.runner.clean_up()
 
         assert await names(found, "Node") == ["theirs"]
         assert await names(found, "Pod") == []
@@ -41,11 +41,11 @@ def test_what_was_created_is_deleted_and_nothing_else() -> None:
 def test_a_node_that_is_there_already_is_not_ours() -> None:
     async def play(found: Lab) -> None:
         await found.client.create(make_node("node1"))
-        with pytest.raises(ConfigError, match=r"Node: is there already.*got 'node1'"):
-            await found.stage.nodes(range(3))
+        with pytest.raises(ConfigError, match=r"Node: exists already.*got 'node1'"):
+            await found.runner.nodes(range(3))
         assert await names(found, "Node") == ["node0", "node1"]
 
-        await found.stage.clean_up()
+        await found.runner.clean_up()
 
         assert await names(found, "Node") == ["node1"]
 
@@ -65,12 +65,12 @@ def refusing(times: int, message: str) -> Any:
     return fault
 
 
-def stage_of_scheduler(found: Lab) -> Stage:
+def stage_of_scheduler(found: Lab) -> ScenarioRunner:
     """A stage whose requests go the scheduler's way, where the faults are."""
-    return Stage(
+    return ScenarioRunner(
         found.own_client,
         found.scheduler,
-        found.board,
+        found.event_log,
         namespace="default",
         scheduler_name="default-scheduler",
         labels={},
@@ -89,10 +89,10 @@ def test_the_account_of_a_new_namespace_is_waited_for() -> None:
 @pytest.mark.parametrize(("times", "message"), [(ACCOUNT_TRIES, NO_ACCOUNT), (1, "not you")])
 def test_other_refusals_and_endless_ones_are_final(times: int, message: str) -> None:
     async def play(found: Lab) -> None:
-        stage = stage_of_scheduler(found)
+        runner = stage_of_scheduler(found)
         with pytest.raises(Forbidden, match=message.replace('"', "'")):
-            await stage.pods("pod1")
-        await stage.clean_up()
+            await runner.pods("pod1")
+        await runner.clean_up()
         assert await names(found, "Pod") == []
 
     in_lab(1, play, fault=refusing(times, message))
@@ -100,14 +100,14 @@ def test_other_refusals_and_endless_ones_are_final(times: int, message: str) -> 
 
 def test_a_pod_that_never_gets_there_is_a_complaint() -> None:
     async def play(found: Lab) -> None:
-        await found.stage.until_bound("nobody")
-        assert found.stage.complaints == ["nobody must be bound, and never was"]
+        await found.runner.until_bound("nobody")
+        assert found.runner.failures == ["nobody must become bound, but did not"]
 
     in_lab(1, play)
 
 
 @pytest.mark.parametrize(
-    ("allowed", "complaint"),
+    ("allowed", "failure"),
     [
         (["node10"], None),
         (["node1", "node10"], None),
@@ -115,13 +115,13 @@ def test_a_pod_that_never_gets_there_is_a_complaint() -> None:
         ([], "pod1 must be without a node after 0.0 s, not on 'node10'"),
     ],
 )
-def test_where_a_pod_must_be_is_checked(allowed: list[str], complaint: str | None) -> None:
+def test_where_a_pod_must_be_is_checked(allowed: list[str], failure: str | None) -> None:
     async def play(found: Lab) -> None:
-        await found.stage.nodes([10])
-        await found.stage.pods("pod1")
-        await found.stage.until_bound("pod1")
-        found.stage.check_bound("pod1", allowed)
-        assert found.stage.complaints == ([complaint] if complaint else [])
+        await found.runner.nodes([10])
+        await found.runner.pods("pod1")
+        await found.runner.until_bound("pod1")
+        found.runner.check_bound("pod1", allowed)
+        assert found.runner.failures == ([failure] if failure else [])
 
     in_lab(1, play)
 
@@ -171,7 +171,7 @@ def test_only_the_lessons_nodes_and_pods_are_listed_and_watched(
     expected_query: list[tuple[str, str]],
 ) -> None:
     inner = Recording()
-    own = OwnObjects(inner, "own", "a=b")
+    own = FilteredTransport(inner, "own", "a=b")
     request = Request(method, path, deadline_s=1.0, query=query)
 
     asyncio.run(own.request(request))

@@ -24,7 +24,7 @@ CORDON = "node.kubernetes.io/unschedulable"
 EVENTFUL = (7, 8)
 
 
-def told(found: Lab, pod: str, what: str) -> list[str]:
+def pod_lines(found: Lab, pod: str, what: str) -> list[str]:
     return [line.detail for line in found.lines(pod, what)]
 
 
@@ -33,7 +33,7 @@ def told(found: Lab, pod: str, what: str) -> list[str]:
 
 def test_step_1_chooses_every_node_about_equally_often() -> None:
     async def play(found: Lab) -> Counter[str]:
-        await found.stage.nodes(range(5))
+        await found.runner.nodes(range(5))
         pod = make_pod("pod1")
         return Counter(found.scheduler.choose(pod) for _ in range(1000))
 
@@ -50,8 +50,8 @@ def test_pods_that_were_there_before_the_scheduler_are_scheduled(step: int) -> N
         for name in ("pod1", "pod2"):
             await found.client.create(make_pod(name, scheduler_name=NAME))
         async with working(found.scheduler):
-            await found.stage.until_bound("pod1", "pod2")
-        assert found.stage.complaints == []
+            await found.runner.until_bound("pod1", "pod2")
+        assert found.runner.failures == []
 
     virtually(work)
 
@@ -67,8 +67,8 @@ def test_a_refused_binding_is_tried_again_a_second_later(step: int) -> None:
         return 403, {}, b'{"kind": "Status", "message": "not now"}'
 
     async def play(found: Lab) -> None:
-        await found.stage.nodes([10])
-        await found.stage.pods("pod1")
+        await found.runner.nodes([10])
+        await found.runner.pods("pod1")
         await asyncio.sleep(5.0)
         failed, (bound,) = found.lines("pod1", "failed"), found.lines("pod1", "bound")
         assert ["not now" in line.detail for line in failed] == [True, True]
@@ -116,7 +116,7 @@ class Refuses:
 
 def test_step_2_asks_no_filter_after_the_first_refusal_and_counts_reasons() -> None:
     async def play(found: Lab) -> Any:
-        await found.stage.nodes(range(3))
+        await found.runner.nodes(range(3))
         found.scheduler.filters = first, second
         return found.scheduler.feasible(make_pod("pod1"))
 
@@ -203,11 +203,11 @@ def test_a_plugin_that_raises_fails_the_pod_and_is_named(step: int) -> None:
     async def play(found: Lab) -> None:
         for plugin in found.scheduler.framework.scorers:
             plugin.__class__ = Broken
-        await found.stage.nodes([10, 20])
-        await found.stage.pods("pod1", "pod2")
+        await found.runner.nodes([10, 20])
+        await found.runner.pods("pod1", "pod2")
         await asyncio.sleep(0.5)
         for pod in ("pod1", "pod2"):
-            assert told(found, pod, "failed")[0] == (
+            assert pod_lines(found, pod, "failed")[0] == (
                 'running Score plugin "NodeNumber": ZeroDivisionError: no luck'
             )
 
@@ -229,8 +229,8 @@ def test_who_is_not_allowed_in_time_is_refused(step: int) -> None:
     async def play(found: Lab) -> None:
         for plugin in found.scheduler.framework.plugins("permit"):
             plugin.__class__ = NeverAllows
-        await found.stage.nodes([4])
-        await found.stage.pods("pod1")
+        await found.runner.nodes([4])
+        await found.runner.pods("pod1")
         await asyncio.sleep(10.5)
         (failed,), (waiting,) = found.lines("pod1", "failed"), found.lines("pod1", "waiting")
         assert failed.time_s - waiting.time_s == pytest.approx(10.0, abs=0.1)
@@ -245,9 +245,9 @@ def test_who_is_not_allowed_in_time_is_refused(step: int) -> None:
 @pytest.mark.parametrize("number", [0, 10, 1, 9])
 def test_a_node_says_how_long_a_pod_waits(step: int, number: int) -> None:
     async def play(found: Lab) -> float:
-        await found.stage.nodes([number])
-        await found.stage.pods("pod1")
-        await found.stage.until_bound("pod1")
+        await found.runner.nodes([number])
+        await found.runner.pods("pod1")
+        await found.runner.until_bound("pod1")
         return found.lines("pod1", "bound")[0].time_s - found.lines("pod1", "popped")[0].time_s
 
     assert in_lab(step, play) == pytest.approx(number % 10, abs=0.05)
@@ -269,10 +269,10 @@ def test_the_higher_priority_goes_first(step: int) -> None:
 
 def test_step_6_leaves_a_parked_pod_where_it_is() -> None:
     async def play(found: Lab) -> None:
-        await found.stage.nodes([0], cordoned=True)
-        await found.stage.pods("pod1")
-        await found.stage.until("pod1", "unschedulable")
-        await found.stage.nodes([10])
+        await found.runner.nodes([0], cordoned=True)
+        await found.runner.pods("pod1")
+        await found.runner.until("pod1", "unschedulable")
+        await found.runner.nodes([10])
         await asyncio.sleep(600.0)
         assert found.words("pod1", "popped") == ["popped"]
         assert found.scheduler.queue.counts()[QueueName.UNSCHEDULABLE] == 1
@@ -298,8 +298,8 @@ def test_only_changes_of_a_node_that_can_help_wake_a_pod(
     step: int, patch: dict[str, Any], wakes: bool
 ) -> None:
     async def play(found: Lab) -> bool:
-        await found.stage.nodes([0], cordoned=True)
-        await found.stage.pods("pod1")
+        await found.runner.nodes([0], cordoned=True)
+        await found.runner.pods("pod1")
         await asyncio.sleep(3.0)
         await found.client.patch("Node", "node0", patch)
         await asyncio.sleep(0.5)
@@ -311,10 +311,10 @@ def test_only_changes_of_a_node_that_can_help_wake_a_pod(
 @pytest.mark.parametrize("step", EVENTFUL)
 def test_another_cordoned_node_wakes_nobody(step: int) -> None:
     async def play(found: Lab) -> None:
-        await found.stage.nodes([0], cordoned=True)
-        await found.stage.pods("pod1")
+        await found.runner.nodes([0], cordoned=True)
+        await found.runner.pods("pod1")
         await asyncio.sleep(3.0)
-        await found.stage.nodes([1], cordoned=True)
+        await found.runner.nodes([1], cordoned=True)
         await asyncio.sleep(0.5)
         assert found.words("pod1", "popped") == ["popped"]
 
@@ -324,13 +324,13 @@ def test_another_cordoned_node_wakes_nobody(step: int) -> None:
 @pytest.mark.parametrize("step", [4, 5, 6, 7, 8])
 def test_a_node_that_is_gone_takes_no_pod(step: int) -> None:
     async def play(found: Lab) -> None:
-        await found.stage.nodes([10, 20])
+        await found.runner.nodes([10, 20])
         await found.client.delete("Node", "node20")
         await asyncio.sleep(0.1)
         names = [f"pod{number}" for number in range(20)]
-        await found.stage.pods(*names)
-        await found.stage.until_bound(*names)
-        assert {found.board.node_of(f"default/{name}") for name in names} == {"node10"}
+        await found.runner.pods(*names)
+        await found.runner.until_bound(*names)
+        assert {found.event_log.node_of(f"default/{name}") for name in names} == {"node10"}
 
     in_lab(step, play)
 

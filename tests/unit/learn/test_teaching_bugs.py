@@ -27,11 +27,11 @@ def test_bug_1_an_event_in_the_middle_of_an_attempt_is_not_lost(
     step: int, a_node_comes: bool
 ) -> None:
     async def play(found: Lab) -> QueueName:
-        await found.stage.nodes([9])
-        await found.stage.pods("pod1")
-        await found.stage.until("pod1", "waiting")
+        await found.runner.nodes([9])
+        await found.runner.pods("pod1")
+        await found.runner.until("pod1", "waiting")
         if a_node_comes:
-            await found.stage.nodes([8])
+            await found.runner.nodes([8])
         uid = (await found.pod("pod1")).metadata.uid
         found.scheduler.handle.waiting_pod(uid).reject("NodeNumber", "no")
         await asyncio.sleep(0.1)
@@ -44,8 +44,8 @@ def test_bug_1_an_event_in_the_middle_of_an_attempt_is_not_lost(
 
 def test_bug_2_who_was_flushed_is_tried_though_nothing_else_happens() -> None:
     async def play(found: Lab) -> None:
-        await found.stage.nodes(range(3), cordoned=True)
-        await found.stage.pods("pod1")
+        await found.runner.nodes(range(3), cordoned=True)
+        await found.runner.pods("pod1")
         await asyncio.sleep(299.0)
         assert found.words("pod1", "popped") == ["popped"]
 
@@ -86,8 +86,8 @@ def test_bug_4_attempts_are_counted_and_backoff_doubles() -> None:
         return (403, {}, b"{}") if path.endswith("/binding") else None
 
     async def play(found: Lab) -> None:
-        await found.stage.nodes([10])
-        await found.stage.pods("pod1")
+        await found.runner.nodes([10])
+        await found.runner.pods("pod1")
         await asyncio.sleep(40.0)
         popped = found.lines("pod1", "popped")
         assert [line.detail for line in popped] == [f"attempt {n}" for n in range(1, 7)]
@@ -103,18 +103,18 @@ def test_bug_5_a_scheduler_that_is_stopped_ends_and_another_one_takes_over(step:
     async def work() -> None:
         tasks_before = len(asyncio.all_tasks())
         async with lab(step) as found:
-            await found.stage.nodes([10])
-            await found.stage.pods("pod1")
-            await found.stage.until_bound("pod1")
+            await found.runner.nodes([10])
+            await found.runner.pods("pod1")
+            await found.runner.until_bound("pod1")
         assert len(asyncio.all_tasks()) == tasks_before
 
         for name in ("pod2", "pod3"):
-            found.stage.scheduler = found.new_scheduler()
-            async with working(found.stage.scheduler):
-                await found.stage.pods(name)
-                await found.stage.until_bound(name)
+            found.runner.scheduler = found.new_scheduler()
+            async with working(found.runner.scheduler):
+                await found.runner.pods(name)
+                await found.runner.until_bound(name)
             assert len(asyncio.all_tasks()) == tasks_before
-        assert found.stage.complaints == []
+        assert found.runner.failures == []
 
     virtually(work)
 
@@ -123,13 +123,13 @@ def test_bug_5_a_scheduler_that_is_stopped_ends_and_another_one_takes_over(step:
 def test_bug_6_plugins_belong_to_one_scheduler(step: int) -> None:
     async def work() -> None:
         async with lab(step) as found:
-            await found.stage.nodes([3])
-            await found.stage.pods("pod1")
-            await found.stage.until("pod1", "waiting")
+            await found.runner.nodes([3])
+            await found.runner.pods("pod1")
+            await found.runner.until("pod1", "waiting")
         # Stopped while pod1 waits: the next one waits anew, with a plugin and a timer of its own.
         await asyncio.sleep(1.0)
         async with working(found.new_scheduler()):
-            await found.stage.until_bound("pod1")
+            await found.runner.until_bound("pod1")
         first, second = found.lines("pod1", "waiting")
         (bound,) = found.lines("pod1", "bound")
         assert bound.time_s - second.time_s == pytest.approx(3.0, abs=0.1)
@@ -141,11 +141,11 @@ def test_bug_6_plugins_belong_to_one_scheduler(step: int) -> None:
 @pytest.mark.parametrize("step", WITH_PERMIT)
 def test_bug_7_many_pods_wait_at_the_same_time(step: int) -> None:
     async def play(found: Lab) -> None:
-        await found.stage.nodes(range(1, 10))
+        await found.runner.nodes(range(1, 10))
         names = [f"pod{number}" for number in range(100)]
-        await found.stage.pods(*names)
-        await found.stage.until_bound(*names)
-        assert found.stage.complaints == []
+        await found.runner.pods(*names)
+        await found.runner.until_bound(*names)
+        assert found.runner.failures == []
         for name in names:
             (waiting,), (bound,) = found.lines(name, "waiting"), found.lines(name, "bound")
             expected_s = int(bound.node[-1])
@@ -158,17 +158,17 @@ def test_bug_7_many_pods_wait_at_the_same_time(step: int) -> None:
 @pytest.mark.parametrize("step", WITH_PERMIT)
 def test_bug_8_no_wait_at_all_and_a_pod_that_has_left_its_wait(step: int) -> None:
     async def play(found: Lab) -> None:
-        await found.stage.nodes([10])
-        await found.stage.pods("pod1")
-        await found.stage.until_bound("pod1")
+        await found.runner.nodes([10])
+        await found.runner.pods("pod1")
+        await found.runner.until_bound("pod1")
         assert "waiting" not in found.words("pod1")
 
         await found.client.delete("Node", "node10")
-        await found.stage.nodes([2])
-        await found.stage.pods("gone", "pod2")
-        await found.stage.until("gone", "waiting")
+        await found.runner.nodes([2])
+        await found.runner.pods("gone", "pod2")
+        await found.runner.until("gone", "waiting")
         await found.delete("gone")
-        await found.stage.until_bound("pod2")
+        await found.runner.until_bound("pod2")
         assert "bound" not in found.words("gone")
 
     in_lab(step, play)
@@ -192,21 +192,21 @@ def test_bug_9_a_deleted_pod_is_never_tried_again(step: int, queue_name: str) ->
 
     async def play(found: Lab) -> None:
         if queue_name == "waiting":
-            await found.stage.nodes([9])
+            await found.runner.nodes([9])
         else:
-            await found.stage.nodes([0], cordoned=True)
-        await found.stage.pods("pod1")
-        await found.stage.until(
+            await found.runner.nodes([0], cordoned=True)
+        await found.runner.pods("pod1")
+        await found.runner.until(
             "pod1", *({"waiting"} if queue_name == "waiting" else {"unschedulable", "failed"})
         )
         if queue_name == "backoff":
-            await found.stage.nodes([5])
-            await found.stage.until("pod1", "backoff")
+            await found.runner.nodes([5])
+            await found.runner.until("pod1", "backoff")
         uid = (await found.pod("pod1")).metadata.uid
 
         await found.delete("pod1")
         await asyncio.sleep(30.0)
-        await found.stage.nodes([1])
+        await found.runner.nodes([1])
         await asyncio.sleep(330.0)
         assert found.words("pod1", "popped") == ["popped"]
         assert "bound" not in found.words("pod1")
@@ -218,18 +218,18 @@ def test_bug_9_a_deleted_pod_is_never_tried_again(step: int, queue_name: str) ->
 @pytest.mark.parametrize("step", STEPS)
 def test_bug_9_a_pod_that_somebody_else_has_bound_is_left_alone(step: int) -> None:
     async def play(found: Lab) -> None:
-        await found.stage.nodes([0], cordoned=True)
+        await found.runner.nodes([0], cordoned=True)
         if step == 1:
             await found.client.delete("Node", "node0")
             await asyncio.sleep(0.1)
-        await found.stage.pods("pod1")
-        await found.stage.until("pod1", "unschedulable", "failed")
+        await found.runner.pods("pod1")
+        await found.runner.until("pod1", "unschedulable", "failed")
         await found.client.bind(await found.pod("pod1"), "node0")
         await asyncio.sleep(0.1)
-        told = len(found.lines("pod1"))
-        await found.stage.nodes([10])
+        pod_lines = len(found.lines("pod1"))
+        await found.runner.nodes([10])
         await asyncio.sleep(330.0)
-        assert len(found.lines("pod1")) == told
+        assert len(found.lines("pod1")) == pod_lines
 
     in_lab(step, play)
 
@@ -237,12 +237,12 @@ def test_bug_9_a_pod_that_somebody_else_has_bound_is_left_alone(step: int) -> No
 @pytest.mark.parametrize("step", WITH_EVENTS)
 def test_bug_10_a_pod_made_anew_under_its_name_is_another_pod(step: int) -> None:
     async def play(found: Lab) -> None:
-        await found.stage.nodes([0], cordoned=True)
-        await found.stage.pods("pod1")
-        await found.stage.until("pod1", "unschedulable", "failed")
+        await found.runner.nodes([0], cordoned=True)
+        await found.runner.pods("pod1")
+        await found.runner.until("pod1", "unschedulable", "failed")
         old = (await found.pod("pod1")).metadata.uid
         await found.delete("pod1")
-        await found.stage.pods("pod1")
+        await found.runner.pods("pod1")
         await asyncio.sleep(0.1)
         new = (await found.pod("pod1")).metadata.uid
 
@@ -250,8 +250,8 @@ def test_bug_10_a_pod_made_anew_under_its_name_is_another_pod(step: int) -> None
         assert found.scheduler.queue.queue_of(old) is QueueName.NONE
         assert found.scheduler.queue.get(new).attempts == 1
         await asyncio.sleep(3.0)
-        await found.stage.nodes([10])
-        await found.stage.until_bound("pod1")
+        await found.runner.nodes([10])
+        await found.runner.until_bound("pod1")
         assert found.words("pod1", "bound") == ["bound"]
 
     in_lab(step, play)
@@ -260,16 +260,16 @@ def test_bug_10_a_pod_made_anew_under_its_name_is_another_pod(step: int) -> None
 @pytest.mark.parametrize("step", WITH_EVENTS)
 def test_bug_10_what_is_changed_of_a_waiting_pod_counts(step: int) -> None:
     async def play(found: Lab) -> None:
-        await found.stage.nodes([0], cordoned=True)
-        await found.stage.pods("pod1")
-        await found.stage.until("pod1", "unschedulable", "failed")
+        await found.runner.nodes([0], cordoned=True)
+        await found.runner.pods("pod1")
+        await found.runner.until("pod1", "unschedulable", "failed")
         await asyncio.sleep(3.0)
         key = "node.kubernetes.io/unschedulable"
         tolerations = [{"key": key, "operator": "Exists", "effect": "NoSchedule"}]
         patch = {"spec": {"tolerations": tolerations}}
         await found.client.patch("Pod", "pod1", patch, namespace="default")
-        await found.stage.until_bound("pod1")
-        assert found.stage.complaints == []
+        await found.runner.until_bound("pod1")
+        assert found.runner.failures == []
         assert found.lines("pod1", "active")[-1].detail == "UnschedulablePodUpdatePodToleration"
 
     in_lab(step, play)
@@ -278,9 +278,9 @@ def test_bug_10_what_is_changed_of_a_waiting_pod_counts(step: int) -> None:
 def test_bug_11_a_pod_counts_on_its_node_before_it_is_bound() -> None:
     async def play(found: Lab) -> None:
         cache = found.scheduler.cache
-        await found.stage.nodes([4])
-        await found.stage.pods("pod1", "pod2")
-        await found.stage.until("pod2", "waiting")
+        await found.runner.nodes([4])
+        await found.runner.pods("pod1", "pod2")
+        await found.runner.until("pod2", "waiting")
         uid = (await found.pod("pod1")).metadata.uid
         assert cache.assumed_count() == 2
         assert int(cache.nodes.pod_count[cache.nodes.row("node4")]) == 2
@@ -288,7 +288,7 @@ def test_bug_11_a_pod_counts_on_its_node_before_it_is_bound() -> None:
         found.scheduler.handle.waiting_pod(uid).reject("NodeNumber", "no")
         await asyncio.sleep(0.1)
         assert cache.assumed_count() == 1
-        await found.stage.until_bound("pod2")
+        await found.runner.until_bound("pod2")
         await asyncio.sleep(0.1)
         assert cache.assumed_count() == 0
         assert int(cache.nodes.pod_count[cache.nodes.row("node4")]) == 1
@@ -298,9 +298,9 @@ def test_bug_11_a_pod_counts_on_its_node_before_it_is_bound() -> None:
 
 def test_bug_12_owners_are_told_by_events_and_a_condition() -> None:
     async def play(found: Lab) -> None:
-        await found.stage.nodes([0], cordoned=True)
-        await found.stage.pods("pod1")
-        await found.stage.until("pod1", "unschedulable", "failed")
+        await found.runner.nodes([0], cordoned=True)
+        await found.runner.pods("pod1")
+        await found.runner.until("pod1", "unschedulable", "failed")
         await asyncio.sleep(3.0)
         condition = next(
             each
@@ -310,12 +310,12 @@ def test_bug_12_owners_are_told_by_events_and_a_condition() -> None:
         assert (condition.status, condition.reason) == ("False", "Unschedulable")
         assert condition.message == "0/1 nodes are available: 1 node(s) were unschedulable."
 
-        await found.stage.nodes([10])
-        await found.stage.until_bound("pod1")
+        await found.runner.nodes([10])
+        await found.runner.until_bound("pod1")
         await asyncio.sleep(1.0)
         events = (await found.client.list("Event", "default")).items
-        told = {(event.reason, event.type, event.note) for event in events}
-        assert told == {
+        pod_lines = {(event.reason, event.type, event.note) for event in events}
+        assert pod_lines == {
             ("FailedScheduling", "Warning", condition.message),
             ("Scheduled", "Normal", "Successfully assigned default/pod1 to node10"),
         }
@@ -326,11 +326,11 @@ def test_bug_12_owners_are_told_by_events_and_a_condition() -> None:
 @pytest.mark.parametrize("step", STEPS)
 def test_bug_12_pods_of_other_schedulers_are_left_alone(step: int) -> None:
     async def play(found: Lab) -> None:
-        await found.stage.nodes([10])
+        await found.runner.nodes([10])
         pod = make_pod("theirs", scheduler_name="another")
         await found.client.create(pod)
-        await found.stage.pods("pod1")
-        await found.stage.until_bound("pod1")
+        await found.runner.pods("pod1")
+        await found.runner.until_bound("pod1")
         await asyncio.sleep(20.0)
         assert found.lines("theirs") == []
         assert (await found.pod("theirs")).spec.node_name == ""
@@ -341,12 +341,12 @@ def test_bug_12_pods_of_other_schedulers_are_left_alone(step: int) -> None:
 @pytest.mark.parametrize("step", STEPS)
 def test_bug_13_without_any_node_a_pod_waits_for_one(step: int) -> None:
     async def play(found: Lab) -> None:
-        await found.stage.pods("pod1")
-        await found.stage.until("pod1", "unschedulable", "backoff", "failed")
+        await found.runner.pods("pod1")
+        await found.runner.until("pod1", "unschedulable", "backoff", "failed")
         failed = found.lines("pod1", "failed")[0]
         assert failed.detail == "no nodes available to schedule pods"
         await asyncio.sleep(3.0)
-        await found.stage.nodes([10])
+        await found.runner.nodes([10])
         await asyncio.sleep(3.0)
         # In step 6 nothing wakes a pod yet; in all others it is bound.
         assert ("bound" in found.words("pod1")) is (step not in (6, 7))
@@ -366,10 +366,10 @@ def test_a_pod_without_a_number_is_scheduled(step: int) -> None:
     """Step 4 of the original fails on it: a plugin that notes nothing finds nothing."""
 
     async def play(found: Lab) -> None:
-        await found.stage.nodes([10, 20])
-        await found.stage.pods("web")
-        await found.stage.until_bound("web")
-        assert found.stage.complaints == []
+        await found.runner.nodes([10, 20])
+        await found.runner.pods("web")
+        await found.runner.until_bound("web")
+        assert found.runner.failures == []
         scores = {line.node: line.detail for line in found.lines("web", "scored")}
         assert scores == ({} if step < 3 else {"node10": "0", "node20": "0"})
 

@@ -8,9 +8,9 @@ import pytest
 
 from mooring.clock import VirtualClock
 from mooring.errors import InvariantViolation
-from mooring.learn.event_log import Board, JsonLines, Line
+from mooring.learn.event_log import EventLog, JsonLines, Line
 from mooring.learn.lessons import lesson
-from mooring.learn.running import Ending
+from mooring.learn.running import LessonResult
 from mooring.learn.scenario_runner import runs
 from mooring.learn.scenarios import SCENARIOS
 from mooring.learn.view import TextLines, after, before
@@ -44,7 +44,7 @@ def as_json(*lines: Line) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("pod_lines", "expected"),
     [
         (line("queued"), "   1.500 s  pod1    queued"),
         (line("popped", detail="attempt 2"), "   1.500 s  pod1    popped (attempt 2)"),
@@ -53,8 +53,8 @@ def as_json(*lines: Line) -> list[dict[str, object]]:
         (line("allowed", "node5"), "   1.500 s  pod1    allowed on node5"),
     ],
 )
-def test_a_line_is_a_time_a_pod_and_what_happened(told: Line, expected: str) -> None:
-    assert as_text(told) == [expected]
+def test_a_line_is_a_time_a_pod_and_what_happened(pod_lines: Line, expected: str) -> None:
+    assert as_text(pod_lines) == [expected]
 
 
 def test_what_is_said_of_many_nodes_at_once_is_one_line() -> None:
@@ -120,13 +120,13 @@ def test_no_line_is_too_wide_for_a_terminal() -> None:
 
 def test_an_outcome_says_what_chance_could_have_chosen() -> None:
     scenario = SCENARIOS["nakamasato"][7]
-    ending = Ending([], {"pod1": "node6", "pod8": "node5"}, [])
+    result = LessonResult([], {"pod1": "node6", "pod8": "node5"}, [])
 
-    assert ending.told(scenario) == [
+    assert result.pod_lines(scenario) == [
         "pod1 is on node6 (any of node5 to node9 would do).",
         "pod8 is on node5.",
     ]
-    assert Ending([], {"pod1": ""}, []).told(scenario) == ["pod1 has no node."]
+    assert LessonResult([], {"pod1": ""}, []).pod_lines(scenario) == ["pod1 has no node."]
 
 
 # ---- JSON ----
@@ -153,29 +153,29 @@ def test_scores_are_the_detail_of_what_follows_from_them() -> None:
 
 def test_times_count_from_the_beginning_of_the_scenario() -> None:
     clock = VirtualClock()
-    board = Board(clock)
+    event_log = EventLog(clock)
     clock.advance(5.0)
-    board.start()
+    event_log.start()
     clock.advance(1.25)
 
-    board.tell("queued", make_pod("pod1"))
+    event_log.emit("queued", make_pod("pod1"))
 
-    assert board.lines == [Line(1.25, POD, "queued", "", "")]
+    assert event_log.lines == [Line(1.25, POD, "queued", "", "")]
 
 
 def test_the_newest_line_about_a_pod_counts() -> None:
-    board = Board(VirtualClock())
-    board.tell("bound", make_pod("pod1"), "node1")
-    board.tell("queued", make_pod("pod2"))
+    event_log = EventLog(VirtualClock())
+    event_log.emit("bound", make_pod("pod1"), "node1")
+    event_log.emit("queued", make_pod("pod2"))
 
-    assert board.node_of(POD) == "node1"
-    assert board.node_of("default/pod2") == ""
-    newest = board.last("default/pod2")
+    assert event_log.node_of(POD) == "node1"
+    assert event_log.node_of("default/pod2") == ""
+    newest = event_log.last("default/pod2")
     assert newest is not None
     assert newest.what == "queued"
-    assert board.last("default/pod3") is None
+    assert event_log.last("default/pod3") is None
 
 
 def test_a_word_that_means_nothing_is_a_bug() -> None:
-    with pytest.raises(InvariantViolation, match="'lost' is no word"):
-        Board(VirtualClock()).tell("lost", make_pod("pod1"))
+    with pytest.raises(InvariantViolation, match="unknown event 'lost'"):
+        EventLog(VirtualClock()).emit("lost", make_pod("pod1"))

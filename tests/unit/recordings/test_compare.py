@@ -63,7 +63,7 @@ def test_a_foreign_score_that_tells_nodes_apart_hides_the_choice_but_not_the_tot
 
 def test_a_missing_weight_is_our_caller_s_mistake() -> None:
     recorded = scored({"A": {"n1": 10, "n2": 20}, "D": {"n1": 0, "n2": 0}})
-    with pytest.raises(ValueError, match="no weight given for A"):
+    with pytest.raises(ValueError, match="no weight for A"):
         differences(0, recorded, recorded, only={"A"})
 
 

@@ -212,5 +212,5 @@ async def test_volumes_and_claims_are_changed_by_merge_patch() -> None:
 
 @virtually
 async def test_nothing_else_is_for_plugins_to_change() -> None:
-    with pytest.raises(PluginError, match="objects of kind Pod are not for plugins to change"):
+    with pytest.raises(PluginError, match="plugins may not patch objects of kind Pod"):
         await handle_of().patch("Pod", "default/p", {})

@@ -165,7 +165,7 @@ def test_a_decision_is_asked_for_before_the_cluster_changes() -> None:
     found.apply(explained)
 
     assert explained.decision().node == "b"
-    with pytest.raises(InvariantViolation, match="after the state had moved on"):
+    with pytest.raises(InvariantViolation, match="must be built before the cluster state changes"):
         forgotten.decision()
 
 

@@ -246,7 +246,7 @@ def test_a_pre_bind_that_waits_for_anything_else_is_told_so() -> None:
     found, outcome = carried_out(Sleeps())
 
     assert outcome.result == "error"
-    assert "waited for something other than handle.until" in outcome.message
+    assert "awaited something other than handle.until" in outcome.message
     assert usage(found, "a") == (0, 0)
 
 

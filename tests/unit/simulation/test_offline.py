@@ -98,7 +98,7 @@ def test_one_that_waits_is_closed_and_told_so() -> None:
         finally:
             closed.append("closed")
 
-    with pytest.raises(PluginError, match="waited for something other than handle"):
+    with pytest.raises(PluginError, match="awaited something other than handle"):
         run_to_end(waits())
 
     assert closed == ["closed"]

@@ -142,7 +142,7 @@ def test_a_refusal_on_the_way_to_the_node_is_that_of_one_node() -> None:
 
 
 def test_a_pod_turned_back_before_its_node_names_no_plugin() -> None:
-    outcome = Outcome.turned_back(INFO, "volume is gone")
+    outcome = Outcome.rejected_in_binding(INFO, "volume is gone")
 
     decision = outcome.decision()
 

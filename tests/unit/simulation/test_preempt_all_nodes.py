@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mooring.config import default_configuration, loads
 from mooring.config.types import DefaultPreemptionArgs
-from mooring.simulation.preempt_all_nodes import preempting_everywhere
+from mooring.simulation.preempt_all_nodes import with_all_candidate_nodes
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -22,7 +22,7 @@ profiles:
 
 def test_every_profiles_preemption_has_all_nodes_and_nothing_else_changes() -> None:
     before = loads(CONFIG)
-    after = preempting_everywhere(before)
+    after = with_all_candidate_nodes(before)
 
     for profile, old in zip(after.profiles, before.profiles, strict=True):
         args = profile.args("DefaultPreemption")
@@ -35,7 +35,7 @@ def test_every_profiles_preemption_has_all_nodes_and_nothing_else_changes() -> N
 
 
 def test_of_a_configuration_without_its_arguments_too() -> None:
-    (profile,) = preempting_everywhere(default_configuration()).profiles
+    (profile,) = with_all_candidate_nodes(default_configuration()).profiles
 
     assert profile.args("DefaultPreemption") == DefaultPreemptionArgs(
         min_candidate_nodes_percentage=100

@@ -10,8 +10,8 @@ from rich.console import Console
 from mooring.objects.meta import ObjectMeta
 from mooring.objects.node import Node, NodeStatus
 from mooring.simulation.progress import REDRAW_S, PlainView, Silent, live_view, progress_text
-from mooring.simulation.report import Tally
-from mooring.simulation.utilization import Fill
+from mooring.simulation.report import OutcomeCounts
+from mooring.simulation.utilization import Utilization
 
 
 class Clock:
@@ -27,17 +27,17 @@ class Clock:
         return 0.0
 
 
-def cluster() -> Fill:
+def cluster() -> Utilization:
     status = NodeStatus(allocatable={"cpu": "4", "example.com/gpu": "2", "pods": "9"})
-    return Fill([Node(metadata=ObjectMeta(name="n1"), status=status)])
+    return Utilization([Node(metadata=ObjectMeta(name="n1"), status=status)])
 
 
 def run_plain(total: int) -> list[str]:
-    out, clock, tally = io.StringIO(), Clock(), Tally()
-    view = PlainView(total, tally, cluster(), clock=clock, out=out)
+    out, clock, counts = io.StringIO(), Clock(), OutcomeCounts()
+    view = PlainView(total, counts, cluster(), clock=clock, out=out)
     for index in range(total):
         clock.now_s += 0.5
-        tally.add("scheduled" if index % 4 else "unschedulable", (), "no")
+        counts.add("scheduled" if index % 4 else "unschedulable", (), "no")
         view.step()
     return out.getvalue().splitlines()
 
@@ -46,7 +46,7 @@ def test_plain_lines_come_at_the_start_at_each_tenth_and_at_the_end() -> None:
     lines = run_plain(1000)
     assert len(lines) == 11
     assert lines[0] == "scheduling 1000 pods on 1 node"
-    assert lines[1] == " 10.0%  75 placed, 25 refused, 2 pods/s, fill: cpu 0.0%, gpu 0.0%"
+    assert lines[1] == " 10.0%  75 placed, 25 refused, 2 pods/s, used: cpu 0.0%, gpu 0.0%"
     assert lines[-1].startswith("100.0%  750 placed, 250 refused")
 
 
@@ -62,8 +62,8 @@ def test_plain_lines_hold_no_control_characters() -> None:
 
 
 def test_progress_before_any_time_has_passed_claims_no_speed() -> None:
-    assert progress_text(Tally(), 5, Fill(), 0.0) == "  0.0%  0 placed, 0 refused"
-    assert progress_text(Tally(), 0, Fill(), 0.0).startswith("100.0%")
+    assert progress_text(OutcomeCounts(), 5, Utilization(), 0.0) == "  0.0%  0 placed, 0 refused"
+    assert progress_text(OutcomeCounts(), 0, Utilization(), 0.0).startswith("100.0%")
 
 
 def test_a_terminal_is_drawn_at_most_so_often() -> None:
@@ -74,12 +74,12 @@ def test_a_terminal_is_drawn_at_most_so_often() -> None:
             self.writes += "pods/s" in text
             return super().write(text)
 
-    out, clock, tally = Counting(), Clock(), Tally()
+    out, clock, counts = Counting(), Clock(), OutcomeCounts()
     console = Console(file=out, force_terminal=True, width=100, color_system=None)
-    with live_view(1000, tally, cluster(), clock=clock, console=console) as view:
+    with live_view(1000, counts, cluster(), clock=clock, console=console) as view:
         for _ in range(1000):
             clock.now_s += REDRAW_S / 100
-            tally.add("scheduled", (), "")
+            counts.add("scheduled", (), "")
             view.step()
     assert 9 <= out.writes <= 14
     assert "1000/1000" in out.getvalue()
@@ -88,10 +88,10 @@ def test_a_terminal_is_drawn_at_most_so_often() -> None:
 
 
 def test_a_terminal_shows_the_last_numbers_even_after_a_quick_run() -> None:
-    out, clock, tally = io.StringIO(), Clock(), Tally()
+    out, clock, counts = io.StringIO(), Clock(), OutcomeCounts()
     console = Console(file=out, force_terminal=True, width=100, color_system=None)
-    with live_view(1, tally, cluster(), clock=clock, console=console) as view:
-        tally.add("scheduled", (), "")
+    with live_view(1, counts, cluster(), clock=clock, console=console) as view:
+        counts.add("scheduled", (), "")
         view.step()
     assert "1/1" in out.getvalue()
 
@@ -101,7 +101,7 @@ def test_a_terminal_is_left_in_order_when_the_run_fails() -> None:
     console = Console(file=out, force_terminal=True, width=100)
 
     def run() -> None:
-        with live_view(1, Tally(), cluster(), clock=Clock(), console=console):
+        with live_view(1, OutcomeCounts(), cluster(), clock=Clock(), console=console):
             raise RuntimeError
 
     with pytest.raises(RuntimeError):

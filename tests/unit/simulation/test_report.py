@@ -14,8 +14,8 @@ from mooring.objects.node import Node, NodeStatus
 from mooring.objects.pod import Container, Pod, PodSpec
 from mooring.simulation.report import (
     ROWS_SHOWN,
+    OutcomeCounts,
     Summary,
-    Tally,
     aligned,
     headline,
     percent,
@@ -24,7 +24,7 @@ from mooring.simulation.report import (
     sections,
     summarize,
 )
-from mooring.simulation.utilization import Fill
+from mooring.simulation.utilization import Utilization
 
 
 def node(name: str, cpu: str = "4") -> Node:
@@ -39,30 +39,33 @@ def pod(name: str, cpu: str) -> Pod:
 
 
 def summary(n_nodes: int = 3, n_pods: int = 2) -> Summary:
-    fill, tally = Fill([node(f"n{index}") for index in range(n_nodes)]), Tally()
+    utilization, counts = (
+        Utilization([node(f"n{index}") for index in range(n_nodes)]),
+        OutcomeCounts(),
+    )
     for index in range(n_pods):
-        fill.add(pod(f"p{index}", "2"), f"n{index}")
-        tally.add("scheduled", (), "")
-    tally.add("unschedulable", {"Too many pods": 1, "Insufficient cpu": 2}, "0/3 nodes ...")
-    return summarize("test", fill, tally, duration_s=0.5, peak_rss_bytes=3 << 20)
+        utilization.add(pod(f"p{index}", "2"), f"n{index}")
+        counts.add("scheduled", (), "")
+    counts.add("unschedulable", {"Too many pods": 1, "Insufficient cpu": 2}, "0/3 nodes ...")
+    return summarize("test", utilization, counts, duration_s=0.5, peak_rss_bytes=3 << 20)
 
 
 def test_every_pod_is_counted_once() -> None:
-    tally = Tally()
-    tally.add("scheduled", (), "")
-    tally.add("unschedulable", {"b": 1, "a": 3}, "whole message")
-    tally.add("unschedulable", ["a", "b"], "another message")
-    tally.add("unschedulable", (), "refused as a whole")
-    tally.add("gated", (), "waiting for scheduling gates: [x]")
-    tally.add("error", (), "boom")
-    assert tally.bound == 1
-    assert tally.refused == {
+    counts = OutcomeCounts()
+    counts.add("scheduled", (), "")
+    counts.add("unschedulable", {"b": 1, "a": 3}, "whole message")
+    counts.add("unschedulable", ["a", "b"], "another message")
+    counts.add("unschedulable", (), "refused as a whole")
+    counts.add("gated", (), "waiting for scheduling gates: [x]")
+    counts.add("error", (), "boom")
+    assert counts.bound == 1
+    assert counts.refused == {
         "a, b": 2,
         "refused as a whole": 1,
         "waiting for scheduling gates: [x]": 1,
         "error: boom": 1,
     }
-    assert tally.pods == 6
+    assert counts.pods == 6
 
 
 def test_the_json_has_what_other_programs_read() -> None:
@@ -83,10 +86,10 @@ def test_the_json_has_what_other_programs_read() -> None:
 
 
 def test_groups_add_up_to_the_cluster() -> None:
-    fill = Fill([node("a"), node("b"), node("c", cpu="8")])
-    fill.add(pod("x", "3"), "a")
-    fill.add(pod("y", "1"), "c")
-    found = summarize("test", fill, Tally(), duration_s=0.0, peak_rss_bytes=0)
+    utilization = Utilization([node("a"), node("b"), node("c", cpu="8")])
+    utilization.add(pod("x", "3"), "a")
+    utilization.add(pod("y", "1"), "c")
+    found = summarize("test", utilization, OutcomeCounts(), duration_s=0.0, peak_rss_bytes=0)
     assert [(group.name, group.nodes, group.pods) for group in found.groups] == [
         ("4 cpu, 8Gi memory", 2, 1),
         ("8 cpu, 8Gi memory", 1, 1),
@@ -98,17 +101,17 @@ def test_groups_add_up_to_the_cluster() -> None:
 
 
 def test_the_fullest_and_the_emptiest_nodes_are_named_in_order() -> None:
-    fill = Fill([node(f"n{index:02}") for index in range(20)])
+    utilization = Utilization([node(f"n{index:02}") for index in range(20)])
     for index in range(20):
-        fill.add(pod(f"p{index}", f"{index * 100}m"), f"n{index:02}")
-    found = summarize("test", fill, Tally(), duration_s=1.0, peak_rss_bytes=0)
+        utilization.add(pod(f"p{index}", f"{index * 100}m"), f"n{index:02}")
+    found = summarize("test", utilization, OutcomeCounts(), duration_s=1.0, peak_rss_bytes=0)
     assert [item.name for item in found.fullest] == ["n19", "n18", "n17", "n16", "n15"]
     assert [item.name for item in found.emptiest] == ["n00", "n01", "n02", "n03", "n04"]
     assert found.emptiest[0].pods == 1
 
 
 def test_the_speed_of_nothing_is_nothing() -> None:
-    found = summarize("test", Fill(), Tally(), duration_s=0.0, peak_rss_bytes=0)
+    found = summarize("test", Utilization(), OutcomeCounts(), duration_s=0.0, peak_rss_bytes=0)
     assert (found.pods_per_s, found.pods, found.fullest, found.groups) == (0.0, 0, [], [])
     assert "0 of 0 pods placed on 0 nodes" in plain_text(found)
 
@@ -134,10 +137,10 @@ def test_small_clusters_name_each_node_once() -> None:
 
 
 def test_long_tables_are_cut_and_say_so() -> None:
-    tally = Tally()
+    counts = OutcomeCounts()
     for index in range(40):
-        tally.add("unschedulable", [f"reason {index:02}"], "")
-    found = summarize("test", Fill(), tally, duration_s=1.0, peak_rss_bytes=0)
+        counts.add("unschedulable", [f"reason {index:02}"], "")
+    found = summarize("test", Utilization(), counts, duration_s=1.0, peak_rss_bytes=0)
     (refused,) = sections(found)
     assert len(refused.rows) == ROWS_SHOWN
     assert refused.rows[-1] == ("... and 26 more", "")
@@ -145,11 +148,11 @@ def test_long_tables_are_cut_and_say_so() -> None:
 
 
 def test_the_most_frequent_reason_comes_first() -> None:
-    tally = Tally()
+    counts = OutcomeCounts()
     for reason, count in [("rare", 1), ("frequent", 3), ("b", 2), ("a", 2)]:
         for _ in range(count):
-            tally.add("unschedulable", [reason], "")
-    found = summarize("test", Fill(), tally, duration_s=1.0, peak_rss_bytes=0)
+            counts.add("unschedulable", [reason], "")
+    found = summarize("test", Utilization(), counts, duration_s=1.0, peak_rss_bytes=0)
     assert list(found.unschedulable) == ["frequent", "a", "b", "rare"]
 
 

@@ -13,9 +13,9 @@ from mooring.recordings.format import RecordingWriter, read_recording
 from mooring.simulation.build import driver_of, make_driver
 from mooring.simulation.progress import Silent
 from mooring.simulation.replay import replay
-from mooring.simulation.report import Tally
+from mooring.simulation.report import OutcomeCounts
 from mooring.simulation.simulate import decide_until, peak_rss_bytes, recording_header, simulate
-from mooring.simulation.utilization import Fill
+from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload, workload_of
 
 
@@ -49,26 +49,26 @@ class Counting:
 
 def test_every_pod_is_decided_once_and_counted() -> None:
     given = workload()
-    fill, tally, view = Fill(given.objects), Tally(), Counting()
+    utilization, counts, view = Utilization(given.objects), OutcomeCounts(), Counting()
     driver = make_driver(given.objects)
-    simulate(given.pending, driver, tally, fill, view)
-    assert view.steps == tally.pods == 5
-    assert tally.bound == 3
-    assert tally.refused == {
+    simulate(given.pending, driver, counts, utilization, view)
+    assert view.steps == counts.pods == 5
+    assert counts.bound == 3
+    assert counts.refused == {
         "Insufficient cpu": 1,
         "waiting for scheduling gates: [x]": 1,
     }
     # The two large pods cannot share a node, so each has its own; the third joins one of them.
-    assert sorted(n.requested.get("cpu", 0) for n in fill.nodes.values()) == [3000, 4000]
+    assert sorted(n.requested.get("cpu", 0) for n in utilization.nodes.values()) == [3000, 4000]
 
 
 def test_equal_seeds_give_equal_runs() -> None:
     def run() -> list[int]:
         given = workload()
-        fill = Fill(given.objects)
+        utilization = Utilization(given.objects)
         driver = make_driver(given.objects, seed=3)
-        simulate(given.pending, driver, Tally(), fill, Silent())
-        return [n.requested.get("cpu", 0) for n in fill.nodes.values()]
+        simulate(given.pending, driver, OutcomeCounts(), utilization, Silent())
+        return [n.requested.get("cpu", 0) for n in utilization.nodes.values()]
 
     assert run() == run()
 
@@ -80,7 +80,14 @@ def save(path: Path) -> None:
         given, upstream="mooring", seed=0, node_order=["n0", "n1"], config=None
     )
     with RecordingWriter(path, header) as writer:
-        simulate(given.pending, driver, Tally(), Fill(given.objects), Silent(), writer=writer)
+        simulate(
+            given.pending,
+            driver,
+            OutcomeCounts(),
+            Utilization(given.objects),
+            Silent(),
+            writer=writer,
+        )
 
 
 def test_a_saved_run_replays_without_a_difference(tmp_path: Path) -> None:
@@ -111,17 +118,19 @@ def test_a_saved_run_starts_a_pod_every_minute_of_virtual_time(tmp_path: Path) -
 
 def test_a_decision_is_told_for_the_cluster_as_the_pod_met_it() -> None:
     given = workload()
-    fill = Fill(given.objects)
-    decision = decide_until(given.pending, make_driver(given.objects), fill, "a/big")
+    utilization = Utilization(given.objects)
+    decision = decide_until(given.pending, make_driver(given.objects), utilization, "a/big")
     assert decision.result == "unschedulable"
     assert set(decision.rejected) == {"n0", "n1"}
-    assert [n.requested["cpu"] for n in fill.nodes.values()] == [3000, 3000]
+    assert [n.requested["cpu"] for n in utilization.nodes.values()] == [3000, 3000]
 
 
 def test_a_pod_that_does_not_wait_cannot_be_decided() -> None:
     given = workload()
     with pytest.raises(LookupError, match="a/none"):
-        decide_until(given.pending, make_driver(given.objects), Fill(given.objects), "a/none")
+        decide_until(
+            given.pending, make_driver(given.objects), Utilization(given.objects), "a/none"
+        )
 
 
 def test_memory_is_told_in_bytes() -> None:

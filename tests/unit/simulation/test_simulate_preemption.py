@@ -13,9 +13,9 @@ from mooring.recordings.format import RecordingReader, RecordingWriter, read_rec
 from mooring.simulation.build import driver_of, make_driver
 from mooring.simulation.progress import View
 from mooring.simulation.replay import replay
-from mooring.simulation.report import Tally
+from mooring.simulation.report import OutcomeCounts
 from mooring.simulation.simulate import PREEMPTED, decide_until, recording_header, simulate
-from mooring.simulation.utilization import Fill
+from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload
 from mooring.testing import make_node, make_pod
 
@@ -36,38 +36,38 @@ class Quiet(View):
 
 def simulated(
     pending: list[Pod], *placed: Pod, plugins: Any = (), writer: RecordingWriter | None = None
-) -> tuple[Tally, Fill, Any]:
+) -> tuple[OutcomeCounts, Utilization, Any]:
     driver = make_driver([*NODES, *placed], plugins=plugins)
-    tally, fill = Tally(), Fill([*NODES, *placed])
-    simulate(pending, driver, tally, fill, Quiet(), writer=writer)
-    return tally, fill, driver
+    counts, utilization = OutcomeCounts(), Utilization([*NODES, *placed])
+    simulate(pending, driver, counts, utilization, Quiet(), writer=writer)
+    return counts, utilization, driver
 
 
 def test_a_pod_that_others_made_room_for_gets_its_node_and_they_have_none() -> None:
-    tally, fill, driver = simulated([pod("one"), pod("two"), pod("high", 10)])
+    counts, utilization, driver = simulated([pod("one"), pod("two"), pod("high", 10)])
 
-    assert (tally.bound, dict(tally.refused), tally.pods) == (2, {PREEMPTED: 1}, 3)
-    assert [node.requested["cpu"] for node in fill.nodes.values()] == [2000, 2000]
+    assert (counts.bound, dict(counts.refused), counts.pods) == (2, {PREEMPTED: 1}, 3)
+    assert [node.requested["cpu"] for node in utilization.nodes.values()] == [2000, 2000]
     assert len(driver.cache.pods) == 2
     assert len(driver.cache.nominator) == 0
 
 
 def test_pods_that_were_there_before_are_not_counted_among_those_of_the_simulation() -> None:
     there = [pod("there", node="a"), pod("too", node="b", priority=99)]
-    tally, fill, _ = simulated([pod("high", 10)], *there)
+    counts, utilization, _ = simulated([pod("high", 10)], *there)
 
-    assert (tally.bound, dict(tally.refused)) == (1, {})
-    assert fill.requested["cpu"] == 4000
+    assert (counts.bound, dict(counts.refused)) == (1, {})
+    assert utilization.requested["cpu"] == 4000
 
 
 def test_a_pod_is_told_about_as_it_meets_the_cluster() -> None:
-    fill = Fill(NODES)
+    utilization = Utilization(NODES)
     pending = [pod("one"), pod("two"), pod("high", 10), pod("last")]
 
-    decision = decide_until(pending, make_driver(NODES), fill, "default/last")
+    decision = decide_until(pending, make_driver(NODES), utilization, "default/last")
 
     assert decision.node is None
-    assert fill.requested["cpu"] == 4000
+    assert utilization.requested["cpu"] == 4000
     told = "No preemption victims found for incoming pod"
     assert told in (decision.message or "")
 
@@ -113,13 +113,13 @@ class Holds:
 def test_a_pod_that_waits_in_permit_is_turned_back(priority: int) -> None:
     driver = make_driver(NODES[:1])
     driver = type(driver)(NODES[:1], plugins=[Holds()], rng=driver.handle._rng, clock=driver.time)
-    tally, fill = Tally(), Fill(NODES[:1])
+    counts, utilization = OutcomeCounts(), Utilization(NODES[:1])
 
-    simulate([pod("waits"), pod("next", priority)], driver, tally, fill, Quiet())
+    simulate([pod("waits"), pod("next", priority)], driver, counts, utilization, Quiet())
 
     if priority:
-        assert (tally.bound, dict(tally.refused)) == (1, {PREEMPTED: 1})
+        assert (counts.bound, dict(counts.refused)) == (1, {PREEMPTED: 1})
         assert [placed.info.key for placed in driver.cache.pods] == ["default/next"]
     else:
-        assert tally.refused.total() == 2  # its wait is over, and nobody has allowed it
+        assert counts.refused.total() == 2  # its wait is over, and nobody has allowed it
     assert len(driver.handle.waiting) == 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mooring.framework import Cycle, Wait
 from mooring.simulation.progress import Silent
-from mooring.simulation.report import Tally
+from mooring.simulation.report import OutcomeCounts
 from mooring.simulation.simulate import simulate
-from mooring.simulation.utilization import Fill
+from mooring.simulation.utilization import Utilization
 from mooring.testing import make_node, make_pod
 from tests.helpers.drivers import Scripted, driver, usage
 
@@ -20,16 +20,16 @@ def test_a_pod_that_nobody_lets_go_is_refused_in_the_end() -> None:
     names = ("slow-1", "fast-1", "fast-2")
     pods = [make_pod(name, requests={"cpu": "1"}) for name in names]
     found = driver([node], Scripted("Holds", [], permit=hold))
-    fill, tally = Fill([node]), Tally()
+    utilization, counts = Utilization([node]), OutcomeCounts()
 
-    simulate(pods, found, tally, fill, Silent())
+    simulate(pods, found, counts, utilization, Silent())
 
     # While the slow one waits it holds its room, so the second fast one finds none.
-    assert (tally.pods, tally.bound) == (3, 1)
-    assert tally.refused == {
+    assert (counts.pods, counts.bound) == (3, 1)
+    assert counts.refused == {
         "Insufficient cpu": 1,
         "rejected due to timeout after waiting 3s at plugin Holds": 1,
     }
-    assert fill.nodes["a"].requested["cpu"] == 1000
+    assert utilization.nodes["a"].requested["cpu"] == 1000
     assert usage(found, "a") == (1, 1000)
     assert found.time.monotonic_s() == 3.0

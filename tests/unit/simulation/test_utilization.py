@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mooring.objects.meta import ObjectMeta, ResourceRequirements
 from mooring.objects.node import Node, NodeStatus
 from mooring.objects.pod import Container, Pod, PodSpec
-from mooring.simulation.utilization import Fill, amount_text, amounts_text, group_name
+from mooring.simulation.utilization import Utilization, amount_text, amounts_text, group_name
 
 GIB = 1 << 30
 
@@ -30,80 +30,80 @@ def pod(name: str, cpu: str = "1", memory: str = "1Gi", on: str = "") -> Pod:
 
 
 def test_pods_that_are_there_count_from_the_start() -> None:
-    fill = Fill([pod("x", "1500m", on="n1"), node("n1"), node("n2")])
-    assert fill.nodes["n1"].requested == {"cpu": 1500, "memory": GIB, "pods": 1}
-    assert fill.nodes["n2"].requested == {}
-    assert fill.allocatable == {"cpu": 8000, "memory": 16 * GIB, "pods": 220}
-    assert fill.requested == {"cpu": 1500, "memory": GIB, "pods": 1}
+    utilization = Utilization([pod("x", "1500m", on="n1"), node("n1"), node("n2")])
+    assert utilization.nodes["n1"].requested == {"cpu": 1500, "memory": GIB, "pods": 1}
+    assert utilization.nodes["n2"].requested == {}
+    assert utilization.allocatable == {"cpu": 8000, "memory": 16 * GIB, "pods": 220}
+    assert utilization.requested == {"cpu": 1500, "memory": GIB, "pods": 1}
 
 
 def test_what_is_free_can_be_less_than_nothing() -> None:
-    fill = Fill([node("n1", cpu="1"), pod("x", cpu="3", on="n1")])
-    assert fill.nodes["n1"].free("cpu") == -2000
-    assert fill.nodes["n1"].free("example.com/gpu") == 0
+    utilization = Utilization([node("n1", cpu="1"), pod("x", cpu="3", on="n1")])
+    assert utilization.nodes["n1"].free("cpu") == -2000
+    assert utilization.nodes["n1"].free("example.com/gpu") == 0
 
 
 def test_the_share_of_a_node_is_the_mean_over_its_resources() -> None:
-    fill = Fill([node("n1"), pod("x", cpu="1", memory="6Gi", on="n1")])
-    assert fill.nodes["n1"].share() == pytest.approx((0.25 + 0.75) / 2)
-    assert Fill([node("n2", cpu="0", memory="0")]).nodes["n2"].share() == 0.0
+    utilization = Utilization([node("n1"), pod("x", cpu="1", memory="6Gi", on="n1")])
+    assert utilization.nodes["n1"].share() == pytest.approx((0.25 + 0.75) / 2)
+    assert Utilization([node("n2", cpu="0", memory="0")]).nodes["n2"].share() == 0.0
 
 
 def test_a_pod_on_a_node_that_is_gone_counts_nowhere() -> None:
-    fill = Fill([node("n1"), pod("x", on="gone")])
-    assert not any(fill.requested.values())
-    fill.remove("a/x")
-    assert not any(fill.requested.values())
+    utilization = Utilization([node("n1"), pod("x", on="gone")])
+    assert not any(utilization.requested.values())
+    utilization.remove("a/x")
+    assert not any(utilization.requested.values())
 
 
 def test_a_pod_that_is_added_again_has_moved() -> None:
-    fill = Fill([node("n1"), node("n2")])
-    fill.add(pod("x"), "n1")
-    fill.add(pod("x", cpu="2"), "n2")
-    assert fill.nodes["n1"].requested["cpu"] == 0
-    assert fill.nodes["n2"].requested["cpu"] == 2000
-    assert fill.requested["cpu"] == 2000
+    utilization = Utilization([node("n1"), node("n2")])
+    utilization.add(pod("x"), "n1")
+    utilization.add(pod("x", cpu="2"), "n2")
+    assert utilization.nodes["n1"].requested["cpu"] == 0
+    assert utilization.nodes["n2"].requested["cpu"] == 2000
+    assert utilization.requested["cpu"] == 2000
 
 
 @given(seed=st.integers(0, 2**32))
 def test_totals_are_those_of_the_pods_that_are_there(seed: int) -> None:
     rng = random.Random(seed)
     names = ["n0", "n1", "n2"]
-    fill = Fill([node(name) for name in names])
+    utilization = Utilization([node(name) for name in names])
     there: dict[str, tuple[str, int]] = {}
     for _ in range(30):
         name = f"p{rng.randrange(6)}"
         if rng.random() < 0.4:
-            fill.remove(f"a/{name}")
+            utilization.remove(f"a/{name}")
             there.pop(name, None)
             continue
         cpu_milli, where = rng.randrange(1, 2000), rng.choice(names)
-        fill.add(pod(name, cpu=f"{cpu_milli}m"), where)
+        utilization.add(pod(name, cpu=f"{cpu_milli}m"), where)
         there[name] = where, cpu_milli
     for name in names:
         expected = sum(cpu_milli for where, cpu_milli in there.values() if where == name)
-        assert fill.nodes[name].requested.get("cpu", 0) == expected
+        assert utilization.nodes[name].requested.get("cpu", 0) == expected
         count = sum(where == name for where, _ in there.values())
-        assert fill.nodes[name].requested.get("pods", 0) == count
-    assert fill.requested.get("cpu", 0) == sum(cpu_milli for _, cpu_milli in there.values())
+        assert utilization.nodes[name].requested.get("pods", 0) == count
+    assert utilization.requested.get("cpu", 0) == sum(cpu_milli for _, cpu_milli in there.values())
 
 
 def test_requests_of_a_shared_spec_are_computed_once_and_of_equal_ones_alike() -> None:
-    fill = Fill()
+    utilization = Utilization()
     first = pod("x", cpu="1500m")
     second = Pod(metadata=ObjectMeta(name="y"), spec=first.spec)
-    assert fill.requests(first) is fill.requests(second)
-    assert fill.requests(pod("z", cpu="1500m")) == fill.requests(first)
+    assert utilization.requests(first) is utilization.requests(second)
+    assert utilization.requests(pod("z", cpu="1500m")) == utilization.requests(first)
 
 
 def test_a_request_of_zero_is_not_told() -> None:
-    assert Fill().requests(pod("x", memory="0")) == {"cpu": 1000, "pods": 1}
+    assert Utilization().requests(pod("x", memory="0")) == {"cpu": 1000, "pods": 1}
 
 
 def test_like_nodes_are_a_group_and_the_largest_group_comes_first() -> None:
     label = "node.kubernetes.io/instance-type"
     nodes = [node("a", cpu="2"), node("b"), node("c"), node("d", **{label: "m5.large"})]
-    groups = Fill(nodes).groups()
+    groups = Utilization(nodes).groups()
     assert {name: [n.name for n in members] for name, members in groups.items()} == {
         "4 cpu, 8Gi memory": ["b", "c"],
         "2 cpu, 8Gi memory": ["a"],

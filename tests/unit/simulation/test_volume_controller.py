@@ -138,9 +138,9 @@ def test_a_claim_that_says_where_gets_a_new_volume_there() -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "problem"),
     [
-        ("PersistentVolume", "gone", "PersistentVolume gone is not there"),
-        ("PersistentVolumeClaim", "default/gone", "PersistentVolumeClaim default/gone"),
-        ("Pod", "default/p", "objects of kind Pod are not for plugins to change"),
+        ("PersistentVolume", "gone", "no PersistentVolume 'gone'"),
+        ("PersistentVolumeClaim", "default/gone", "no PersistentVolumeClaim 'default/gone'"),
+        ("Pod", "default/p", "plugins may not patch objects of kind Pod"),
     ],
 )
 def test_what_cannot_be_patched_is_told(kind: str, name: str, problem: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mooring.errors import PluginError
 from mooring.framework.cycle_state import Cycle
@@ -28,9 +27,7 @@ from mooring.framework.runtime.host_selection import (
 from mooring.framework.runtime.result_cache import CachedResults
 from mooring.framework.status import Skip
 from mooring.state.tables.nodes import read_only
-
-Ints = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.intp]
+from mooring.state.types import Ints, Rows
 
 
 def select_host(

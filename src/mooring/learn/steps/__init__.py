@@ -1,10 +1,9 @@
-"""The eight schedulers of the tutorial, each grown from the one before.
+"""The eight schedulers of the tutorial, each an extension of the one before.
 
-Each module has a class ``Scheduler`` with one way to make it and one way to run it::
+Each module has a class ``Scheduler`` with the same constructor and method ``run``::
 
-    scheduler = Scheduler(client, "my-scheduler", clock=clock, rng=rng, tell=tell)
+    scheduler = Scheduler(client, "my-scheduler", clock=clock, rng=rng, emit=emit)
     await scheduler.run()
 
-``nodes`` and ``pods`` are its informers. They are made of mooring's public parts only, to be read,
-changed and run.
+``nodes`` and ``pods`` are its informers. The schedulers use only mooring's public parts.
 """

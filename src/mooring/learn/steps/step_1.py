@@ -1,7 +1,4 @@
-"""Step 1: every pod gets a random node. This is all that a scheduler must do.
-
-It watches the pods, puts those without a node into a queue, and binds one after another.
-"""
+"""Step 1: every pod gets a random node. This is all that a scheduler must do."""
 
 from __future__ import annotations
 
@@ -11,15 +8,17 @@ from typing import TypeGuard
 from mooring import Reject, SchedulerError
 from mooring.client import Change, Client, Informer
 from mooring.clock import Clock, Rng
-from mooring.learn import Tell
+from mooring.learn import EventSink
 from mooring.objects import Pod, key
 
 
 class Scheduler:
     """Binds pods in order of arrival to random nodes."""
 
-    def __init__(self, client: Client, name: str, *, clock: Clock, rng: Rng, tell: Tell) -> None:
-        self.client, self.name, self.clock, self.rng, self.tell = client, name, clock, rng, tell
+    def __init__(
+        self, client: Client, name: str, *, clock: Clock, rng: Rng, emit: EventSink
+    ) -> None:
+        self.client, self.name, self.clock, self.rng, self.emit = client, name, clock, rng, emit
         self.pending: asyncio.Queue[Pod] = asyncio.Queue()
         self.nodes = Informer(client, "Node", self.on_node, clock=clock, rng=rng)
         self.pods = Informer(client, "Pod", self.on_pod, clock=clock, rng=rng)
@@ -31,7 +30,7 @@ class Scheduler:
         """Adds new pods that are pending and ours to the queue."""
         if change.old is None and self.waits_for_us(change.new):
             self.pending.put_nowait(change.new)
-            self.tell("queued", change.new)
+            self.emit("queued", change.new)
 
     def waits_for_us(self, pod: Pod | None) -> TypeGuard[Pod]:
         """Returns True for a pod that is ours, has no node and is not being deleted."""
@@ -60,13 +59,13 @@ class Scheduler:
 
     async def schedule_one(self, pod: Pod) -> None:
         """Chooses a node for the pod, and binds it."""
-        self.tell("popped", pod)
+        self.emit("popped", pod)
         node_name = self.choose(pod)
         if isinstance(node_name, Reject):
             self.try_later(pod, node_name.message)
         else:
             await self.client.bind(pod, node_name)
-            self.tell("bound", pod, node_name)
+            self.emit("bound", pod, node_name)
 
     def choose(self, pod: Pod) -> str | Reject:  # noqa: ARG002 - for the next steps
         """Returns a random node."""
@@ -75,5 +74,5 @@ class Scheduler:
 
     def try_later(self, pod: Pod, why: str) -> None:
         """Puts the pod into the queue again after a second."""
-        self.tell("failed", pod, detail=why)
+        self.emit("failed", pod, detail=why)
         asyncio.get_running_loop().call_later(1.0, self.pending.put_nowait, pod)

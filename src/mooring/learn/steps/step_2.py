@@ -47,7 +47,7 @@ class Scheduler(step_1.Scheduler):
             else:
                 reasons[refusal.message] += 1
                 reason = f"{refusal.plugin}: {refusal.message}"
-                self.tell("refused", pod, node.metadata.name, reason)
+                self.emit("refused", pod, node.metadata.name, reason)
         if not nodes:
             return Reject("no nodes available to schedule pods")
         counts = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))

@@ -48,5 +48,5 @@ class Scheduler(step_2.Scheduler):
         for node in nodes:
             total = sum(plugin.score(pod, node) for plugin in self.scorers)
             totals[node.metadata.name] = total
-            self.tell("scored", pod, node.metadata.name, str(total))
+            self.emit("scored", pod, node.metadata.name, str(total))
         return totals

@@ -14,7 +14,7 @@ from mooring import Cycle, Diagnosis, NodeView, PodInfo, Reject
 from mooring.client import Change, Client
 from mooring.clock import Clock, Rng
 from mooring.framework import Attempt, Placement, schedule_pod
-from mooring.learn import Tell, tell_decision, tutorial_framework
+from mooring.learn import EventSink, emit_decision, tutorial_framework
 from mooring.learn.steps import step_1
 from mooring.learn.steps.step_3 import last_digit
 from mooring.objects import Pod
@@ -42,8 +42,10 @@ class NodeNumber:
 class Scheduler(step_1.Scheduler):
     """Runs the plugins with the framework, on the nodes of the cache."""
 
-    def __init__(self, client: Client, name: str, *, clock: Clock, rng: Rng, tell: Tell) -> None:
-        super().__init__(client, name, clock=clock, rng=rng, tell=tell)
+    def __init__(
+        self, client: Client, name: str, *, clock: Clock, rng: Rng, emit: EventSink
+    ) -> None:
+        super().__init__(client, name, clock=clock, rng=rng, emit=emit)
         self.cache = Cache()
         self.handle = PluginHandle(self.cache, client, clock=clock, rng=rng)
         waiting = self.handle.waiting
@@ -72,5 +74,5 @@ class Scheduler(step_1.Scheduler):
         snapshot = self.cache.snapshot()
         cycle, attempt = self.framework.new_cycle(pod, snapshot), Attempt(snapshot)
         result = schedule_pod(self.framework, cycle, attempt)
-        tell_decision(self.tell, pod, attempt, result)
+        emit_decision(self.emit, pod, attempt, result)
         return cycle, result

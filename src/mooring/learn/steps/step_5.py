@@ -1,7 +1,4 @@
-"""Step 5: a binding can wait without blocking other pods.
-
-Permit approves, rejects or delays the binding. So the binding cycle becomes a task of its own.
-"""
+"""Step 5: a binding can wait without blocking other pods, since it runs as a task."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ class Scheduler(step_4.Scheduler):
 
     async def schedule_one(self, pod: Pod) -> None:
         """Chooses a node and calls Permit; a task does the rest."""
-        self.tell("popped", pod)
+        self.emit("popped", pod)
         result = self.permitted(PodInfo(pod))
         if isinstance(result, Diagnosis):
             self.try_later(pod, result.message)
@@ -56,25 +53,23 @@ class Scheduler(step_4.Scheduler):
         if isinstance(result, Diagnosis):
             return result
         name, now_s = result.node_name, self.clock.monotonic_s()
-        answer = binding.permit(self.framework, cycle, name, now_s=now_s)
-        return (
-            binding.rejection_diagnosis(name, answer)
-            if isinstance(answer, Status)
-            else (name, answer)
-        )
+        waiting = binding.permit(self.framework, cycle, name, now_s=now_s)
+        if isinstance(waiting, Status):
+            return binding.diagnosis_of(name, waiting)
+        return name, waiting
 
     async def bind(self, pod: Pod, node_name: str, waiting: WaitingPod | None) -> None:
         """Waits in Permit if a plugin requires it, then binds the pod."""
         if waiting is not None:
-            self.tell("waiting", pod, node_name, ", ".join(waiting.pending_plugins))
+            self.emit("waiting", pod, node_name, ", ".join(waiting.pending_plugins))
             refusal = await wait_on_permit(waiting, self.clock)
             self.handle.waiting.remove(pod.metadata.uid)
             if refusal is not None:
-                return self.put_back(pod, binding.rejection_diagnosis(node_name, refusal))
-            self.tell("allowed", pod, node_name)
+                return self.put_back(pod, binding.diagnosis_of(node_name, refusal))
+            self.emit("allowed", pod, node_name)
         try:
             await self.client.bind(pod, node_name)
-            self.tell("bound", pod, node_name)
+            self.emit("bound", pod, node_name)
         except SchedulerError as error:
             self.put_back(pod, error)
 

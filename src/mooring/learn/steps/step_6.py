@@ -1,7 +1,4 @@
-"""Step 6: unschedulable pods wait in a queue that records their attempts and rejections.
-
-mooring's ``SchedulingQueue`` replaces our queue. What requeues an unschedulable pod is in step 7.
-"""
+"""Step 6: unschedulable pods wait in mooring's ``SchedulingQueue``. Step 7 requeues them."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from mooring import Diagnosis, PodInfo, SchedulerError
 from mooring.client import Change, Client
 from mooring.clock import Clock, Rng
 from mooring.framework.waiting_pods import WaitingPod
-from mooring.learn import Tell, failure_text, moves
+from mooring.learn import EventSink, failure_text, moves
 from mooring.learn.steps import step_5
 from mooring.objects import Pod, key
 from mooring.plugins import PrioritySort
@@ -23,11 +20,13 @@ OPTIONS = QueueOptions(initial_backoff_s=1.0, max_backoff_s=10.0, pop_from_backo
 class Scheduler(step_5.Scheduler):
     """Replaces the queue of step 1 by mooring's."""
 
-    def __init__(self, client: Client, name: str, *, clock: Clock, rng: Rng, tell: Tell) -> None:
-        super().__init__(client, name, clock=clock, rng=rng, tell=tell)
+    def __init__(
+        self, client: Client, name: str, *, clock: Clock, rng: Rng, emit: EventSink
+    ) -> None:
+        super().__init__(client, name, clock=clock, rng=rng, emit=emit)
         self.ready, profiles = asyncio.Event(), {name: self.framework}
         self.queue = SchedulingQueue(
-            profiles, clock=clock, options=OPTIONS, on_ready=self.ready.set, on_move=moves(tell)
+            profiles, clock=clock, options=OPTIONS, on_ready=self.ready.set, on_move=moves(emit)
         )
         self.entries: dict[str, QueuedPod] = {}
 
@@ -72,7 +71,7 @@ class Scheduler(step_5.Scheduler):
 
     def put_back(self, pod: Pod, why: Diagnosis | SchedulerError) -> None:
         """Adds the current pod as unschedulable, unless it was deleted or bound."""
-        self.tell("failed", pod, detail=failure_text(why))
+        self.emit("failed", pod, detail=failure_text(why))
         entry, live = self.entries.pop(pod.metadata.uid), self.pods.objects.get(key(pod))
         if self.waits_for_us(live) and live.metadata.uid == entry.uid:
             refused_by = why.unschedulable_plugins if isinstance(why, Diagnosis) else ()

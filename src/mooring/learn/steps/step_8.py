@@ -3,8 +3,7 @@
 No event occurs when a backoff expires, so a periodic flush has to check the clock. It also requeues
 every pod that has been unschedulable for five minutes, in case an event was missed.
 
-The other parts are mooring's own; earlier steps showed each in small: ``EventHandlers`` (step 7),
-``Scheduler`` with queue, bindings and Permit (6, 5), ``Framework`` (4 to 2).
+The other parts are mooring's own: ``EventHandlers``, ``Scheduler``, ``Framework`` (steps 7 to 2).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import asyncio
 
 from mooring.client import Client, Informer, Recorder
 from mooring.clock import Clock, Rng
-from mooring.learn import Tell, TellingObserver, tutorial_framework
+from mooring.learn import EventSink, LoggingObserver, tutorial_framework
 from mooring.learn.steps.step_7 import NodeNumber
 from mooring.plugins import DefaultBinder, NodeUnschedulable, PrioritySort
 from mooring.queue import QueueOptions, SchedulingQueue
@@ -32,8 +31,10 @@ OPTIONS = QueueOptions(pop_from_backoff=False, unschedulable_flush_interval_s=1.
 class Scheduler:
     """Assembles mooring's parts, with two plugins."""
 
-    def __init__(self, client: Client, name: str, *, clock: Clock, rng: Rng, tell: Tell) -> None:
-        observer, self.cache, self.ready = TellingObserver(tell), Cache(), asyncio.Event()
+    def __init__(
+        self, client: Client, name: str, *, clock: Clock, rng: Rng, emit: EventSink
+    ) -> None:
+        observer, self.cache, self.ready = LoggingObserver(emit), Cache(), asyncio.Event()
         handle = self.handle = PluginHandle(self.cache, client, clock=clock, rng=rng)
         plugins = [PrioritySort(), NodeUnschedulable(), NodeNumber(handle), DefaultBinder(handle)]
         framework = tutorial_framework(name, plugins, clock=clock, rng=rng, waiting=handle.waiting)

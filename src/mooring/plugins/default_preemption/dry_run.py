@@ -29,10 +29,7 @@ from mooring.framework.runtime.nominated import (
     nominated_pods_by_row,
 )
 from mooring.state import PodInfo, Snapshot
-
-Rows = npt.NDArray[np.intp]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from mooring.state.types import Bools, Rows
 
 NO_VICTIMS: Final = Reject("No preemption victims found for incoming pod", resolvable=False)
 

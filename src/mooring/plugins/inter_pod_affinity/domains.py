@@ -19,8 +19,8 @@ from mooring.state.columns.labels import MISSING
 from mooring.state.tables.affinity_terms import SharedTerm
 from mooring.state.tables.counters import CounterKey, PodLabelClass
 from mooring.state.tables.nodes import Scalar
+from mooring.state.types import Bools
 
-Bools = npt.NDArray[np.bool_]
 Ids = npt.NDArray[np.intp]
 
 #: Sums of floats are exact below this.

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from mooring.objects.selectors import DOES_NOT_EXIST, EXISTS, IN, Requirement, Selector
 from mooring.state.columns.labels import MISSING
+from mooring.state.types import Bools
 
-Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int32]
 
 

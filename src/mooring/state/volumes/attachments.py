@@ -9,8 +9,9 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go.
 from __future__ import annotations
 
 from mooring.state.tables.nodes import NodeTable
+from mooring.state.types import Ints
 from mooring.state.volumes.csi_nodes import CSINodes
-from mooring.state.volumes.node_columns import Ints, NodeColumns
+from mooring.state.volumes.node_columns import NodeColumns
 
 
 class _Users:

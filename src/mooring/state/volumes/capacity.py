@@ -18,6 +18,7 @@ from mooring.objects.quantity import Quantity
 from mooring.objects.storage import CSIStorageCapacity
 from mooring.state.columns.labels import LabelColumn
 from mooring.state.tables.nodes import NodeTable
+from mooring.state.types import Bools, Rows
 from mooring.state.volumes.topology import (
     ALL_NODES,
     NodeTopology,
@@ -25,9 +26,6 @@ from mooring.state.volumes.topology import (
     one_label,
     topology_of_selector,
 )
-
-Bools = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.intp]
 
 #: Less than any size.
 _NO_CAPACITY: Final = -(2**63)

@@ -7,7 +7,8 @@ from typing import Final
 from mooring.objects.csi_migration import MIGRATED_PLUGINS
 from mooring.objects.storage import CSINode
 from mooring.state.tables.nodes import NodeTable
-from mooring.state.volumes.node_columns import Ints, NodeColumns
+from mooring.state.types import Ints
+from mooring.state.volumes.node_columns import NodeColumns
 
 #: In a column of limits: the node has no limit for the driver, or does not have the driver.
 NO_LIMIT: Final = 2**62

@@ -12,11 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from mooring.state.tables.nodes import NodeTable, read_only
-
-Ints = npt.NDArray[np.int64]
+from mooring.state.types import Ints
 
 #: Maximum number of columns; the least recently used is dropped, and rebuilt on demand.
 COLUMNS_MAX: Final = 64

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from mooring.objects.meta import LabelSelector, NodeSelector
 from mooring.objects.selectors import (
@@ -29,9 +28,7 @@ from mooring.objects.storage import TopologySelectorTerm
 from mooring.state.columns.change_log import Change
 from mooring.state.columns.labels import MISSING
 from mooring.state.tables.nodes import NodeTable
-
-Bools = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.intp]
+from mooring.state.types import Bools, Rows
 
 #: Maximum number of cached masks, of one byte per row: 20 MB at 5 000 nodes.
 MASKS_MAX: Final = 4_096

@@ -11,13 +11,12 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mooring.objects.selectors import Selector
 from mooring.state.columns.labels import MISSING
 from mooring.state.tables.nodes import NodeTable
+from mooring.state.types import Bools, Rows
 from mooring.state.volumes.free_index.groups import (
-    Bools,
     CachedResult,
     Entry,
     Group,
@@ -27,8 +26,6 @@ from mooring.state.volumes.free_index.groups import (
 )
 from mooring.state.volumes.free_index.sorted_list import FreeVolumeList
 from mooring.state.volumes.topology import ALL_NODES, NodeTopology, TopologyMasks
-
-Rows = npt.NDArray[np.intp]
 
 #: No volume.
 NONE: Final = -1

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from mooring.objects.storage import PersistentVolume
 from mooring.state.tables.nodes import NodeTable
-from mooring.state.volumes.free_index.first_match import NONE, FirstMatchIndex, Rows, VolumeRequest
+from mooring.state.types import Rows
+from mooring.state.volumes.free_index.first_match import NONE, FirstMatchIndex, VolumeRequest
 from mooring.state.volumes.free_index.groups import Entry, Positions
 from mooring.state.volumes.free_index.sorted_list import FreeVolumeList
 from mooring.state.volumes.topology import TopologyMasks

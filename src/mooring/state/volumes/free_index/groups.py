@@ -15,9 +15,9 @@ import numpy.typing as npt
 from mooring.objects.storage import PersistentVolume
 from mooring.objects.volume_claims import amount
 from mooring.state.columns.labels import MISSING, LabelColumn
+from mooring.state.types import Bools
 from mooring.state.volumes.topology import NodeTopology, one_label, topology_of_affinity
 
-Bools = npt.NDArray[np.bool_]
 #: Codes of a label's values, int.
 Codes = npt.NDArray[np.signedinteger[Any]]
 #: Positions in the sorted list of volumes, intp.

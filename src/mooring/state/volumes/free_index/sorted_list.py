@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mooring.state.volumes.free_index.groups import Bools, Entry, Group, VolumeTraits
+from mooring.state.types import Bools
+from mooring.state.volumes.free_index.groups import Entry, Group, VolumeTraits
 from mooring.state.volumes.topology import NodeTopology
 
 #: Maximum number of recorded changes, from which cached results are updated.
