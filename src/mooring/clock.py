@@ -1,4 +1,4 @@
-"""Where the time comes from, and the only file that may ask the operating system for it.
+"""Clocks and random generators; the only module that reads the operating system's time.
 
 Everything else is given a ``Clock``. Tests and simulations give one that stands still until told
 otherwise (``mooring.testing.FakeClock``), so no test sleeps and every run can be repeated.
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Clock(Protocol):
-    """Two readings of time; both in seconds, neither ever guessed."""
+    """A monotonic and a wall clock, both in seconds."""
 
     def monotonic_s(self) -> float:
         """Seconds since some fixed moment; never goes back. For durations and deadlines."""
@@ -86,7 +86,7 @@ def _second(second: int) -> str:
 
 
 class VirtualClock:
-    """A clock that stands still until it is told to go on: tests and simulations run on it.
+    """A clock that advances only on request, for tests and simulations.
 
     Example:
         >>> clock = VirtualClock()
@@ -96,7 +96,7 @@ class VirtualClock:
     """
 
     def __init__(self, *, monotonic_s: float = 0.0, wall_s: float = 1_767_225_600.0) -> None:
-        """Starts at 0, on 2026-01-01T00:00:00Z, unless told otherwise."""
+        """Starts at 0, by default on 2026-01-01T00:00:00Z."""
         self._monotonic_s = monotonic_s
         self._wall_s = wall_s
 
@@ -109,7 +109,7 @@ class VirtualClock:
         return self._wall_s
 
     def advance(self, seconds: float) -> None:
-        """Lets ``seconds`` go by, on both readings.
+        """Advances both readings by ``seconds``.
 
         Raises:
             ValueError: if that were back in time.
@@ -120,5 +120,5 @@ class VirtualClock:
         self._wall_s += seconds
 
     def step_wall(self, seconds: float) -> None:
-        """Moves the wall clock alone, as an operator or NTP does."""
+        """Adjusts only the wall clock, as an operator or NTP does."""
         self._wall_s += seconds

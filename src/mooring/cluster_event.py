@@ -1,4 +1,4 @@
-"""What can wake a parked pod: an action on a kind of object.
+"""Cluster events, which requeue unschedulable pods: an action on a kind of object.
 
 Names are kube-scheduler's (k8s.io/kube-scheduler framework/types.go, pkg/scheduler/framework/
 events.go); they appear in metrics and logs.
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class ActionType(enum.IntFlag):
-    """What happened to an object; plugins register for sums of these."""
+    """Actions on an object, as flags; plugins register for combinations of them."""
 
     ADD = enum.auto()
     DELETE = enum.auto()
@@ -29,7 +29,7 @@ class ActionType(enum.IntFlag):
     UPDATE_POD_TOLERATION = enum.auto()
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = enum.auto()
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = enum.auto()
-    #: A change that is none of the above: it wakes only those who registered for all of ``UPDATE``.
+    #: Any other change: it matches only registrations for all of ``UPDATE``.
     UPDATE_OTHER = enum.auto()
 
     UPDATE = (
@@ -77,11 +77,11 @@ _BOTH_PODS = (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULED_POD)
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """An action on a kind of object, as it happened or as a plugin registers for it."""
+    """An action on a kind of object: an event, or a plugin's registration."""
 
     resource: EventResource
     action: ActionType
-    #: The name of an event that is about no object.
+    #: The name of an event without an object.
     custom_label: str = ""
 
     def matches(self, happened: ClusterEvent) -> bool:
@@ -95,12 +95,12 @@ class ClusterEvent:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it happened to everything: it moves pods whoever refused them."""
+        """True for an event of all kinds: it moves pods regardless of the rejecting plugins."""
         return self.resource is EventResource.ANY and self.action == ActionType.ALL
 
     @property
     def label(self) -> str:
-        """kube-scheduler's name for it in metrics and logs: "NodeAdd", "AssignedPodDelete"."""
+        """The event's name in kube-scheduler's metrics and logs: "NodeAdd", "AssignedPodDelete"."""
         return self.custom_label or _label(self.resource, self.action)
 
 
@@ -111,14 +111,14 @@ def _label(resource: EventResource, action: ActionType) -> str:
     return resource.value + "".join(word.capitalize() for word in words)
 
 
-#: A pod has waited for too long, and is tried whatever happened or not.
+#: A pod was unschedulable for too long, and is retried without an event.
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.ANY, ActionType.ALL, "UnschedulableTimeout")
-#: A plugin asked for pods to be tried now.
+#: A plugin activated pods.
 FORCE_ACTIVATE = ClusterEvent(EventResource.ANY, ActionType.ALL, "ForceActivate")
 
 
 class QueueingHint(enum.Enum):
-    """What a hint function says: try the pod again, or leave it."""
+    """The result of a queueing hint: requeue the pod, or skip it."""
 
     QUEUE = "Queue"
     SKIP = "QueueSkip"

@@ -1,4 +1,4 @@
-"""What one attempt saw and did: the record that people, recordings and comparisons read.
+"""The record of one scheduling attempt, for users, recordings and comparisons.
 
 A ``Decision`` is built only when somebody asks. Its JSON form is that of the recordings
 (``tests/parity/data/README.md``): what a recording leaves out is left out here as well, so a
@@ -35,7 +35,7 @@ Scores = dict[str, dict[str, int]]
 
 
 class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One refusal, of a node or of the whole cluster: who, how firmly, and why.
+    """One rejection of a node or of all nodes: plugin, status code and reasons.
 
     ``plugin`` holds several names joined by "," where PreFilter plugins left a node out together;
     ``reasons`` is sorted.
@@ -47,12 +47,12 @@ class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def plugins(self) -> tuple[str, ...]:
-        """The names in ``plugin``, apart."""
+        """The names in ``plugin``, split."""
         return tuple(self.plugin.split(","))
 
     @property
     def is_left_out(self) -> bool:
-        """True if PreFilter left the node out, so that no filter ever saw it."""
+        """True if PreFilter excluded the node, so that no Filter plugin ran on it."""
         return any(reason.startswith(LEFT_OUT_PREFIX) for reason in self.reasons)
 
 
@@ -64,7 +64,7 @@ class PreemptionCandidate(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
 
 class Preemption(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was tried to make room, and what was done: ``nominated`` is None if nothing helped."""
+    """The result of preemption; ``nominated`` is None if it did not help."""
 
     nominated: str | None
     victims: tuple[str, ...]
@@ -73,7 +73,7 @@ class Preemption(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ExtenderCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What one extender answered: nodes refused, scores before the weight, its error."""
+    """The response of one extender: rejected nodes, scores before the weight, its error."""
 
     url: str
     rejected: dict[str, str] = {}
@@ -127,12 +127,12 @@ class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 def encode_decision(decision: Decision) -> bytes:
-    """Returns the JSON of a decision, fields in the order of the struct, nothing that is absent."""
+    """Returns the JSON of a decision, fields in the order of the struct, without absent ones."""
     return msgspec.json.encode(decision)
 
 
 def decode_decision(data: bytes | str | msgspec.Raw, *, file: str | None = None) -> Decision:
-    """Reads a decision back; see ``check_decision`` for what is refused.
+    """Decodes a decision, and validates it with ``check_decision``.
 
     Raises:
         ConfigError: the JSON is broken, a field is unknown, missing or of another type, or the
@@ -147,7 +147,7 @@ def decode_decision(data: bytes | str | msgspec.Raw, *, file: str | None = None)
 
 
 def check_decision(decision: Decision, *, file: str | None = None, path: str = "") -> None:
-    """Refuses a decision whose fields contradict each other; types alone do not show that.
+    """Validates that the fields of a decision do not contradict each other.
 
     Raises:
         ConfigError: an unknown ``result`` or ``choice``, a node without "scheduled" or the other
@@ -178,7 +178,7 @@ def _contradiction(decision: Decision) -> tuple[str, str, Any] | None:
 
 
 def bad_json(error: Exception, *, file: str | None, path: str = "") -> ConfigError:
-    """A decoding error in our words: msgspec's problem, its ``$.a.b`` path without the ``$``."""
+    """Returns a ConfigError for msgspec's error, its ``$.a.b`` path without the ``$``."""
     problem, marker, where = str(error).partition(" - at `$")
     inside = where.rstrip("`") if marker else ""
     full_path = (path + inside).lstrip(".")

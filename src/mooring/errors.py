@@ -40,7 +40,7 @@ class SchedulerError(Exception):
 
 
 class ConfigError(SchedulerError):
-    """Input that a person wrote cannot be used; says where it stands and what was found there.
+    """Invalid user input, with its location and value.
 
     Example:
         >>> str(ConfigError("must be positive", file="a.yaml", line=3, path="qps", value=-1))
@@ -79,7 +79,7 @@ class ConfigError(SchedulerError):
         line: int | None = None,
         path: str | None = None,
     ) -> ConfigError:
-        """The same error with its place, where it does not say one itself (counted from 1)."""
+        """Returns the error with this location, where it has none of its own (counted from 1)."""
         return type(self)(
             self.problem,
             file=self.file or file,
@@ -112,7 +112,7 @@ class ConfigError(SchedulerError):
 
 
 class ConfigErrors(ConfigError):
-    """Several errors of one input; what it says itself is what the first of them says.
+    """Several errors of one input; its own attributes are those of the first.
 
     Attributes:
         errors: All of them, in the order of the input.
@@ -120,7 +120,7 @@ class ConfigErrors(ConfigError):
     """
 
     def __init__(self, errors: Sequence[ConfigError], *, is_cut: bool = False) -> None:
-        """Takes at least one error."""
+        """Requires at least one error."""
         self.errors = tuple(errors)
         self.is_cut = is_cut
         first = errors[0]
@@ -142,7 +142,7 @@ class ConfigErrors(ConfigError):
         line: int | None = None,
         path: str | None = None,
     ) -> ConfigErrors:
-        """Returns the same errors with their place, where they do not say one themselves."""
+        """Returns the errors with this location, where they have none of their own."""
         located = [
             error.located(file=file, document=document, line=line, path=path)
             for error in self.errors
@@ -183,7 +183,7 @@ class ApiError(SchedulerError):
 
 
 class BadRequest(ApiError):
-    """400 and its kin: the request itself was wrong."""
+    """400 and similar: the request itself was invalid."""
 
 
 class Unauthorized(ApiError):
@@ -195,11 +195,11 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """409: somebody else was faster, or the object already exists."""
+    """409: a concurrent change was stored first, or the object already exists."""
 
 
 class AlreadyExists(Conflict):
-    """409: an object of this name is there."""
+    """409: an object of this name exists."""
 
 
 class Gone(ApiError):
@@ -223,11 +223,11 @@ class ServerError(ApiError):
 
 
 class OutcomeUnknown(SchedulerError):
-    """A write was sent and no answer came: it may have happened. Ask the API server."""
+    """A write was sent and no response came: it may have happened. Read the object."""
 
 
 class Unreachable(SchedulerError):
-    """The request never reached the server: it surely did not happen."""
+    """The request never reached the server: it did not happen."""
 
 
 class PluginError(SchedulerError):
@@ -241,11 +241,11 @@ class PluginError(SchedulerError):
 
 
 class ExtenderError(SchedulerError):
-    """An extender failed, timed out, or answered something that cannot be used."""
+    """An extender failed, timed out, or sent an invalid response."""
 
 
 class LeaseLost(SchedulerError):
-    """The leader lease ran out: nothing may be written any more."""
+    """The leader lease expired: no more writes are allowed."""
 
 
 class InvariantViolation(SchedulerError):

@@ -1,4 +1,4 @@
-"""The event loop under the embedded API server: which one, and what it does by the clock."""
+"""The event loop of the embedded API server, and its periodic tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEED_BYTES = 16
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """For ``asyncio.Runner``: uvloop's loop, where there is one; None = Python's own."""
+    """Returns uvloop's loop factory for ``asyncio.Runner``, if installed; None = asyncio's."""
     try:
         import uvloop
     except ImportError:
@@ -25,7 +25,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def fresh_seed() -> int:
-    """A seed for a server's rng: UIDs must differ from those of the run before."""
+    """Returns a seed for a server's rng: UIDs must differ from those of earlier runs."""
     return int.from_bytes(ssl.RAND_bytes(SEED_BYTES), "big")
 
 

@@ -12,7 +12,7 @@ import sys
 from datetime import UTC, datetime
 from typing import IO, Any, Final
 
-#: What every record has; everything else in it came with ``extra``.
+#: The standard attributes of a record; all others come from ``extra``.
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 #: Longer values are cut: a line is for reading.
@@ -48,7 +48,7 @@ def configure(level: int | str = logging.INFO, *, out: IO[str] | None = None) ->
 
 
 class _ToStderr(logging.StreamHandler[Any]):
-    """Writes to what is stderr at the moment: a live view may stand before it for a while."""
+    """Writes to the current ``sys.stderr``, which a live view may replace for a while."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)

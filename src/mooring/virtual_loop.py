@@ -1,4 +1,4 @@
-"""An event loop on virtual time: waiting takes none, and a run can be repeated exactly.
+"""An event loop on virtual time: waiting takes no real time, and runs are reproducible.
 
 Nothing real can be waited for here: no socket, no thread, no process. When every task waits for
 time, time moves on to the first of them; when every task waits for another one, that is an error,
@@ -25,12 +25,12 @@ _Arguments = TypeVarTuple("_Arguments")
 #: 2026-01-01T00:00:00Z, when virtual time begins.
 EPOCH_S: Final = 1_767_225_600.0
 
-#: What is due within so many seconds is due now: floats of a virtual year are finer than that.
+#: Timers due within this many seconds are due now: floats of a virtual year are finer than that.
 RESOLUTION_S: Final = 1e-6
 
 
 class _Shuffled(deque[asyncio.Handle]):
-    """What is ready to run; the next one is any of them."""
+    """The callbacks that are ready to run; the next one is chosen at random."""
 
     def __init__(self, rng: Rng) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class _Timer(asyncio.TimerHandle):
 
 
 class _NoSelector:
-    """Stands where a loop asks the operating system what has come; nothing ever has."""
+    """A selector without I/O: it never reports an event."""
 
     def __init__(self, wait: Callable[[float | None], None]) -> None:
         self._wait = wait
@@ -91,7 +91,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.steps = 0
 
     def time(self) -> float:
-        """Virtual seconds."""
+        """Returns virtual seconds."""
         return self._now_s
 
     def call_at(
@@ -116,7 +116,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         raise NotImplementedError("there are no threads on a virtual loop")
 
     def _move_on(self, timeout: float | None) -> None:
-        """Lets time go by until something is due: never less than to that moment, nor more.
+        """Advances the time exactly to the next timer.
 
         Raises:
             AssertionError: nothing ever will be.
@@ -136,10 +136,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.on_step()
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """Nothing comes from outside."""
+        """Does nothing: there are no external events."""
 
     def _write_to_self(self) -> None:
-        """Nobody calls from another thread."""
+        """Does nothing: there are no other threads."""
 
 
 class LoopClock:
@@ -149,7 +149,7 @@ class LoopClock:
         self._loop = loop
 
     def monotonic_s(self) -> float:
-        """Seconds since the loop began."""
+        """Returns seconds since the loop started."""
         return self._loop.time()
 
     def wall_s(self) -> float:
