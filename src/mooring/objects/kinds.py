@@ -1,4 +1,4 @@
-"""The kinds that mooring reads: their structs, and how the API server names them."""
+"""The kinds that mooring reads, with their structs and API resources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind: its struct, and where the API server keeps it.
+    """One kind: its struct and its API resource.
 
     Attributes:
         name: As in ``kind:``, such as "Pod".
@@ -23,7 +23,7 @@ class Kind:
         group: The API group, "" for the core group.
         version: The version of the group that mooring speaks.
         resource: The plural name in URLs, such as "persistentvolumeclaims".
-        namespaced: Whether objects of the kind live in a namespace.
+        namespaced: True if objects of the kind are namespaced.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """As in ``apiVersion:``: "v1", "apps/v1"."""
+        """The value of ``apiVersion``: "v1", "apps/v1"."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
@@ -120,7 +120,7 @@ def kind_named(name: str) -> Kind:
     Raises:
         ConfigError: mooring does not read such a kind.
     """
-    return _found(KINDS, name, path="kind")
+    return _look_up(KINDS, name, path="kind")
 
 
 def kind_of_resource(resource_name: str) -> Kind:
@@ -129,13 +129,13 @@ def kind_of_resource(resource_name: str) -> Kind:
     Raises:
         ConfigError: mooring does not read such a resource.
     """
-    return _found(KINDS_BY_RESOURCE, resource_name, path="resource")
+    return _look_up(KINDS_BY_RESOURCE, resource_name, path="resource")
 
 
-def _found(table: Mapping[str, Kind], name: str, *, path: str) -> Kind:
-    found = table.get(name)
-    if found is None:
-        by_lower = {known.lower(): known for known in table}
+def _look_up(table: Mapping[str, Kind], name: str, *, path: str) -> Kind:
+    kind = table.get(name)
+    if kind is None:
+        by_lower = {existing.lower(): existing for existing in table}
         suggestion = by_lower.get(name.lower()) or by_lower.get(name.lower().removesuffix("s"))
         raise ConfigError("is not read by mooring", path=path, value=name, suggestion=suggestion)
-    return found
+    return kind

@@ -1,4 +1,4 @@
-"""Pod: what is to be placed, with all that a scheduler reads of it."""
+"""The Pod kind, with all fields that a scheduler reads."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ContainerPort(ApiStruct, frozen=True, kw_only=True):
 
 
 class ContainerRestartRule(ApiStruct, frozen=True, kw_only=True):
-    """What to do when the container ends in a certain way."""
+    """A rule for the exit of a container."""
 
     action: str = ""
 
@@ -61,20 +61,20 @@ class Container(ApiStruct, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaimVolume(ApiStruct, frozen=True, kw_only=True):
-    """A volume that is a claim of the pod's namespace."""
+    """A volume that refers to a claim in the pod's namespace."""
 
     claim_name: str = ""
     read_only: bool = False
 
 
 class EphemeralVolume(ApiStruct, frozen=True, kw_only=True):
-    """A volume whose claim is made for the pod and goes with it."""
+    """A volume whose claim is created for the pod and deleted with it."""
 
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
 class ImageVolume(ApiStruct, frozen=True, kw_only=True):
-    """A volume that shows the content of an image."""
+    """A volume with the content of an image."""
 
     reference: str = ""
     pull_policy: str = ""
@@ -100,21 +100,21 @@ class Volume(ApiStruct, frozen=True, kw_only=True):
 
 
 class PreferredSchedulingTerm(ApiStruct, frozen=True, kw_only=True):
-    """Nodes that are preferred, and how much (1 to 100)."""
+    """Preferred nodes, with a weight (1 to 100)."""
 
     weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(ApiStruct, frozen=True, kw_only=True):
-    """Which nodes a pod must or should get."""
+    """The node affinity of a pod: required and preferred nodes."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
 
 
 class PodAffinityTerm(ApiStruct, frozen=True, kw_only=True):
-    """Pods to be near to or away from; "near" is having the same value of ``topology_key``."""
+    """A term of pod (anti-)affinity; pods are near with the same value of ``topology_key``."""
 
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
@@ -125,28 +125,28 @@ class PodAffinityTerm(ApiStruct, frozen=True, kw_only=True):
 
 
 class WeightedPodAffinityTerm(ApiStruct, frozen=True, kw_only=True):
-    """A preference for or against the nearness of pods, and how much (1 to 100)."""
+    """A preferred term of pod (anti-)affinity, with a weight (1 to 100)."""
 
     weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
 class PodAffinity(ApiStruct, frozen=True, kw_only=True):
-    """Pods to be near to."""
+    """Pod affinity."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
 class PodAntiAffinity(ApiStruct, frozen=True, kw_only=True):
-    """Pods to be away from."""
+    """Pod anti-affinity."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
 class Affinity(ApiStruct, frozen=True, kw_only=True):
-    """Where a pod wants to be: by nodes, and by the pods there."""
+    """The affinity of a pod: to nodes, and to other pods."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -154,7 +154,7 @@ class Affinity(ApiStruct, frozen=True, kw_only=True):
 
 
 class Toleration(ApiStruct, frozen=True, kw_only=True):
-    """Taints that a pod puts up with; an empty field stands for all values of it."""
+    """A toleration of taints; an empty field matches all values."""
 
     key: str = ""
     operator: str = ""
@@ -197,7 +197,7 @@ class PodSchedulingGroup(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodSpec(ApiStruct, frozen=True, kw_only=True):
-    """What a pod is to be."""
+    """The spec of a pod."""
 
     volumes: tuple[Volume, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -234,7 +234,7 @@ class PodCondition(ApiStruct, frozen=True, kw_only=True):
 
 
 class ContainerStatus(ApiStruct, frozen=True, kw_only=True):
-    """What a container really has: ``allocated_resources`` granted, ``resources`` in force."""
+    """The status of a container: ``allocated_resources`` granted, ``resources`` in force."""
 
     name: str = ""
     allocated_resources: ResourceList = field(default_factory=dict)
@@ -264,7 +264,7 @@ class PodExtendedResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodStatus(ApiStruct, frozen=True, kw_only=True):
-    """How far a pod has come."""
+    """The status of a pod."""
 
     observed_generation: Int64 = 0
     phase: str = ""

@@ -1,4 +1,4 @@
-"""What a pod asks of a node: amounts of resources, host ports, images.
+"""The requests of a pod: resource amounts, host ports, images.
 
 A pod's request for a resource is the larger of two things: what its containers need while they
 run, and the most that its init containers need while they start. A sidecar (an init container that
@@ -34,7 +34,7 @@ MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
 
-#: What a container that asks for none is taken to need when nodes are scored.
+#: Requests assumed in scoring for a container without its own.
 DEFAULT_CPU_MILLI: Final = 100
 DEFAULT_MEMORY_BYTES: Final = 200 * 1024 * 1024
 
@@ -60,7 +60,7 @@ def pod_requests(
     use_pod_level: bool = True,
     non_missing: Mapping[str, Quantity] | None = None,
 ) -> Amounts:
-    """What the pod asks for in all, per resource, exactly.
+    """Returns the pod's total requests per resource, exactly.
 
     Args:
         pod: The pod.
@@ -165,10 +165,10 @@ def is_resize_infeasible(pod: Pod) -> bool:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def is_extended_resource_name(name: str) -> bool:
-    """Whether it names something that a cluster's owner has added, as ``example.com/gpu``."""
+    """Returns whether the name is of an extended resource, such as ``example.com/gpu``."""
     if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
         return False
-    # It must stay a good name when a quota puts its own word in front.
+    # It must stay a valid name with the prefix of a quota.
     return not label_key_problem(f"requests.{name}")
 
 
@@ -183,7 +183,7 @@ def is_scalar_resource_name(name: str) -> bool:
 
 
 class HostPort(NamedTuple):
-    """A port that a pod takes from its node: the address 0.0.0.0 stands for all of the node's."""
+    """A host port of a pod: the address 0.0.0.0 means all addresses of the node."""
 
     ip: str
     protocol: str
@@ -191,7 +191,7 @@ class HostPort(NamedTuple):
 
 
 def host_ports(pod: Pod) -> tuple[HostPort, ...]:
-    """The ports of its node that the pod takes while it runs: its sidecars', then its containers'.
+    """Returns the host ports of the pod: its sidecars', then its containers'.
 
     No address means all of them, no protocol TCP.
     """
@@ -206,7 +206,7 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
 
 
 def is_sidecar(container: Container) -> bool:
-    """Returns whether an init container keeps running beside those that come after it."""
+    """Returns whether an init container is a sidecar, which keeps running after its start."""
     return container.restart_policy == "Always"
 
 
@@ -223,52 +223,57 @@ def normalized_image_name(name: str) -> str:
 def _container_requests(
     pod: Pod, *, use_status: bool, non_missing: Mapping[str, Quantity]
 ) -> Amounts:
-    """What all containers together ask for, the starting of the pod included."""
-    held = _held_by_container(pod) if use_status else {}
+    """Returns the total requests of all containers, including the init phase."""
+    allocations = _allocations_by_container(pod) if use_status else {}
     running: Amounts = {}
     for container in pod.spec.containers:
-        _add(running, _container_request(container, held, non_missing))
+        _add(running, _container_request(container, allocations, non_missing))
     sidecars: Amounts = {}
     starting: Amounts = {}
     for container in pod.spec.init_containers:
         if is_sidecar(container):
-            asked = _container_request(container, held, non_missing)
-            _add(running, asked)
-            _add(sidecars, asked)
+            requests = _container_request(container, allocations, non_missing)
+            _add(running, requests)
+            _add(sidecars, requests)
             _raise_to(starting, sidecars)
         else:
-            asked = dict(_container_request(container, {}, non_missing))
-            _add(asked, sidecars)
-            _raise_to(starting, asked)
+            requests = dict(_container_request(container, {}, non_missing))
+            _add(requests, sidecars)
+            _raise_to(starting, requests)
     _raise_to(running, starting)
     return running
 
 
 def _container_request(
     container: Container,
-    held: Mapping[str, tuple[bool, ResourceList, ResourceList]],
+    allocations: Mapping[str, tuple[bool, ResourceList, ResourceList]],
     non_missing: Mapping[str, Quantity],
 ) -> Amounts:
-    asked = _amounts(container.resources.requests)
-    if container.name in held:
-        is_infeasible, in_force, allocated = held[container.name]
-        asked = _effective(asked, in_force, allocated, is_infeasible=is_infeasible)
+    requests = _amounts(container.resources.requests)
+    if container.name in allocations:
+        is_infeasible, in_force, allocated = allocations[container.name]
+        requests = _effective(requests, in_force, allocated, is_infeasible=is_infeasible)
     for name, amount in non_missing.items():
-        asked.setdefault(name, amount)
-    return asked
+        requests.setdefault(name, amount)
+    return requests
 
 
-def _held_by_container(pod: Pod) -> dict[str, tuple[bool, ResourceList, ResourceList]]:
-    """Container name -> is the resize infeasible, requests in force, requests granted."""
+def _allocations_by_container(pod: Pod) -> dict[str, tuple[bool, ResourceList, ResourceList]]:
+    """Returns container name -> (is the resize infeasible, requests in force, allocated)."""
     is_infeasible = is_resize_infeasible(pod)
     status = pod.status
     last_of_name = {
-        found.name: found for found in (*status.container_statuses, *status.init_container_statuses)
+        container_status.name: container_status
+        for container_status in (*status.container_statuses, *status.init_container_statuses)
     }
     return {
-        name: (is_infeasible, found.resources.requests, found.allocated_resources)
-        for name, found in last_of_name.items()
-        if found.resources is not None
+        name: (
+            is_infeasible,
+            container_status.resources.requests,
+            container_status.allocated_resources,
+        )
+        for name, container_status in last_of_name.items()
+        if container_status.resources is not None
     }
 
 
@@ -277,16 +282,16 @@ def _pod_level_requests(pod: Pod, *, use_status: bool) -> Amounts:
     resources = pod.spec.resources
     if resources is None:
         return {}
-    asked = _amounts(resources.requests)
-    held = asked
+    requests = _amounts(resources.requests)
+    effective = requests
     if use_status and pod.status.resources is not None:
-        held = _effective(
-            asked,
+        effective = _effective(
+            requests,
             pod.status.resources.requests,
             pod.status.allocated_resources,
             is_infeasible=is_resize_infeasible(pod),
         )
-    return {name: held.get(name, ZERO) for name in filter(_is_pod_level_resource, asked)}
+    return {name: effective.get(name, ZERO) for name in filter(_is_pod_level_resource, requests)}
 
 
 def _is_pod_level_resource(name: str) -> bool:
@@ -296,7 +301,7 @@ def _is_pod_level_resource(name: str) -> bool:
 def _effective(
     asked: Amounts, in_force: ResourceList, allocated: ResourceList, *, is_infeasible: bool
 ) -> Amounts:
-    """The most of what is wanted, in force and granted; what can never be granted is left out."""
+    """Returns the maximum of requested, in force and allocated; infeasible requests are omitted."""
     result: Amounts = {} if is_infeasible else dict(asked)
     _raise_to(result, _amounts(in_force))
     _raise_to(result, _amounts(allocated))
@@ -307,14 +312,14 @@ def _amounts(resources: ResourceList) -> Amounts:
     return {name: Quantity.from_wire(raw) for name, raw in resources.items()}
 
 
-def _add(totals: Amounts, more: Mapping[str, Quantity]) -> None:
-    for name, amount in more.items():
-        found = totals.get(name)
-        totals[name] = amount if found is None else found + amount
+def _add(totals: Amounts, amounts: Mapping[str, Quantity]) -> None:
+    for name, amount in amounts.items():
+        total = totals.get(name)
+        totals[name] = amount if total is None else total + amount
 
 
 def _raise_to(totals: Amounts, others: Mapping[str, Quantity]) -> None:
     for name, amount in others.items():
-        found = totals.get(name)
-        if found is None or amount > found:
+        total = totals.get(name)
+        if total is None or amount > total:
             totals[name] = amount

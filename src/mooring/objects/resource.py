@@ -1,4 +1,4 @@
-"""Devices (resource.k8s.io/v1): what nodes offer, what pods claim, and what was given to whom."""
+"""Devices (resource.k8s.io/v1): slices of nodes, claims of pods, and allocations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CapacityRequestPolicyRange(ApiStruct, frozen=True, kw_only=True):
 
 
 class CapacityRequestPolicy(ApiStruct, frozen=True, kw_only=True):
-    """Which amounts of a shared device may be asked for, and what is given without asking."""
+    """The amounts of a shared device that may be requested, and the default."""
 
     default: RawQuantity | None = None
     valid_values: tuple[RawQuantity, ...] = ()
@@ -46,34 +46,34 @@ class CapacityRequestPolicy(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceCapacity(ApiStruct, frozen=True, kw_only=True):
-    """How much of something a device has."""
+    """A capacity of a device."""
 
     value: RawQuantity = 0
     request_policy: CapacityRequestPolicy | None = None
 
 
 class Counter(ApiStruct, frozen=True, kw_only=True):
-    """An amount that devices take from a common pot."""
+    """An amount in a counter set that devices share."""
 
     value: RawQuantity = 0
 
 
 class CounterSet(ApiStruct, frozen=True, kw_only=True):
-    """A common pot of several counters."""
+    """A set of counters that devices share."""
 
     name: str = ""
     counters: dict[str, Counter] = field(default_factory=dict)
 
 
 class DeviceCounterConsumption(ApiStruct, frozen=True, kw_only=True):
-    """What a device takes from a common pot while it is in use."""
+    """The amounts that a device consumes from a counter set while it is in use."""
 
     counter_set: str = ""
     counters: dict[str, Counter] = field(default_factory=dict)
 
 
 class DeviceTaint(ApiStruct, frozen=True, kw_only=True):
-    """What keeps claims away that do not tolerate it; effect: None, NoSchedule or NoExecute."""
+    """A device taint, which repels claims without toleration: None, NoSchedule or NoExecute."""
 
     key: str = ""
     value: str = ""
@@ -82,14 +82,14 @@ class DeviceTaint(ApiStruct, frozen=True, kw_only=True):
 
 
 class NodeAllocatableResourceMapping(ApiStruct, frozen=True, kw_only=True):
-    """How a device's capacity counts against a node's own resource."""
+    """The mapping of a device's capacity to a resource of its node."""
 
     capacity_key: str | None = None
     allocation_multiplier: RawQuantity | None = None
 
 
 class Device(ApiStruct, frozen=True, kw_only=True):
-    """One thing that can be given to a claim."""
+    """A device that can be allocated to a claim."""
 
     name: str = ""
     attributes: dict[str, DeviceAttribute] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class ResourceSlice(ApiStruct, frozen=True, kw_only=True):
 
 
 class CELDeviceSelector(ApiStruct, frozen=True, kw_only=True):
-    """An expression that is true for the devices that will do."""
+    """An expression that is true for matching devices."""
 
     expression: str = ""
 
@@ -151,7 +151,7 @@ class DeviceSelector(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceToleration(ApiStruct, frozen=True, kw_only=True):
-    """Taints of devices that a request puts up with."""
+    """A toleration of device taints by a request."""
 
     key: str = ""
     operator: str = ""
@@ -161,7 +161,7 @@ class DeviceToleration(ApiStruct, frozen=True, kw_only=True):
 
 
 class CapacityRequirements(ApiStruct, frozen=True, kw_only=True):
-    """How much of a device's capacity is wanted."""
+    """The requested capacity of a device."""
 
     requests: ResourceList = field(default_factory=dict)
 
@@ -191,7 +191,7 @@ class DeviceSubRequest(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceRequest(ApiStruct, frozen=True, kw_only=True):
-    """What is wanted: exactly this, or the first alternative that can be had."""
+    """A request: exactly this, or the first alternative that is available."""
 
     name: str = ""
     exactly: ExactDeviceRequest | None = None
@@ -199,7 +199,7 @@ class DeviceRequest(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceConstraint(ApiStruct, frozen=True, kw_only=True):
-    """What the devices of several requests must have in common, or must not."""
+    """A constraint on the devices of several requests."""
 
     requests: tuple[str, ...] = ()
     match_attribute: str | None = None
@@ -221,7 +221,7 @@ class DeviceClaimConfiguration(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceClaim(ApiStruct, frozen=True, kw_only=True):
-    """Requests for devices, and what must hold between them."""
+    """Requests for devices, with constraints and configuration."""
 
     requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[DeviceConstraint, ...] = ()
@@ -229,13 +229,13 @@ class DeviceClaim(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceClaimSpec(ApiStruct, frozen=True, kw_only=True):
-    """What is wanted."""
+    """The spec of a resource claim."""
 
     devices: DeviceClaim = DeviceClaim()
 
 
 class DeviceRequestAllocationResult(ApiStruct, frozen=True, kw_only=True):
-    """One device that was given to a request."""
+    """One device allocated to a request."""
 
     request: str = ""
     driver: str = ""
@@ -258,14 +258,14 @@ class DeviceAllocationConfiguration(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceAllocationResult(ApiStruct, frozen=True, kw_only=True):
-    """All devices that a claim got."""
+    """All devices allocated to a claim."""
 
     results: tuple[DeviceRequestAllocationResult, ...] = ()
     config: tuple[DeviceAllocationConfiguration, ...] = ()
 
 
 class AllocationResult(ApiStruct, frozen=True, kw_only=True):
-    """What a claim got, and the nodes that can use it (None = all)."""
+    """The allocation of a claim, and the nodes that can use it (None = all)."""
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
@@ -273,7 +273,7 @@ class AllocationResult(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceClaimConsumerReference(ApiStruct, frozen=True, kw_only=True):
-    """Who may use a claim: nearly always a pod."""
+    """A consumer of a claim: nearly always a pod."""
 
     api_group: str = ""
     resource: str = ""
@@ -282,7 +282,7 @@ class ResourceClaimConsumerReference(ApiStruct, frozen=True, kw_only=True):
 
 
 class AllocatedDeviceStatus(ApiStruct, frozen=True, kw_only=True):
-    """What a driver says about a device that was given out."""
+    """A driver's status of an allocated device."""
 
     driver: str = ""
     pool: str = ""
@@ -294,7 +294,7 @@ class AllocatedDeviceStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
-    """What a claim got, and who may use it."""
+    """The allocation of a claim, and its consumers."""
 
     allocation: AllocationResult | None = None
     reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
@@ -302,7 +302,7 @@ class ResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceClaim(ApiStruct, frozen=True, kw_only=True):
-    """A wish for devices, and its fulfilment."""
+    """A claim for devices, and its allocation."""
 
     api_version: str = field(default_factory=lambda: "resource.k8s.io/v1")
     kind: str = field(default_factory=lambda: "ResourceClaim")
@@ -318,7 +318,7 @@ class DeviceClassConfiguration(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceClassSpec(ApiStruct, frozen=True, kw_only=True):
-    """Which devices belong to a class; an extended resource can stand for it."""
+    """The devices of a class; an extended resource can map to it."""
 
     selectors: tuple[DeviceSelector, ...] = ()
     config: tuple[DeviceClassConfiguration, ...] = ()

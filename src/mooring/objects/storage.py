@@ -1,4 +1,4 @@
-"""Volumes: claims, the volumes behind them, classes, drivers, and who attached what to where.
+"""Storage kinds: claims, volumes, classes, drivers, capacities and attachments.
 
 The sources of volumes hold what identifies a disk: enough to tell two disks apart, to count them
 against a node's limits, and to translate the old in-tree sources into their CSI drivers.
@@ -139,7 +139,7 @@ class TypedObjectReference(ApiStruct, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaimSpec(ApiStruct, frozen=True, kw_only=True):
-    """What kind of volume is wanted, and once bound, which one it is (``volume_name``)."""
+    """The requested volume, and its name once bound (``volume_name``)."""
 
     access_modes: tuple[str, ...] = ()
     selector: LabelSelector | None = None
@@ -153,7 +153,7 @@ class PersistentVolumeClaimSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaimStatus(ApiStruct, frozen=True, kw_only=True):
-    """How far a claim has come: Pending, Bound or Lost."""
+    """The status of a claim: Pending, Bound or Lost."""
 
     phase: str = ""
     access_modes: tuple[str, ...] = ()
@@ -161,7 +161,7 @@ class PersistentVolumeClaimStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaim(ApiStruct, frozen=True, kw_only=True):
-    """A wish for a volume."""
+    """A claim for a volume."""
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "PersistentVolumeClaim")
@@ -211,7 +211,7 @@ class PersistentVolumeSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class PersistentVolumeStatus(ApiStruct, frozen=True, kw_only=True):
-    """How far a volume has come: Pending, Available, Bound, Released or Failed."""
+    """The status of a volume: Pending, Available, Bound, Released or Failed."""
 
     phase: str = ""
 
@@ -240,7 +240,7 @@ class TopologySelectorTerm(ApiStruct, frozen=True, kw_only=True):
 
 
 class StorageClass(ApiStruct, frozen=True, kw_only=True):
-    """How claims of this class get their volumes, when, and where."""
+    """The provisioning and binding of the volumes of a class."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")
     kind: str = field(default_factory=lambda: "StorageClass")
@@ -255,7 +255,7 @@ class StorageClass(ApiStruct, frozen=True, kw_only=True):
 
 
 class VolumeNodeResources(ApiStruct, frozen=True, kw_only=True):
-    """How many volumes of a driver a node can hold; None = not limited."""
+    """The volume limit of a driver on a node; None = not limited."""
 
     count: Int32 | None = None
 
@@ -276,7 +276,7 @@ class CSINodeSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class CSINode(ApiStruct, frozen=True, kw_only=True):
-    """What a node's CSI drivers say about it; has the node's name."""
+    """The CSI drivers of a node; it has the node's name."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")
     kind: str = field(default_factory=lambda: "CSINode")
@@ -285,7 +285,7 @@ class CSINode(ApiStruct, frozen=True, kw_only=True):
 
 
 class CSIDriverSpec(ApiStruct, frozen=True, kw_only=True):
-    """What a driver can do and wants."""
+    """The capabilities and options of a driver."""
 
     attach_required: bool | None = None
     volume_lifecycle_modes: tuple[str, ...] = ()
@@ -303,7 +303,7 @@ class CSIDriver(ApiStruct, frozen=True, kw_only=True):
 
 
 class CSIStorageCapacity(ApiStruct, frozen=True, kw_only=True):
-    """How much room a class has left in one part of the cluster."""
+    """The free capacity of a class in one part of the cluster."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")
     kind: str = field(default_factory=lambda: "CSIStorageCapacity")
@@ -322,7 +322,7 @@ class VolumeAttachmentSource(ApiStruct, frozen=True, kw_only=True):
 
 
 class VolumeAttachmentSpec(ApiStruct, frozen=True, kw_only=True):
-    """Which driver shall attach which volume to which node."""
+    """The driver, volume and node of an attachment."""
 
     attacher: str = ""
     source: VolumeAttachmentSource = VolumeAttachmentSource()
@@ -330,13 +330,13 @@ class VolumeAttachmentSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class VolumeAttachmentStatus(ApiStruct, frozen=True, kw_only=True):
-    """Whether it is done."""
+    """The status of an attachment."""
 
     attached: bool = False
 
 
 class VolumeAttachment(ApiStruct, frozen=True, kw_only=True):
-    """The wish to attach a volume to a node, and whether it is done."""
+    """A request to attach a volume to a node, and its status."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")
     kind: str = field(default_factory=lambda: "VolumeAttachment")

@@ -1,4 +1,4 @@
-"""Claims and volumes, and how one tells that they belong together.
+"""Relations between pods, claims and volumes.
 
 Source: component-helpers v0.36.3, storage/volume (helpers.go, pv_helpers.go) and
 storage/ephemeral.
@@ -19,7 +19,7 @@ BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
-#: The provisioner of classes whose volumes somebody makes by hand.
+#: The provisioner of classes whose volumes are created manually.
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
@@ -28,14 +28,14 @@ STORAGE: Final = "storage"
 
 
 class ClaimUse(NamedTuple):
-    """A volume of a pod that is a claim; ``is_ephemeral``: made for this pod alone."""
+    """The claim of a pod's volume; ``is_ephemeral``: created for this pod alone."""
 
     name: str
     is_ephemeral: bool
 
 
 def claim_use(pod: Pod, volume: Volume) -> ClaimUse | None:
-    """Returns the claim that a volume of the pod is; None if it is something else."""
+    """Returns the claim of a volume of the pod; None if the volume is not a claim."""
     if volume.persistent_volume_claim is not None:
         return ClaimUse(volume.persistent_volume_claim.claim_name, is_ephemeral=False)
     if volume.ephemeral is not None:
@@ -50,7 +50,7 @@ def claim_uses(pod: Pod) -> list[ClaimUse]:
 
 
 def ownership_problem(pod: Pod, claim: PersistentVolumeClaim) -> str:
-    """Why an ephemeral volume's claim is not the pod's own; "" if it is."""
+    """Returns the error if an ephemeral volume's claim is not owned by the pod, else ""."""
     own, owner = claim.metadata, controller_of(claim.metadata)
     is_owned = owner is not None and owner.uid == pod.metadata.uid
     if is_owned and own.namespace == pod.metadata.namespace:
@@ -62,19 +62,19 @@ def ownership_problem(pod: Pod, claim: PersistentVolumeClaim) -> str:
 
 
 def claim_class(claim: PersistentVolumeClaim) -> str:
-    """Returns the StorageClass that the claim asks for; "" = none."""
+    """Returns the StorageClass name of the claim; "" = none."""
     beta = claim.metadata.annotations.get(_BETA_CLASS)
     return beta if beta is not None else claim.spec.storage_class_name or ""
 
 
 def volume_class(volume: PersistentVolume) -> str:
-    """Returns the StorageClass that the volume is of; "" = none."""
+    """Returns the StorageClass name of the volume; "" = none."""
     beta = volume.metadata.annotations.get(_BETA_CLASS)
     return beta if beta is not None else volume.spec.storage_class_name
 
 
 def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
-    """Returns whether the claim has its volume, and the controller is done with both."""
+    """Returns whether the claim has a volume, and the controller has completed the binding."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
@@ -89,13 +89,13 @@ def is_bound_to(reference: ObjectReference | None, claim: PersistentVolumeClaim)
 
 
 def amount(resources: ResourceList, name: str = STORAGE) -> Quantity:
-    """How much of a resource is listed; zero if it is not there."""
+    """Returns the amount of a resource; zero if it is not listed."""
     raw = resources.get(name)
     return ZERO if raw is None else Quantity.from_wire(raw)
 
 
 def reference_to(claim: PersistentVolumeClaim) -> ObjectReference:
-    """What a volume's claimRef says when it is given to the claim."""
+    """Returns the claimRef of a volume that is bound to the claim."""
     own = claim.metadata
     return ObjectReference(
         kind="PersistentVolumeClaim",

@@ -1,4 +1,4 @@
-"""What stands behind pods: Service, ReplicaSet, StatefulSet, ReplicationController, budgets.
+"""Services, workload controllers and disruption budgets, as the scheduler reads them.
 
 A scheduler reads them for two things: the default spreading of the pods that they select, and how
 many pods may be disrupted.
@@ -12,7 +12,7 @@ from mooring.objects.meta import ApiStruct, Condition, Int32, Int64, LabelSelect
 
 
 class ServiceSpec(ApiStruct, frozen=True, kw_only=True):
-    """Which pods a service sends traffic to; no selector selects no pod."""
+    """The pods of a service; no selector selects no pod."""
 
     selector: dict[str, str] = field(default_factory=dict)
 
@@ -27,7 +27,7 @@ class Service(ApiStruct, frozen=True, kw_only=True):
 
 
 class ReplicationControllerSpec(ApiStruct, frozen=True, kw_only=True):
-    """How many pods of which labels are wanted."""
+    """The number of replicas and the selector of their pods."""
 
     replicas: Int32 | None = None
     selector: dict[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class ReplicationController(ApiStruct, frozen=True, kw_only=True):
 
 
 class ReplicaSetSpec(ApiStruct, frozen=True, kw_only=True):
-    """How many pods of which labels are wanted."""
+    """The number of replicas and the selector of their pods."""
 
     replicas: Int32 | None = None
     selector: LabelSelector | None = None
@@ -59,7 +59,7 @@ class ReplicaSet(ApiStruct, frozen=True, kw_only=True):
 
 
 class StatefulSetSpec(ApiStruct, frozen=True, kw_only=True):
-    """How many pods of which labels are wanted."""
+    """The number of replicas and the selector of their pods."""
 
     replicas: Int32 | None = None
     selector: LabelSelector | None = None
@@ -76,7 +76,7 @@ class StatefulSet(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudgetSpec(ApiStruct, frozen=True, kw_only=True):
-    """How many of the selected pods must stay, as a number or a percentage."""
+    """The number or percentage of selected pods that must stay available."""
 
     min_available: Int32 | str | None = None
     max_unavailable: Int32 | str | None = None
@@ -97,7 +97,7 @@ class PodDisruptionBudgetStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudget(ApiStruct, frozen=True, kw_only=True):
-    """How many pods of a set may be disrupted at a time."""
+    """A limit on the concurrent disruptions of a set of pods."""
 
     api_version: str = field(default_factory=lambda: "policy/v1")
     kind: str = field(default_factory=lambda: "PodDisruptionBudget")

@@ -1,4 +1,4 @@
-"""What an API server does to an object before it stores it: defaults, admission, preparation.
+"""The API server's processing of objects before storage: defaults, admission, preparation.
 
 Pure functions on dicts, without a store; what admission has to know of other objects is an
 argument. The embedded API server and the reader of files call the same functions, so a file and a

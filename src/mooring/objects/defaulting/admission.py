@@ -1,4 +1,4 @@
-"""What an API server does to objects before it stores them, for objects that come from files.
+"""Applies the API server's defaults and admission to objects from files.
 
 A scheduler never sees the file that a person wrote: defaults are filled in first, label keys are
 merged into selectors, a priority class becomes a number. The rules are those of ``defaulting``,
@@ -41,7 +41,7 @@ _METADATA_FIELDS = ("name", "labels", "annotations", "creationTimestamp")
 
 
 class Neighbors:
-    """The objects that admission of other objects looks at."""
+    """The objects that the admission of other objects reads."""
 
     def __init__(self, objects: Iterable[Object] = ()) -> None:
         """Takes the objects of a cluster, with defaults; those of other kinds are ignored."""

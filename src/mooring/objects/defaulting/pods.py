@@ -1,4 +1,4 @@
-"""What becomes of a pod when it is created, besides its defaults and its priority.
+"""The preparation of a new pod, besides its defaults and its priority.
 
 All functions change the pod that they are given, a dict with defaults filled in.
 
@@ -13,7 +13,7 @@ from typing import Final
 
 from mooring.objects.types import Object
 
-#: How long a pod stays on a node that has stopped answering.
+#: Toleration time of a pod for an unreachable node.
 NOT_READY_TOLERATION_SECONDS: Final = 300
 LOST_NODE_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 #: Labels that a pod gets from the node that it is bound to.

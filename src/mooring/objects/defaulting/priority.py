@@ -1,4 +1,4 @@
-"""From a priorityClassName to a number: what the Priority admission plugin does.
+"""The Priority admission plugin: resolves a priorityClassName to a priority.
 
 Source: plugin/pkg/admission/priority/admission.go, pkg/apis/scheduling/v1/helpers.go.
 """

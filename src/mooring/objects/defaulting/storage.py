@@ -1,4 +1,4 @@
-"""What becomes of a claim for storage when it is created.
+"""The admission of a new PersistentVolumeClaim.
 
 Source: plugin/pkg/admission/storage/storageclass/setdefault, pkg/registry/core/
 persistentvolumeclaim/strategy.go.

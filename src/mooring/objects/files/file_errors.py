@@ -1,4 +1,4 @@
-"""The errors of a reading, collected: people mend a file in one go, not one error at a time."""
+"""Collects the errors of files, so that users can fix them all at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POSITION = re.compile(r"\[([0-9]+)\]")
 
 
 class FileErrors:
-    """Collects errors; lines are looked up at the end, in one more reading of each file."""
+    """Collects errors; lines are looked up at the end, with one more pass over each file."""
 
     def __init__(self) -> None:
         self._errors: list[ConfigError] = []
@@ -39,30 +39,30 @@ class FileErrors:
         """Adds an error at a path below a source; ``shown_path`` is how to write that path.
 
         Raises:
-            ConfigErrors: It is one too many.
+            ConfigErrors: The maximum number of errors is reached.
         """
         lead = path_text(source.path)
-        shown = shown_path or path_text(path)
+        path_string = shown_path or path_text(path)
         error = ConfigError(
             problem,
             file=source.file,
             document=source.document,
-            path=".".join(filter(None, (lead, shown))) or None,
+            path=".".join(filter(None, (lead, path_string))) or None,
             value=value,
             suggestion=suggestion,
         )
         self._append(error, (source, (*source.path, *path)))
 
     def add_located(self, error: ConfigError) -> None:
-        """Adds an error that says itself where it is.
+        """Adds an error that has its own location.
 
         Raises:
-            ConfigErrors: It is one too many.
+            ConfigErrors: The maximum number of errors is reached.
         """
         self._append(error, None)
 
     def raise_collected(self, *, is_cut: bool = False) -> None:
-        """Raises what was collected, if anything was.
+        """Raises the collected errors, if any.
 
         Raises:
             ConfigError: The only error.

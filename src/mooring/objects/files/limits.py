@@ -1,4 +1,4 @@
-"""How much a reader of files accepts: a limit for each thing that there can be too much of.
+"""Limits of the file reader.
 
 The numbers leave room for dumps of the largest clusters that Kubernetes supports (5 000 nodes,
 150 000 pods), and stop files that were made to exhaust the memory.
@@ -17,7 +17,7 @@ CONFIG_BYTES_MAX = 1024**2
 #: about 150; deflate itself can reach 1 032, which only a bomb does.
 COMPRESSION_RATIO_MAX = 200
 
-#: Below this many decompressed bytes the ratio is not looked at.
+#: Below this many decompressed bytes the ratio is not checked.
 COMPRESSION_FREE_BYTES = 8 * 1024**2
 
 #: Levels of mappings and lists inside each other. A pod inside a List has 16; schemas of custom
@@ -27,7 +27,7 @@ DEPTH_MAX = 64
 #: Documents of one file.
 DOCUMENTS_MAX = 1_000_000
 
-#: Files that folders on the command line may come to.
+#: Maximum number of files in folders on the command line.
 FILES_MAX = 100_000
 
 #: Objects of all files together, of the kinds that are kept.

@@ -1,4 +1,4 @@
-"""The files that a command line names, and their bytes: folders, standard input, gzip, limits.
+"""Files of a command line and their bytes: folders, standard input, gzip, limits.
 
 Nothing here knows what the bytes mean.
 """
@@ -23,17 +23,17 @@ from mooring.objects.files.limits import (
 #: On a command line: read standard input.
 STANDARD_INPUT = "-"
 
-#: What a folder is searched for; each also with ``.gz``.
+#: Suffixes of the files read from a folder; each also with ``.gz``.
 SUFFIXES = (".yaml", ".yml", ".json")
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 1024**2
-#: zlib's way of saying "with a gzip header".
+#: zlib's value for "with a gzip header".
 _GZIP_WINDOW_BITS = 31
 
 
 def expand(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The files behind a list of files and folders, in the order given; a folder's sorted by path.
+    """Returns the files of a list of files and folders, in its order; a folder's by path.
 
     Folders are searched to the bottom, but not through links to folders, nor in folders whose names
     begin with a dot.
@@ -41,26 +41,26 @@ def expand(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     Raises:
         ConfigError: A path does not exist, a folder holds nothing to read, or there are too many.
     """
-    found: list[str] = []
-    for given in paths:
-        path = os.fspath(given)
+    files: list[str] = []
+    for entry in paths:
+        path = os.fspath(entry)
         if path == STANDARD_INPUT or not Path(path).is_dir():
-            found.append(path)
+            files.append(path)
             continue
         inside = sorted(_search(path))
         if not inside:
             kinds = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
             raise ConfigError(f"is a folder without any file named {kinds} (or .gz)", file=path)
-        found.extend(inside)
-    if len(found) > FILES_MAX:
-        raise ConfigError(f"more than {FILES_MAX} files", value=len(found))
-    if found.count(STANDARD_INPUT) > 1:
+        files.extend(inside)
+    if len(files) > FILES_MAX:
+        raise ConfigError(f"more than {FILES_MAX} files", value=len(files))
+    if files.count(STANDARD_INPUT) > 1:
         raise ConfigError("standard input can be read only once", file=STANDARD_INPUT)
-    return found
+    return files
 
 
 def read_bytes(path: str, *, bytes_max: int = FILE_BYTES_MAX) -> bytes:
-    """The content of a file or of standard input; gzip is unpacked, recognised by its first bytes.
+    """Returns the content of a file or of standard input; gzip is detected and unpacked.
 
     Raises:
         ConfigError: It cannot be read, is too large, or unpacks to suspiciously much.
@@ -127,14 +127,14 @@ def _read_stream(stream: BinaryIO, bytes_max: int) -> bytes:
     chunks = _chunks(head, stream)
     if head.startswith(_GZIP_MAGIC):
         chunks = _unpacked(chunks)
-    kept: list[bytes] = []
+    parts: list[bytes] = []
     size = 0
     for chunk in chunks:
         size += len(chunk)
         if size > bytes_max:
             raise ConfigError(f"is larger than {bytes_max} bytes")
-        kept.append(chunk)
-    return b"".join(kept)
+        parts.append(chunk)
+    return b"".join(parts)
 
 
 def _chunks(head: bytes, stream: BinaryIO) -> Iterator[bytes]:
@@ -157,7 +157,7 @@ def _unpacked(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _Unpacker:
-    """The state between two chunks of a gzip file: the open member, and how much came of what."""
+    """The state between two chunks of a gzip file: the open member, and the sizes so far."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(_GZIP_WINDOW_BITS)
@@ -166,7 +166,7 @@ class _Unpacker:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the last member has ended."""
+        """True if the last member has ended."""
         return self._member.eof
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""What a plain YAML word means: a string, or a number, a boolean, nothing.
+"""Resolves plain YAML scalars to strings, numbers, booleans and null.
 
 kubectl and kube-scheduler read YAML 1.1 as the Go library does, and this is the same reading:
 ``yes`` and ``on`` are booleans, ``017`` and ``0o17`` are fifteen, dates and ``1:30`` are strings.
@@ -78,7 +78,7 @@ def _number(word: str) -> Scalar:
 
 
 def _integer(plain: str) -> int | None:
-    """A number that fits an int64, or a uint64 if it has no sign; 0 before digits means octal."""
+    """Returns a number within int64, or uint64 without sign; a leading 0 means octal."""
     for pattern, base in _INTEGERS:
         match = pattern.fullmatch(plain)
         if match is None:

@@ -1,4 +1,4 @@
-"""The values in files one after another, each with where it stands; lists are taken apart."""
+"""Iterates over the values in files, with their locations; lists are expanded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LIST = "List"
 
 
 class Source(NamedTuple):
-    """Where a value stands: the file, its text, the document's number and the path inside it."""
+    """The location of a value: file, text, document number and path in the document."""
 
     file: str
     text: Text
@@ -29,7 +29,7 @@ class Source(NamedTuple):
     path: Path
 
     def fault(self, problem: str, *steps: str | int, value: Any = None) -> ConfigError:
-        """Returns an error about what stands ``steps`` below this place."""
+        """Returns an error about the value at ``steps`` below this location."""
         path = (*self.path, *steps)
         return ConfigError(
             problem,
@@ -42,21 +42,21 @@ class Source(NamedTuple):
 
 
 def iter_documents(paths: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[Source, Any]]:
-    """Yields the documents of all files one after another, as plain values, with where they stand.
+    """Yields the documents of all files as plain values, with their locations.
 
-    Only one file's text is held at a time.
+    Only one file's text is in memory at a time.
 
     Raises:
         ConfigError: A file cannot be read; or one of the paths has no document at all.
     """
-    given = [os.fspath(path) for path in paths]
-    expand(given)  # checks all paths before the first of them is read
-    for path in given:
+    names = [os.fspath(path) for path in paths]
+    expand(names)  # checks all paths before the first of them is read
+    for path in names:
         has_documents = False
         for file in expand([path]):
-            for found in _documents_of_file(file):
+            for document in _documents_of_file(file):
                 has_documents = True
-                yield found
+                yield document
         if not has_documents:
             raise ConfigError("contains no objects", file=shown_name(path))
 
@@ -75,7 +75,7 @@ def _documents_of_file(path: str) -> Iterator[tuple[Source, Any]]:
 def iter_values(
     paths: Iterable[str | os.PathLike[str]],
 ) -> Iterator[tuple[Source, dict[str, Any]]]:
-    """Yields every object as a plain dict, those inside of lists too, with where it stands.
+    """Yields every object as a plain dict, also those in lists, with its location.
 
     ``apiVersion`` and ``kind`` are filled in for items of a ``PodList`` and the like, which leave
     them out.
@@ -85,7 +85,7 @@ def iter_values(
 
 
 def _documents(path: str, data: bytes) -> Iterator[Document]:
-    """JSON if it looks so, unless the file is named YAML and goes on after the first value."""
+    """Yields the documents of a file: JSON if it starts so, else YAML."""
     is_json = path.removesuffix(".gz").endswith(".json")
     start = data[:256].removeprefix(b"\xef\xbb\xbf").lstrip()
     if not is_json and not start.startswith(b"{"):
@@ -124,7 +124,7 @@ def _unfold(
     if kind != _LIST:
         of_items = {"apiVersion": raw["apiVersion"], "kind": kind.removesuffix(_LIST)}
     for position in range(len(items)):
-        # Each raw item is let go once it is decoded: it takes ten times what its struct takes.
+        # Each raw item is released once it is decoded: it takes ten times the memory of its struct.
         item, items[position] = items[position], None
         inside = source._replace(path=(*source.path, "items", position))
         yield from _unfold(inside, item, of_items)

@@ -1,4 +1,4 @@
-"""Plain values as YAML, to the byte as Kubernetes' programs write it.
+"""Writes plain values as YAML, byte-equal to Kubernetes' programs.
 
 Keys are sorted, lists are not indented, and what YAML 1.1 would take for something other than text
 stands in double quotes.
@@ -68,22 +68,22 @@ def _number(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
 
 def _shortest(number: float) -> Decimal:
     """Returns the fewest digits that mean the same 32-bit float."""
-    wanted = struct.pack("f", number)
+    packed = struct.pack("f", number)
     for precision in range(1, 10):
         text = f"{number:.{precision}g}"
-        if struct.pack("f", float(text)) == wanted:
+        if struct.pack("f", float(text)) == packed:
             return Decimal(text).normalize()
     return Decimal(repr(number)).normalize()
 
 
 def _general(number: Decimal) -> str:
-    """As Go's %g: with an exponent below 10**-4 and from 10**21 on (10**6 if it is no integer)."""
+    """Formats as Go's %g: with an exponent below 10**-4 and from 10**6 on for fractions."""
     exponent = number.adjusted()
     if -4 <= exponent < 6:
         return format(number, "f")
-    shown = "".join(map(str, number.as_tuple().digits))
-    fraction = f".{shown[1:]}" if len(shown) > 1 else ""
-    return f"{'-' if number < 0 else ''}{shown[0]}{fraction}e{exponent:+03d}"
+    digits = "".join(map(str, number.as_tuple().digits))
+    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{'-' if number < 0 else ''}{digits[0]}{fraction}e{exponent:+03d}"
 
 
 _Dumper.add_representer(str, _text)
