@@ -124,10 +124,10 @@ class QueueingHint(enum.Enum):
     SKIP = "QueueSkip"
 
 
-#: (pod, old, new) -> whether what happened can help the pod. ``pod`` is the parked one, a PodInfo
+#: (pod, old, new) -> whether what happened can help the pod. ``pod`` is the rejected one, a PodInfo
 #: (``mooring.state``, which this file must not import); ``old`` and ``new`` are API objects of the
 #: event's kind, ``old`` None when one was added, ``new`` None when one was deleted. For an event
-#: about the parked pod itself, ``new`` is its newest version. Raising counts as QUEUE: a pod tried
+#: about that pod itself, ``new`` is its newest version. Raising counts as QUEUE: a pod tried
 #: once too often costs little, one that is never tried again is lost.
 HintFunction = Callable[[Any, Any, Any], QueueingHint]
 

@@ -57,21 +57,21 @@ class PortTable:
         """Returns row -> number of ports in use there that conflict with ``ports``; never 0."""
         return {row: sum(used.values()) for row, used in self.ports_in_conflict(ports).items()}
 
-    def ports_in_conflict(self, wanted: Iterable[HostPort]) -> dict[int, dict[HostPort, int]]:
+    def ports_in_conflict(self, ports: Iterable[HostPort]) -> dict[int, dict[HostPort, int]]:
         """Returns row -> ports in use there that conflict with ``ports``, with pod counts."""
         addresses: dict[tuple[str, int], set[str]] = {}
-        for address, protocol, port in wanted:
+        for address, protocol, port in ports:
             addresses.setdefault((protocol, port), set()).add(address)
         rows: dict[int, dict[HostPort, int]] = {}
         for (protocol, port), of_port in addresses.items():
-            for row, held in self._users.get((protocol, port), {}).items():
-                found = {
+            for row, used in self._users.get((protocol, port), {}).items():
+                conflicting = {
                     (address, protocol, port): ref_count
-                    for address, ref_count in held.items()
+                    for address, ref_count in used.items()
                     if ANY_ADDRESS in of_port or address == ANY_ADDRESS or address in of_port
                 }
-                if found:
-                    rows.setdefault(row, {}).update(found)
+                if conflicting:
+                    rows.setdefault(row, {}).update(conflicting)
         return rows
 
     def items(self) -> Iterator[tuple[int, HostPort, int]]:
