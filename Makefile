@@ -3,7 +3,7 @@
 #   make start    a cluster in memory and its scheduler, to be looked at (ARGS=--once: to the end)
 #   make test     the test suite, in parallel
 #   make controlplane  the real etcd, kube-apiserver, kube-scheduler and kubectl, built once
-#   make lint     style, types, layers, sizes
+#   make lint     style, types, layers, sizes, words
 #   make bench    how much a decision, a request and a watch event cost
 #   make venv     the virtual environment that the others use (made once; start needs a part of it)
 #   make lock     make requirements/*.txt anew; UPGRADE=--upgrade takes newer versions
@@ -74,6 +74,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_sizes.py
+	$(BIN)/python tools/check_words.py
 
 bench: $(STAMP)
 	$(BIN)/python -m bench $(ARGS)

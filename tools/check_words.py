@@ -58,6 +58,12 @@ _PHRASE = re.compile(
 #: Code within a line of text: other people's names and messages.
 _CODE = re.compile(r"``.*?``|`.*?`")
 
+#: Names and messages of Kubernetes that contain one of the phrases.
+UPSTREAM = (
+    "please apply your changes to the latest version and try again",
+    '"nobody"',
+)
+
 #: First words that leave open what the docstring is about.
 PRONOUNS = frozenset(
     {
@@ -97,6 +103,13 @@ def findings(path: Path, source: str) -> Iterator[Finding]:
             yield from _phrases(path, enumerate(token.string.splitlines(), token.start[0]))
 
 
+def suggestion(phrase: str) -> str:
+    """Returns what to write instead of a phrase."""
+    return next(
+        term for pattern, term in PHRASES.items() if re.fullmatch(pattern, phrase, re.IGNORECASE)
+    )
+
+
 def _prose(page: str) -> Iterator[tuple[int, str]]:
     """Yields the lines of a page with their numbers, without fenced blocks (code, output)."""
     is_fenced = False
@@ -109,7 +122,10 @@ def _prose(page: str) -> Iterator[tuple[int, str]]:
 
 def _phrases(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[Finding]:
     for number, line in lines:
-        for match in _PHRASE.finditer(_CODE.sub("", line)):
+        text = _CODE.sub("", line)
+        for upstream in UPSTREAM:
+            text = text.replace(upstream, "")
+        for match in _PHRASE.finditer(text):
             yield Finding(path, number, "phrase", match.group(0).lower())
 
 
@@ -174,7 +190,8 @@ def main(root: Path, arguments: list[str]) -> int:
     if chosen:
         broken = [f for f in broken if any(str(f.path).startswith(prefix) for prefix in chosen)]
     for finding in broken:
-        print(f"{finding.path}:{finding.line}: {finding.rule}: {finding.text}")
+        advice = f" (write: {suggestion(finding.text)})" if finding.rule == "phrase" else ""
+        print(f"{finding.path}:{finding.line}: {finding.rule}: {finding.text}{advice}")
     return 1 if broken else 0
 
 

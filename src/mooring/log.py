@@ -20,7 +20,7 @@ VALUE_LENGTH_MAX: Final = 1000
 
 
 class KeyValueFormatter(logging.Formatter):
-    """``2026-01-31T12:00:00.000Z INFO mooring.scheduler.service: the cluster is known nodes=5``."""
+    """``2026-01-31T12:00:00.000Z INFO mooring.scheduler.service: caches synced nodes=5``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Returns one line; what could end it or move a cursor is escaped."""

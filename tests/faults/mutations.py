@@ -293,7 +293,9 @@ def evict_more_than_needed(patch: Patch) -> None:
 
 def evict_the_protected(patch: Patch) -> None:
     """Budgets mean nothing."""
-    patch.setattr(dry_run, "_protected", lambda _, slots, __: np.zeros(len(slots), dtype=np.bool_))
+    patch.setattr(
+        dry_run, "_violates_budget", lambda _, slots, __: np.zeros(len(slots), dtype=np.bool_)
+    )
 
 
 def evict_equals(patch: Patch) -> None:

@@ -131,7 +131,7 @@ def test_sigterm_finishes_what_is_under_way(plane: ControlPlane, tmp_path: Path)
     with mooring(
         tmp_path, "run", f"--kubeconfig={plane.kubeconfig('mooring')}", config(tmp_path, "mooring")
     ) as program:
-        program.wait_for("the cluster is known")
+        program.wait_for("caches synced")
         create(plane, *(pod(f"late-{n:03}", "mooring") for n in range(60)))
         wait_until(lambda: placed(plane, "late-") > 0)
         assert program.end(signal.SIGTERM) == 0
@@ -150,7 +150,7 @@ def test_who_may_do_nothing_is_told_and_begins_when_it_may(
     with mooring(
         tmp_path, "run", f"--kubeconfig={plane.kubeconfig('nobody')}", config(tmp_path, "mooring")
     ) as program:
-        program.wait_for("a kind cannot be read, so nothing is scheduled yet")
+        program.wait_for("cannot list a kind, scheduling has not started")
         said = program.said()
         lines = [line for line in said.splitlines() if " ERROR " in line]
         kinds = {word for line in lines for word in line.split() if word.startswith("kind=")}
@@ -180,7 +180,7 @@ def test_it_does_nothing_that_mooring_may_not_do(plane: ControlPlane, tmp_path: 
     kubeconfig = f"--kubeconfig={plane.kubeconfig('mooring')}"
     words = (config(tmp_path, "mooring"), "--plugin=holding:Holding", "--log-level=debug")
     with mooring(tmp_path, "run", kubeconfig, *words) as program:
-        program.wait_for("the cluster is known")
+        program.wait_for("caches synced")
         create(plane, pod("held", "mooring"), pod("bound", "mooring"))
         create(plane, pod("refused", "mooring", nodeSelector={"none": "such"}))
         wait_until(lambda: condition(plane, "refused").get("reason") == "Unschedulable")
@@ -200,7 +200,7 @@ def test_it_runs_against_the_embedded_server_too(programs: Path, tmp_path: Path)
         folder = tmp_path / "scheduler"
         folder.mkdir()
         with mooring(folder, "run", f"--kubeconfig={server.kubeconfig}") as program:
-            program.wait_for("the cluster is known")
+            program.wait_for("caches synced")
             pods = make_list(*(pod(f"pod-{n:02}", "default-scheduler") for n in range(30)))
             kubectl("create", "-f-", stdin=pods)
             done = kubectl("wait", "pods", "--all", "--for=condition=PodScheduled", "--timeout=30s")
@@ -225,6 +225,6 @@ def test_what_cannot_be_reached_at_all_is_said(tmp_path: Path) -> None:
         )
     )
     with mooring(tmp_path, "run", f"--kubeconfig={nowhere}") as program:
-        program.wait_for("a kind cannot be read, so nothing is scheduled yet")
+        program.wait_for("cannot list a kind, scheduling has not started")
         assert "WARNING" in program.said()
         assert program.end(signal.SIGTERM) == 0

@@ -192,7 +192,7 @@ class InformerMachine(RuleBasedStateMachine):
             {"metadata": {"resourceVersion": str(self.server.version)}, "items": objects}
         ).encode()
         page = decode_list(body, KIND)
-        listing.take_in(page)
+        listing.add_page(page)
         for _ in self.reflector.listed(listing, page.resource_version):
             pass
         self.end(None)

@@ -110,7 +110,7 @@ class StorageMachine(RuleBasedStateMachine):
 
     @rule(driver=st.sampled_from(DRIVERS))
     def ask(self, driver: str) -> None:
-        self.cache.storage.use.attached_volumes.left_by_row(driver)
+        self.cache.storage.use.attached_volumes.remaining_by_row(driver)
 
     @invariant()
     def all_indexes_are_those_of_a_walk(self) -> None:

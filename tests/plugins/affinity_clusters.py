@@ -140,8 +140,8 @@ def selector(rng: Rng, key: str, values: tuple[str, ...], other: str) -> dict[st
         written["matchLabels"] = {key: rng.choice(values)}
     if rng.random() < 0.35:
         operator = rng.choice(OPERATORS)
-        plan_for = rng.sample(("1", "2", "a", "b"), k=2) if operator in ("In", "NotIn") else []
-        written["matchExpressions"] = [{"key": other, "operator": operator, "values": plan_for}]
+        chosen = rng.sample(("1", "2", "a", "b"), k=2) if operator in ("In", "NotIn") else []
+        written["matchExpressions"] = [{"key": other, "operator": operator, "values": chosen}]
     return written
 
 

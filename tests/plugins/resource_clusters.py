@@ -37,8 +37,8 @@ MILLI = st.one_of(st.integers(0, 5), st.integers(0, 96_000))
 @st.composite
 def amounts(draw: st.DrawFn) -> dict[str, str]:
     """Some resources and how much of each, as a manifest writes them."""
-    plan_for = draw(st.lists(st.sampled_from(RESOURCES), unique=True))
-    return {name: f"{draw(MILLI)}m" if name == "cpu" else str(draw(AMOUNTS)) for name in plan_for}
+    names = draw(st.lists(st.sampled_from(RESOURCES), unique=True))
+    return {name: f"{draw(MILLI)}m" if name == "cpu" else str(draw(AMOUNTS)) for name in names}
 
 
 @st.composite

@@ -24,7 +24,7 @@ def start(hour: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("on_a", "on_b", "plan_for"),
+    ("on_a", "on_b", "expected"),
     [
         # Fewer violations count more than anything else.
         (full("a", 0, 0, labels={"app": "db"}), full("b", 9, 9), "b"),
@@ -47,24 +47,24 @@ def start(hour: int) -> str:
         ),
     ],
 )
-def test_the_best_node_is_chosen(on_a: list[Pod], on_b: list[Pod], plan_for: str) -> None:
+def test_the_best_node_is_chosen(on_a: list[Pod], on_b: list[Pod], expected: str) -> None:
     for order in ((*on_a, *on_b), (*on_b, *on_a)):
         bench = Bench([node("a"), node("b"), *order, budget("b", 0, app="db")])
-        assert bench.preempt(preemptor(cpu="2", priority=50)).node_name == plan_for
+        assert bench.preempt(preemptor(cpu="2", priority=50)).node_name == expected
 
 
 def test_equally_good_nodes_are_all_acceptable_and_the_first_one_found_is_taken() -> None:
     nodes = [node(f"n{number}") for number in range(8)]
     pods = [pod for each in nodes for pod in full(each.metadata.name, 0, 0)]
 
-    plan_for = set()
+    node_names = set()
     for seed in range(12):
         result = Bench([*nodes, *pods], seed=seed).preempt(preemptor())
         assert result.record is not None
         assert result.record().acceptable == tuple(f"n{number}" for number in range(8))
-        plan_for.add(result.node_name)
+        node_names.add(result.node_name)
 
-    assert len(plan_for) > 3  # the dry run begins anywhere
+    assert len(node_names) > 3  # the dry run begins anywhere
 
 
 # ---------------------------------------------------------------- how many are looked at

@@ -297,15 +297,15 @@ def test_a_spread_of_replicas_follows_what_was_placed() -> None:
     """Not only the same as without sharing: three nodes for two pods each, then none is left."""
     objects = [make_node(name, allocatable={"cpu": "2"}) for name in "abc"]
     harness = Harness(objects, default_plugins(), weights=WEIGHTS)
-    plan_for = []
+    node_names = []
     for number in range(7):
         pod = make_pod(f"web-{number}", requests={"cpu": "1"})
         found = harness.decide(pod)
-        plan_for.append(found.node)
+        node_names.append(found.node)
         if found.node is not None:
             harness.cache.put_pod(make_pod(f"web-{number}", requests={"cpu": "1"}, node=found.node))
-    assert sorted(plan_for[:3], key=str) == sorted(plan_for[3:6], key=str) == ["a", "b", "c"]
-    assert plan_for[6] is None
+    assert sorted(node_names[:3], key=str) == sorted(node_names[3:6], key=str) == ["a", "b", "c"]
+    assert node_names[6] is None
     assert found.message == "0/3 nodes are available: 3 Insufficient cpu."
 
 

@@ -22,15 +22,15 @@ from tests.plugins import volume_clusters as clusters
 
 def found(cache: Cache, claims: list[Any], *, many: int) -> VolumeMatches:
     """What is found if so many claims are many."""
-    before = nodes._MANY_CLAIMS
-    nodes._MANY_CLAIMS = many  # type: ignore[misc]
+    before = nodes._GROUPING_CLAIMS_MIN
+    nodes._GROUPING_CLAIMS_MIN = many  # type: ignore[misc]
     try:
         rows = np.sort(cache.nodes.order.array())
-        return nodes.find(
+        return nodes.find_pod_volumes(
             PodClaims((), tuple(claims), ()), cache.snapshot(), rows, ProvisioningChecks()
         )
     finally:
-        nodes._MANY_CLAIMS = before  # type: ignore[misc]
+        nodes._GROUPING_CLAIMS_MIN = before  # type: ignore[misc]
 
 
 def told(result: VolumeMatches) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.plugins.volume_binding import provisioning as module
-from mooring.plugins.volume_binding.matches import NO_ROOM, NOTHING_TO_BIND
+from mooring.plugins.volume_binding.matches import NO_FREE_STORAGE, NO_VOLUME_TO_BIND
 from mooring.plugins.volume_binding.provisioning import ProvisioningChecks
 from mooring.state import Cache
 from mooring.testing import cluster, make_node
@@ -40,7 +40,7 @@ def some() -> Cache:
 def told(candidates: ProvisioningChecks, cache: Cache, size: str = "1Gi") -> dict[str, int] | None:
     """Node -> bits."""
     wanted = claim(size=size, storage_class="made", is_bound=False)
-    bits = candidates.against(cache.snapshot(), wanted)
+    bits = candidates.blocking_reasons(cache.snapshot(), wanted)
     nodes = cache.nodes
     return None if bits is None else {nodes.names[r]: int(bits[r]) for r in nodes.order.rows()}
 
@@ -48,31 +48,31 @@ def told(candidates: ProvisioningChecks, cache: Cache, size: str = "1Gi") -> dic
 def test_a_claim_like_one_before_is_answered_from_memory() -> None:
     cache, candidates = some(), ProvisioningChecks()
     wanted = claim(size="1Gi", storage_class="made", is_bound=False)
-    first = candidates.against(cache.snapshot(), wanted)
+    first = candidates.blocking_reasons(cache.snapshot(), wanted)
     put(cache, claim("other"))  # a claim more says nothing of room
 
-    assert candidates.against(cache.snapshot(), wanted) is first
-    assert told(candidates, cache) == {"a": 0, "b": NO_ROOM}
-    assert told(candidates, cache, "9Gi") == {"a": NO_ROOM, "b": NO_ROOM}
+    assert candidates.blocking_reasons(cache.snapshot(), wanted) is first
+    assert told(candidates, cache) == {"a": 0, "b": NO_FREE_STORAGE}
+    assert told(candidates, cache, "9Gi") == {"a": NO_FREE_STORAGE, "b": NO_FREE_STORAGE}
 
 
 @pytest.mark.parametrize(
     ("happens", "after"),
     [
-        (lambda cache: put(cache, capacity(near=IN_A, capacity="1Mi")), {"a": NO_ROOM}),
+        (lambda cache: put(cache, capacity(near=IN_A, capacity="1Mi")), {"a": NO_FREE_STORAGE}),
         (lambda cache: put(cache, capacity("more", near={}, capacity="1Ti")), {"b": 0}),
         (
             lambda cache: cache.remove_object("CSIStorageCapacity", "default/capacity"),
-            {"a": NO_ROOM},
+            {"a": NO_FREE_STORAGE},
         ),
         (lambda cache: put(cache, csi_driver(has_capacity=False)), {"b": 0}),
         (lambda cache: cache.remove_object("CSIDriver", DRIVER), {"b": 0}),
         (
             lambda cache: put(cache, made(topologies=ONLY_B)),
-            {"a": NOTHING_TO_BIND, "b": NO_ROOM},
+            {"a": NO_VOLUME_TO_BIND, "b": NO_FREE_STORAGE},
         ),
-        (lambda cache: put(cache, storage_class("made")), dict.fromkeys("ab", NOTHING_TO_BIND)),
-        (lambda cache: cache.put_node(make_node("a", zone="b")), {"a": NO_ROOM}),
+        (lambda cache: put(cache, storage_class("made")), dict.fromkeys("ab", NO_VOLUME_TO_BIND)),
+        (lambda cache: cache.put_node(make_node("a", zone="b")), {"a": NO_FREE_STORAGE}),
         (lambda cache: cache.put_node(make_node("c", zone="a")), {"c": 0}),
     ],
 )
@@ -81,7 +81,7 @@ def test_it_is_forgotten_when_something_else_is_true(
 ) -> None:
     cache, candidates = some(), ProvisioningChecks()
     before = told(candidates, cache)
-    assert before == {"a": 0, "b": NO_ROOM}
+    assert before == {"a": 0, "b": NO_FREE_STORAGE}
 
     happens(cache)
 
@@ -100,10 +100,10 @@ def test_without_the_class_there_is_no_answer() -> None:
 def test_so_many_kinds_of_claims_are_remembered_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "KINDS_KEPT", 2)
+    monkeypatch.setattr(module, "CACHED_CHECKS_MAX", 2)
     cache, candidates = some(), ProvisioningChecks()
 
     for number in range(5):
         told(candidates, cache, f"{number + 1}Gi")
 
-    assert len(candidates._kept) == 2
+    assert len(candidates._cache) == 2

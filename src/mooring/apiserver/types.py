@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mooring.objects.types import Object
+from mooring.objects.types import Json, Object
 
-__all__ = ["Object"]
+__all__ = ["Json", "Object"]

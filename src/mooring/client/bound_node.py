@@ -1,4 +1,4 @@
-"""The node that a pod is bound to, as the API server has it."""
+"""Reads the node of a pod from the API server."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from mooring.objects.pod import Pod
 
 
 async def read_bound_node(client: Client, pod: Pod) -> str:
-    """Returns the name of the node that exactly this pod (by UID) is bound to; "" = to none.
+    """Returns the name of the node that exactly this pod (by UID) is bound to; "" if none.
 
     Raises:
-        NotFound: the pod was deleted, even if another one has its name now.
+        NotFound: the pod was deleted, also if another pod has its name now.
         ApiError, Unreachable: the pod could not be read.
     """
     metadata = pod.metadata

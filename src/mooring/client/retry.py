@@ -1,7 +1,7 @@
-"""Retries: how long to wait before the next try, and ``retry``, which tries, waits and tries again.
+"""Retries of requests: backoff, and the ``retry`` loop.
 
 ``RetryPolicy`` is for one request that is retried a limited number of times; ``Backoff`` is for a
-loop without an end, whose waits start from the first one again after a quiet time.
+loop without an end, whose backoff is reset after a quiet time.
 
 Source: ``DelayWithReset`` of https://pkg.go.dev/k8s.io/apimachinery/pkg/util/wait, with the numbers
 of client-go's reflector: a failing API server gets 0.22 requests a second from each informer.
@@ -30,10 +30,10 @@ CAP_S: Final = 30.0
 JITTER: Final = 1.0
 RESET_S: Final = 120.0
 
-#: A wait of t seconds that the server asked for is between t and t * (1 + this).
+#: A wait of t seconds requested by the server is between t and t * (1 + this).
 REQUESTED_WAIT_JITTER: Final = 0.1
 
-#: Failures that may pass: the request is worth another try.
+#: Transient failures, after which a request is retried.
 TRANSIENT: Final = (Unreachable, OutcomeUnknown, ServerError, TooManyRequests)
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -42,12 +42,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a request is tried, and how long to wait between two tries.
+    """The number of tries of a request, and the waits between them.
 
     Attributes:
         tries_max: Tries in all; ``math.inf`` = until it succeeds.
         initial_s: The first wait, in seconds, before jitter.
-        factor: Each wait is so many times as long as the one before.
+        factor: Each wait is this many times as long as the one before.
         max_s: The longest wait, in seconds, before jitter.
         jitter: A wait of t is one between t and t * (1 + jitter).
     """
@@ -74,15 +74,15 @@ async def retry(
     rng: Rng,
     should_retry: Callable[[SchedulerError], bool] = lambda error: isinstance(error, TRANSIENT),
 ) -> T:
-    """Returns the result of ``call``, which is tried again while its failure may pass.
+    """Returns the result of ``call``, which is retried after transient failures.
 
     Args:
         call: Sends the request once.
-        policy: Number of tries, and waits. A longer wait that the server asks for wins.
+        policy: Number of tries, and waits. A longer wait requested by the server takes precedence.
         sleep: Waits.
         rng: For jitter.
-        should_retry: Returns whether another try may help after this error. It is also the place
-            to log the failure, and to stop when the request has become pointless.
+        should_retry: Returns whether to retry after this error. It may also log the failure, and
+        stop the retries when the request has become pointless.
 
     Raises:
         SchedulerError: the last try's error, or the first one that is not retried.
@@ -101,13 +101,13 @@ async def retry(
 
 
 def requested_wait_s(error: BaseException) -> float:
-    """Returns how long the server asked to wait (Retry-After), in seconds; 0 if it did not."""
-    answer = error.__cause__ if isinstance(error, OutcomeUnknown) else error
-    return (isinstance(answer, ApiError) and answer.retry_after_s) or 0.0
+    """Returns the wait requested by the server (Retry-After), in seconds; 0 if none."""
+    cause = error.__cause__ if isinstance(error, OutcomeUnknown) else error
+    return (isinstance(cause, ApiError) and cause.retry_after_s) or 0.0
 
 
 class Backoff:
-    """Waits that double up to a cap, and start again from the first after a quiet time.
+    """Waits that double up to a cap, and are reset after a quiet time.
 
     Args:
         clock: Its monotonic reading decides when a quiet time is over.
@@ -115,7 +115,7 @@ class Backoff:
         initial_s: The first wait, in seconds, before jitter.
         cap_s: The longest one, before jitter.
         jitter: A wait of t is one between t and t * (1 + jitter).
-        reset_s: After so long without a wait the next one is the first again.
+        reset_s: The backoff is reset after this time without a wait.
 
     Example:
         >>> from mooring.clock import VirtualClock, seeded_random
@@ -144,7 +144,7 @@ class Backoff:
         self._called_at_s = clock.monotonic_s()
 
     def next_s(self, *, at_least_s: float | None = None) -> float:
-        """Returns the seconds to wait now; ``at_least_s`` is what the server asked for."""
+        """Returns the seconds to wait now; ``at_least_s`` is the wait requested by the server."""
         now_s = self._clock.monotonic_s()
         if now_s - self._called_at_s > self._reset_s:
             self._wait_s = self._initial_s

@@ -1,4 +1,4 @@
-"""What a configuration gets that leaves things out, beyond the defaults of single fields.
+"""Defaults of a configuration beyond those of single fields.
 
 Source: pkg/scheduler/apis/config/v1/defaults.go, and component-base's defaults of leader election.
 """
@@ -63,7 +63,7 @@ def with_defaults(written: KubeSchedulerConfiguration) -> KubeSchedulerConfigura
 
 
 def with_ignored_resources(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """The configuration with NodeResourcesFit ignoring what extenders take out of its hands.
+    """Returns the configuration with NodeResourcesFit ignoring resources of extenders.
 
     As upstream has it, the file's own ``ignoredResources`` are replaced then, not added to.
 

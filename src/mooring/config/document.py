@@ -13,7 +13,7 @@ from mooring.config.types import API_VERSION, DURATION, KubeSchedulerConfigurati
 
 
 def to_document(config: KubeSchedulerConfiguration) -> dict[str, Any]:
-    """The plain value of a configuration; ``from_document`` gives the same configuration back.
+    """Returns a configuration as plain values, the inverse of ``from_document``.
 
     What is None or an empty list is left out.
     """
@@ -39,10 +39,10 @@ def _struct(value: msgspec.Struct) -> dict[str, Any]:
     described = inspect.type_info(type(value))
     assert isinstance(described, inspect.StructType)
     for field in described.fields:
-        held = getattr(value, field.name)
-        if held is None or held == ():
+        document = getattr(value, field.name)
+        if document is None or document == ():
             continue
         extra = field.type.extra if isinstance(field.type, inspect.Metadata) else None
         is_duration = bool(extra and extra.get(DURATION))
-        plain[field.encode_name] = duration_text(held) if is_duration else _plain(held)
+        plain[field.encode_name] = duration_text(document) if is_duration else _plain(document)
     return plain

@@ -76,7 +76,7 @@ def duration_text(duration_s: float) -> str:
 
 
 def _decimal(amount: int, unit: int) -> str:
-    """``amount / unit`` without needless zeros; ``unit`` is a power of ten."""
+    """Returns ``amount / unit`` without trailing zeros; ``unit`` is a power of ten."""
     whole, rest = divmod(amount, unit)
     digits = str(rest).rjust(len(str(unit)) - 1, "0").rstrip("0")
     return f"{whole}.{digits}" if rest else str(whole)

@@ -1,4 +1,4 @@
-"""Where in a file a fault stands that was found long after the file had been read."""
+"""File and line of errors that are found after the file has been read."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from mooring.config.types import KubeSchedulerConfiguration
 from mooring.errors import ConfigError
 from mooring.objects.files.documents import Path, line_of
 
-#: Other paths are not of the file: an option of the command, the args of somebody's plugin.
+#: Paths with another first step are not of the file: command options, args of other plugins.
 _FIRST_STEPS: Final = frozenset(KubeSchedulerConfiguration.__struct_encode_fields__)
 
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 
 
 def located(error: ConfigError, data: bytes | str, *, file: str | None = None) -> ConfigError:
-    """The error with its file and line, if its path is one of the configuration in ``data``."""
+    """Returns the error with file and line, if its path is in the configuration ``data``."""
     path = _path(error.path or "")
     line = line_of(data, 1, path) if path and path[0] in _FIRST_STEPS else None
     return error.located(file=file, line=line)

@@ -1,7 +1,7 @@
-"""A fault found in a configuration, and all of them together as one error.
+"""An error of one field of a configuration, and all of them together as one exception.
 
-Whoever edits a file wants to hear of every mistake at once, so checks collect ``Fault`` values;
-only ``load`` makes an error of them, since only it knows the text and its lines.
+Users want to see all errors of a file at once, so validation collects ``FieldError`` values; only
+``load`` raises them, since only it has the text and its lines.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from mooring.errors import ConfigError
 from mooring.objects.files.documents import Path
 
 
-class Fault(NamedTuple):
-    """What is wrong at a place; ``value`` is what was found there, None if nothing was."""
+class FieldError(NamedTuple):
+    """An error of one field; ``value`` is its value, None if it has none."""
 
     path: Path
     problem: str
@@ -22,16 +22,16 @@ class Fault(NamedTuple):
     suggestion: str | None = None
 
 
-class ConfigFaults(ConfigError):
-    """A configuration with one or more faults: the attributes are those of the first.
+class ConfigFieldErrors(ConfigError):
+    """A configuration with one or more errors: the attributes are those of the first.
 
     Attributes:
-        faults: All faults, each an error of its own; ``str()`` has a line for each.
+        errors: All errors; ``str()`` has a line for each.
     """
 
-    def __init__(self, faults: Sequence[ConfigError]) -> None:
-        first = faults[0]
-        self.faults = tuple(faults)
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        first = errors[0]
+        self.errors = tuple(errors)
         super().__init__(
             first.problem,
             file=first.file,
@@ -49,14 +49,14 @@ class ConfigFaults(ConfigError):
         document: int | None = None,
         line: int | None = None,
         path: str | None = None,
-    ) -> ConfigFaults:
-        """Returns the same faults with their place, where they do not say one themselves."""
-        return ConfigFaults(
+    ) -> ConfigFieldErrors:
+        """Returns the same errors with their location, where they have none."""
+        return ConfigFieldErrors(
             [
-                fault.located(file=file, document=document, line=line, path=path)
-                for fault in self.faults
+                error.located(file=file, document=document, line=line, path=path)
+                for error in self.errors
             ]
         )
 
     def _text(self) -> str:
-        return "\n".join(map(str, self.faults))
+        return "\n".join(map(str, self.errors))

@@ -17,7 +17,7 @@ import msgspec
 
 from mooring.config import strict
 from mooring.config.defaults import with_defaults
-from mooring.config.field_errors import ConfigFaults, Fault
+from mooring.config.field_errors import ConfigFieldErrors, FieldError
 from mooring.config.plugin_defaults import ARGS_TYPES
 from mooring.config.types import (
     API_VERSION,
@@ -49,7 +49,7 @@ def load(path: str | os.PathLike[str]) -> KubeSchedulerConfiguration:
 
 
 def loads(data: bytes | str, *, file: str | None = None) -> KubeSchedulerConfiguration:
-    """The configuration in a text; ``file`` is its name for errors. Raises as ``load`` does."""
+    """Reads a configuration from text; ``file`` is its name for errors. Raises as ``load``."""
     try:
         value = only_document(data, kind=KIND)
     except ConfigError as error:
@@ -57,7 +57,7 @@ def loads(data: bytes | str, *, file: str | None = None) -> KubeSchedulerConfigu
     result = build(value)
     if isinstance(result, KubeSchedulerConfiguration):
         return result
-    raise ConfigFaults([_located(fault, data, file) for fault in result])
+    raise ConfigFieldErrors([_located(error, data, file) for error in result])
 
 
 def from_document(value: Any) -> KubeSchedulerConfiguration:
@@ -69,16 +69,16 @@ def from_document(value: Any) -> KubeSchedulerConfiguration:
     result = build({"apiVersion": API_VERSION, "kind": KIND} if value is None else value)
     if isinstance(result, KubeSchedulerConfiguration):
         return result
-    raise ConfigFaults([_located(fault, None, None) for fault in result])
+    raise ConfigFieldErrors([_located(error, None, None) for error in result])
 
 
 def default_configuration() -> KubeSchedulerConfiguration:
-    """What a scheduler runs with that is told nothing."""
+    """Returns the configuration of a scheduler without a configuration file."""
     return with_defaults(KubeSchedulerConfiguration())
 
 
 def only_document(data: bytes | str, *, kind: str) -> Any:
-    """The one value in a text, YAML or JSON; ``kind`` is what it should hold.
+    """Returns the single document of a text, YAML or JSON; ``kind`` names it in errors.
 
     Raises:
         ConfigError: The text is neither, or does not hold exactly one document.
@@ -98,44 +98,44 @@ def only_document(data: bytes | str, *, kind: str) -> Any:
     return documents[0].value
 
 
-def build(value: Any) -> KubeSchedulerConfiguration | list[Fault]:
-    """The configuration in a plain value, complete; or everything that is wrong with the value."""
-    faults = _type_faults(value)
-    if faults:
-        return faults
-    plain = strict.checked(value, KubeSchedulerConfiguration, (), faults)
-    _check_plugin_args(plain, faults)
-    if faults:
-        return faults
+def build(value: Any) -> KubeSchedulerConfiguration | list[FieldError]:
+    """Returns the complete configuration of a plain value, or the errors of the value."""
+    errors = _type_errors(value)
+    if errors:
+        return errors
+    plain = strict.checked(value, KubeSchedulerConfiguration, (), errors)
+    _check_plugin_args(plain, errors)
+    if errors:
+        return errors
     written: KubeSchedulerConfiguration = strict.build(plain, KubeSchedulerConfiguration)
     complete = with_defaults(_with_typed_args(written))
     return check(complete, written=written) or complete
 
 
-def _type_faults(value: Any) -> list[Fault]:
+def _type_errors(value: Any) -> list[FieldError]:
     """Returns whether this is a KubeSchedulerConfiguration at all, of the version that we speak."""
     if not isinstance(value, dict):
-        return [Fault((), f"must be a {KIND}: a mapping", value)]
+        return [FieldError((), f"must be a {KIND}: a mapping", value)]
     kind, version = value.get("kind"), value.get("apiVersion")
     if kind == "Policy":
         problem = "a Policy is not supported: convert it with `mooring config convert`"
-        return [Fault(("kind",), problem, kind)]
-    faults = []
+        return [FieldError(("kind",), problem, kind)]
+    errors = []
     if kind != KIND:
-        faults.append(Fault(("kind",), f"must be {KIND}", kind, _nearest_kind(kind)))
+        errors.append(FieldError(("kind",), f"must be {KIND}", kind, _nearest_kind(kind)))
     if version == API_VERSION:
-        return faults
+        return errors
     problem = f"must be {API_VERSION}"
     if isinstance(version, str) and version.startswith((_GROUP + "/", _FIRST_GROUP + "/")):
         problem += "; change the apiVersion and run again: removed fields will be listed"
-    return [*faults, Fault(("apiVersion",), problem, version)]
+    return [*errors, FieldError(("apiVersion",), problem, version)]
 
 
 def _nearest_kind(kind: Any) -> str | None:
     return KIND if isinstance(kind, str) and kind.lower() == KIND.lower() else None
 
 
-def _check_plugin_args(plain: Any, faults: list[Fault]) -> None:
+def _check_plugin_args(plain: Any, errors: list[FieldError]) -> None:
     """Checks the arguments of our own plugins, in place: they have types of their own."""
     for i, profile in enumerate(plain.get("profiles", ())):
         for j, entry in enumerate(profile.get("pluginConfig", ())):
@@ -145,18 +145,18 @@ def _check_plugin_args(plain: Any, faults: list[Fault]) -> None:
             path: Path = ("profiles", i, "pluginConfig", j, "args")
             args = {} if entry.get("args") is None else entry["args"]
             if isinstance(args, dict):
-                args = _without_type(args, entry["name"] + "Args", path, faults)
-            entry["args"] = strict.checked(args, struct, path, faults)
+                args = _without_type(args, entry["name"] + "Args", path, errors)
+            entry["args"] = strict.checked(args, struct, path, errors)
 
 
 def _without_type(
-    args: dict[str, Any], kind: str, path: Path, faults: list[Fault]
+    args: dict[str, Any], kind: str, path: Path, errors: list[FieldError]
 ) -> dict[str, Any]:
     """Arguments may say what they are, but then it must be true."""
     for key, expected in (("apiVersion", API_VERSION), ("kind", kind)):
         if args.get(key) not in (None, "", expected):
-            faults.append(Fault((*path, key), f"must be {expected}", args[key]))
-    return {key: each for key, each in args.items() if key not in ("apiVersion", "kind")}
+            errors.append(FieldError((*path, key), f"must be {expected}", args[key]))
+    return {key: item for key, item in args.items() if key not in ("apiVersion", "kind")}
 
 
 def _with_typed_args(written: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
@@ -174,12 +174,12 @@ def _with_typed_args(written: KubeSchedulerConfiguration) -> KubeSchedulerConfig
     return replace(written, profiles=tuple(profiles))
 
 
-def _located(fault: Fault, data: bytes | str | None, file: str | None) -> ConfigError:
+def _located(error: FieldError, data: bytes | str | None, file: str | None) -> ConfigError:
     return ConfigError(
-        fault.problem,
+        error.problem,
         file=file,
-        line=None if data is None else line_of(data, 1, fault.path),
-        path=path_text(fault.path) or None,
-        value=fault.value,
-        suggestion=fault.suggestion,
+        line=None if data is None else line_of(data, 1, error.path),
+        path=path_text(error.path) or None,
+        value=error.value,
+        suggestion=error.suggestion,
     )

@@ -1,4 +1,4 @@
-"""Which plugins run where: the default list, merging a profile with it, and multiPoint.
+"""The plugins of each extension point: default list, merge with a profile, multiPoint.
 
 ::
 
@@ -129,7 +129,7 @@ def _listed(own: PluginSet, point: str, implements: Callable[[str, str], bool]) 
 
 
 def _weights(plugins: Plugins) -> dict[tuple[str, str], int]:
-    """(point, plugin) -> weight. What the point itself says goes before multiPoint; 0 means 1."""
+    """Returns (point, plugin) -> weight; the point overrides multiPoint, 0 means 1."""
     weights: dict[tuple[str, str], int] = {}
     for point in ("score", "placement_score"):
         for entry in (*plugins.at(point).enabled, *plugins.multi_point.enabled):
@@ -138,12 +138,12 @@ def _weights(plugins: Plugins) -> dict[tuple[str, str], int]:
 
 
 def not_implemented(plugin: str, point: str) -> str:
-    """What is wrong with a plugin at a point where it has nothing to do."""
+    """Returns the error of a plugin that does not implement an extension point."""
     return f'plugin "{plugin}" does not extend {_upstream_name(point)} plugin'
 
 
 def registered_twice(plugin: str, point: str) -> str:
-    """What is wrong with a plugin that is enabled at a point for the second time."""
+    """Returns the error of a plugin that is enabled twice at an extension point."""
     return f'plugin "{plugin}" already registered as "{_upstream_name(point)}"'
 
 

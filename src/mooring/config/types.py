@@ -42,7 +42,7 @@ class PluginEntry(Config, frozen=True, kw_only=True):
 
 
 class PluginSet(Config, frozen=True, kw_only=True):
-    """What is switched on and off at one extension point; "*" in ``disabled`` is all defaults."""
+    """Plugins enabled and disabled at one extension point; "*" in ``disabled`` = all defaults."""
 
     enabled: tuple[PluginEntry, ...] = ()
     disabled: tuple[PluginEntry, ...] = ()
@@ -73,8 +73,8 @@ class Plugins(Config, frozen=True, kw_only=True):
 
     def at(self, point: str) -> PluginSet:
         """Returns the set of one extension point, by its name in snake_case."""
-        found: PluginSet = getattr(self, point)
-        return found
+        hash_value: PluginSet = getattr(self, point)
+        return hash_value
 
 
 #: Extension points in the order of a cycle, in snake_case.
@@ -112,7 +112,7 @@ class RequestedToCapacityRatio(Config, frozen=True, kw_only=True):
 
 
 class ScoringStrategy(Config, frozen=True, kw_only=True):
-    """How NodeResourcesFit scores: LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
+    """Scoring of NodeResourcesFit: LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
 
     type: str = ""
     resources: tuple[ResourceSpec, ...] = ()
@@ -120,7 +120,7 @@ class ScoringStrategy(Config, frozen=True, kw_only=True):
 
 
 class DefaultPreemptionArgs(Config, frozen=True, kw_only=True):
-    """How many candidate nodes preemption looks for: the larger of percentage and number."""
+    """Number of candidates of a dry run: the larger of a percentage and a number of nodes."""
 
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
@@ -134,7 +134,7 @@ class DynamicResourcesArgs(Config, frozen=True, kw_only=True):
 
 
 class InterPodAffinityArgs(Config, frozen=True, kw_only=True):
-    """How much required affinity of other pods counts in a score, and what to leave out."""
+    """Weight of other pods' required affinity in scores, and whether to ignore preferred terms."""
 
     hard_pod_affinity_weight: Int32 = 1
     ignore_preferred_terms_of_existing_pods: bool = False
@@ -170,7 +170,7 @@ class PodTopologySpreadArgs(Config, frozen=True, kw_only=True):
 
 
 class VolumeBindingArgs(Config, frozen=True, kw_only=True):
-    """How long to wait for volumes; ``shape`` needs a gate that is off."""
+    """Timeout of volume binding; ``shape`` needs a feature gate that is off."""
 
     bind_timeout_seconds: Int64 = 600
     shape: tuple[UtilizationShapePoint, ...] | None = None
@@ -219,7 +219,7 @@ class ExtenderManagedResource(Config, frozen=True, kw_only=True):
 
 
 class ExtenderTLSConfig(Config, frozen=True, kw_only=True):
-    """How to trust an extender, and how to show who we are; ``*_data`` is base64 of PEM."""
+    """TLS of an extender: trusted CA and client certificate; ``*_data`` is PEM in base64."""
 
     insecure: bool = False
     server_name: str = ""
@@ -249,7 +249,7 @@ class Extender(Config, frozen=True, kw_only=True):
 
 
 class LeaderElection(Config, frozen=True, kw_only=True):
-    """Which of several schedulers works, and how fast another one takes over."""
+    """Leader election of several schedulers: lease and durations."""
 
     leader_elect: bool = True
     lease_duration_s: Seconds = msgspec.field(default=15.0, name="leaseDuration")
@@ -261,7 +261,7 @@ class LeaderElection(Config, frozen=True, kw_only=True):
 
 
 class ClientConnection(Config, frozen=True, kw_only=True):
-    """How to talk to the API server."""
+    """Connection to the API server."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -271,7 +271,7 @@ class ClientConnection(Config, frozen=True, kw_only=True):
 
 
 class KubeSchedulerConfiguration(Config, frozen=True, kw_only=True):
-    """Everything that a scheduler can be told in a file."""
+    """A configuration file of the scheduler."""
 
     api_version: str = API_VERSION
     kind: str = KIND
@@ -288,7 +288,7 @@ class KubeSchedulerConfiguration(Config, frozen=True, kw_only=True):
     delay_cache_until_active: bool = False
 
     def profile(self, scheduler_name: str) -> Profile | None:
-        """The profile of a schedulerName, or None: such pods are somebody else's."""
+        """Returns the profile of a schedulerName; None = pods of another scheduler."""
         for profile in self.profiles:
             if profile.scheduler_name == scheduler_name:
                 return profile

@@ -67,7 +67,7 @@ def upstream_document(config: KubeSchedulerConfiguration) -> dict[str, Any]:
 
 
 def _as_run(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """What the framework holds: the arguments of plugins that run, sorted by name."""
+    """Returns the configuration with the arguments of plugins that run, sorted by name."""
     complete = with_ignored_resources(config)
     return replace(complete, profiles=tuple(map(_profile_as_run, complete.profiles)))
 
@@ -79,7 +79,7 @@ def _profile_as_run(profile: Profile) -> Profile:
         for entry in profile.plugin_config
         if entry.name in running
     )
-    return replace(profile, plugin_config=tuple(sorted(entries, key=lambda each: each.name)))
+    return replace(profile, plugin_config=tuple(sorted(entries, key=lambda entry: entry.name)))
 
 
 def _walk(value: Any, name: str) -> Any:
@@ -89,7 +89,9 @@ def _walk(value: Any, name: str) -> Any:
     if not isinstance(value, dict) or (name == "args" and "kind" not in value):
         return value
     left_out = _LEFT_OUT.get(name, ())
-    kept = {key: _walk(each, key) for key, each in value.items() if each or key not in left_out}
+    entries = {
+        key: _walk(entry, key) for key, entry in value.items() if entry or key not in left_out
+    }
     if name == _REQUIRED:
-        kept.setdefault("nodeSelectorTerms", [])
-    return kept
+        entries.setdefault("nodeSelectorTerms", [])
+    return entries

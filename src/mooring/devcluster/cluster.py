@@ -7,12 +7,13 @@ virtual one. Requests to the API server are function calls.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
 from mooring.client import Client, InProcessTransport
+from mooring.client.retry import Sleep
 from mooring.devcluster.kubelets import Kubelets
 from mooring.devcluster.seeding import Created, Seed, Seeder, in_order
 from mooring.devcluster.volume_actor import VolumeActor
@@ -30,8 +31,6 @@ BATCH: Final = 25
 POLL_INTERVAL_S: Final = 0.02
 #: A pod with so many consecutive errors is not waited for.
 ERRORS_MAX: Final = 3
-
-Sleep = Callable[[float], Awaitable[None]]
 
 
 class InMemoryCluster:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from mooring.client import Change, Client, Informer
+from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng, rfc3339
 from mooring.errors import SchedulerError
 from mooring.objects.pod import Pod
@@ -20,7 +20,6 @@ START_S: Final = 0.5
 #: Number of pods started or ended concurrently.
 WORKERS: Final = 4
 
-Sleep = Callable[[float], Awaitable[None]]
 
 _log = logging.getLogger(__name__)
 

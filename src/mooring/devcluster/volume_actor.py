@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from mooring.client import Change, Client, Informer
+from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.codec.decode import to_builtins
@@ -31,8 +32,6 @@ from mooring.objects.volume_claims import (
 )
 from mooring.plugins.volume_binding.bind_volumes import bound_volume
 from mooring.simulation.volume_controller import Bound, bind, provision
-
-Sleep = Callable[[float], Awaitable[None]]
 
 _VOLUME: Final = "PersistentVolume"
 _CLAIM: Final = "PersistentVolumeClaim"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
 from mooring.client import Client
 from mooring.client.bound_node import read_bound_node
+from mooring.client.retry import Sleep
 from mooring.clock import Clock
 from mooring.config.types import Extender
 from mooring.errors import ExtenderError, NotFound, SchedulerError
@@ -28,8 +29,6 @@ OBJECTS_BYTES_MAX: Final = 128 << 20
 
 #: Interval of reading a pod while it is unknown whether an extender has bound it.
 ASK_AGAIN_S: Final = 0.25
-
-Sleep = Callable[[float], Awaitable[None]]
 
 
 class HTTPExtender:

@@ -21,10 +21,7 @@ from mooring.state.snapshot import Snapshot
 from mooring.state.tables.counters import CounterKey, CounterKeys
 from mooring.state.tables.nodes import NodeTable, Scalar, read_only
 from mooring.state.tables.pods import PodInfo
-
-Ints = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
+from mooring.state.types import Bools, Ints, Rows
 
 #: The resources with defaults for missing requests, in the table's order.
 NONZERO = ("cpu", "memory")

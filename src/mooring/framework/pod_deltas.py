@@ -21,10 +21,7 @@ from mooring.state.columns.ports import HostPort
 from mooring.state.snapshot import Snapshot
 from mooring.state.tables.counters import CounterKey, CounterKeys, PodLabelClass
 from mooring.state.tables.pods import FIXED_RESOURCES, PodInfo
-
-Ints = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.intp]
-Bools = npt.NDArray[np.bool_]
+from mooring.state.types import Bools, Ints, Rows
 
 #: The pods that are added to or removed from each of m nodes.
 PodsPerNode = Sequence[tuple[PodInfo, ...]]
@@ -146,7 +143,7 @@ class LabelClassCounts:
 
     def of(self, slots: Rows, key: CounterKey | CounterKeys) -> Ints:
         """Returns the count of the pods in these slots of the pod table, int64 shape (n,)."""
-        classes = self._counters.kinds_at(slots)
+        classes = self._counters.label_class_ids(slots)
         length = int(classes.max(initial=-1)) + 1
         counts = self._by_class.get(key)
         if counts is None or len(counts) < length:
@@ -158,7 +155,9 @@ class LabelClassCounts:
         new = np.flatnonzero(is_new)
         if len(new):
             keys = key.keys if isinstance(key, CounterKeys) else (key,)
-            counts[new] = _counts([self._counters.kind(index) for index in new.tolist()], keys)
+            counts[new] = _counts(
+                [self._counters.label_class(index) for index in new.tolist()], keys
+            )
         return counts[classes]
 
 
@@ -192,7 +191,7 @@ class _PortConflicts:
         snapshot = matrix.snapshot
         self.has_conflict: Bools = np.zeros(len(matrix.slots), dtype=np.bool_)
         self._matrix = matrix
-        self._on_row = snapshot.nodes.ports.held_in_conflict(requested)
+        self._on_row = snapshot.nodes.ports.ports_in_conflict(requested)
         self._is_computed = np.zeros(len(matrix.slots), dtype=np.bool_)
         #: Line -> its conflicting ports in use; without lines that have no conflict at all.
         self._used: dict[int, set[HostPort]] = {}

@@ -20,8 +20,7 @@ from mooring.objects.selectors import (
     Selector,
 )
 from mooring.state.columns.labels import MISSING, LabelColumn
-
-Bools = npt.NDArray[np.bool_]
+from mooring.state.types import Bools
 
 
 def matches_required(required: RequiredNodeAffinity, nodes: NodeView) -> Bools:

@@ -6,3 +6,5 @@ from typing import Any
 
 #: A Kubernetes object as decoded JSON.
 Object = dict[str, Any]
+#: Any decoded JSON.
+Json = Any

@@ -7,7 +7,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from mooring.cluster_event import (
     ActionType,
@@ -45,8 +44,6 @@ from mooring.objects.selectors import (
     required_node_affinity,
 )
 from mooring.state import Change, PodInfo
-
-Bools = npt.NDArray[np.bool_]
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"

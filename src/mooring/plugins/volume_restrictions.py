@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks that two pods cannot share, and claims that are for one pod alone."""
+"""VolumeRestrictions: disks that two pods cannot share, and ReadWriteOncePod claims."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from mooring.cluster_event import (
     ActionType,
@@ -21,6 +20,7 @@ from mooring.objects.pod import Pod
 from mooring.objects.storage import PersistentVolumeClaim
 from mooring.objects.volume_claims import READ_WRITE_ONCE_POD
 from mooring.state import PodInfo
+from mooring.state.types import Bools, Ints
 from mooring.state.volumes.disks import Disk, conflict_count, describes_disk, disks_of
 
 REASON_DISK = "node(s) had no available disk"
@@ -29,32 +29,29 @@ REASON_CLAIM = (
     "in-use by another pod"
 )
 
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
 class RestrictionsState:
-    """What filter needs.
+    """The filter state.
 
     Attributes:
-        disks: Those that the pod describes itself.
-        claims: The names of its claims that are for one pod alone.
-        in_use: How many of those another pod has.
-        world: The same in each of m worlds, int64 shape (m,); None = as it is.
+        disks: The disks in the pod's own volumes.
+        claims: The names of its ReadWriteOncePod claims.
+        in_use: The number of those that other pods use.
+        in_use_by_node: The same on each of m hypothetical nodes, int64 shape (m,); None = without.
     """
 
     disks: tuple[Disk, ...]
     claims: frozenset[str]
     in_use: int
-    world: Ints | None = None
+    in_use_by_node: Ints | None = None
 
 
 class VolumeRestrictions:
-    """Refuses nodes where another pod has a disk that cannot be shared.
+    """Rejects nodes where another pod has a disk that cannot be shared.
 
-    Refuses every node while another pod uses a claim with the access mode ReadWriteOncePod.
-    Preemption can help against both.
+    Rejects every node while another pod uses a claim with the access mode ReadWriteOncePod.
+    Preemption may resolve both.
 
     Source: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go.
     """
@@ -67,12 +64,12 @@ class VolumeRestrictions:
         return pod.metadata.namespace, _claim_names(pod.pod), disks_of(pod.pod)
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:
-        """Looks the claims up; skips a pod with nothing that another one may have."""
+        """Looks up the claims; skips a pod without disks or used ReadWriteOncePod claims."""
         pod, volumes = cycle.pod.pod, cycle.pod.spec.volumes
         if not volumes:
             return SKIP
         namespace, storage = pod.metadata.namespace, cycle.snapshot.storage
-        alone, has_disks = [], False
+        once_pod, has_disks = [], False
         for volume in volumes:
             has_disks = has_disks or describes_disk(volume)
             if volume.persistent_volume_claim is None:
@@ -82,8 +79,8 @@ class VolumeRestrictions:
             if claim is None:
                 return Reject(f'persistentvolumeclaim "{name}" not found', resolvable=False)
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
-                alone.append(name)
-        claims = frozenset(alone)
+                once_pod.append(name)
+        claims = frozenset(once_pod)
         in_use = sum(storage.use.is_claim_used(f"{namespace}/{name}") for name in claims)
         if not in_use and not has_disks:
             return SKIP
@@ -91,11 +88,11 @@ class VolumeRestrictions:
         return None
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """Returns a disk that is taken comes before a claim that is."""
+        """Rejects by disks first, then by claims."""
         state: RestrictionsState = cycle[self]
         codes = np.zeros(len(nodes), dtype=np.uint16)
-        if state.world is not None:
-            codes[state.world > 0] = 2
+        if state.in_use_by_node is not None:
+            codes[state.in_use_by_node > 0] = 2
         elif state.in_use > 0:
             codes[:] = 2
         if state.disks:
@@ -108,10 +105,9 @@ class VolumeRestrictions:
         state: RestrictionsState,
         nodes: NodeView,
     ) -> RestrictionsState:
-        """How many of the claims are in use with the pods that differ.
+        """Returns the state with added and removed pods included in the claims in use.
 
-        As upstream: each volume of such a pod counts that has the name of such a claim, in
-        whatever namespace.
+        As upstream, a volume of such a pod counts if its claim has the same name, in any namespace.
         """
         if not state.claims:
             return state
@@ -120,10 +116,10 @@ class VolumeRestrictions:
             return sum(name in state.claims for name in _claim_names(pod.pod))
 
         delta = nodes.change(uses, ("ReadWriteOncePod", state.claims))
-        return replace(state, world=state.in_use + delta)
+        return replace(state, in_use_by_node=state.in_use + delta)
 
     def events(self) -> list[ClusterEventWithHint]:
-        """Returns a pod that is in the way goes, a node comes, or a claim of the pod does."""
+        """Registers deleted pods, added nodes and added claims."""
         deleted = ClusterEvent(EventResource.POD, ActionType.DELETE)
         claim = ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD)
         return [
@@ -134,24 +130,24 @@ class VolumeRestrictions:
 
 
 def _has_conflict(disks: tuple[Disk, ...], nodes: NodeView) -> Bools:
-    """In which worlds a pod holds one of the disks in a way that does not go together."""
-    found = nodes.snapshot.storage.use.disks.conflicts(disks)
-    if not found and not any(nodes.added):
-        return np.zeros(len(nodes), dtype=np.bool_)  # whoever left had none of them, either
-    count = np.zeros(nodes.snapshot.nodes.capacity, dtype=np.int64)
-    count[list(found)] = list(found.values())
-    held = nodes.take(count)
+    """Returns the nodes where a pod uses one of the disks in a conflicting way."""
+    counts = nodes.snapshot.storage.use.disks.conflicts(disks)
+    if not counts and not any(nodes.added):
+        return np.zeros(len(nodes), dtype=np.bool_)  # removed pods have no conflict, either
+    count_by_row = np.zeros(nodes.snapshot.nodes.capacity, dtype=np.int64)
+    count_by_row[list(counts)] = list(counts.values())
+    count = nodes.take(count_by_row)
     if not nodes.has_deltas:
-        return held > 0
+        return count > 0
 
     def conflicts(pod: PodInfo) -> int:
         return conflict_count(disks, disks_of(pod.pod))
 
-    return held + nodes.change(conflicts, ("disks", disks)) > 0
+    return count + nodes.change(conflicts, ("disks", disks)) > 0
 
 
 def _claim_names(pod: Pod) -> tuple[str, ...]:
-    """Returns the claims that the pod uses by name, as often as it does."""
+    """Returns the names of the pod's claims, with duplicates."""
     if not pod.spec.volumes:
         return ()
     claims = (volume.persistent_volume_claim for volume in pod.spec.volumes)
@@ -159,7 +155,7 @@ def _claim_names(pod: Pod) -> tuple[str, ...]:
 
 
 def _after_pod_deleted(pod: PodInfo, old: Pod, _: Pod | None) -> QueueingHint:
-    """The pod was of the same namespace, and had a disk or a claim that this one wants."""
+    """Queues if the deleted pod had a conflicting disk or the same claim, in the same namespace."""
     if old.metadata.namespace != pod.metadata.namespace:
         return QueueingHint.SKIP
     has_disk = conflict_count(disks_of(pod.pod), disks_of(old)) > 0
@@ -170,7 +166,7 @@ def _after_pod_deleted(pod: PodInfo, old: Pod, _: Pod | None) -> QueueingHint:
 def _after_claim_added(
     pod: PodInfo, _: PersistentVolumeClaim | None, new: PersistentVolumeClaim
 ) -> QueueingHint:
-    """It is a claim of this pod."""
+    """Queues if the claim is one of the pod's."""
     is_own = new.metadata.namespace == pod.metadata.namespace
     helps = is_own and new.metadata.name in _claim_names(pod.pod)
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP

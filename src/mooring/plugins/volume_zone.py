@@ -1,4 +1,4 @@
-"""VolumeZone: a pod goes where its volumes are, by the zone and region in the volumes' labels."""
+"""VolumeZone: rejects nodes outside the zones and regions in the labels of the pod's volumes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mooring.cluster_event import (
     ActionType,
@@ -23,21 +22,20 @@ from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim, Sto
 from mooring.objects.volume_claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 from mooring.state import PodInfo
 from mooring.state.columns.labels import MISSING
+from mooring.state.types import Bools
 from mooring.state.volumes.storage import Storage
 
 REASON = "node(s) had no available volume zone"
 
-#: The labels that count, in the order in which kube-scheduler looks at them.
+#: The labels that count, in kube-scheduler's order.
 TOPOLOGY_LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 _CURRENT: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 _DELIMITER: Final = "__"
 
-Bools = npt.NDArray[np.bool_]
-
 
 class Topology(NamedTuple):
-    """Where a volume is: the label must have one of the values."""
+    """A requirement of a volume: the node's label must have one of the values."""
 
     key: str
     values: frozenset[str]
@@ -45,15 +43,15 @@ class Topology(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ZoneState:
-    """Where all volumes of the pod are."""
+    """The requirements of all volumes of the pod."""
 
     topologies: tuple[Topology, ...]
 
 
 class VolumeZone:
-    """Refuses nodes outside the zone or region of a volume of the pod.
+    """Rejects nodes outside the zone or region of a volume of the pod.
 
-    Nodes without any label of a zone or region take every volume.
+    Nodes without any zone or region label accept every volume.
 
     Source: pkg/scheduler/framework/plugins/volumezone/volume_zone.go.
     """
@@ -62,11 +60,11 @@ class VolumeZone:
     needs = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass")
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Returns the pod's namespace and the claims that it uses by name: what the hints read."""
+        """Returns the pod's namespace and the names of its claims: what the hints read."""
         return pod.metadata.namespace, _claim_names(pod)
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:
-        """Finds the volumes of the pod's claims; skips a pod whose volumes are in no zone."""
+        """Looks up the volumes of the pod's claims; skips a pod whose volumes have no zone."""
         if not cycle.pod.spec.volumes:
             return SKIP
         storage = cycle.snapshot.storage
@@ -83,17 +81,17 @@ class VolumeZone:
         return None
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """Refuses nodes that are in a zone or region, but in another one."""
+        """Rejects nodes that have zone or region labels, but other values."""
         state: ZoneState = cycle[self]
-        is_elsewhere = np.zeros(len(nodes), dtype=np.bool_)
+        is_outside = np.zeros(len(nodes), dtype=np.bool_)
         for topology in state.topologies:
-            is_elsewhere |= ~_is_in(topology, nodes)
-        if is_elsewhere.any():
-            is_elsewhere &= _is_anywhere(nodes)
-        return FilterStatuses.refuse(is_elsewhere, Reject(REASON, resolvable=False))
+            is_outside |= ~_matches(topology, nodes)
+        if is_outside.any():
+            is_outside &= _has_any_topology_label(nodes)
+        return FilterStatuses.refuse(is_outside, Reject(REASON, resolvable=False))
 
     def events(self) -> list[ClusterEventWithHint]:
-        """A class that waits for pods, a node or its labels, a claim of the pod, a volume."""
+        """Registers storage classes, nodes and their labels, claims and volumes."""
         change = ActionType.ADD | ActionType.UPDATE
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
         of_class = ClusterEvent(EventResource.STORAGE_CLASS, ActionType.ADD)
@@ -108,78 +106,78 @@ class VolumeZone:
 
 
 def topologies_of(volume: PersistentVolume) -> list[Topology]:
-    """Where a volume is, by its labels; a label with an empty part says nothing."""
-    found = []
+    """Returns the requirements in a volume's labels; ignores labels with an empty part."""
+    topologies = []
     for key in TOPOLOGY_LABELS:
-        written = volume.metadata.labels.get(key)
-        if written is None:
+        label_value = volume.metadata.labels.get(key)
+        if label_value is None:
             continue
-        values = frozenset(value.strip() for value in written.split(_DELIMITER))
+        values = frozenset(value.strip() for value in label_value.split(_DELIMITER))
         if "" not in values:
-            found.append(Topology(key, values))
-    return found
+            topologies.append(Topology(key, values))
+    return topologies
 
 
 def _volume_of(storage: Storage, namespace: str, name: str) -> PersistentVolume | Status | None:
-    """Returns the claim's volume; None if it is made once the pod has a node."""
+    """Returns the claim's volume or a rejection; None if binding waits for the pod's node."""
     if not name:
-        return _refusal("PersistentVolumeClaim had no name")
+        return _reject("PersistentVolumeClaim had no name")
     claim = storage.claim(f"{namespace}/{name}")
     if claim is None:
-        return _refusal(f'persistentvolumeclaim "{name}" not found')
+        return _reject(f'persistentvolumeclaim "{name}" not found')
     volume_name = claim.spec.volume_name
     if not volume_name:
-        return _refusal_without_volume(storage, claim)
+        return _status_without_volume(storage, claim)
     volume = storage.volume(volume_name)
     if volume is None:
-        return _refusal(f'persistentvolume "{volume_name}" not found')
+        return _reject(f'persistentvolume "{volume_name}" not found')
     return volume
 
 
-def _refusal_without_volume(storage: Storage, claim: PersistentVolumeClaim) -> Status | None:
-    """What is wrong with a claim that has no volume; None if it waits for a pod."""
+def _status_without_volume(storage: Storage, claim: PersistentVolumeClaim) -> Status | None:
+    """Returns the rejection for a claim without a volume; None if binding waits for the pod."""
     name = claim_class(claim)
     if not name:
-        return _refusal("PersistentVolumeClaim had no pv name and storageClass name")
-    found = storage.storage_class(name)
-    if found is None:
-        return _refusal(f'storageclass.storage.k8s.io "{name}" not found')
-    if found.volume_binding_mode is None:
-        return _refusal(f'VolumeBindingMode not set for StorageClass "{name}"')
-    if found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+        return _reject("PersistentVolumeClaim had no pv name and storageClass name")
+    storage_class = storage.storage_class(name)
+    if storage_class is None:
+        return _reject(f'storageclass.storage.k8s.io "{name}" not found')
+    if storage_class.volume_binding_mode is None:
+        return _reject(f'VolumeBindingMode not set for StorageClass "{name}"')
+    if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
         return None
-    return _refusal("PersistentVolume had no name")
+    return _reject("PersistentVolume had no name")
 
 
-def _refusal(reason: str) -> Status:
+def _reject(reason: str) -> Status:
     return Reject(reason, resolvable=False)
 
 
-def _is_in(topology: Topology, nodes: NodeView) -> Bools:
-    """Which nodes have one of the values; without a beta label, the current one is looked at."""
-    found = _has_value(topology.key, topology.values, nodes)
+def _matches(topology: Topology, nodes: NodeView) -> Bools:
+    """Returns the nodes with one of the values; a missing beta label falls back to the GA one."""
+    matches = _has_value(topology.key, topology.values, nodes)
     current = _CURRENT.get(topology.key)
     if current is not None:
         codes, _ = nodes.label(topology.key)
-        found |= (codes == MISSING) & _has_value(current, topology.values, nodes)
-    return found
+        matches |= (codes == MISSING) & _has_value(current, topology.values, nodes)
+    return matches
 
 
 def _has_value(key: str, values: frozenset[str], nodes: NodeView) -> Bools:
     codes, column = nodes.label(key)
-    is_wanted = np.zeros(len(column.values) + 1, dtype=np.bool_)  # the last: no such label
+    is_value = np.zeros(len(column.values) + 1, dtype=np.bool_)  # the last: no such label
     for value in values:
-        is_wanted[column.values.find(value)] = True
-    is_wanted[MISSING] = False
-    return is_wanted[codes]
+        is_value[column.values.find(value)] = True
+    is_value[MISSING] = False
+    return is_value[codes]
 
 
-def _is_anywhere(nodes: NodeView) -> Bools:
-    """Which nodes have a label of a zone or region at all."""
-    found = np.zeros(len(nodes), dtype=np.bool_)
+def _has_any_topology_label(nodes: NodeView) -> Bools:
+    """Returns the nodes with any zone or region label."""
+    has_label = np.zeros(len(nodes), dtype=np.bool_)
     for key in TOPOLOGY_LABELS:
-        found |= nodes.label(key)[0] != MISSING
-    return found
+        has_label |= nodes.label(key)[0] != MISSING
+    return has_label
 
 
 def _claim_names(pod: PodInfo) -> tuple[str, ...]:
@@ -187,25 +185,25 @@ def _claim_names(pod: PodInfo) -> tuple[str, ...]:
     return tuple(claim.claim_name for claim in claims if claim is not None)
 
 
-def _answer(helps: bool) -> QueueingHint:
+def _hint(helps: bool) -> QueueingHint:
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
 def _after_class_added(_: PodInfo, __: StorageClass | None, new: StorageClass) -> QueueingHint:
-    """Claims of the class wait for their pod. The mode of a class never changes."""
-    return _answer(new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
+    """Queues if claims of the class wait for their pod; the mode of a class never changes."""
+    return _hint(new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 
 
 def _after_claim_change(
     pod: PodInfo, _: PersistentVolumeClaim | None, new: PersistentVolumeClaim
 ) -> QueueingHint:
-    """It is a claim of the pod."""
+    """Queues if the claim is one of the pod's."""
     is_own = new.metadata.namespace == pod.metadata.namespace
-    return _answer(is_own and new.metadata.name in _claim_names(pod))
+    return _hint(is_own and new.metadata.name in _claim_names(pod))
 
 
 def _after_volume_change(
     _: PodInfo, old: PersistentVolume | None, new: PersistentVolume
 ) -> QueueingHint:
-    """There is another volume, or one is somewhere else now."""
-    return _answer(old is None or topologies_of(old) != topologies_of(new))
+    """Queues if the volume is new or its topology labels changed."""
+    return _hint(old is None or topologies_of(old) != topologies_of(new))

@@ -150,7 +150,7 @@ class BindingCycle:
                 with self._bindings.waiting_in_permit():
                     status = await wait_on_permit(binding_ctx.waiting, self._clock)
                 if status is not None:
-                    return bind_points.rejection_diagnosis(node_name, status)
+                    return bind_points.diagnosis_of(node_name, status)
                 self._observer.allowed(binding_ctx.entry, node_name)
         finally:
             framework.waiting.remove(cycle.pod.uid)

@@ -205,7 +205,7 @@ class Scheduler:
             raise
         except SchedulerError as error:
             return error
-        return None if status is None else bind_points.rejection_diagnosis(node_name, status)
+        return None if status is None else bind_points.diagnosis_of(node_name, status)
 
     # -- no node fits, or a failure ---------------------------------------------------------------
 

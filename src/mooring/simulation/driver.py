@@ -209,7 +209,7 @@ class Driver(Cluster):
             try:
                 result: BindingResult = self._reserve_and_permit(outcome)
                 if result is None:
-                    result = self._bind(outcome)
+                    result = _bind(outcome)
             except InvariantViolation:
                 raise
             except SchedulerError as error:
@@ -229,17 +229,9 @@ class Driver(Cluster):
         cycle, framework, node = _parts(outcome)
         rejection = binding.reserve(framework, cycle, node)
         if rejection is not None:
-            return binding.rejection_diagnosis(node, rejection)
+            return binding.diagnosis_of(node, rejection)
         result = binding.permit(framework, cycle, node, now_s=self.time.monotonic_s())
-        return binding.rejection_diagnosis(node, result) if isinstance(result, Status) else result
-
-    def _bind(self, outcome: Outcome) -> Status | None:
-        """Runs PreBind and Bind to completion."""
-        cycle, framework, node = _parts(outcome)
-        rejection: Status | None = run_to_end(binding.pre_bind(framework, cycle, node))
-        if rejection is None:
-            rejection = run_to_end(binding.bind(framework, cycle, node))
-        return rejection
+        return binding.diagnosis_of(node, result) if isinstance(result, Status) else result
 
     def _binding_failed(
         self, outcome: Outcome, result: Diagnosis | Status | SchedulerError
@@ -280,9 +272,9 @@ class Driver(Cluster):
             if isinstance(verdict, Status) and verdict.code is Code.ERROR:
                 result = SchedulerError(f"waiting on permit for pod: {verdict.message}")
             elif isinstance(verdict, Status):
-                result = binding.rejection_diagnosis(node, verdict)
+                result = binding.diagnosis_of(node, verdict)
             else:
-                result = self._bind(outcome)
+                result = _bind(outcome)
         except InvariantViolation:
             raise
         except SchedulerError as error:
@@ -302,3 +294,12 @@ def _parts(outcome: Outcome) -> tuple[Cycle, Framework, str]:
     assert outcome.framework is not None
     assert outcome.node is not None
     return outcome.cycle, outcome.framework, outcome.node
+
+
+def _bind(outcome: Outcome) -> Status | None:
+    """Runs PreBind and Bind to completion."""
+    cycle, framework, node = _parts(outcome)
+    rejection: Status | None = run_to_end(binding.pre_bind(framework, cycle, node))
+    if rejection is None:
+        rejection = run_to_end(binding.bind(framework, cycle, node))
+    return rejection

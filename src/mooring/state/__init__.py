@@ -1,4 +1,4 @@
-"""The columnar core: what is known of the cluster, as numpy columns. No I/O, no clock."""
+"""The cluster state as numpy columns. No I/O, no clock."""
 
 from mooring.state.audit import audit
 from mooring.state.cache import Cache, Reservation

@@ -1,4 +1,4 @@
-"""What the scheduler believes about the cluster, and the only thing that may change it.
+"""The scheduler's view of the cluster, and the only object that may change it.
 
 ::
 
@@ -8,8 +8,8 @@
         +---------------+------------------------------------+
            forget (binding failed)      remove_pod (deleted, or finished)
 
-Nodes and pods come from different watches, so a pod may stand on a node that is not there yet, or
-not any more: its row is a ghost, which keeps the sums right and takes no new pods.
+Nodes and pods come from different watches, so a pod may be on a node that the cache does not have
+yet or no longer has: a placeholder row keeps the sums correct and takes no new pods.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ from mooring.state.tables.pods import PodInfo, PodTable
 from mooring.state.tables.shared_parts import InternPool
 from mooring.state.volumes.storage import STORAGE_KINDS, Storage
 
-#: Phases after which a pod uses nothing; upstream's informer never shows such pods.
+#: Phases of pods that use no resources any more; upstream's informer filters such pods.
 FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 class ObjectStore(Protocol):
-    """Keeps the objects of some kinds in the form in which plugins ask for them."""
+    """Stores the objects of some kinds in the form that plugins read."""
 
     def put(self, obj: Any) -> None:
-        """Takes in an object, or a newer version of one."""
+        """Adds or updates an object."""
         ...
 
     def remove(self, kind: str, object_key: str) -> None:
-        """The object called ``namespace/name`` or ``name`` is gone. Unknown ones are fine."""
+        """Removes the object ``namespace/name`` or ``name``. Unknown keys are ignored."""
         ...
 
 
 class Reservation:
-    """Capacity that an assumed pod holds: given back when the block ends, unless kept.
+    """Capacity reserved by an assumed pod: released when the block ends, unless kept.
 
     Example::
 
-        with cache.assume(info, "node-1") as held:
-            ...                       # Reserve, Permit: whatever is raised, the room is given back
-            held.keep()
+        with cache.assume(info, "node-1") as reservation:
+            ...                       # Reserve, Permit: any exception releases the capacity
+            reservation.keep()
     """
 
     __slots__ = ("_cache", "info", "is_kept", "node_name")
@@ -68,7 +68,7 @@ class Reservation:
         self.is_kept = False
 
     def keep(self) -> None:
-        """Holds on to the capacity after the block: the pod is bound, or its binding goes on."""
+        """Keeps the capacity after the block: the pod is bound, or its binding continues."""
         self.is_kept = True
 
     def __enter__(self) -> Reservation:
@@ -85,10 +85,10 @@ class Reservation:
 
 
 class Cache:
-    """Nodes, the pods on them, and nominations, keyed by UID.
+    """Nodes, pods on nodes keyed by UID, nominations, and the other objects plugins read.
 
-    Source: pkg/scheduler/backend/cache/cache.go. *Differs:* keyed by UID alone, so that a pod that
-    was deleted and made anew under its name is never taken for the old one; no copy for snapshots.
+    Source: pkg/scheduler/backend/cache/cache.go. *Differs:* keyed by UID alone, so a pod that was
+    deleted and recreated under its name is not mistaken for the old one; snapshots do not copy.
     """
 
     def __init__(self) -> None:
@@ -102,8 +102,8 @@ class Cache:
         self.storage = Storage(self.nodes)
         self.budgets = Budgets()
         self.nominator = Nominator()
-        #: Kind -> who keeps its objects, of the kinds that are neither pods nor nodes.
-        self._keepers: dict[str, ObjectStore] = {
+        #: Kind -> the store of its objects, for kinds other than pods and nodes.
+        self._stores: dict[str, ObjectStore] = {
             "DeviceClass": self.device_classes,
             "Namespace": self.namespaces,
             "PodDisruptionBudget": self.budgets,
@@ -115,7 +115,7 @@ class Cache:
         self._uid_of: dict[str, str] = {}
 
     def snapshot(self) -> Snapshot:
-        """Returns the present state, for one cycle. Complexity: O(1)."""
+        """Returns the current state, for one cycle. Complexity: O(1)."""
         return Snapshot(
             nodes=self.nodes,
             pods=self.pods,
@@ -133,35 +133,35 @@ class Cache:
     # -- other objects ----------------------------------------------------------------------------
 
     def put_object(self, kind: str, obj: Any) -> None:
-        """An object that is neither pod nor node is new, or changed; unread kinds are passed over.
+        """Adds or updates an object other than a pod or node; kinds without a store are ignored.
 
-        Complexity: what the kind's keeper needs.
+        Complexity: that of the kind's store.
         """
-        keeper = self._keepers.get(kind)
-        if keeper is not None:
-            keeper.put(obj)
+        store = self._stores.get(kind)
+        if store is not None:
+            store.put(obj)
 
     def remove_object(self, kind: str, object_key: str) -> None:
-        """Such an object, called ``namespace/name`` or ``name``, is gone."""
-        keeper = self._keepers.get(kind)
-        if keeper is not None:
-            keeper.remove(kind, object_key)
+        """Removes such an object, by ``namespace/name`` or ``name``."""
+        store = self._stores.get(kind)
+        if store is not None:
+            store.remove(kind, object_key)
 
     # -- nodes ------------------------------------------------------------------------------------
 
     def put_node(self, node: Node) -> None:
-        """A node was added or changed."""
+        """Adds or updates a node."""
         is_new = self.nodes.live_row(node.metadata.name) < 0
         self.nodes.put(node)
         if is_new:
-            self.storage.renew_row(node.metadata.name)
+            self.storage.update_row(node.metadata.name)
         self.counters.grow(self.nodes.capacity)
         self.terms.grow(self.nodes.capacity)
 
     def remove_node(self, name: str) -> None:
-        """A node was deleted; pods still on it keep counting until their own events come.
+        """Removes a node; pods still on it are counted until their own events arrive.
 
-        Unknown nodes are fine: a relist may tell of a deletion twice.
+        Unknown nodes are ignored: a relist may report a deletion twice.
         """
         if self.nodes.live_row(name) >= 0:
             self.nodes.remove(name)
@@ -169,31 +169,31 @@ class Cache:
     # -- pods -------------------------------------------------------------------------------------
 
     def assume(self, info: PodInfo, node_name: str) -> Reservation:
-        """Counts a pod on the node it was just decided for, before the API server knows.
+        """Counts a pod on the node chosen for it, before the API server confirms the binding.
 
         Raises:
             InvariantViolation: if the pod is on a node already.
         """
         if self.pods.get(info.uid) is not None:
             raise InvariantViolation(f"pod {info.key} ({info.uid}) is in the cache already")
-        self._place(info, node_name)
+        self._add_to_node(info, node_name)
         self._assumed[info.uid] = None
         return Reservation(self, info, node_name)
 
     def confirm(self, uid: str) -> None:
-        """The API server says of an assumed pod exactly what was assumed. Complexity: O(1).
+        """Confirms an assumed pod: the API server reports it as assumed. Complexity: O(1).
 
         Raises:
             InvariantViolation: if the pod is not assumed.
         """
         placed = self.pods.get(uid)
         if placed is None or uid not in self._assumed:
-            raise InvariantViolation(f"pod {uid} is not assumed, so it cannot be confirmed")
+            raise InvariantViolation(f"cannot confirm pod {uid}: it is not assumed")
         del self._assumed[uid]
         self.nominator.remove(uid)
 
     def forget(self, uid: str) -> None:
-        """Gives back what an assumed pod holds: its binding surely failed. Unknown pods are fine.
+        """Releases the capacity of an assumed pod whose binding failed. Unknown pods are ignored.
 
         Raises:
             InvariantViolation: if the API server already confirmed the pod.
@@ -201,15 +201,15 @@ class Cache:
         if self.pods.get(uid) is None:
             return
         if uid not in self._assumed:
-            raise InvariantViolation(f"pod {uid} is confirmed, so it cannot be forgotten")
+            raise InvariantViolation(f"cannot forget pod {uid}: it is confirmed")
         self._remove_from_node(uid)
 
     def put_pod(self, pod: Pod) -> None:
-        """The API server says that this pod is on its ``spec.nodeName``.
+        """Adds or updates a pod that the API server reports on its ``spec.nodeName``.
 
-        It is new, or it confirms what was assumed (there or elsewhere: the API server is right),
-        or it is a newer version. A pod of the same name with another UID is replaced by it in one
-        step. A finished pod is removed.
+        The pod is new, or it confirms an assumed pod (on the assumed node or another: the API
+        server is authoritative), or it is a newer version. It replaces a pod of the same name with
+        another UID in one step. A finished pod is removed.
 
         Raises:
             InvariantViolation: if a confirmed pod moved to another node, which no API server does.
@@ -225,11 +225,13 @@ class Cache:
             self._remove_from_node(predecessor)
         placed = self.pods.get(info.uid)
         if placed is not None:
-            at = self.nodes.names[placed.row]
-            if at != info.node_name and info.uid not in self._assumed:
-                raise InvariantViolation(f"pod {info.key} moved from {at} to {info.node_name}")
-            if at == info.node_name and placed.info.computed() == info.computed():
-                # Most news of a pod is about its status: the columns stay as they are.
+            node_name = self.nodes.names[placed.row]
+            if node_name != info.node_name and info.uid not in self._assumed:
+                raise InvariantViolation(
+                    f"pod {info.key} moved from {node_name} to {info.node_name}"
+                )
+            if node_name == info.node_name and placed.info.derived() == info.derived():
+                # Most pod updates only change the status: the columns stay as they are.
                 self.counters.update(placed, info)
                 self.terms.update(placed, info)
                 self.storage.use.update(placed, info)
@@ -238,21 +240,21 @@ class Cache:
                 self.nominator.remove(info.uid)
                 return
             self._remove_from_node(info.uid)
-        self._place(info, info.node_name)
+        self._add_to_node(info, info.node_name)
         self.nominator.remove(info.uid)
 
     def pending_info(self, pod: Pod) -> PodInfo:
-        """Returns the PodInfo of a pod that waits for a node; the cache does not keep it."""
+        """Returns the PodInfo of a pending pod; the cache does not store it."""
         return self._parts.pending_info(pod)
 
     def remove_pod(self, uid: str) -> None:
-        """The pod is deleted or finished. Unknown pods are fine: deletions may be told twice."""
+        """Removes a deleted or finished pod. Unknown pods are ignored: deletions may repeat."""
         self.nominator.remove(uid)
         if self.pods.get(uid) is not None:
             self._remove_from_node(uid)
 
     def remove_pod_by_key(self, key: str) -> None:
-        """As ``remove_pod``, of the pod called ``namespace/name``."""
+        """Removes a pod by ``namespace/name``, as ``remove_pod`` does."""
         uid = self._uid_of.get(key)
         if uid is not None:
             self.remove_pod(uid)
@@ -264,11 +266,11 @@ class Cache:
         return uid in self._assumed
 
     def assumed_count(self) -> int:
-        """How many pods are assumed; 0 when nothing is being bound."""
+        """Returns the number of assumed pods; 0 when no pod is being bound."""
         return len(self._assumed)
 
-    def _place(self, info: PodInfo, node_name: str) -> None:
-        placed = self.nodes.place(info, node_name)
+    def _add_to_node(self, info: PodInfo, node_name: str) -> None:
+        placed = self.nodes.add_pod(info, node_name)
         self.pods.add(placed)
         self.counters.grow(self.nodes.capacity)
         self.counters.add(placed)
@@ -284,7 +286,7 @@ class Cache:
         self.terms.remove(placed)
         self.storage.use.remove(placed)
         self.pods.remove(uid)
-        self.nodes.displace(placed)
+        self.nodes.remove_pod(placed)
         self._assumed.pop(uid, None)
         if self._uid_of.get(placed.info.key) == uid:
             del self._uid_of[placed.info.key]

@@ -1,7 +1,7 @@
-"""Which pending pods wait for room on which node: a preemptor holds its place here.
+"""Nominations: the node that each preemptor waits for.
 
-Filters run twice on a node where pods of the same or a higher priority are nominated: once as if
-those pods were there, and once as things are.
+On a node with nominated pods of the same or a higher priority, filters run twice: with those pods
+added to the node, and without them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Nominator:
         return len(self._node_of)
 
     def nominate(self, info: PodInfo, node_name: str) -> None:
-        """``info`` waits for room on ``node_name``, and nowhere else any more."""
+        """Nominates the pod to ``node_name``, and removes its previous nomination."""
         self.remove(info.uid)
         self._node_of[info.uid] = node_name
         self._pods_on.setdefault(node_name, {})[info.uid] = info
 
     def remove(self, uid: str) -> None:
-        """The pod waits no longer: it is bound, deleted, or gave up. Unknown pods are fine."""
+        """Removes the pod's nomination. Unknown pods are ignored."""
         node_name = self._node_of.pop(uid, None)
         if node_name is None:
             return
@@ -41,21 +41,21 @@ class Nominator:
             del self._pods_on[node_name]
 
     def remove_by_key(self, key: str) -> None:
-        """As ``remove``, of the pod called ``namespace/name``. Complexity: O(nominations)."""
+        """Removes the nomination of the pod ``namespace/name``. Complexity: O(nominations)."""
         for pods in list(self._pods_on.values()):
             for info in list(pods.values()):
                 if info.key == key:
                     self.remove(info.uid)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
-        """A pending pod has a newer version.
+        """Updates the nomination for a newer version of a pending pod.
 
-        The API server may tell of a version from before a nomination that so far stands only in
-        memory: if neither version names a node, the nomination in memory stays.
+        The API server may send a version from before a nomination that exists only in memory: if
+        neither version names a node, the nomination in memory is kept.
         """
-        held = self._node_of.get(old.uid, "")
+        nominated = self._node_of.get(old.uid, "")
         named_before, named_now = old.status.nominated_node_name, new.status.nominated_node_name
-        target = named_now or ("" if named_before else held)
+        target = named_now or ("" if named_before else nominated)
         self.remove(old.uid)
         if target:
             self.nominate(new, target)

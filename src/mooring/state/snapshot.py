@@ -1,7 +1,8 @@
-"""What one scheduling cycle sees of the cluster.
+"""The cluster state that one scheduling cycle reads.
 
-There is no copy. Deciding never awaits, so nothing can change the columns between the snapshot and
-``assume``; the generation proves it afterwards. Who does await throws the snapshot away.
+There is no copy. A scheduling cycle never awaits, so nothing can change the columns between the
+snapshot and ``assume``; the generation verifies it afterwards. Code that awaits must take a new
+snapshot.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from mooring.state.volumes.storage import Storage
 
 
 class Snapshot(NamedTuple):
-    """The tables as they are at ``generation``. Read only: the Cache is their one owner.
+    """The tables at ``generation``. Read-only: the Cache owns them.
 
-    ``generation`` counts what changed in the nodes' columns; labels of pods and the
-    other objects change without it.
+    ``generation`` counts changes of the node columns; changes of pod labels and of other objects
+    do not raise it.
     """
 
     nodes: NodeTable
@@ -41,5 +42,5 @@ class Snapshot(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing changed since the snapshot was taken."""
+        """True if no node column changed since the snapshot was taken."""
         return self.generation == self.nodes.log.generation

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mooring import cli
-from mooring.config import ConfigFaults, loads
+from mooring.config import ConfigFieldErrors, loads
 from tests.helpers.paths import UNIT_DATA
 
 DATA = UNIT_DATA / "configs.jsonl.gz"
@@ -83,9 +83,9 @@ WITH_PATHS = [case for case in BAD if _UPSTREAM_PATH.search(case["error"])]
 
 @pytest.mark.parametrize("case", WITH_PATHS, ids=ids)
 def test_the_same_places_are_at_fault(case: dict[str, Any]) -> None:
-    with pytest.raises(ConfigFaults) as caught:
+    with pytest.raises(ConfigFieldErrors) as caught:
         loads(case["text"])
-    found = {FIT_ARGS.sub("", fault.path or "") for fault in caught.value.faults}
+    found = {FIT_ARGS.sub("", error.path or "") for error in caught.value.errors}
     expected = {FIT_ARGS.sub("", path) for path in _UPSTREAM_PATH.findall(case["error"])}
     assert found == expected
 

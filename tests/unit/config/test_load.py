@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mooring.config import (
-    ConfigFaults,
+    ConfigFieldErrors,
     default_configuration,
     from_document,
     load,
@@ -43,10 +43,10 @@ def write(path: Path, text: str) -> Path:
 
 
 def faults_of(text: str) -> list[str]:
-    with pytest.raises(ConfigFaults) as caught:
+    with pytest.raises(ConfigFieldErrors) as caught:
         loads(text, file="c.yaml")
     lines = str(caught.value).splitlines()
-    assert lines == [str(fault) for fault in caught.value.faults]
+    assert lines == [str(error) for error in caught.value.errors]
     return lines
 
 
@@ -108,7 +108,7 @@ def test_an_old_version_is_told_so() -> None:
 
 
 def test_located_keeps_all_faults() -> None:
-    with pytest.raises(ConfigFaults) as caught:
+    with pytest.raises(ConfigFieldErrors) as caught:
         from_document({**to_document(default_configuration()), "foo": 1, "bar": 2})
     located = caught.value.located(file="recording.json", document=1)
     assert str(located).splitlines() == [

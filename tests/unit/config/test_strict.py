@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.config import strict
-from mooring.config.field_errors import Fault
+from mooring.config.field_errors import FieldError
 from mooring.config.types import (
     ClientConnection,
     Extender,
@@ -19,14 +19,14 @@ from mooring.config.types import (
 )
 
 
-def faults_of(value: Any, struct: type[Any]) -> list[Fault]:
-    found: list[Fault] = []
+def faults_of(value: Any, struct: type[Any]) -> list[FieldError]:
+    found: list[FieldError] = []
     strict.checked(value, struct, (), found)
     return found
 
 
 def built(value: Any, struct: type[Any]) -> Any:
-    found: list[Fault] = []
+    found: list[FieldError] = []
     plain = strict.checked(value, struct, (), found)
     assert found == []
     return strict.build(plain, struct)
@@ -52,7 +52,7 @@ def test_null_is_absent() -> None:
     ],
 )
 def test_an_unknown_field_is_named_with_the_nearest_known(key: str, suggestion: str | None) -> None:
-    expected = [Fault((key,), "unknown field", None, suggestion)]
+    expected = [FieldError((key,), "unknown field", None, suggestion)]
     assert faults_of({key: 1}, LeaderElection) == expected
 
 
@@ -69,8 +69,8 @@ def test_an_unknown_field_is_named_with_the_nearest_known(key: str, suggestion: 
     ],
 )
 def test_wrong_types_of_leader_election(value: Any, problem: str) -> None:
-    (fault,) = faults_of(value, LeaderElection)
-    assert (fault.problem, fault.value) == (problem, next(iter(value.values())))
+    (error,) = faults_of(value, LeaderElection)
+    assert (error.problem, error.value) == (problem, next(iter(value.values())))
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_wrong_types_of_leader_election(value: Any, problem: str) -> None:
     ],
 )
 def test_wrong_numbers(value: Any, problem: str) -> None:
-    (fault,) = faults_of(value, ClientConnection)
-    assert fault.problem == problem
+    (error,) = faults_of(value, ClientConnection)
+    assert error.problem == problem
 
 
 def test_a_whole_number_will_do_for_a_float() -> None:
@@ -95,17 +95,17 @@ def test_a_whole_number_will_do_for_a_float() -> None:
 
 @pytest.mark.parametrize("value", [[], "x", 1, True])
 def test_a_struct_must_be_a_mapping(value: Any) -> None:
-    assert faults_of(value, LeaderElection) == [Fault((), "must be a mapping", value)]
+    assert faults_of(value, LeaderElection) == [FieldError((), "must be a mapping", value)]
 
 
 def test_a_list_must_be_a_list() -> None:
     path = ("pluginConfig",)
-    assert faults_of({"pluginConfig": {}}, Profile) == [Fault(path, "must be a list", {})]
+    assert faults_of({"pluginConfig": {}}, Profile) == [FieldError(path, "must be a list", {})]
 
 
 def test_what_is_required_must_be_there() -> None:
-    assert faults_of({"weight": 1}, PluginEntry) == [Fault(("name",), "is required")]
-    assert faults_of({"name": None}, PluginEntry) == [Fault(("name",), "is required")]
+    assert faults_of({"weight": 1}, PluginEntry) == [FieldError(("name",), "is required")]
+    assert faults_of({"name": None}, PluginEntry) == [FieldError(("name",), "is required")]
 
 
 def test_all_faults_are_found_in_one_walk_with_full_paths() -> None:
@@ -119,7 +119,7 @@ def test_all_faults_are_found_in_one_walk_with_full_paths() -> None:
         "extenders": [{"httpTimeout": 5}],
     }
     entry = ("profiles", 1, "plugins", "score", "enabled", 1)
-    assert [fault.path for fault in faults_of(value, KubeSchedulerConfiguration)] == [
+    assert [error.path for error in faults_of(value, KubeSchedulerConfiguration)] == [
         ("paralelism",),
         ("clientConnection", "qps"),
         ("clientConnection", "brust"),
@@ -141,9 +141,9 @@ def test_structs_of_other_packages_are_walked_alike() -> None:
     )
     assert (condition.key, condition.operator, condition.values) == ("zone", "In", ("a",))
     term["matchExpressions"][0]["value"] = ["b"]
-    (fault,) = faults_of({"addedAffinity": {field: required}}, NodeAffinityArgs)
+    (error,) = faults_of({"addedAffinity": {field: required}}, NodeAffinityArgs)
     path = ("addedAffinity", field, "nodeSelectorTerms", 0, "matchExpressions", 0, "value")
-    assert (fault.path, fault.suggestion) == (path, "values")
+    assert (error.path, error.suggestion) == (path, "values")
 
 
 def test_names_that_are_not_plain_camel_case() -> None:

@@ -51,7 +51,7 @@ def test_a_kept_assumption_stays_until_it_is_confirmed_or_forgotten() -> None:
     cache.confirm(pod.uid)
     assert not cache.is_assumed(pod.uid)
     assert requested(cache, "a") == 1000
-    with pytest.raises(InvariantViolation, match="cannot be forgotten"):
+    with pytest.raises(InvariantViolation, match="cannot forget"):
         cache.forget(pod.uid)
 
 

@@ -90,3 +90,6 @@ def test_a_finding_fails_the_check_and_names_the_place(
     assert main(tmp_path, []) == 1
     assert main(tmp_path, ["src/b"]) == 0
     assert "src/a.py:1: name: found" in capsys.readouterr().out
+    (tmp_path / "src" / "a.py").write_text("# it is tried again\n")
+    assert main(tmp_path, []) == 1
+    assert "src/a.py:1: phrase: tried again (write: retry, requeue)" in capsys.readouterr().out

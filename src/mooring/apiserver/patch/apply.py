@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import deque
 from copy import deepcopy
-from typing import Any
 
 import msgspec
 
@@ -51,8 +50,7 @@ from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import ANNOTATIONS_BYTES_MAX
 from mooring.objects.schema.decoding import empty
 from mooring.objects.schema.types import Field
-
-Json = Any
+from mooring.objects.types import Json
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL = "kubectl"

@@ -9,13 +9,11 @@ Source: sigs.k8s.io/structured-merge-diff typed/validate.go, typed/helpers.go.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from mooring.apiserver.patch.field_sets import element_name, step_text
 from mooring.apiserver.patch.strategic_merge import go_text
 from mooring.objects.schema.types import Field, is_struct, structs
-
-Json = Any
+from mooring.objects.types import Json
 
 #: Errors of one response; each is a line of a Status.
 ERRORS_MAX = 100

@@ -14,16 +14,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from mooring.apiserver.patch.field_sets import (
-    SELF,
-    Fields,
-    Json,
-    child,
-    element_name,
-    is_granular,
-)
+from mooring.apiserver.patch.field_sets import SELF, Fields, child, element_name, is_granular
 from mooring.apiserver.types import Object
 from mooring.objects.schema.types import ALWAYS, NULL, Field, is_struct, structs
+from mooring.objects.types import Json
 
 #: Specs of each type whose fields are cached; a kilobyte or two each.
 SPEC_CACHE_SIZE = 1024

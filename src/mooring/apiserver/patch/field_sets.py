@@ -22,8 +22,8 @@ import msgspec
 
 from mooring.apiserver.types import Object
 from mooring.objects.schema.types import Field, is_struct, structs
+from mooring.objects.types import Json
 
-Json = Any
 Fields = dict[str, Any]
 #: From the top of the object: names of fields.
 Path = tuple[str, ...]

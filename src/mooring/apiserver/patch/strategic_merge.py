@@ -9,16 +9,16 @@ documentation in places; this follows the code.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mooring.apiserver.errors import ApiStatusError, bad_request, unprocessable
 from mooring.apiserver.types import Object
 from mooring.objects.schema.types import Field, is_struct, structs
+from mooring.objects.types import Json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Json = Any
 
 _MARKER = "$patch"
 _RETAIN = "$retainKeys"

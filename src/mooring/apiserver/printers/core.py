@@ -23,7 +23,7 @@ from mooring.apiserver.printers.formatting import (
 )
 
 if TYPE_CHECKING:
-    from mooring.apiserver.printers.formatting import Json
+    from mooring.objects.types import Json
 
 Cells = list[Any]
 _ROLE_PREFIX, _ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"

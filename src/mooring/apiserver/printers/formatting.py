@@ -7,15 +7,14 @@ k8s.io/kubernetes pkg/printers/internalversion/printers.go.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mooring.apiserver.schema.times import seconds_of
+from mooring.objects.types import Json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: An object as decoded JSON.
-Json = Any
 NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 
 _DAY_H, _YEAR_H = 24, 24 * 365

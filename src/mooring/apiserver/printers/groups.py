@@ -21,7 +21,7 @@ from mooring.apiserver.schema.times import seconds_of
 from mooring.objects.defaulting.storage import is_default_class
 
 if TYPE_CHECKING:
-    from mooring.apiserver.printers.formatting import Json
+    from mooring.objects.types import Json
 
 Cells = list[Any]
 #: Conditions of a finished job and their texts; the first true one is used.

@@ -12,7 +12,7 @@ from mooring.apiserver.printers.formatting import NONE, age, human_duration
 from mooring.apiserver.schema.times import seconds_of
 
 if TYPE_CHECKING:
-    from mooring.apiserver.printers.formatting import Json
+    from mooring.objects.types import Json
 
 _COMPLETED_MESSAGES = {
     "Succeeded": "The pod has completed successfully.",

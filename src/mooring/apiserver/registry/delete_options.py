@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver.errors import FieldError, conflict, invalid, invalid_object, not_supported
-from mooring.apiserver.schema.times import seconds_of, timestamp
+from mooring.apiserver.schema.times import seconds_of
 from mooring.apiserver.validation.metadata import FOREGROUND, ORPHAN, validate_dry_run
+from mooring.clock import rfc3339
 
 if TYPE_CHECKING:
     from mooring.apiserver.registry.registry import Target
@@ -103,7 +104,7 @@ def shorten_grace(metadata: Object, options: DeleteOptions, now_s: float) -> boo
     if moment_s < now_s:
         moment_s = now_s
         grace_s = 1 if grace_s else 0
-    metadata["deletionTimestamp"] = timestamp(moment_s)
+    metadata["deletionTimestamp"] = rfc3339(moment_s)
     metadata["deletionGracePeriodSeconds"] = grace_s
     return grace_s > 0
 

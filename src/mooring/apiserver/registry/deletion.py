@@ -35,8 +35,9 @@ from mooring.apiserver.registry.registry import Registry, Target
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.resources import RESOURCES, Resource, resource_named
 from mooring.apiserver.schema.event_conversion import is_view
-from mooring.apiserver.schema.times import seconds_of, timestamp
+from mooring.apiserver.schema.times import seconds_of
 from mooring.apiserver.validation.metadata import FOREGROUND, ORPHAN
+from mooring.clock import rfc3339
 
 if TYPE_CHECKING:
     from mooring.apiserver.storage.stored_object import Stored
@@ -140,7 +141,7 @@ class Deleter:
         if "deletionTimestamp" in metadata:
             return shorten_grace(metadata, options, now_s)
         grace_s = self._grace_of(pod, options)
-        metadata["deletionTimestamp"] = timestamp(now_s + grace_s)
+        metadata["deletionTimestamp"] = rfc3339(now_s + grace_s)
         metadata["deletionGracePeriodSeconds"] = grace_s
         if metadata.get("generation", 0) > 0:
             metadata["generation"] += 1

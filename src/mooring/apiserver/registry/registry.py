@@ -34,10 +34,10 @@ from mooring.apiserver.patch.managed_fields import (
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import is_view
-from mooring.apiserver.schema.times import timestamp
 from mooring.apiserver.storage.stored_object import Stored, key_of
 from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import validate_metadata, validate_metadata_update
+from mooring.clock import rfc3339
 from mooring.objects.schema.decoding import empty
 from mooring.objects.schema.types import structs
 
@@ -98,7 +98,7 @@ class Registry:
 
     def now(self) -> str:
         """Returns the wall clock as a timestamp."""
-        return timestamp(self.clock.wall_s())
+        return rfc3339(self.clock.wall_s())
 
     def collection(self, resource: Resource) -> Collection:
         """Returns the objects of a resource."""

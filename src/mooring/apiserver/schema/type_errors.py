@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 
-from mooring.objects.schema.decoding import SCALARS, Json, WrongType
+from mooring.objects.schema.decoding import SCALARS, WrongType
 from mooring.objects.schema.types import is_struct, structs
+from mooring.objects.types import Json
 
 _INT32 = 2**31
 

@@ -1,7 +1,7 @@
-"""An informer: all objects of one kind, kept equal to the API server for as long as it runs.
+"""An informer: the objects of one kind, kept equal to the API server while it runs.
 
-It carries the requests of a ``Reflector`` over the client's transport and waits where that says so.
-Everything that can be decided is decided there; here is only what waits.
+It sends the requests of a ``Reflector`` over the client's transport. The reflector makes all
+decisions; this module only does the I/O and the waiting.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from mooring.clock import Clock, Rng
 from mooring.errors import ApiError, ConfigError, SchedulerError, Unreachable
 from mooring.objects.kinds import Kind, kind_named
 
-#: The head of a watch comes at once, unless the server waits for its own cache.
+#: The response head of a watch arrives at once, unless the server waits for its own cache.
 CONNECT_S_MAX: Final = 30.0
 
 _log = logging.getLogger(__name__)
 
 
 class Informer:
-    """All objects of a kind, and news of every change.
+    """All objects of a kind, with a callback for every change.
 
-    ``on_change`` is called in the loop and must be quick. Before ``has_synced`` it has been told
-    only parts of the first list.
+    ``on_change`` is called in the event loop and must be fast. Before ``has_synced`` it has been
+    called with only a part of the first list.
 
     Example::
 
@@ -44,14 +44,14 @@ class Informer:
 
     Args:
         client: Its transport is used for lists and watches.
-        kind: Or its name.
-        on_change: Told of every difference, in the order of the server.
-        clock: To see how long requests took.
+        kind: The kind, or its name.
+        on_change: Called with every change, in the server's order.
+        clock: Measures the duration of requests.
         rng: For jitter.
         namespace: Only objects in it; all namespaces by default.
         label_selector: Only objects whose labels match.
         field_selector: Only objects whose fields match.
-        sleep: Waits between requests; tests give one that moves their clock.
+        sleep: Waits between requests; tests pass one that advances their clock.
     """
 
     def __init__(
@@ -79,36 +79,36 @@ class Informer:
 
     @property
     def objects(self) -> Mapping[str, Any]:
-        """Key ("namespace/name" or "name") -> object; to read only."""
+        """Key ("namespace/name" or "name") -> object; read-only."""
         return self._reflector.replica.objects
 
     @property
     def version(self) -> str:
-        """The resourceVersion up to which everything is known."""
+        """The resourceVersion of the replica."""
         return self._reflector.replica.version
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list was handed over as a whole."""
+        """True after the first list was passed to ``on_change`` completely."""
         return self._synced.is_set()
 
     @property
     def last_error(self) -> SchedulerError | None:
-        """Why the last request failed; None while all is well."""
+        """The error of the last request; None if it was accepted."""
         return self._reflector.last_error
 
     def statistics(self) -> Statistics:
-        """Counts of what happened since the start."""
+        """Returns counts of events since the start."""
         return self._reflector.replica.statistics
 
     async def wait_until_synced(self) -> None:
-        """Returns when the first list was handed over; never, if the server refuses it."""
+        """Waits until the first list was passed on; forever, if the server refuses it."""
         await self._synced.wait()
 
     async def run(self) -> NoReturn:
-        """Follows the server until cancelled; it may be away for any time.
+        """Follows the server until cancelled; the server may be unavailable for any time.
 
-        An exception of ``on_change`` ends it: what was not taken in would be missing for ever.
+        An exception of ``on_change`` ends it: a lost change would never be repeated.
         """
         while True:
             ask = self._reflector.ask()
@@ -121,22 +121,22 @@ class Informer:
             except (ApiError, Unreachable, StreamBroken) as failure:
                 error = failure
                 _log.info(
-                    "a request of an informer failed",
+                    "informer request failed",
                     extra={"kind": self.kind.name, "mode": ask.mode.value, "error": str(failure)},
                 )
             wait_s = self._reflector.ended(error)
             # A stream may break in the batch that ends its list.
-            self._note_sync()
-            # Even without a wait the loop gets its turn.
+            self._update_synced()
+            # Also with a wait of 0, other tasks can run.
             await self._sleep(wait_s)
 
     async def _stream(self, ask: Ask) -> None:
-        """Carries a watch until it ends.
+        """Runs a watch until it ends.
 
         Raises:
             ApiError: refused, or ended by the server with an error.
-            Unreachable: there was no connection.
-            StreamBroken: it was lost.
+            Unreachable: no connection.
+            StreamBroken: the connection was lost.
         """
         selectors = {"labelSelector": self._label_selector, "fieldSelector": self._field_selector}
         request = Request(
@@ -149,26 +149,26 @@ class Informer:
         )
         async with self._client.transport.stream(request, idle_s=ask.idle_s) as stream:
             if stream.status != 200:
-                answer = Response(stream.status, stream.headers, await read_all(stream))
-                raise error_of(answer, f"watch {self._path}")
+                response = Response(stream.status, stream.headers, await read_all(stream))
+                raise error_of(response, f"watch {self._path}")
             self._reflector.accepted()
             async with aclosing(stream.batches()) as batches:
                 async for lines in batches:
-                    await self._take_in(lines)
+                    await self._apply_lines(lines)
 
-    async def _take_in(self, lines: list[bytes]) -> None:
+    async def _apply_lines(self, lines: list[bytes]) -> None:
         for _ in self._reflector.received(lines):
             await asyncio.sleep(0)
-        self._note_sync()
-        # A stream that always has something to read would never let go of the loop.
+        self._update_synced()
+        # A stream that always has data would never let other tasks run.
         await asyncio.sleep(0)
 
     async def _list(self, ask: Ask) -> None:
-        """Reads a list by pages and takes it in.
+        """Reads a list by pages and applies it.
 
         Raises:
             ApiError: refused; Gone if the pages took too long.
-            Unreachable: there was no connection.
+            Unreachable: no connection.
         """
         listing, version = Listing(), ""
         pages = self._client.pages(
@@ -182,13 +182,13 @@ class Informer:
         try:
             async for page in pages:
                 self._reflector.accepted()
-                listing.take_in(page)
+                listing.add_page(page)
                 version = page.resource_version
         except ConfigError as error:
             raise StreamBroken(f"list {self._path}: {error}") from error
         for _ in self._reflector.listed(listing, version):
             await asyncio.sleep(0)
 
-    def _note_sync(self) -> None:
+    def _update_synced(self) -> None:
         if self._reflector.has_synced:
             self._synced.set()

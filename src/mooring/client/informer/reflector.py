@@ -1,24 +1,24 @@
-"""What to ask the API server next, so that a replica stays equal to it: decisions without sockets.
+"""The state machine that keeps a replica equal to the API server. It does no I/O.
 
 ::
 
-            ┌───────────────── 410, or a watch that fails again and again ────────────┐
+            ┌───────────────── 410, or a watch that fails repeatedly ─────────────────┐
             ▼                                                                         │
     ┌──────────────────┐  end of the initial events                             ┌─────┴─────┐
     │ STREAM           ├───────────────────────────────────────────────────────►│ WATCH     │
     │ list by watching │                                                        │ from the  │
     └───────┬──────────┘                                                        │ last      │
-            │ the server cannot, or it     ┌───────────────┐  last page         │ version   │
+            │ unsupported, or it           ┌───────────────┐  last page         │ version   │
             └─ breaks three times ────────►│ LIST by pages ├───────────────────►│           │
                                            └───────────────┘                    └───────────┘
 
-Whoever drives it asks for the next request (``ask``), says that it was accepted (``accepted``),
-hands over what comes (``received``, ``listed``), and says how it ended (``ended``), which tells how
-long to wait. A watch that merely breaks is taken up again where it broke; only a position that the
-server has forgotten, or from which nothing can be read, costs a list.
+Its driver calls ``ask`` for the next request, ``accepted`` when the server accepted it,
+``received`` or ``listed`` with the data, and ``ended`` at its end, which returns the seconds to
+wait. A broken watch is resumed from the last resourceVersion; only a resourceVersion that the
+server no longer has, or an unreadable stream, requires a new list.
 
 Source: client-go's tools/cache/reflector.go. *Differs:* a watch that ends with an error is resumed
-and not followed by a list; a list by pages is always the newest state, not one from some cache.
+and not followed by a list; a list by pages is always the newest state, not from the watch cache.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ from mooring.objects.codec.decode import DecodedList
 from mooring.objects.kinds import Kind
 from mooring.objects.meta import key
 
-#: The server is asked to end a watch after a random time in between, so that clients spread.
+#: The server ends a watch after a random time in this range, which spreads reconnecting clients.
 WATCH_S_MIN: Final = 300
 WATCH_S_MAX: Final = 600
 
-#: The server sends a bookmark every minute: two of them missing, and the connection is dead.
+#: The server sends a bookmark every minute: if two are missing, the connection is dead.
 WATCH_IDLE_S: Final = 150.0
 
-#: Streams that break before the end of their initial events, before the list is read by pages.
+#: Streams that may break before the end of their initial events, before listing by pages.
 STREAM_FAILURES_MAX: Final = 3
 
-#: Watches in a row that fail without an event, before the position itself is doubted.
+#: Consecutive watches that may fail without an event, before a new list.
 WATCH_FAILURES_MAX: Final = 3
 
-#: A watch that ends sooner and brought nothing new is a failure: without a wait it were a storm.
+#: A watch that ends sooner and without an event is a failure: retries at once would be a storm.
 SHORT_WATCH_S: Final = 1.0
 
 PAGE_SIZE: Final = 500
@@ -69,7 +69,7 @@ _log = logging.getLogger(__name__)
 
 
 class Mode(Enum):
-    """What kind of request comes next."""
+    """The kind of a request."""
 
     STREAM = "stream"
     LIST = "list"
@@ -81,9 +81,9 @@ class Ask(NamedTuple):
 
     Attributes:
         mode: LIST is read by pages, the others are streams.
-        query: Its parameters, selectors excepted.
-        idle_s: How long a stream may be silent.
-        page_size: Objects of a page; 0 for all of them at once.
+        query: Its parameters, without selectors.
+        idle_s: Idle timeout of a stream.
+        page_size: Objects per page; 0 for all at once.
     """
 
     mode: Mode
@@ -93,21 +93,21 @@ class Ask(NamedTuple):
 
 
 class Listing:
-    """A list that is not complete yet: nothing of it counts before its end."""
+    """An incomplete list; it is applied when it is complete."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Any] = {}
-        #: Key -> UID of those that are there but cannot be read.
+        #: Key -> UID of objects that cannot be decoded.
         self.unreadable: dict[str, str] = {}
 
-    def take_in(self, page: DecodedList) -> None:
-        """Takes in a page of a list."""
+    def add_page(self, page: DecodedList) -> None:
+        """Adds a page of a list."""
         self.objects.update((key(item), item) for item in page.items)
-        lost = map(identity, page.rejected)
-        self.unreadable.update((who.key, who.uid) for who in lost)
+        identities = map(identity, page.rejected)
+        self.unreadable.update((rejected.key, rejected.uid) for rejected in identities)
 
     def apply(self, event: WatchEvent) -> None:
-        """Takes in an initial event, or one that happened meanwhile."""
+        """Applies an initial event, or a change that happened meanwhile."""
         if event.type not in ("ADDED", "MODIFIED", "DELETED"):
             return
         self.objects.pop(event.key, None)
@@ -121,18 +121,18 @@ class Listing:
 
 
 class Reflector:
-    """Keeps one replica equal to the API server, given somebody who carries its requests.
+    """Keeps one replica equal to the API server; its driver sends the requests.
 
     Args:
-        kind: Of the objects.
-        on_change: Told of every difference.
-        clock: To see how long requests took.
+        kind: The kind of the objects.
+        on_change: Called with every change.
+        clock: Measures the duration of requests.
         rng: For jitter.
 
     Attributes:
         replica: The objects.
-        has_synced: Whether a whole list was taken in; from then on the replica is only ever late.
-        last_error: Why the last request failed; None as soon as one is accepted.
+        has_synced: True after the first complete list; from then on the replica can only be stale.
+        last_error: The error of the last request; None once a request is accepted.
     """
 
     def __init__(self, kind: Kind, on_change: OnChange, *, clock: Clock, rng: Rng) -> None:
@@ -145,21 +145,21 @@ class Reflector:
         self._backoff = Backoff(clock, rng)
         self._reader = EventReader(kind)
         self._mode = Mode.STREAM
-        self._asked = Mode.STREAM
+        self._mode_in_flight = Mode.STREAM
         self._is_version_lost = False
         self._is_unpaged = False
         self._stream_failures = 0
         self._watch_failures = 0
         self._listing: Listing | None = None
-        self._asked_version = ""
-        self._asked_at_s = 0.0
+        self._start_version = ""
+        self._started_at_s = 0.0
 
     def ask(self) -> Ask:
-        """The next request; from now on it is under way."""
-        self._asked_at_s = self._clock.monotonic_s()
-        self._asked_version = self.replica.version
+        """Returns the next request, which counts as started."""
+        self._started_at_s = self._clock.monotonic_s()
+        self._start_version = self.replica.version
         self._listing = None
-        self._asked = self._mode
+        self._mode_in_flight = self._mode
         if self._mode is Mode.LIST:
             return Ask(Mode.LIST, page_size=0 if self._is_unpaged else PAGE_SIZE)
         seconds = self._rng.uniform(WATCH_S_MIN, WATCH_S_MAX)
@@ -176,15 +176,15 @@ class Reflector:
         return Ask(self._mode, tuple(query))
 
     def accepted(self) -> None:
-        """The server says yes to the request: nothing is wrong now."""
+        """Records that the request was accepted (2xx)."""
         self.last_error = None
 
     def received(self, lines: list[bytes]) -> Iterator[None]:
-        """Takes in lines of a stream; others may run whenever the iterator yields.
+        """Applies lines of a stream; the driver may let other tasks run at every yield.
 
         Raises:
-            ApiError: the server ends the stream with an error: hand it to ``ended``.
-            StreamBroken: likewise, for a line that makes no sense.
+            ApiError: the server ended the stream with an error: pass it to ``ended``.
+            StreamBroken: a line is invalid: pass it to ``ended``.
         """
         for line in lines:
             if not line:
@@ -199,7 +199,7 @@ class Reflector:
                 self._listing.apply(event)
 
     def listed(self, listing: Listing, version: str) -> Iterator[None]:
-        """Takes in a whole list; others may run whenever the iterator yields."""
+        """Applies a complete list; the driver may let other tasks run at every yield."""
         yield from self.replica.replacing(listing.objects, listing.unreadable, version)
         self._mode = Mode.WATCH
         self._is_version_lost = False
@@ -208,26 +208,28 @@ class Reflector:
         self.has_synced = True
 
     def ended(self, error: SchedulerError | None = None) -> float:
-        """Says that the request is over, and why; returns the seconds to wait before the next one.
+        """Records the end of the request; returns the seconds to wait before the next one.
 
         Args:
-            error: None if it came to its end.
+            error: The reason; None for a normal end.
         """
-        lasted_s = self._clock.monotonic_s() - self._asked_at_s
+        lasted_s = self._clock.monotonic_s() - self._started_at_s
         self._listing = None
         self.last_error = error
-        if error is None and self._asked is Mode.LIST:
+        if error is None and self._mode_in_flight is Mode.LIST:
             return 0.0
-        is_news = self.replica.version != self._asked_version
-        if is_news:
+        has_new_version = self.replica.version != self._start_version
+        if has_new_version:
             self._watch_failures = 0
         if isinstance(error, Gone) or _is_too_large(error):
             return self._on_lost_version(error)
         if self._mode is Mode.WATCH:
-            return self._on_watch_end(error, is_short=not is_news and lasted_s < SHORT_WATCH_S)
+            return self._on_watch_end(
+                error, is_short=not has_new_version and lasted_s < SHORT_WATCH_S
+            )
         if self._mode is Mode.STREAM:
             return self._on_stream_end(error)
-        # The list by pages failed too: begin again with the way that costs the server least.
+        # The list by pages failed too: start again with the mode that is cheapest for the server.
         self._mode = Mode.STREAM
         self._stream_failures = 0
         return self._wait_s(error)
@@ -236,33 +238,33 @@ class Reflector:
         self.replica.apply(event)
         if event.problem is not None:
             _log.warning(
-                "an object cannot be read",
+                "cannot decode object",
                 extra={"kind": self._kind.name, "key": event.key, "problem": str(event.problem)},
             )
 
     def _on_lost_version(self, error: SchedulerError | None) -> float:
-        """The server does not keep our version any more, or has not come to it yet."""
+        """Handles a server that no longer has our resourceVersion, or does not have it yet."""
         if self._mode is Mode.WATCH:
-            # A list that is at least as new as what we have: we never go back in time.
+            # The list must be at least as new as the replica, which never goes back in time.
             self._mode = Mode.STREAM
             return self._wait_s(error) if _is_too_large(error) else 0.0
         was_lost, self._is_version_lost = self._is_version_lost, True
         if self._mode is Mode.LIST:
-            # The pages took longer than the server keeps a moment.
+            # Reading the pages took longer than the server keeps a resourceVersion.
             was_unpaged, self._is_unpaged = self._is_unpaged, True
             return self._wait_s(error) if was_unpaged else 0.0
         return self._wait_s(error) if was_lost else 0.0
 
     def _on_watch_end(self, error: SchedulerError | None, *, is_short: bool) -> float:
         if isinstance(error, StreamUnreadable):
-            # It would be unreadable again; a list takes us past it.
+            # It would be unreadable again; a list skips it.
             self._mode = Mode.STREAM
             return self._wait_s(error)
         if error is None or isinstance(error, StreamBroken):
             if not is_short:
                 return 0.0
             _log.warning(
-                "a watch ended at once, without any news",
+                "watch ended at once without an event",
                 extra={"kind": self._kind.name, "version": self.replica.version},
             )
             return self._wait_s(error)
@@ -274,10 +276,10 @@ class Reflector:
         return self._wait_s(error)
 
     def _on_stream_end(self, error: SchedulerError | None) -> float:
-        """Returns the initial events did not come to their end."""
-        passes = (StreamBroken, Unreachable, ServerError, TooManyRequests)
-        if not isinstance(error, passes):
-            # Refused, or ended in peace without the mark: this server cannot do it.
+        """Handles a stream that ended before the end of its initial events."""
+        transient = (StreamBroken, Unreachable, ServerError, TooManyRequests)
+        if not isinstance(error, transient):
+            # Refused, or ended without the bookmark: the server does not support it.
             self._mode = Mode.LIST
             return 0.0
         self._stream_failures += 1
@@ -286,10 +288,10 @@ class Reflector:
         return self._wait_s(error)
 
     def _wait_s(self, error: SchedulerError | None) -> float:
-        asked_s = error.retry_after_s if isinstance(error, ApiError) else None
-        return self._backoff.next_s(at_least_s=asked_s)
+        requested_s = error.retry_after_s if isinstance(error, ApiError) else None
+        return self._backoff.next_s(at_least_s=requested_s)
 
 
 def _is_too_large(error: SchedulerError | None) -> bool:
-    """Whether the server has not come to our version: it lags, or was restored from a backup."""
+    """Returns whether the server is older than our version: it lags, or was restored."""
     return isinstance(error, ServerError) and "Too large resource version" in str(error)

@@ -1,14 +1,14 @@
-"""The objects of one kind as the API server has them, and the news about them.
+"""The local copy of the objects of one kind, with a callback for every change.
 
-A replica is told what lists and watches say, in the order in which they say it. It keeps the newest
-state of each object and passes on every difference, once::
+A replica applies lists and watch events in their order. It stores the newest version of each object
+and reports every change once::
 
     list ────> replacing() ──┐
                              ├──> objects, then on_change(Change)
     watch ───> apply() ──────┘
 
-What it was told before changes nothing: a watch may be resumed from too early, a list may repeat
-what is known. It neither waits nor knows where the news comes from.
+Old versions are ignored: a watch may resume too early, and a list may repeat known objects. A
+replica does no I/O.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Any, Final, NamedTuple
 
 from mooring.client.informer.watch_events import WatchEvent
 
-#: Differences handed over at a time after a list; at 10-50 us each that is a few milliseconds.
+#: Changes reported per slice of a list; at 10-50 us each a slice takes a few milliseconds.
 SLICE: Final = 200
 
 
 class Change(NamedTuple):
-    """One object came (``old`` is None), changed, or went (``new`` is None).
+    """An object was added (``old`` is None), changed, or deleted (``new`` is None).
 
     Attributes:
-        old: What the replica had; handlers have seen exactly this one before.
-        new: What it has now.
-        last: Of one that went: its last state; None if the end itself was missed, while there was
-            no watch, so that ``old`` may be out of date.
+        old: The previous version; handlers were called with exactly this one before.
+        new: The current version.
+        last: The last version of a deleted object; None if the deletion was missed while there
+        was no watch, so that ``old`` may be stale.
     """
 
     old: Any
@@ -43,7 +43,7 @@ OnChange = Callable[[Change], None]
 
 @dataclass
 class Statistics:
-    """What happened to a replica since its start; numbers only grow."""
+    """Counters of a replica since its start."""
 
     events: int = 0
     duplicates: int = 0
@@ -57,9 +57,9 @@ class Replica:
     """The known objects of one kind.
 
     Attributes:
-        objects: Key -> object; read it, never write to it.
-        version: The resourceVersion up to which everything is known; "" before the first list.
-        statistics: Counts of what happened.
+        objects: Key -> object; read-only.
+        version: The resourceVersion of the replica; "" before the first list.
+        statistics: Counters of events.
     """
 
     def __init__(self, on_change: OnChange) -> None:
@@ -70,7 +70,7 @@ class Replica:
         self._on_change = on_change
 
     def apply(self, event: WatchEvent) -> None:
-        """Takes in one event of a watch that began at ``version`` or before."""
+        """Applies one event of a watch that started at ``version`` or before."""
         number = number_of(event.version)
         if self._is_known(event.version, number):
             self.statistics.duplicates += event.type != "BOOKMARK"
@@ -91,24 +91,24 @@ class Replica:
     def replacing(
         self, listed: Mapping[str, Any], unreadable: Mapping[str, str], version: str
     ) -> Iterator[None]:
-        """Takes in a whole list, in slices: others may run whenever the iterator yields.
+        """Applies a complete list in slices: other tasks may run at every yield.
 
-        First come the objects of the list, in its order, then those that are gone. An object that
-        is there but cannot be read stays as it was last read. Only at the end of the iterator does
+        First come the objects of the list, in its order, then the deleted ones. An object that
+        exists but cannot be decoded keeps its last version. Only at the end of the iterator does
         ``objects`` equal the list.
 
         Args:
             listed: Key -> object.
-            unreadable: Key -> UID of those that are there but cannot be read.
-            version: Of the list.
+            unreadable: Key -> UID of objects that cannot be decoded.
+            version: The resourceVersion of the list.
         """
         self.statistics.lists += 1
         self.statistics.malformed += len(unreadable)
-        n_told = 0
+        change_count = 0
         for key, obj in listed.items():
-            n_told += self._take(key, obj)
-            if n_told >= SLICE:
-                n_told = 0
+            change_count += self._store(key, obj)
+            if change_count >= SLICE:
+                change_count = 0
                 yield
         for key in [key for key in self.objects if key not in listed]:
             old = self.objects[key]
@@ -116,14 +116,14 @@ class Replica:
                 continue
             self.statistics.missed_deletes += 1
             self._drop(key, last=None)
-            n_told += 1
-            if n_told >= SLICE:
-                n_told = 0
+            change_count += 1
+            if change_count >= SLICE:
+                change_count = 0
                 yield
         self.version, self._number = version, number_of(version)
 
     def _is_known(self, version: str, number: int | None) -> bool:
-        """Whether ``version`` is not after ours: versions of one kind are ordered numbers."""
+        """Returns whether ``version`` is not newer than ours: versions are ordered numbers."""
         if number is None or self._number is None:
             return bool(version) and version == self.version
         return number <= self._number
@@ -131,18 +131,18 @@ class Replica:
     def _put(self, event: WatchEvent) -> None:
         old = self.objects.get(event.key)
         if event.obj is not None:
-            self._take(event.key, event.obj)
+            self._store(event.key, event.obj)
             return
         self.statistics.malformed += 1
         if old is not None and event.uid and old.metadata.uid != event.uid:
             self.statistics.missed_deletes += 1
             self._drop(event.key, last=None)
 
-    def _take(self, key: str, new: Any) -> bool:
-        """Keeps the newest state of an object; whether that was any news."""
+    def _store(self, key: str, new: Any) -> bool:
+        """Stores a version of an object; returns whether it is new."""
         old = self.objects.get(key)
         if old is not None and old.metadata.uid != new.metadata.uid:
-            # Another object of this name: two changes, or its owner would be mistaken for it.
+            # Another object of this name: report two changes, not an update of the old one.
             self.statistics.missed_deletes += 1
             self._drop(key, last=None)
             old = None

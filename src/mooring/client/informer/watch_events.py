@@ -1,8 +1,8 @@
-"""What the lines of a watch say, and who an object is that cannot be read.
+"""Decodes the lines of a watch, and the identity of objects that cannot be decoded.
 
-A watch is a stream of lines ``{"type": "ADDED", "object": {...}}``. The fast way reads such a line
-in one typed pass. Whatever does not go that way is looked at piece by piece: an ERROR is raised, an
-object that cannot be read still says who it is, and a line that is no event at all is broken.
+A watch is a stream of lines ``{"type": "ADDED", "object": {...}}``. The fast path decodes such a
+line in one typed pass. Other lines take the slow path: an ERROR is raised, an object that cannot be
+decoded still has an identity, and a line that is not an event breaks the stream.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class WatchEvent(NamedTuple):
     """One line of a watch.
 
     Attributes:
-        type: ADDED, MODIFIED, DELETED, BOOKMARK, or something newer than this program.
+        type: ADDED, MODIFIED, DELETED, BOOKMARK, or an unknown newer type.
         key: "namespace/name" or "name"; "" for a bookmark.
-        uid: Of the object.
-        version: Its resourceVersion: the position in the stream.
-        obj: The object; None for a bookmark and if it cannot be read.
-        problem: Why it cannot be read.
-        ends_list: It is the bookmark that ends the initial events.
+        uid: The UID of the object.
+        version: Its resourceVersion, the position in the stream.
+        obj: The object; None for a bookmark and if it cannot be decoded.
+        problem: The decoding error.
+        ends_list: True for the bookmark that ends the initial events.
     """
 
     type: str
@@ -45,7 +45,7 @@ class WatchEvent(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Who an object is that cannot be read otherwise."""
+    """The identity of an object that cannot be decoded."""
 
     key: str
     uid: str
@@ -70,7 +70,7 @@ class _Skeleton(msgspec.Struct):
 
 
 class EventReader:
-    """Reads the lines of watches on one kind."""
+    """Decodes the lines of watches on one kind."""
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
@@ -81,27 +81,27 @@ class EventReader:
         self._raw_decoder = msgspec.json.Decoder(_RawEvent)
 
     def read(self, line: bytes) -> WatchEvent:
-        """Returns the event that a line says.
+        """Returns the event of a line.
 
         Raises:
-            ApiError: it is of type ERROR; Gone if the position is not kept any more.
-            StreamUnreadable: it is not an event.
+            ApiError: the event is of type ERROR; Gone if the resourceVersion is too old.
+            StreamUnreadable: the line is not an event.
         """
         try:
-            found: Any = self._decoder.decode(line)
+            event: Any = self._decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self._read_slowly(line)
-        obj, kind = found.object, self._kind
+        obj, kind = event.object, self._kind
         metadata = obj.metadata
         if (
-            found.type in _CHANGES
+            event.type in _CHANGES
             and metadata.name
             and obj.kind == kind.name
             and obj.api_version == kind.api_version
             and first_bad_quantity(obj) is None
         ):
             key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-            return WatchEvent(found.type, key, metadata.uid, metadata.resource_version, obj)
+            return WatchEvent(event.type, key, metadata.uid, metadata.resource_version, obj)
         return self._read_slowly(line)
 
     def _read_slowly(self, line: bytes) -> WatchEvent:
@@ -114,19 +114,27 @@ class EventReader:
             raise error_in_stream(content)
         if event.type == "BOOKMARK":
             return _bookmark(content)
-        who = identity(content)
+        object_identity = identity(content)
         try:
             obj = decode(content, self._kind)
         except ConfigError as problem:
-            return WatchEvent(event.type, who.key, who.uid, who.version, problem=problem)
-        return WatchEvent(event.type, who.key, who.uid, who.version, obj)
+            return WatchEvent(
+                event.type,
+                object_identity.key,
+                object_identity.uid,
+                object_identity.version,
+                problem=problem,
+            )
+        return WatchEvent(
+            event.type, object_identity.key, object_identity.uid, object_identity.version, obj
+        )
 
 
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
 def identity(content: bytes) -> Identity:
-    """Who an object is, as far as that can be read; empty texts where not."""
+    """Returns the identity of an object; "" for fields that cannot be decoded."""
     metadata = _metadata(content)
     name, namespace = metadata.name or "", metadata.namespace or ""
     key = f"{namespace}/{name}" if namespace else name
@@ -135,13 +143,13 @@ def identity(content: bytes) -> Identity:
 
 def _bookmark(content: bytes) -> WatchEvent:
     metadata = _metadata(content)
-    notes = metadata.annotations if isinstance(metadata.annotations, dict) else {}
+    annotations = metadata.annotations if isinstance(metadata.annotations, dict) else {}
     return WatchEvent(
         "BOOKMARK",
         "",
         "",
         metadata.resource_version or "",
-        ends_list=notes.get(INITIAL_EVENTS_END) == "true",
+        ends_list=annotations.get(INITIAL_EVENTS_END) == "true",
     )
 
 

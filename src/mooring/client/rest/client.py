@@ -1,9 +1,9 @@
 """The API server's verbs on typed objects.
 
-A read is repeated when it fails for reasons that pass. A write is sent once and ends in one of
-three ways: it is done (it returns), it was refused (``ApiError``), or nobody knows
-(``OutcomeUnknown``: ask). It is repeated only where the server says that it did nothing yet: 429
-and 503 with a Retry-After. Every write passes the fence first.
+A read is retried after transient failures. A write is sent once and ends in one of three ways: it
+succeeds (it returns), it was refused (``ApiError``), or its outcome is unknown (``OutcomeUnknown``:
+read the object). It is retried only if the server says that it did nothing yet: 429 and 503 with a
+Retry-After. Every write passes the fence first.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from mooring.objects.pod import Pod
 
 WRITE_S_MAX: Final = 10.0
 
-#: The server itself tries for 10 s when others change the pod or its budgets at the same time.
+#: The server itself retries for 10 s when the pod or its budgets change at the same time.
 EVICT_S_MAX: Final = 30.0
 
 
 class Patch(Enum):
-    """The ways to say what is to be changed, as content types."""
+    """The patch formats, as content types."""
 
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
@@ -46,10 +46,10 @@ class Client(ReadClient):
     """Typed requests to one API server.
 
     Args:
-        transport: The way there.
+        transport: Sends the requests.
         rng: For jitter.
-        fence: Called before every write, repeated ones included.
-        sleep: Waits; tests give one that does not.
+        fence: Called before every write, also before retries.
+        sleep: Waits; tests pass one that does not wait.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Client(ReadClient):
         """Stores a new object, and returns it as stored.
 
         Raises:
-            AlreadyExists: there is one of this name.
+            AlreadyExists: there is an object with this name.
         """
         kind = KINDS_BY_STRUCT[type(obj)]
         path = path_of(kind, obj.metadata.namespace)
@@ -77,12 +77,12 @@ class Client(ReadClient):
         return _stored(body, kind, path)
 
     async def replace(self, obj: Any, *, subresource: str = "") -> Any:
-        """Stores a newer version; its resourceVersion must be the one that is there.
+        """Replaces an object; its resourceVersion must be the current one.
 
-        What our structs leave out of a kind is lost: only for kinds that we write as a whole.
+        Fields that our structs omit are lost: use it only for kinds that we write completely.
 
         Raises:
-            Conflict: somebody else stored one in between.
+            Conflict: another client stored a version in between.
         """
         kind = KINDS_BY_STRUCT[type(obj)]
         path = path_of(kind, obj.metadata.namespace, obj.metadata.name, subresource)
@@ -102,7 +102,7 @@ class Client(ReadClient):
         pool: Pool = Pool.WRITE,
         tries: int = TRIES_MAX,
     ) -> Any:
-        """Changes parts of an object, and returns it as stored."""
+        """Patches an object, and returns it as stored."""
         kind = as_kind(kind)
         query = non_empty(fieldManager=field_manager)
         if how is Patch.APPLY and force:
@@ -130,11 +130,11 @@ class Client(ReadClient):
         grace_period_s: int | None = None,
         propagation: str = "",
     ) -> None:
-        """Deletes an object, only this one if ``uid`` or ``resource_version`` is given.
+        """Deletes an object, with ``uid`` and ``resource_version`` as preconditions if given.
 
         Raises:
-            NotFound: it is gone already.
-            Conflict: there is another one of this name.
+            NotFound: there is no such object.
+            Conflict: a precondition failed.
         """
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         preconditions = dict(non_empty(uid=uid, resourceVersion=resource_version))
@@ -151,8 +151,8 @@ class Client(ReadClient):
         """Assigns exactly this pod (by UID) to a node.
 
         Raises:
-            Conflict: it is bound already, is being deleted, or is another pod by now.
-            NotFound: it is gone.
+            Conflict: the pod is bound already, is terminating, or has another UID.
+            NotFound: there is no such pod.
         """
         metadata = pod.metadata
         binding = {
@@ -169,12 +169,12 @@ class Client(ReadClient):
         await self.write("POST", path, msgspec.json.encode(binding))
 
     async def evict(self, pod: Pod, *, grace_period_s: int | None = None) -> None:
-        """Asks for exactly this pod to go, as far as its PodDisruptionBudgets allow.
+        """Evicts exactly this pod (by UID), if its PodDisruptionBudgets allow it.
 
         Raises:
             TooManyRequests: a budget does not allow it now.
-            Conflict: it is another pod by now.
-            NotFound: it is gone.
+            Conflict: the pod has another UID.
+            NotFound: there is no such pod.
         """
         options: dict[str, Any] = {"preconditions": {"uid": pod.metadata.uid}}
         if grace_period_s is not None:
@@ -186,20 +186,20 @@ class Client(ReadClient):
             "deleteOptions": options,
         }
         path = path_of(kind_named("Pod"), pod.metadata.namespace, pod.metadata.name, "eviction")
-        # Once: a budget that does not allow it answers 429 and asks us to come back, too.
+        # One try: a budget that does not allow it also responds with 429 and Retry-After.
         body = msgspec.json.encode(eviction)
         await self.write("POST", path, body, deadline_s=EVICT_S_MAX, tries=1)
 
     async def patch_pod_status(
         self, pod: Pod, status: Mapping[str, Any], *, tries: int = TRIES_MAX
     ) -> Any:
-        """Lays ``status`` (as the API writes it) over the pod's, by strategic merge.
+        """Patches the pod's status with ``status`` (in API form) by strategic merge.
 
-        The pod's UID goes along, so that a new pod of this name is never touched.
+        The patch includes the pod's UID, so that a new pod of this name is never changed.
 
         Raises:
-            Invalid: it is another pod by now.
-            NotFound: it is gone.
+            Invalid: the pod has another UID.
+            NotFound: there is no such pod.
         """
         body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         return await self.patch(
@@ -213,10 +213,10 @@ class Client(ReadClient):
         )
 
     def pass_fence(self) -> float:
-        """How many seconds a write may take that somebody else does for us from now on.
+        """Returns how many seconds a write on our behalf (by an extender) may take from now on.
 
         Raises:
-            LeaseLost: the fence does not let it pass.
+            LeaseLost: the fence refuses it.
         """
         return self._fence()
 
@@ -232,13 +232,13 @@ class Client(ReadClient):
         pool: Pool = Pool.WRITE,
         tries: int = TRIES_MAX,
     ) -> bytes:
-        """Sends a write; returns the body of the answer.
+        """Sends a write; returns the response body.
 
         Raises:
             ApiError: refused; nothing has changed.
-            OutcomeUnknown: it may have happened.
-            Unreachable: it surely did not.
-            LeaseLost: the fence does not let it pass.
+            OutcomeUnknown: the write may have happened.
+            Unreachable: the write did not happen.
+            LeaseLost: the fence refuses it.
         """
         request = Request(
             method,
@@ -258,7 +258,7 @@ class Client(ReadClient):
         )
 
     async def _write_once(self, request: Request) -> bytes:
-        # A request must not outlive the lease under which it was begun.
+        # A request must not outlive the lease under which it was started.
         request = request._replace(deadline_s=min(request.deadline_s, self._fence()))
         response = await self.transport.request(request)
         if 200 <= response.status < 300:
@@ -270,20 +270,20 @@ class Client(ReadClient):
 
 
 def _server_asks_to_retry(error: SchedulerError) -> bool:
-    """Returns whether the server refused for now (429, 503) and said when to try again."""
-    answer = error.__cause__ if isinstance(error, OutcomeUnknown) else error
-    if not isinstance(answer, ApiError) or answer.retry_after_s is None:
+    """Returns whether the server refused with 429 or 503 and a Retry-After."""
+    cause = error.__cause__ if isinstance(error, OutcomeUnknown) else error
+    if not isinstance(cause, ApiError) or cause.retry_after_s is None:
         return False
-    return answer.status in (429, 503)
+    return cause.status in (429, 503)
 
 
 def _stored(body: bytes, kind: Kind, path: str) -> Any:
-    """Returns the object in the answer to a write that was done.
+    """Returns the object in the response to a successful write.
 
     Raises:
-        OutcomeUnknown: it cannot be read, so nobody knows what was stored.
+        OutcomeUnknown: the response cannot be decoded, so the stored object is unknown.
     """
     try:
         return decode(body, kind)
     except ConfigError as error:
-        raise OutcomeUnknown(f"{path}: the answer to a write cannot be read: {error}") from error
+        raise OutcomeUnknown(f"{path}: cannot decode the response to a write: {error}") from error

@@ -1,14 +1,14 @@
-"""The fence: what every write passes first, so that nothing is written without the lease."""
+"""The fence: a check before every write, so that nothing is written without the lease."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-#: How many seconds from now a write may still take; raises LeaseLost when none may begin any more.
+#: Returns how many seconds a write may take from now on; raises LeaseLost if none may start.
 Fence = Callable[[], float]
 
 
 def no_fence() -> float:
-    """Writing is always allowed: for tools that elect no leader."""
+    """Allows every write: for tools without leader election."""
     return math.inf

@@ -1,4 +1,4 @@
-"""Where the API server keeps things: URL paths."""
+"""URL paths of the API server."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from mooring.objects.kinds import Kind
 
-#: Namespaces of a cluster times the kinds of which single objects are asked for.
-_COLLECTIONS_KEPT = 1024
+#: Cache size: namespaces of a cluster times the kinds of which single objects are read.
+_COLLECTIONS_CACHED = 1024
 _PLAIN = re.compile(r"[-.a-zA-Z0-9]+")
 
 
@@ -21,14 +21,14 @@ def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = 
         >>> path_of(kind_named("Pod"), "shop", "web-0", "binding")
         '/api/v1/namespaces/shop/pods/web-0/binding'
     """
-    placed = namespace if kind.namespaced else ""
-    path = _collection(kind.group, kind.version, placed, kind.resource)
+    path_namespace = namespace if kind.namespaced else ""
+    path = _collection(kind.group, kind.version, path_namespace, kind.resource)
     if name:
         path += f"/{_quoted(name)}"
     return f"{path}/{_quoted(subresource)}" if subresource else path
 
 
-@lru_cache(maxsize=_COLLECTIONS_KEPT)
+@lru_cache(maxsize=_COLLECTIONS_CACHED)
 def _collection(group: str, version: str, namespace: str, resource: str) -> str:
     root = f"/apis/{group}/{version}" if group else f"/api/{version}"
     return (
@@ -37,5 +37,5 @@ def _collection(group: str, version: str, namespace: str, resource: str) -> str:
 
 
 def _quoted(part: str) -> str:
-    # Names that need no quotes are nearly all, and quote() takes its time to find that out.
+    # Nearly no name needs quoting, and quote() is slow.
     return part if _PLAIN.fullmatch(part) else quote(part, safe="")

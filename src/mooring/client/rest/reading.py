@@ -26,10 +26,10 @@ from mooring.errors import (
 from mooring.objects.codec.decode import DecodedList, decode, decode_list
 from mooring.objects.kinds import Kind, kind_named
 
-#: A request is tried this often in all (client-go's default is 10 retries).
+#: Tries of a request in all (client-go's default is 10 retries).
 TRIES_MAX: Final = 10
 
-#: Objects of one page; what kubectl and client-go ask for.
+#: Objects per page, as kubectl and client-go request.
 PAGE_SIZE: Final = 500
 
 #: A list in one page: 100 000 pods of 5 kB.
@@ -42,12 +42,12 @@ LIST_S_MAX: Final = 60.0
 BACKOFF_S: Final = 0.25
 BACKOFF_S_MAX: Final = 8.0
 
-#: Failures of a read that may pass.
+#: Transient failures of a read.
 READ_TRANSIENT: Final = (Unreachable, ServerError, TooManyRequests)
 
 
 class ReadClient:
-    """The verbs that only read; ``Client`` adds those that write."""
+    """The read verbs; ``Client`` adds the write verbs."""
 
     def __init__(self, transport: Transport, *, rng: Rng, sleep: Sleep) -> None:
         self.transport = transport
@@ -58,8 +58,8 @@ class ReadClient:
         """Returns one object.
 
         Raises:
-            NotFound: there is none of this name.
-            ConfigError: it cannot be read.
+            NotFound: there is no such object.
+            ConfigError: the object cannot be decoded.
         """
         kind = as_kind(kind)
         path = path_of(kind, namespace, name)
@@ -73,10 +73,10 @@ class ReadClient:
         label_selector: str = "",
         field_selector: str = "",
     ) -> DecodedList:
-        """Returns all objects of a kind, read page by page, as of one moment.
+        """Returns all objects of a kind at one resourceVersion, read page by page.
 
         Raises:
-            Gone: reading took so long that the server forgot that moment; begin again.
+            Gone: the server no longer has that resourceVersion; list again.
         """
         items: list[Any] = []
         errors: list[ConfigError] = []
@@ -100,15 +100,15 @@ class ReadClient:
         page_size: int = PAGE_SIZE,
         tries: int = TRIES_MAX,
     ) -> AsyncIterator[DecodedList]:
-        """Returns the pages of a list, each as it comes.
+        """Yields the pages of a list.
 
         Args:
             kind: Or its name.
             namespace: Only objects in it; all by default.
             label_selector: Only objects whose labels match.
             field_selector: Only objects whose fields match.
-            page_size: At most; smaller where objects are huge. 0 for one page with everything.
-            tries: How often each page is tried.
+            page_size: Maximum; reduced for huge objects. 0 for one page with all objects.
+            tries: Tries per page.
 
         Raises:
             Gone: see ``list``.
@@ -122,7 +122,7 @@ class ReadClient:
                 "GET",
                 path_of(kind, namespace),
                 deadline_s=LIST_S_MAX,
-                # The token remembers the moment; the selectors must be said again.
+                # The token fixes the resourceVersion; the selectors must be repeated.
                 query=[*selectors, *non_empty(limit=limit, **{"continue": token})],
                 bytes_max=BODY_BYTES_MAX if page_size else LIST_BYTES_MAX,
             )
@@ -140,12 +140,12 @@ class ReadClient:
                 return
 
     async def read(self, request: Request, *, tries: int = TRIES_MAX) -> bytes:
-        """Returns the body of a GET, retried while that may help.
+        """Returns the body of a GET, retried after transient failures.
 
         Raises:
-            ApiError: the server says no, or still fails after the last try.
-            Unreachable: it could not be reached, not even at the last try.
-            AnswerTooLong: there is more than was asked for.
+            ApiError: the server refuses it, or fails at the last try.
+            Unreachable: no connection, also at the last try.
+            AnswerTooLong: the body is longer than the request allows.
         """
         request = request._replace(headers={"accept": JSON, **request.headers})
         return await retry(
@@ -167,7 +167,7 @@ class ReadClient:
 
 
 def as_kind(kind: Kind | str) -> Kind:
-    """Returns the kind, if it is given by its name."""
+    """Returns the kind, looked up if given by name."""
     return kind_named(kind) if isinstance(kind, str) else kind
 
 

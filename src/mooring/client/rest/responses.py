@@ -1,4 +1,4 @@
-"""From an answer of the API server to a value, or to the error that it stands for.
+"""Converts responses of the API server to values or errors.
 
 Source: the codes and reasons of k8s.io/apimachinery/pkg/apis/meta/v1/types.go.
 """
@@ -25,10 +25,10 @@ from mooring.errors import (
     Unauthorized,
 )
 
-#: Longer texts of a server, or of a proxy before it, are cut in errors and logs.
+#: Longer messages of a server or proxy are truncated in errors and logs.
 MESSAGE_LENGTH_MAX: Final = 1024
 
-#: Longer waits that a server, or a proxy before it, asks for are cut: who waits holds something.
+#: Longer Retry-After values of a server or proxy are capped: a waiting task holds resources.
 RETRY_AFTER_S_MAX: Final = 120.0
 
 _BY_CODE: Final[dict[int, type[ApiError]]] = {
@@ -60,7 +60,7 @@ class _Details(msgspec.Struct, rename="camel"):
 
 
 class Status(msgspec.Struct):
-    """What the API server says instead of an object; everything may be absent."""
+    """A Status, which the API server returns instead of an object; all fields are optional."""
 
     code: int | None = None
     reason: str | None = None
@@ -72,14 +72,14 @@ _decoder = msgspec.json.Decoder(Status)
 
 
 def check(response: Response, what: str) -> bytes:
-    """Returns the body of an answer that says yes.
+    """Returns the body of a successful response.
 
     Args:
-        response: Whole.
-        what: The request in words, for the error.
+        response: The complete response.
+        what: Describes the request, for the error.
 
     Raises:
-        ApiError: it says no; the subclass tells how.
+        ApiError: the response is an error; the subclass depends on its code and reason.
     """
     if 200 <= response.status < 300:
         return response.body
@@ -87,48 +87,48 @@ def check(response: Response, what: str) -> bytes:
 
 
 def error_of(response: Response, what: str) -> ApiError:
-    """Returns the error that an answer stands for."""
+    """Returns the error of an error response."""
     status = _status(response.body)
-    waits_s = retry_after_s(response)
-    if waits_s is None:
-        waits_s = _asked_s(status)
+    wait_s = retry_after_s(response)
+    if wait_s is None:
+        wait_s = _requested_s(status)
     text = status.message or response.body[:MESSAGE_LENGTH_MAX].decode("utf-8", "replace").strip()
     return make_error(
         f"{what}: {text or 'no message'}",
         code=response.status,
         status=status,
-        waits_s=waits_s,
+        wait_s=wait_s,
     )
 
 
 def error_in_stream(line: bytes) -> ApiError:
-    """Returns the error that a watch event of type ERROR carries; ``line`` is its object."""
+    """Returns the error in a watch event of type ERROR; ``line`` is its object."""
     status = _status(line)
     text = status.message or "no message"
-    code, waits_s = status.code or 500, _asked_s(status)
-    return make_error(f"watch: {text}", code=code, status=status, waits_s=waits_s)
+    code, wait_s = status.code or 500, _requested_s(status)
+    return make_error(f"watch: {text}", code=code, status=status, wait_s=wait_s)
 
 
-def make_error(message: str, *, code: int, status: Status, waits_s: float | None) -> ApiError:
+def make_error(message: str, *, code: int, status: Status, wait_s: float | None) -> ApiError:
     """Returns the error for a code and a Status."""
     reason = status.reason or ""
-    kind = _BY_REASON.get(reason) or _BY_CODE.get(code)
-    if kind is None:
-        kind = ServerError if code >= 500 else BadRequest
+    error_class = _BY_REASON.get(reason) or _BY_CODE.get(code)
+    if error_class is None:
+        error_class = ServerError if code >= 500 else BadRequest
     causes = status.details.causes if status.details is not None else None
-    return kind(
+    return error_class(
         message[:MESSAGE_LENGTH_MAX],
         status=code,
         reason=reason,
         causes=tuple(f"{cause.field}: {cause.message}" for cause in causes or ()),
-        retry_after_s=waits_s,
+        retry_after_s=wait_s,
     )
 
 
 def retry_after_s(response: Response) -> float | None:
-    """What the Retry-After header asks for, up to 120 s; None if there is none that can be read.
+    """Returns the Retry-After header in seconds, at most 120; None if absent or invalid.
 
-    A date counts from the server's own Date header, so that its clock alone matters.
+    A date is relative to the server's Date header, so that only its clock matters.
     """
     text = response.headers.get("retry-after", "").strip()
     if not text:
@@ -136,17 +136,17 @@ def retry_after_s(response: Response) -> float | None:
     if text.isascii() and text.isdigit():
         return min(float(text), RETRY_AFTER_S_MAX)
     try:
-        then = parsedate_to_datetime(text)
+        retry_at = parsedate_to_datetime(text)
         now = parsedate_to_datetime(response.headers.get("date", ""))
-        return min(max(0.0, (then - now).total_seconds()), RETRY_AFTER_S_MAX)
+        return min(max(0.0, (retry_at - now).total_seconds()), RETRY_AFTER_S_MAX)
     except (TypeError, ValueError):
         return None
 
 
-def _asked_s(status: Status) -> float | None:
-    """How long a Status itself asks us to wait; 0 is no wish."""
-    asked_s = status.details.retry_after_seconds if status.details is not None else None
-    return min(max(0.0, float(asked_s or 0)), RETRY_AFTER_S_MAX) or None
+def _requested_s(status: Status) -> float | None:
+    """Returns ``retryAfterSeconds`` of a Status; None if absent or 0."""
+    requested_s = status.details.retry_after_seconds if status.details is not None else None
+    return min(max(0.0, float(requested_s or 0)), RETRY_AFTER_S_MAX) or None
 
 
 def _status(body: bytes) -> Status:

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 from mooring.config import strict
 from mooring.config.durations import duration_text
-from mooring.config.field_errors import ConfigFaults, Fault
-from mooring.config.legacy_policy.checks import kind_faults, policy_faults, type_fault
+from mooring.config.field_errors import ConfigFieldErrors, FieldError
+from mooring.config.legacy_policy.checks import kind_errors, policy_errors, type_error
 from mooring.config.legacy_policy.names import (
     GONE_ARGUMENTS,
     GONE_PREDICATES,
@@ -57,7 +57,7 @@ _HARD_AFFINITY_WEIGHT_DEFAULT = 1
 
 
 class ConvertedPolicy(NamedTuple):
-    """What came of a Policy.
+    """The result of a conversion.
 
     Attributes:
         document: A KubeSchedulerConfiguration, saying only what differs from the defaults.
@@ -69,7 +69,7 @@ class ConvertedPolicy(NamedTuple):
 
 
 class _Filters(NamedTuple):
-    """What the predicates say: plugins that filter (None: the defaults), and labels of nodes."""
+    """Filter plugins of the predicates (None: the defaults), and node labels."""
 
     plugins: frozenset[str] | None = None
     labels: tuple[tuple[str, bool], ...] = ()
@@ -98,35 +98,35 @@ def convert_policy(data: bytes | str, *, file: str | None = None) -> ConvertedPo
     notes: list[Note] = []
     result = _convert(value, notes)
     if isinstance(result, dict):
-        shown = [_note(Note(as_written(note.path, value), note.text), data) for note in notes]
-        return ConvertedPolicy(result, tuple(str(note.located(file=file)) for note in shown))
-    raise ConfigFaults(
+        text = [_note(Note(as_written(note.path, value), note.text), data) for note in notes]
+        return ConvertedPolicy(result, tuple(str(note.located(file=file)) for note in text))
+    raise ConfigFieldErrors(
         [
             ConfigError(
-                fault.problem,
+                error.problem,
                 file=file,
                 line=line_of(data, 1, path),
                 path=path_text(path) or None,
-                value=fault.value,
-                suggestion=fault.suggestion,
+                value=error.value,
+                suggestion=error.suggestion,
             )
-            for fault in result
-            for path in [as_written(fault.path, value)]
+            for error in result
+            for path in [as_written(error.path, value)]
         ]
     )
 
 
-def _convert(value: Any, notes: list[Note]) -> dict[str, Any] | list[Fault]:
-    faults = kind_faults(value)
-    if faults:
-        return faults
-    canonical = named(value, faults, notes)
-    plain = strict.checked(canonical, Policy, (), faults)
-    if faults:
-        return [type_fault(fault) for fault in faults]
+def _convert(value: Any, notes: list[Note]) -> dict[str, Any] | list[FieldError]:
+    errors = kind_errors(value)
+    if errors:
+        return errors
+    canonical = named(value, errors, notes)
+    plain = strict.checked(canonical, Policy, (), errors)
+    if errors:
+        return [type_error(error) for error in errors]
     policy: Policy = strict.build(plain, Policy)
-    if faults := policy_faults(policy):
-        return faults
+    if errors := policy_errors(policy):
+        return errors
     document = _document(policy, plain, notes)
     result = build(document)
     return list(result) if isinstance(result, list) else document
@@ -144,9 +144,9 @@ def _document(policy: Policy, plain: dict[str, Any], notes: list[Note]) -> dict[
         notes.append(Note(("alwaysCheckAllPredicates",), text))
     document: dict[str, Any] = {"apiVersion": API_VERSION, "kind": CONFIGURATION}
     profile = {"plugins": plugins, "pluginConfig": plugin_config}
-    said = {key: each for key, each in profile.items() if each}
-    if said:
-        document["profiles"] = [{"schedulerName": DEFAULT_SCHEDULER_NAME, **said}]
+    entry = {key: item for key, item in profile.items() if item}
+    if entry:
+        document["profiles"] = [{"schedulerName": DEFAULT_SCHEDULER_NAME, **entry}]
     extenders = [
         _extender(extender, plain["extenders"][i], i, notes)
         for i, extender in enumerate(policy.extenders)
@@ -211,8 +211,8 @@ def _filter_points(filters: _Filters) -> dict[str, Any]:
 
 def _missing(plugins: Iterable[str]) -> list[str]:
     """Plugins that predicates can stand for and that are not among ``plugins``."""
-    known = {plugin for names in PREDICATES.values() for plugin in names}
-    return [name for name in DEFAULT_PLUGINS if name in known and name not in plugins]
+    disabled_names = {plugin for names in PREDICATES.values() for plugin in names}
+    return [name for name in DEFAULT_PLUGINS if name in disabled_names and name not in plugins]
 
 
 # ---------------------------------------------------------------- arguments and extenders
@@ -240,7 +240,7 @@ def _plugin_config(
         args["NodeResourcesFit"] = {"scoringStrategy": scored.strategy}
     if not scored.has_default_spread:
         args["PodTopologySpread"] = {"defaultingType": "List"}
-    return [{"name": name, "args": each} for name, each in args.items()]
+    return [{"name": name, "args": item} for name, item in args.items()]
 
 
 def _extender(
@@ -248,7 +248,7 @@ def _extender(
 ) -> dict[str, Any]:
     """Returns an extender in today's spelling; what is false, 0 or empty is left out."""
     path = ("extenders", position)
-    made = {key: each for key, each in plain.items() if each}
+    made = {key: item for key, item in plain.items() if item}
     made.pop("enableHttps", None)
     if made.pop("httpTimeout", None):
         made["httpTimeout"] = duration_text(extender.http_timeout_ns / _NS_PER_S)
@@ -264,6 +264,6 @@ def _extender(
 
 
 def _note(note: Note, data: bytes | str) -> ConfigError:
-    """A note has a place as an error has, and is written the same way."""
+    """Returns a note as text, with file and line like an error."""
     line = line_of(data, 1, note.path) if note.path else None
     return ConfigError(note.text, line=line, path=path_text(note.path) or None)

@@ -1,4 +1,4 @@
-"""What the priorities of a Policy come to: which plugins score, with what weight, and how.
+"""Converts the priorities of a Policy to score plugins, weights and arguments.
 
 NodeResourcesFit scores in one way only, where a Policy could name several: ``LeastRequested`` and
 ``MostRequested`` add up to the same for every node, so one takes from the other; beside a curve the
@@ -32,7 +32,7 @@ _SPREAD = (EVEN_PODS_SPREAD, SELECTOR_SPREAD)
 
 
 class Scores(NamedTuple):
-    """What the priorities say.
+    """Score plugins of the priorities.
 
     Attributes:
         weights: Plugin -> weight; None: the list is missing, so the defaults count.
@@ -54,12 +54,12 @@ class _Curve(NamedTuple):
 
 
 def scores(priorities: tuple[Priority, ...] | None, notes: list[Note]) -> Scores:
-    """What a list of priorities comes to; what has no successor is noted."""
+    """Converts a list of priorities; adds a note for each one without a successor."""
     if priorities is None:
         text = "priorities are left out, so the default scores count, with today's weights"
         notes.append(Note((), text))
         return Scores()
-    said: dict[str, int] = {}
+    entry: dict[str, int] = {}
     curve: _Curve | None = None
     for i, priority in enumerate(priorities):
         path = ("priorities", i)
@@ -67,20 +67,20 @@ def scores(priorities: tuple[Priority, ...] | None, notes: list[Note]) -> Scores
             text = f"{priority.name} is gone: {GONE_PRIORITIES[priority.name]}"
             notes.append(Note(path, text))
         elif priority.name in PRIORITIES:
-            _take(priority, said, path, notes)
+            _take(priority, entry, path, notes)
         else:
             curve = _by_argument(priority, path, notes) or curve
     weights = {
         PRIORITIES[name]: weight
-        for name, weight in said.items()
+        for name, weight in entry.items()
         if name not in (LEAST_REQUESTED, MOST_REQUESTED, *_SPREAD)
     }
-    if any(name in said for name in _SPREAD):
-        weights["PodTopologySpread"] = _spread_weight(said, notes)
-    fit = _fit(said, curve, notes)
+    if any(name in entry for name in _SPREAD):
+        weights["PodTopologySpread"] = _spread_weight(entry, notes)
+    fit = _fit(entry, curve, notes)
     if fit:
         weights["NodeResourcesFit"] = fit[0]
-    has_default_spread = EVEN_PODS_SPREAD not in said or SELECTOR_SPREAD in said
+    has_default_spread = EVEN_PODS_SPREAD not in entry or SELECTOR_SPREAD in entry
     return Scores(weights, fit[1] if fit else None, has_default_spread)
 
 
@@ -102,21 +102,21 @@ def score_points(scores: Scores) -> dict[str, Any]:
     return points
 
 
-def _take(priority: Priority, said: dict[str, int], path: Path, notes: list[Note]) -> None:
+def _take(priority: Priority, weights: dict[str, int], path: Path, notes: list[Note]) -> None:
     """Notes the weight of a priority with a name of kube-scheduler's own: the last one counts."""
     name = SELECTOR_SPREAD if priority.name == SERVICE_SPREADING else priority.name
-    if said.get(name, priority.weight) != priority.weight:
+    if weights.get(name, priority.weight) != priority.weight:
         text = f"{priority.name} for the second time: the last weight, {priority.weight}, counts"
         notes.append(Note(path, text))
     if priority.argument is not None:
         notes.append(
             Note(path, f"{priority.name} takes no argument: left out, as kube-scheduler did")
         )
-    said[name] = priority.weight
+    weights[name] = priority.weight
 
 
 def _by_argument(priority: Priority, path: Path, notes: list[Note]) -> _Curve | None:
-    """What a priority with a name of one's own does: only a curve has a successor."""
+    """Converts a custom priority: only a curve has a successor."""
     assert priority.argument is not None
     ratio = priority.argument.requested_to_capacity_ratio_arguments
     if ratio is not None:
@@ -128,33 +128,33 @@ def _by_argument(priority: Priority, path: Path, notes: list[Note]) -> _Curve | 
 
 
 def _strategy(ratio: RatioArguments) -> dict[str, Any]:
-    shape = [{"utilization": each.utilization, "score": each.score} for each in ratio.shape]
+    shape = [{"utilization": item.utilization, "score": item.score} for item in ratio.shape]
     strategy: dict[str, Any] = {"type": "RequestedToCapacityRatio"}
     if ratio.resources:
         strategy["resources"] = [
-            {"name": each.name, "weight": each.weight or 1} for each in ratio.resources
+            {"name": item.name, "weight": item.weight or 1} for item in ratio.resources
         ]
     strategy["requestedToCapacityRatio"] = {"shape": shape}
     return strategy
 
 
-def _spread_weight(said: dict[str, int], notes: list[Note]) -> int:
+def _spread_weight(weights: dict[str, int], notes: list[Note]) -> int:
     """Returns the weight of PodTopologySpread, which stands for several priorities.
 
     Upstream meant to take the largest, but changed a copy: what came first by name stayed.
     """
-    found = [name for name in _SPREAD if name in said]
-    if len({said[name] for name in found}) > 1:
-        text = f"{' and '.join(found)} are one plugin now; the weight of {found[0]} counts"
+    arguments = [name for name in _SPREAD if name in weights]
+    if len({weights[name] for name in arguments}) > 1:
+        text = f"{' and '.join(arguments)} are one plugin now; the weight of {arguments[0]} counts"
         notes.append(Note(("priorities",), text))
-    return said[found[0]]
+    return weights[arguments[0]]
 
 
 def _fit(
-    said: dict[str, int], curve: _Curve | None, notes: list[Note]
+    weights: dict[str, int], curve: _Curve | None, notes: list[Note]
 ) -> tuple[int, dict[str, Any] | None] | None:
     """Returns the weight of NodeResourcesFit and its strategy; None if it does not score."""
-    least, most = said.get(LEAST_REQUESTED, 0), said.get(MOST_REQUESTED, 0)
+    least, most = weights.get(LEAST_REQUESTED, 0), weights.get(MOST_REQUESTED, 0)
     if least and most:
         text = (
             f"{LEAST_REQUESTED} and {MOST_REQUESTED} add up to the same for every node: what one "

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import inspect
 
-from mooring.config.field_errors import Fault
+from mooring.config.field_errors import FieldError
 from mooring.config.types import (
     Config,
     ExtenderManagedResource,
@@ -46,7 +46,7 @@ class LabelsPresence(Config, frozen=True, kw_only=True):
 
 
 class PredicateArgument(Config, frozen=True, kw_only=True):
-    """What a predicate with a name of one's own does; exactly one is said."""
+    """The argument of a custom predicate; exactly one field is set."""
 
     service_affinity: Labels | None = None
     labels_presence: LabelsPresence | None = None
@@ -80,7 +80,7 @@ class RatioArguments(Config, frozen=True, kw_only=True):
 
 
 class PriorityArgument(Config, frozen=True, kw_only=True):
-    """What a priority with a name of one's own does; exactly one is said."""
+    """The argument of a custom priority; exactly one field is set."""
 
     service_anti_affinity: Label | None = None
     label_preference: LabelPreference | None = None
@@ -125,15 +125,15 @@ class Policy(Config, frozen=True, kw_only=True):
 
 
 class Note(NamedTuple):
-    """What a person should know of a place in the file: something is gone, or means more now."""
+    """A note on a field: it has no successor, or its meaning has changed."""
 
     path: Path
     text: str
 
 
-def named(value: Any, faults: list[Fault], notes: list[Note]) -> Any:
-    """The value of a file with the names of ``Policy`` for its keys, whatever their case."""
-    return _named(value, inspect.type_info(Policy), (), faults, notes)
+def named(value: Any, errors: list[FieldError], notes: list[Note]) -> Any:
+    """Returns the value of a file with the field names of ``Policy``, whatever their case."""
+    return _named(value, inspect.type_info(Policy), (), errors, notes)
 
 
 def as_written(path: Path, value: Any) -> Path:
@@ -153,32 +153,32 @@ def as_written(path: Path, value: Any) -> Path:
 
 
 def _named(
-    value: Any, wanted: inspect.Type, path: Path, faults: list[Fault], notes: list[Note]
+    value: Any, expected: inspect.Type, path: Path, errors: list[FieldError], notes: list[Note]
 ) -> Any:
-    if isinstance(wanted, inspect.UnionType):
-        wanted = next(kind for kind in wanted.types if not isinstance(kind, inspect.NoneType))
-    if isinstance(wanted, inspect.VarTupleType) and isinstance(value, list):
-        item = wanted.item_type
-        return [_named(each, item, (*path, i), faults, notes) for i, each in enumerate(value)]
-    if not isinstance(wanted, inspect.StructType) or not isinstance(value, dict):
+    if isinstance(expected, inspect.UnionType):
+        expected = next(kind for kind in expected.types if not isinstance(kind, inspect.NoneType))
+    if isinstance(expected, inspect.VarTupleType) and isinstance(value, list):
+        item = expected.item_type
+        return [_named(element, item, (*path, i), errors, notes) for i, element in enumerate(value)]
+    if not isinstance(expected, inspect.StructType) or not isinstance(value, dict):
         return value
-    fields = {field.encode_name.casefold(): field for field in wanted.fields}
+    fields = {field.encode_name.casefold(): field for field in expected.fields}
     made: dict[str, Any] = {}
-    for key, each in value.items():
+    for key, element in value.items():
         here = (*path, key)
         field = fields.get(key.casefold())
         if field is None:
-            faults.append(Fault(here, "unknown field", None, _nearest(key, wanted)))
+            errors.append(FieldError(here, "unknown field", None, _nearest(key, expected)))
         elif field.encode_name in made:
-            faults.append(Fault(here, f"this is {field.encode_name} for the second time"))
+            errors.append(FieldError(here, f"this is {field.encode_name} for the second time"))
         else:
-            made[field.encode_name] = _named(each, field.type, here, faults, notes)
+            made[field.encode_name] = _named(element, field.type, here, errors, notes)
             notes.extend(_case(here, field.encode_name))
     return made
 
 
 def _case(path: Path, name: str) -> list[Note]:
-    """Only extenders were read in any case to the end; elsewhere a slip switched a field off."""
+    """Returns a note if the case of a field name differs: later versions ignored such fields."""
     is_extender = len(path) > 1 and str(path[0]).casefold() == "extenders"
     if path[-1] == name or is_extender:
         return []
@@ -186,6 +186,6 @@ def _case(path: Path, name: str) -> list[Note]:
     return [Note(path, text)]
 
 
-def _nearest(key: str, wanted: inspect.StructType) -> str | None:
-    near = get_close_matches(key, [field.encode_name for field in wanted.fields], n=1)
+def _nearest(key: str, expected: inspect.StructType) -> str | None:
+    near = get_close_matches(key, [field.encode_name for field in expected.fields], n=1)
     return near[0] if near else None

@@ -1,4 +1,4 @@
-"""What kube-scheduler checks in a configuration before it runs with it: all faults at once.
+"""Validates a configuration as kube-scheduler does; reports all errors at once.
 
 The texts are upstream's. Arguments of plugins have their own page: ``validation_args``.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Iterator
 
-from mooring.config.field_errors import Fault
+from mooring.config.field_errors import FieldError
 from mooring.config.plugin_defaults import POINTS
 from mooring.config.plugin_sets import camel, names_enabled, not_implemented, registered_twice
 from mooring.config.types import (
@@ -46,129 +46,131 @@ _JITTER_FACTOR = 1.2
 
 def check(
     config: KubeSchedulerConfiguration, *, written: KubeSchedulerConfiguration
-) -> list[Fault]:
-    """Everything that is wrong with a configuration whose defaults are filled in.
+) -> list[FieldError]:
+    """Returns the errors of a configuration with defaults.
 
     Args:
         config: The complete configuration.
         written: As the file has it: merging moves plugins, and paths are those of the file.
     """
-    faults = [
+    errors = [
         *_client_connection(config.client_connection),
         *_leader_election(config.leader_election),
     ]
     if config.parallelism <= 0:
         problem = "should be an integer value greater than zero"
-        faults.append(Fault(("parallelism",), problem, config.parallelism))
+        errors.append(FieldError(("parallelism",), problem, config.parallelism))
     for i, profile in enumerate(config.profiles):
-        faults.extend(_profile(profile, ("profiles", i)))
+        errors.extend(_profile(profile, ("profiles", i)))
     for i, profile in enumerate(written.profiles):
-        faults.extend(_removed_plugins(profile.plugins, ("profiles", i, "plugins")))
-        faults.extend(_in_tree_plugins(profile.plugins, ("profiles", i, "plugins")))
-    faults.extend(_scheduler_names(config.profiles))
-    faults.extend(_common_queue_sort(config.profiles))
-    faults.extend(_percentage(config.percentage_of_nodes_to_score, ()))
-    faults.extend(_backoff(config))
-    faults.extend(_extenders(config.extenders))
-    faults.extend(_ignored_resources(config))
-    return faults
+        errors.extend(_removed_plugins(profile.plugins, ("profiles", i, "plugins")))
+        errors.extend(_in_tree_plugins(profile.plugins, ("profiles", i, "plugins")))
+    errors.extend(_scheduler_names(config.profiles))
+    errors.extend(_common_queue_sort(config.profiles))
+    errors.extend(_percentage(config.percentage_of_nodes_to_score, ()))
+    errors.extend(_backoff(config))
+    errors.extend(_extenders(config.extenders))
+    errors.extend(_ignored_resources(config))
+    return errors
 
 
-def _client_connection(client: ClientConnection) -> Iterator[Fault]:
+def _client_connection(client: ClientConnection) -> Iterator[FieldError]:
     if client.burst < 0:
-        yield Fault(("clientConnection", "burst"), "must be non-negative", client.burst)
+        yield FieldError(("clientConnection", "burst"), "must be non-negative", client.burst)
 
 
-def _leader_election(election: LeaderElection) -> Iterator[Fault]:
-    """Upstream checks nothing of it when ``leaderElect`` is off."""
+def _leader_election(election: LeaderElection) -> Iterator[FieldError]:
+    """Yields the errors of leader election; none if ``leaderElect`` is off, as upstream."""
     if not election.leader_elect:
         return
     at = "leaderElection"
     for name, attribute in _DURATIONS:
         if getattr(election, attribute) <= 0:
-            yield Fault((at, name), "must be greater than zero", getattr(election, attribute))
+            yield FieldError((at, name), "must be greater than zero", getattr(election, attribute))
     if election.lease_duration_s <= election.renew_deadline_s:
         problem = "LeaseDuration must be greater than RenewDeadline"
-        yield Fault((at, "leaseDuration"), problem, election.lease_duration_s)
+        yield FieldError((at, "leaseDuration"), problem, election.lease_duration_s)
     if election.renew_deadline_s <= election.retry_period_s * _JITTER_FACTOR:
         problem = f"must be greater than retryPeriod times {_JITTER_FACTOR}"
-        yield Fault((at, "renewDeadline"), problem, election.renew_deadline_s)
+        yield FieldError((at, "renewDeadline"), problem, election.renew_deadline_s)
     for name, attribute in (
         ("resourceName", "resource_name"),
         ("resourceNamespace", "resource_namespace"),
     ):
         if not getattr(election, attribute):
-            yield Fault((at, name), "is required")
+            yield FieldError((at, name), "is required")
     if election.resource_lock != "leases":
         problem = 'resourceLock value must be "leases"'
-        yield Fault((at, "resourceLock"), problem, election.resource_lock)
+        yield FieldError((at, "resourceLock"), problem, election.resource_lock)
 
 
-def _percentage(percentage: int | None, path: Path) -> Iterator[Fault]:
+def _percentage(percentage: int | None, path: Path) -> Iterator[FieldError]:
     if percentage is not None and not 0 <= percentage <= 100:
-        yield Fault((*path, "percentageOfNodesToScore"), "not in valid range [0-100]", percentage)
+        yield FieldError(
+            (*path, "percentageOfNodesToScore"), "not in valid range [0-100]", percentage
+        )
 
 
-def _backoff(config: KubeSchedulerConfiguration) -> Iterator[Fault]:
+def _backoff(config: KubeSchedulerConfiguration) -> Iterator[FieldError]:
     initial, longest = config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
     if initial <= 0:
-        yield Fault(("podInitialBackoffSeconds",), "must be greater than 0", initial)
+        yield FieldError(("podInitialBackoffSeconds",), "must be greater than 0", initial)
     if longest < initial:
         problem = "must be greater than or equal to PodInitialBackoffSeconds"
-        yield Fault(("podMaxBackoffSeconds",), problem, longest)
+        yield FieldError(("podMaxBackoffSeconds",), problem, longest)
 
 
-def _profile(profile: Profile, path: Path) -> Iterator[Fault]:
+def _profile(profile: Profile, path: Path) -> Iterator[FieldError]:
     if not profile.scheduler_name:
-        yield Fault((*path, "schedulerName"), "is required")
+        yield FieldError((*path, "schedulerName"), "is required")
     yield from _percentage(profile.percentage_of_nodes_to_score, path)
     enabled = names_enabled(profile.plugins)
-    seen: set[str] = set()
+    names: set[str] = set()
     for i, entry in enumerate(profile.plugin_config):
         here = (*path, "pluginConfig", i)
-        if entry.name in seen:
-            yield Fault(here, "Duplicate value", entry.name)
-        seen.add(entry.name)
+        if entry.name in names:
+            yield FieldError(here, "Duplicate value", entry.name)
+        names.add(entry.name)
         if entry.name in REMOVED_PLUGINS:
-            yield Fault(here, _removed_text(), entry.name)
+            yield FieldError(here, _removed_text(), entry.name)
         elif entry.name != "NodeResourcesFit" or entry.name in enabled:
             yield from check_args(entry.args, (*here, "args"))
 
 
-def _removed_plugins(plugins: Plugins, path: Path) -> Iterator[Fault]:
+def _removed_plugins(plugins: Plugins, path: Path) -> Iterator[FieldError]:
     for point in Plugins.__struct_fields__:
         for i, entry in enumerate(plugins.at(point).enabled):
             if entry.name in REMOVED_PLUGINS:
-                yield Fault((*path, camel(point), "enabled", i), _removed_text(), entry.name)
+                yield FieldError((*path, camel(point), "enabled", i), _removed_text(), entry.name)
 
 
-def _in_tree_plugins(plugins: Plugins, path: Path) -> Iterator[Fault]:
+def _in_tree_plugins(plugins: Plugins, path: Path) -> Iterator[FieldError]:
     """Plugins at points where they have nothing to do, and those that are enabled twice.
 
     Others than kube-scheduler's own are known only when they are loaded.
     """
     for point in (*EXTENSION_POINTS, "placement_generate", "placement_score"):
-        seen: set[str] = set()
+        names: set[str] = set()
         for i, entry in enumerate(plugins.at(point).enabled):
             here = (*path, camel(point), "enabled", i)
             if point not in POINTS.get(entry.name, (point,)):
-                yield Fault(here, not_implemented(entry.name, point))
-            elif entry.name in seen and point != "queue_sort":
-                yield Fault(here, registered_twice(entry.name, point))
-            seen.add(entry.name)
+                yield FieldError(here, not_implemented(entry.name, point))
+            elif entry.name in names and point != "queue_sort":
+                yield FieldError(here, registered_twice(entry.name, point))
+            names.add(entry.name)
 
 
-def _ignored_resources(config: KubeSchedulerConfiguration) -> Iterator[Fault]:
-    """What an extender takes over, NodeResourcesFit must be there to ignore."""
-    wanted = any(
+def _ignored_resources(config: KubeSchedulerConfiguration) -> Iterator[FieldError]:
+    """Yields an error if extenders manage resources that no NodeResourcesFit ignores."""
+    expected = any(
         resource.ignored_by_scheduler
         for extender in config.extenders
         for resource in extender.managed_resources
     )
     for i, profile in enumerate(config.profiles):
-        if wanted and profile.args("NodeResourcesFit") is None:
+        if expected and profile.args("NodeResourcesFit") is None:
             problem = "can't find NodeResourcesFitArgs in plugin config: an extender's resource"
-            yield Fault(("profiles", i, "plugins"), problem + " is ignoredByScheduler")
+            yield FieldError(("profiles", i, "plugins"), problem + " is ignoredByScheduler")
 
 
 def _removed_text() -> str:
@@ -178,41 +180,41 @@ def _removed_text() -> str:
     )
 
 
-def _scheduler_names(profiles: tuple[Profile, ...]) -> Iterator[Fault]:
-    seen: set[str | None] = set()
+def _scheduler_names(profiles: tuple[Profile, ...]) -> Iterator[FieldError]:
+    names: set[str | None] = set()
     for i, profile in enumerate(profiles):
-        if profile.scheduler_name in seen:
+        if profile.scheduler_name in names:
             path = ("profiles", i, "schedulerName")
-            yield Fault(path, "Duplicate value", profile.scheduler_name)
-        seen.add(profile.scheduler_name)
+            yield FieldError(path, "Duplicate value", profile.scheduler_name)
+        names.add(profile.scheduler_name)
 
 
-def _common_queue_sort(profiles: tuple[Profile, ...]) -> Iterator[Fault]:
-    """All profiles share one queue, so they must sort it alike."""
+def _common_queue_sort(profiles: tuple[Profile, ...]) -> Iterator[FieldError]:
+    """Yields an error if the profiles do not sort their common queue alike."""
     first = profiles[0]
     enabled = first.plugins.queue_sort.enabled
     if len(enabled) > 1:
         path = ("profiles", 0, "plugins", "queueSort", "Enabled")  # upstream writes it so
-        yield Fault(path, "only one queue sort plugin can be enabled", len(enabled))
+        yield FieldError(path, "only one queue sort plugin can be enabled", len(enabled))
     name = enabled[0].name if enabled else None
     for i, profile in enumerate(profiles[1:], start=1):
         if profile.plugins.queue_sort != first.plugins.queue_sort:
-            yield Fault(
+            yield FieldError(
                 ("profiles", i, "plugins", "queueSort"), "must be the same for all profiles"
             )
         for entry in profile.plugin_config:
             if entry.name == name and entry.args != first.args(entry.name):
                 problem = "queueSort must be the same for all profiles"
-                yield Fault(("profiles", i, "pluginConfig", "args"), problem)  # as upstream
+                yield FieldError(("profiles", i, "pluginConfig", "args"), problem)  # as upstream
 
 
-def _extenders(extenders: tuple[Extender, ...]) -> Iterator[Fault]:
+def _extenders(extenders: tuple[Extender, ...]) -> Iterator[FieldError]:
     managed: set[str] = set()
     for i, extender in enumerate(extenders):
         path = ("extenders", i)
         if extender.prioritize_verb and extender.weight <= 0:
             problem = "must have a positive weight applied to it"
-            yield Fault((*path, "weight"), problem, extender.weight)
+            yield FieldError((*path, "weight"), problem, extender.weight)
         yield from _extender_trust(extender, path)
         for j, resource in enumerate(extender.managed_resources):
             here = (*path, "managedResources", j, "name")
@@ -220,30 +222,30 @@ def _extenders(extenders: tuple[Extender, ...]) -> Iterator[Fault]:
             if not problem and not is_extended_resource_name(resource.name):
                 problem = "is an invalid extended resource name"
             if problem:
-                yield Fault(here, problem, resource.name)
+                yield FieldError(here, problem, resource.name)
             if resource.name in managed:
-                yield Fault(here, "duplicate extender managed resource name", resource.name)
+                yield FieldError(here, "duplicate extender managed resource name", resource.name)
             managed.add(resource.name)
     binders = sum(1 for extender in extenders if extender.bind_verb)
     if binders > 1:
-        found = f"found {binders} extenders implementing bind"
-        yield Fault(("extenders",), "only one extender can implement bind", found)
+        plugins = f"found {binders} extenders implementing bind"
+        yield FieldError(("extenders",), "only one extender can implement bind", plugins)
 
 
-def _extender_trust(extender: Extender, path: Path) -> Iterator[Fault]:
+def _extender_trust(extender: Extender, path: Path) -> Iterator[FieldError]:
     tls = extender.tls_config
     for name, attribute in _TLS_DATA if tls else ():
         try:
             b64decode(getattr(tls, attribute), validate=True)
         except ValueError:
-            yield Fault((*path, "tlsConfig", name), "is not base64")
+            yield FieldError((*path, "tlsConfig", name), "is not base64")
     if tls and tls.insecure and (tls.ca_file or tls.ca_data):
         problem = "specifying a root certificates file with the insecure flag is not allowed"
-        yield Fault((*path, "tlsConfig", "insecure"), problem)
+        yield FieldError((*path, "tlsConfig", "insecure"), problem)
     if not extender.enable_https or (tls and (tls.insecure or tls.ca_file or tls.ca_data)):
         return
     problem = (
         "HTTPS needs a CA to check the extender's certificate (caFile or caData); "
         "say insecure: true to go without"
     )
-    yield Fault((*path, "tlsConfig"), problem)
+    yield FieldError((*path, "tlsConfig"), problem)

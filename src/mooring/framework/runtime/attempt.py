@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from mooring.decision import Decision, ExtenderCall, Preemption, Rejection
 from mooring.errors import InvariantViolation
@@ -18,9 +17,7 @@ from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.runtime.filter_results import NOT_VISITED, FilterResults
 from mooring.framework.status import Status
 from mooring.state.snapshot import Snapshot
-
-Ints = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.intp]
+from mooring.state.types import Ints, Rows
 
 
 @dataclass(frozen=True, slots=True)

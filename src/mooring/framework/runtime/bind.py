@@ -73,7 +73,7 @@ def permit(
     return waiting
 
 
-def rejection_diagnosis(node_name: str, status: Status) -> Diagnosis:
+def diagnosis_of(node_name: str, status: Status) -> Diagnosis:
     """Returns a rejection by Reserve or Permit as a Diagnosis of that one node."""
     diagnosis = Diagnosis(1, statuses={node_name: status})
     diagnosis.reasons.update(status.reasons)

@@ -11,7 +11,7 @@ import numpy as np
 
 from mooring.errors import PluginError
 from mooring.framework.cycle_state import Cycle
-from mooring.framework.node_view import NodeView, Rows
+from mooring.framework.node_view import NodeView
 from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.filter import pre_filter, run_filters
 from mooring.framework.runtime.framework import Framework
@@ -19,6 +19,7 @@ from mooring.framework.runtime.nominated import filter_hypothetical
 from mooring.framework.runtime.score import total_scores
 from mooring.framework.status import Code, Reject, Status
 from mooring.state.tables.pods import PodInfo
+from mooring.state.types import Rows
 
 #: The reason for nodes that PreFilter plugins excluded.
 PRE_FILTER_REASON = "node(s) didn't satisfy plugin(s) [{}]"

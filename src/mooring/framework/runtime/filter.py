@@ -29,8 +29,7 @@ from mooring.framework.runtime.nominated import (
 )
 from mooring.framework.status import Code, FilterStatuses, PreFilterResult, Reject, Skip, Status
 from mooring.state.tables.pods import PodInfo
-
-Rows = npt.NDArray[np.intp]
+from mooring.state.types import Rows
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.status import Code, FilterStatuses, Status
+from mooring.state.types import Rows
 
 #: ``refused_by`` of a row that is not filtered: no node, or excluded by PreFilter or sampling.
 NOT_VISITED = 255
@@ -19,8 +20,6 @@ FEW_ROWS = 8
 
 #: ``refused_by`` stores the number of the plugin in one byte, beside 0 and NOT_VISITED.
 MAX_FILTERS = 254
-
-Rows = npt.NDArray[np.intp]
 
 
 class FilterResults:

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-Rows = npt.NDArray[np.intp]
+from mooring.state.types import Rows
 
 #: Fewer nodes than this are never sampled.
 MIN_FEASIBLE_NODES = 100

@@ -22,11 +22,10 @@ from mooring.framework.runtime.filter_results import FEW_ROWS, NOT_VISITED, Filt
 from mooring.framework.status import FilterStatuses, Status
 from mooring.state.columns.change_log import Change
 from mooring.state.snapshot import Snapshot
+from mooring.state.types import Rows
 
 #: Memory limit of the cache; the least recently used entries are evicted.
 MEMORY_LIMIT_BYTES = 64 << 20
-
-Rows = npt.NDArray[np.intp]
 
 
 class CacheablePlugin(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mooring.errors import PluginError
 from mooring.framework.cycle_state import Cycle
@@ -28,9 +27,7 @@ from mooring.framework.runtime.host_selection import (
 from mooring.framework.runtime.result_cache import CachedResults
 from mooring.framework.status import Skip
 from mooring.state.tables.nodes import read_only
-
-Ints = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.intp]
+from mooring.state.types import Ints, Rows
 
 
 def select_host(
@@ -66,7 +63,7 @@ def _break_tie(cycle: Cycle, attempt: Attempt, feasible: Feasible, tied: Rows) -
     is_all = feasible.order is None and feasible.count == len(nodes)
     if is_all or (feasible.order is None and not attempt.start_index):
         passed = None if is_all else feasible.mask
-        return first_in_order(nodes.order.array(), nodes.order.places(), tied, passed)
+        return first_in_order(nodes.order.array(), nodes.order.positions(), tied, passed)
     listed = nodes.order.array() if feasible.order is None else feasible.order
     ranks = ranks_of(tied, feasible.mask, visiting_order(listed, attempt.start_index))
     return int(tied[int((ranks == first_in_heap(ranks)).argmax())])

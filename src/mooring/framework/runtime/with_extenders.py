@@ -44,13 +44,12 @@ from mooring.framework.extender import (
 from mooring.framework.node_view import NodeView
 from mooring.framework.runtime import filter as filtering
 from mooring.framework.runtime.attempt import Attempt, Placement
-from mooring.framework.runtime.filter import Feasible, Rows
+from mooring.framework.runtime.filter import Feasible
 from mooring.framework.runtime.framework import Framework
 from mooring.framework.runtime.host_selection import first_in_heap, visiting_order
 from mooring.framework.runtime.score import total_scores
 from mooring.framework.status import Reject
-
-Ints = npt.NDArray[np.int64]
+from mooring.state.types import Ints, Rows
 
 _log = logging.getLogger(__name__)
 

@@ -55,7 +55,7 @@ class Scheduler(step_4.Scheduler):
         name, now_s = result.node_name, self.clock.monotonic_s()
         waiting = binding.permit(self.framework, cycle, name, now_s=now_s)
         if isinstance(waiting, Status):
-            return binding.rejection_diagnosis(name, waiting)
+            return binding.diagnosis_of(name, waiting)
         return name, waiting
 
     async def bind(self, pod: Pod, node_name: str, waiting: WaitingPod | None) -> None:
@@ -65,7 +65,7 @@ class Scheduler(step_4.Scheduler):
             refusal = await wait_on_permit(waiting, self.clock)
             self.handle.waiting.remove(pod.metadata.uid)
             if refusal is not None:
-                return self.put_back(pod, binding.rejection_diagnosis(node_name, refusal))
+                return self.put_back(pod, binding.diagnosis_of(node_name, refusal))
             self.emit("allowed", pod, node_name)
         try:
             await self.client.bind(pod, node_name)

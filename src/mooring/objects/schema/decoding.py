@@ -15,16 +15,14 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from typing import Any
 
 import msgspec
 
 from mooring.objects.quantity import Quantity
 from mooring.objects.schema.defaults import DEFAULTS
 from mooring.objects.schema.types import ALWAYS, NULL, POINTER, Field, is_struct, structs
+from mooring.objects.types import Json
 
-#: A value of JSON, as msgspec decodes it.
-Json = Any
 Reader = Callable[[Json], Json]
 
 #: Most pods are created from few templates, so their specs are cached.

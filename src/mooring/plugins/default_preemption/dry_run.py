@@ -29,10 +29,7 @@ from mooring.framework.runtime.nominated import (
     nominated_pods_by_row,
 )
 from mooring.state import PodInfo, Snapshot
-
-Rows = npt.NDArray[np.intp]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from mooring.state.types import Bools, Rows
 
 NO_VICTIMS: Final = Reject("No preemption victims found for incoming pod", resolvable=False)
 
@@ -234,8 +231,8 @@ def _violates_budget(snapshot: Snapshot, slots: Rows, line: Rows) -> Bools:
     is_protected = np.zeros(len(slots), dtype=np.bool_)
     if not len(snapshot.budgets) or not len(slots):
         return is_protected
-    class_ids, class_of = _number_distinct(snapshot.counters.kinds_at(slots))
-    classes = [snapshot.counters.kind(index) for index in class_ids.tolist()]
+    class_ids, class_of = _number_distinct(snapshot.counters.label_class_ids(slots))
+    classes = [snapshot.counters.label_class(index) for index in class_ids.tolist()]
     budgets = [snapshot.budgets.of(item.namespace, item.labels) for item in classes]
     by_name = {item.name: item for of_class in budgets for item in of_class}
     if not by_name:

@@ -19,8 +19,8 @@ from mooring.state.columns.labels import MISSING
 from mooring.state.tables.affinity_terms import SharedTerm
 from mooring.state.tables.counters import CounterKey, PodLabelClass
 from mooring.state.tables.nodes import Scalar
+from mooring.state.types import Bools
 
-Bools = npt.NDArray[np.bool_]
 Ids = npt.NDArray[np.intp]
 
 #: Sums of floats are exact below this.
@@ -305,7 +305,7 @@ def _sums_by_label_class(
     for key, of_class in weights.items():
         cache_key = of_class.tobytes()
         if cache_key not in counts_of:
-            counts_of[cache_key] = snapshot.counters.weighed(
+            counts_of[cache_key] = snapshot.counters.weighted_sums(
                 dict(zip(numbers, of_class, strict=True))
             )
         sums[key] = key_columns[key].add_up(counts_of[cache_key])
@@ -323,7 +323,7 @@ def _label_classes(
         names |= pods.namespaces or frozenset()
     selected = [
         (number, item)
-        for number, item in snapshot.counters.kinds()
+        for number, item in snapshot.counters.label_classes()
         if is_anywhere or item.namespace in names
     ]
     return [number for number, _ in selected], [item for _, item in selected]

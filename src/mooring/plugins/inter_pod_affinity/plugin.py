@@ -24,7 +24,6 @@ from mooring.framework.interface import MAX_SCORE, Handle, Scores
 from mooring.framework.status import Skip
 from mooring.plugins.inter_pod_affinity.deltas import CountDeltas, RequiredKeys
 from mooring.plugins.inter_pod_affinity.domains import (
-    Bools,
     Domains,
     KeyColumns,
     WeightedKey,
@@ -42,6 +41,7 @@ from mooring.plugins.inter_pod_affinity.terms import (
 )
 from mooring.state import PodInfo, Snapshot
 from mooring.state.tables.pod_terms import NO_TERMS, PodTerms, terms_of
+from mooring.state.types import Bools
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"

@@ -31,8 +31,7 @@ from mooring.plugins.node_resources.scoring import ScoredRequests, Shares
 from mooring.plugins.node_resources.scoring_one_node import NodeShare
 from mooring.state import Change, PodInfo
 from mooring.state.tables.nodes import node_allocatable
-
-Rows = npt.NDArray[np.intp]
+from mooring.state.types import Rows
 
 #: Bit weights to pack eight bool lines into one number per node.
 BITS = 1 << np.arange(8, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""What can help a pod that was refused because a node has too many volumes.
+"""Queueing hints of NodeVolumeLimits.
 
 Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go (EventsToRegister and the functions
 that it names).
@@ -23,19 +23,19 @@ from mooring.objects.volume_claims import claim_uses
 from mooring.state import PodInfo
 from mooring.state.volumes.limits import counts
 
-#: Instead of a driver: any attachment that goes may help.
+#: Instead of a driver: any deleted attachment may help.
 _ANY_DRIVER: Final = "*"
 
 
 def fragment(pod: PodInfo) -> Hashable:
-    """Returns all that the hints read of the waiting pod."""
+    """Returns everything that the hints read of the pod."""
     if not pod.spec.volumes:
         return ()
     return pod.metadata.namespace, tuple(claim_uses(pod.pod)), _drivers(pod)
 
 
 def events() -> list[ClusterEventWithHint]:
-    """Returns the events that can help, each with a closer look at it."""
+    """Returns the events that may requeue a pod, with their hints."""
     attachment = ClusterEvent(EventResource.VOLUME_ATTACHMENT, ActionType.DELETE)
     return [
         ClusterEventWithHint(ClusterEvent(EventResource.CSI_NODE, ActionType.ADD)),
@@ -56,14 +56,14 @@ def events() -> list[ClusterEventWithHint]:
     ]
 
 
-def _answer(helps: bool) -> QueueingHint:
+def _hint(helps: bool) -> QueueingHint:
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
 def _after_csi_node_updated(_: PodInfo, old: CSINode, new: CSINode) -> QueueingHint:
-    """The limit of some driver has risen; a driver without a limit counts as one of none."""
+    """Queues if the limit of a driver has risen; a missing limit counts as 0."""
     before, after = _limits(old), _limits(new)
-    return _answer(any(limit > before.get(driver, 0) for driver, limit in after.items()))
+    return _hint(any(limit > before.get(driver, 0) for driver, limit in after.items()))
 
 
 def _limits(csi_node: CSINode) -> dict[str, int]:
@@ -74,27 +74,27 @@ def _limits(csi_node: CSINode) -> dict[str, int]:
 
 
 def _after_pod_deleted(_: PodInfo, old: Pod, __: Pod | None) -> QueueingHint:
-    """Returns a pod that had a node, or was to get one, and has volumes that count."""
+    """Queues if the deleted pod was placed or nominated and has volumes that count."""
     if not old.spec.node_name and not old.status.nominated_node_name:
         return QueueingHint.SKIP
-    return _answer(any(map(counts, old.spec.volumes)))
+    return _hint(any(map(counts, old.spec.volumes)))
 
 
 def _after_claim_added(
     pod: PodInfo, _: PersistentVolumeClaim | None, new: PersistentVolumeClaim
 ) -> QueueingHint:
-    """It is a claim of the pod."""
+    """Queues if the claim is one of the pod's."""
     if new.metadata.namespace != pod.metadata.namespace:
         return QueueingHint.SKIP
-    return _answer(any(use.name == new.metadata.name for use in claim_uses(pod.pod)))
+    return _hint(any(use.name == new.metadata.name for use in claim_uses(pod.pod)))
 
 
 def _after_attachment_deleted(
     pod: PodInfo, old: VolumeAttachment, _: VolumeAttachment | None
 ) -> QueueingHint:
-    """The pod has a claim, whatever it stands for, or a disk of the attachment's driver."""
+    """Queues if the pod has any claim, or a disk of the attachment's driver."""
     drivers = _drivers(pod)
-    return _answer(_ANY_DRIVER in drivers or old.spec.attacher in drivers)
+    return _hint(_ANY_DRIVER in drivers or old.spec.attacher in drivers)
 
 
 def _drivers(pod: PodInfo) -> tuple[str, ...]:

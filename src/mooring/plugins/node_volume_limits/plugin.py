@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: a node can hold only so many volumes of a CSI driver."""
+"""NodeVolumeLimits: limits the number of volumes of each CSI driver per node."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mooring.framework.pod_deltas import PodsPerNode, RemovedPods
 from mooring.framework.status import NodeError, Skip
 from mooring.plugins.node_volume_limits.hints import events, fragment
 from mooring.state import PodInfo, Snapshot
+from mooring.state.types import Bools, Ints
 from mooring.state.volumes.csi_nodes import NO_LIMIT
 from mooring.state.volumes.limits import Counted, Problem, attach_limit_volumes, counts
 from mooring.state.volumes.storage import Storage
@@ -21,9 +22,7 @@ from mooring.state.volumes.usage import VolumeUse
 
 REASON = "node(s) exceed max volume count"
 
-Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.uint16]
-Ints = npt.NDArray[np.int64]
 
 _OVER = Reject(REASON)
 
@@ -33,9 +32,9 @@ _EXCEEDED = 1
 
 @dataclass(frozen=True, slots=True)
 class LimitsState:
-    """What of the pod counts on nodes with a CSINode, and what is wrong on those without one.
+    """The pod's volumes that count on nodes with a CSINode, and the problem on nodes without one.
 
-    Without one nothing is limited, and disks that a CSI driver took over do not count.
+    Without a CSINode nothing is limited, and disks of migrated in-tree plugins do not count.
     """
 
     counted: Counted
@@ -43,13 +42,13 @@ class LimitsState:
 
 
 class NodeVolumeLimits:
-    """Refuses nodes that would have more volumes of a driver than the driver allows there.
+    """Rejects nodes that would exceed the limit of a driver.
 
-    A volume that pods of the node use already is not another one; one that is attached for
-    somebody else counts as well.
+    A volume that pods of the node use already is counted once; attached volumes count even if no
+    pod of the node uses them.
 
     Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go. *Differs:* when the volumes of
-    several pods of a node cannot be counted, which of them is told may be another one.
+    several pods of a node cannot be counted, the reported one may differ.
     """
 
     name = "NodeVolumeLimits"
@@ -62,11 +61,11 @@ class NodeVolumeLimits:
     )
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """What the hints read: the pod's namespace, its claims, and drivers of its disks."""
+        """Returns what the hints read: the pod's namespace, its claims, and its disks' drivers."""
         return fragment(pod)
 
     def pre_filter(self, cycle: Cycle) -> Skip | None:
-        """Counts the pod's volumes; skips a pod that has none of the kinds that count."""
+        """Counts the pod's volumes; skips a pod without volumes that count."""
         pod, volumes = cycle.pod.pod, cycle.pod.spec.volumes
         if not any(map(counts, volumes)):
             return SKIP
@@ -78,84 +77,84 @@ class NodeVolumeLimits:
         return None
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """Returns a claim that cannot be found out about comes before the limits."""
+        """Rejects by problems of the pod's claims first, then by the limits."""
         state: LimitsState = cycle[self]
         counted, snapshot = state.counted, nodes.snapshot
         if counted.problem is not None:
-            return _unknown(state, nodes)
+            return _claim_problems(state, nodes)
         if not counted.volumes:
             return FilterStatuses.feasible(len(nodes))
         is_over = _exceeds(counted.volumes, nodes)
         if not snapshot.storage.use.problems and not nodes.has_deltas:
-            # Most of the time: nothing else can be against any node.
-            none = FilterStatuses.feasible(len(nodes))
-            return none if is_over is None else FilterStatuses.refuse(is_over, _OVER)
+            # The usual case: no other reason is possible.
+            feasible = FilterStatuses.feasible(len(nodes))
+            return feasible if is_over is None else FilterStatuses.refuse(is_over, _OVER)
         codes = np.zeros(len(nodes), dtype=np.uint16)
         table: list[Status] = [_OVER]
         if is_over is not None:
             codes[is_over] = _EXCEEDED
-        _note_uncountable(codes, table, snapshot, nodes)
+        _add_existing_problems(codes, table, snapshot, nodes)
         if nodes.has_deltas:
-            _judge_worlds(codes, table, counted.volumes, nodes)
+            _filter_hypothetical(codes, table, counted.volumes, nodes)
         return FilterStatuses(codes, table)
 
     def events(self) -> list[ClusterEventWithHint]:
-        """More room for a driver, a pod or an attachment that goes, a claim of the pod."""
+        """Registers CSINodes, deleted pods and attachments, and added claims."""
         return events()
 
 
-def _unknown(state: LimitsState, nodes: NodeView) -> FilterStatuses:
-    """What is wrong with the pod's claims, where there is a CSINode and where there is none."""
+def _claim_problems(state: LimitsState, nodes: NodeView) -> FilterStatuses:
+    """Returns the problems of the pod's claims, on nodes with a CSINode and on those without."""
     codes = np.zeros(len(nodes), dtype=np.uint16)
     table: list[Status] = []
-    has_csi_node = nodes.take(nodes.snapshot.storage.csi_nodes.are_there()) > 0
-    _tell(state.problem_without, ~has_csi_node, codes, table)
-    _tell(state.counted.problem, has_csi_node, codes, table)
+    has_csi_node = nodes.take(nodes.snapshot.storage.csi_nodes.has_csi_node_by_row()) > 0
+    _add_problem(state.problem_without, ~has_csi_node, codes, table)
+    _add_problem(state.counted.problem, has_csi_node, codes, table)
     return FilterStatuses(codes, table)
 
 
-def _tell(problem: Problem | None, where: Bools, codes: Codes, table: list[Status]) -> None:
-    """Puts what is wrong with the pod's claims against these nodes."""
+def _add_problem(problem: Problem | None, mask: Bools, codes: Codes, table: list[Status]) -> None:
+    """Sets the status of the nodes in ``mask`` to a problem of the pod's claims."""
     if problem is None:
         return
     text = problem.text
     table.append(Reject(text, resolvable=False) if problem.is_absence else NodeError(text))
-    codes[where] = len(table)
+    codes[mask] = len(table)
 
 
-# ---------------------------------------------------------------- as it is
+# ---------------------------------------------------------------- nodes without deltas
 
 
 def _exceeds(volumes: dict[str, str], nodes: NodeView) -> Bools | None:
-    """Where the pod's volumes are too many for one of their drivers; None = nowhere."""
+    """Returns the nodes where the pod's volumes exceed the limit of a driver; None = nowhere."""
     storage = nodes.snapshot.storage
     is_over: Bools | None = None
     for driver in dict.fromkeys(volumes.values()):
-        own = [volume for volume, of in volumes.items() if of == driver]
-        left = storage.use.attached_volumes.left_by_row(driver)
-        if int(left.min()) >= len(own):
+        of_driver = [volume for volume, name in volumes.items() if name == driver]
+        remaining = storage.use.attached_volumes.remaining_by_row(driver)
+        if int(remaining.min()) >= len(of_driver):
             continue
-        added = len(own) - _used_by_pods(own, nodes.snapshot)
-        over = (added > 0) & (added > left)
-        is_over = over if is_over is None else is_over | over
+        added = len(of_driver) - _used_by_pods(of_driver, nodes.snapshot)
+        is_over_driver = (added > 0) & (added > remaining)
+        is_over = is_over_driver if is_over is None else is_over | is_over_driver
     return None if is_over is None else nodes.take(is_over)
 
 
 def _used_by_pods(volumes: Sequence[str], snapshot: Snapshot) -> Ints:
-    """How many of the volumes pods of each row use, int64 shape (capacity,)."""
-    found = np.zeros(snapshot.nodes.capacity, dtype=np.int64)
+    """Returns how many of the volumes the pods of each row use, int64 shape (capacity,)."""
+    counts = np.zeros(snapshot.nodes.capacity, dtype=np.int64)
     for volume in volumes:
         names = snapshot.storage.use.attached_volumes.nodes_of(volume)
-        if names:  # mostly there is none, and a pod may have a thousand volumes
+        if names:  # usually empty, and a pod may have a thousand volumes
             rows = map(snapshot.nodes.row, names)
-            found[[row for row in rows if row >= 0]] += 1
-    return found
+            counts[[row for row in rows if row >= 0]] += 1
+    return counts
 
 
-def _note_uncountable(
+def _add_existing_problems(
     codes: Codes, table: list[Status], snapshot: Snapshot, nodes: NodeView
 ) -> None:
-    """An Error where the volumes of a pod on a node with limits cannot be counted."""
+    """Sets an Error on nodes with limits where the volumes of an existing pod cannot be counted."""
     problems = snapshot.storage.use.problems
     errors = np.zeros(snapshot.nodes.capacity, dtype=np.uint16)
     for name, of_node in problems.items():
@@ -163,43 +162,43 @@ def _note_uncountable(
         first = (pod.info.uid for pod in snapshot.pods.on_row(row) if pod.info.uid in of_node)
         table.append(NodeError(of_node[next(first)]))
         errors[row] = len(table)
-    found = nodes.take(errors)
-    found = np.where(nodes.take(snapshot.storage.csi_nodes.has_limits()) > 0, found, 0)
-    codes[found > 0] = found[found > 0]
+    new_codes = nodes.take(errors)
+    new_codes = np.where(nodes.take(snapshot.storage.csi_nodes.has_limits()) > 0, new_codes, 0)
+    codes[new_codes > 0] = new_codes[new_codes > 0]
 
 
-# ---------------------------------------------------------------- worlds
+# ---------------------------------------------------------------- hypothetical nodes
 
 
-def _judge_worlds(
+def _filter_hypothetical(
     codes: Codes, table: list[Status], volumes: dict[str, str], nodes: NodeView
 ) -> None:
-    """Judges again, one by one, the worlds where pods with volumes are more or fewer."""
+    """Filters again, one by one, the nodes where pods with volumes are added or removed."""
     snapshot = nodes.snapshot
     use, has_limits = snapshot.storage.use, snapshot.storage.csi_nodes.has_limits()
-    touched = _touched(nodes.added, use) | _touched(nodes.removed, use)
-    touched &= nodes.take(has_limits) > 0
+    is_affected = _concern_limits(nodes.added, use) | _concern_limits(nodes.removed, use)
+    is_affected &= nodes.take(has_limits) > 0
     rows = nodes.rows
-    for at in np.flatnonzero(touched).tolist():
-        world = _World(snapshot, int(rows[at]), nodes.added[at], nodes.removed[at])
-        problem = world.problem()
+    for i in np.flatnonzero(is_affected).tolist():
+        node = _HypotheticalNode(snapshot, int(rows[i]), nodes.added[i], nodes.removed[i])
+        problem = node.problem()
         if problem is not None:
             table.append(NodeError(problem))
-            codes[at] = len(table)
+            codes[i] = len(table)
         else:
-            codes[at] = _EXCEEDED if world.exceeds(volumes) else 0
+            codes[i] = _EXCEEDED if node.exceeds(volumes) else 0
 
 
-def _touched(pods: PodsPerNode, use: VolumeUse) -> Bools:
-    """In which worlds one of these pods says anything of limits."""
+def _concern_limits(pods: PodsPerNode, use: VolumeUse) -> Bools:
+    """Returns the nodes where one of these pods matters for limits."""
     if isinstance(pods, RemovedPods):
         return pods.sums_of_column(use.counting(), "counted volumes") > 0
-    found = [any(use.of_pod(pod).concerns_limits for pod in of_world) for of_world in pods]
-    return np.array(found, dtype=np.bool_)
+    concern = [any(use.of_pod(pod).concerns_limits for pod in of_node) for of_node in pods]
+    return np.array(concern, dtype=np.bool_)
 
 
-class _World:
-    """One node with some pods more or fewer."""
+class _HypotheticalNode:
+    """One node with some pods added or removed."""
 
     def __init__(
         self,
@@ -213,7 +212,7 @@ class _World:
         self._row = row
         self._name = snapshot.nodes.names[row]
         self._added = added
-        self._gone = {pod.uid for pod in removed}
+        self._removed = {pod.uid for pod in removed}
         self._change: dict[str, int] = {}
         self._driver_of: dict[str, str] = {}
         for sign, pods in ((1, added), (-1, removed)):
@@ -223,38 +222,38 @@ class _World:
                     self._driver_of[volume] = driver
 
     def problem(self) -> str | None:
-        """Why the volumes of a pod here cannot be counted."""
+        """Returns why the volumes of a pod of the node cannot be counted; None = they can."""
         use = self._storage.use
-        known = use.problems.get(self._name, {})
+        problems = use.problems.get(self._name, {})
         for placed in self._snapshot.pods.on_row(self._row):
             uid = placed.info.uid
-            if uid in known and uid not in self._gone:
-                return known[uid]
+            if uid in problems and uid not in self._removed:
+                return problems[uid]
         for pod in self._added:
-            found = use.of_pod(pod).problem
-            if found is not None:
-                return found.text
+            problem = use.of_pod(pod).problem
+            if problem is not None:
+                return problem.text
         return None
 
     def exceeds(self, volumes: dict[str, str]) -> bool:
-        """Returns whether these volumes are too many for one of their drivers."""
+        """Returns True if these volumes exceed the limit of a driver."""
         new: dict[str, int] = {}
         for volume, driver in volumes.items():
             if not self._is_used(volume):
                 new[driver] = new.get(driver, 0) + 1
         for driver, count in new.items():
             limit = self._storage.csi_nodes.limit(driver, self._name)
-            if limit != NO_LIMIT and self._held(driver) + count > limit:
+            if limit != NO_LIMIT and self._attached_count(driver) + count > limit:
                 return True
         return False
 
     def _is_used(self, volume: str) -> bool:
-        """Returns whether pods of this world use the volume."""
+        """Returns True if pods of the node use the volume."""
         pods = self._storage.use.attached_volumes.pods_on(volume, self._name)
         return pods + self._change.get(volume, 0) > 0
 
-    def _held(self, driver: str) -> int:
-        """How many volumes of the driver are here."""
+    def _attached_count(self, driver: str) -> int:
+        """Returns the number of volumes of the driver on the node."""
         attached_volumes = self._storage.use.attached_volumes
         count = attached_volumes.count(driver, self._name)
         for volume in self._change:

@@ -1,4 +1,4 @@
-"""How a pod is to be spread: its own constraints, or else those that the profile has for it.
+"""The topology spread constraints of a pod: its own, or else the profile's default constraints.
 
 Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go.
 """
@@ -22,13 +22,13 @@ from mooring.state.kinds.workloads import Workloads
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 
-#: What to do with a pod that cannot be spread as it should: refuse the node, or prefer others.
+#: The values of whenUnsatisfiable.
 DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 SCHEDULE_ANYWAY: Final = "ScheduleAnyway"
 
 HONOR: Final = "Honor"
 
-#: How pods of a Service or of one owner are spread if nobody says anything.
+#: The default constraints with defaultingType System, for pods of a Service or an owner.
 SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(topology_key=HOSTNAME, when_unsatisfiable=SCHEDULE_ANYWAY, max_skew=3),
     TopologySpreadConstraint(topology_key=ZONE, when_unsatisfiable=SCHEDULE_ANYWAY, max_skew=5),
@@ -36,10 +36,10 @@ SYSTEM_DEFAULTS: Final = (
 
 
 class Constraint(NamedTuple):
-    """One constraint, ready to be applied; the selector is that of the pods to be spread.
+    """One constraint with its compiled selector.
 
-    A node is left out of the count if the pod may not go there for its node affinity
-    (``honors_affinity``) or for its taints (``honors_taints``).
+    Nodes that the pod's node affinity excludes (``honors_affinity``) and nodes with untolerated
+    taints (``honors_taints``) are not counted.
     """
 
     max_skew: int
@@ -51,7 +51,7 @@ class Constraint(NamedTuple):
 
 
 class Constraints:
-    """Tells the constraints of a pod; made from the arguments of one profile's plugin."""
+    """Computes the constraints of pods, from the plugin's arguments."""
 
     def __init__(self, args: PodTopologySpreadArgs | None = None) -> None:
         args = args if args is not None else PodTopologySpreadArgs()
@@ -67,18 +67,18 @@ class Constraints:
         own = pod.spec.topology_spread_constraints
         if own:
             return own_constraints(own, pod.metadata.labels, action)
-        wanted = [each for each in self.defaults if each.when_unsatisfiable == action]
-        if not wanted:
+        defaults = [item for item in self.defaults if item.when_unsatisfiable == action]
+        if not defaults:
             return ()
         selector = workloads.selector_for(pod)
         if selector.selects_everything:
-            return ()  # neither a service nor an owner: there is nothing to spread among
-        return tuple(_with_selector(each, selector) for each in wanted)
+            return ()  # neither a service nor an owner selects the pod
+        return tuple(_with_selector(constraint, selector) for constraint in defaults)
 
     def requires_all_keys(self, pod: PodInfo) -> bool:
-        """Returns whether scoring passes over nodes without one of the topology keys.
+        """Returns True if scoring ignores nodes without one of the topology keys.
 
-        The system's defaults spread over hosts where there are no zones.
+        It is False for the system defaults, which spread over hosts where there are no zones.
         """
         return bool(pod.spec.topology_spread_constraints) or not self.is_system_defaulted
 
@@ -86,22 +86,22 @@ class Constraints:
 def own_constraints(
     constraints: Iterable[TopologySpreadConstraint], labels: Mapping[str, str], action: str
 ) -> tuple[Constraint, ...]:
-    """Returns those of a pod's own constraints that have this action, for a pod with these labels.
+    """Returns a pod's own constraints with this action; ``labels`` are the pod's.
 
     Raises:
         SelectorError: if the selector of one of them cannot be compiled.
     """
     return tuple(
-        _with_selector(each, _selector(each, labels))
-        for each in constraints
-        if each.when_unsatisfiable == action
+        _with_selector(constraint, _selector(constraint, labels))
+        for constraint in constraints
+        if constraint.when_unsatisfiable == action
     )
 
 
 def _selector(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> Selector:
-    """Returns the constraint's selector, with the values that the pod has for its matchLabelKeys.
+    """Returns the constraint's selector, with the pod's values of its matchLabelKeys.
 
-    The API server has put them in already, unless the pod is older than that; twice is once.
+    The API server has usually added them already; adding them twice makes no difference.
     """
     selector = compile_label_selector(constraint.label_selector)
     keys = constraint.match_label_keys

@@ -1,4 +1,4 @@
-"""What can help a pod that could not be spread: pods come and go, nodes and labels change.
+"""Queueing hints of PodTopologySpread.
 
 Source: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go (EventsToRegister,
 isSchedulableAfterPodChange, isSchedulableAfterNodeChange).
@@ -20,56 +20,60 @@ from mooring.objects.pod import Pod
 from mooring.plugins.pod_topology_spread.constraints import Constraint
 from mooring.state import PodInfo
 
-#: A pod -> the constraints that may have refused it.
-Refusing = Callable[[PodInfo], tuple[Constraint, ...]]
+#: Returns the hard constraints of a pod, which may have rejected it.
+HardConstraints = Callable[[PodInfo], tuple[Constraint, ...]]
 
 
-def events(refusing: Refusing) -> list[ClusterEventWithHint]:
-    """Returns the events that can help, each with a closer look at it."""
+def events(hard_constraints: HardConstraints) -> list[ClusterEventWithHint]:
+    """Returns the events that may requeue a pod, with their hints."""
 
     def after_pod_change(pod: PodInfo, old: Pod | None, new: Pod | None) -> QueueingHint:
-        return _answer(_pod_helps(pod, old, new, refusing))
+        return _hint(_pod_helps(pod, old, new, hard_constraints))
 
     def after_node_change(pod: PodInfo, old: Node | None, new: Node | None) -> QueueingHint:
-        return _answer(_node_helps(old, new, refusing(pod)))
+        return _hint(_node_helps(old, new, hard_constraints(pod)))
 
-    comes_or_goes = ActionType.ADD | ActionType.DELETE
-    changes = ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
-    node = comes_or_goes | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+    add_or_delete = ActionType.ADD | ActionType.DELETE
+    update = ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
+    node = add_or_delete | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
     return [
         ClusterEventWithHint(
-            ClusterEvent(EventResource.POD, comes_or_goes), after_pod_change, pure=True
+            ClusterEvent(EventResource.POD, add_or_delete), after_pod_change, pure=True
         ),
-        # Not pure: what changes may be the waiting pod itself.
-        ClusterEventWithHint(ClusterEvent(EventResource.POD, changes), after_pod_change),
+        # Not pure: the changed pod may be the unschedulable pod itself.
+        ClusterEventWithHint(ClusterEvent(EventResource.POD, update), after_pod_change),
         ClusterEventWithHint(ClusterEvent(EventResource.NODE, node), after_node_change, pure=True),
     ]
 
 
-def _answer(helps: bool) -> QueueingHint:
+def _hint(helps: bool) -> QueueingHint:
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
-def _pod_helps(pod: PodInfo, old: Pod | None, new: Pod | None, refusing: Refusing) -> bool:
-    """The change is about a pod that counts, and whether or how it counts may be different now."""
-    if any(each is not None and not _is_involved(each, pod) for each in (old, new)):
+def _pod_helps(
+    pod: PodInfo, old: Pod | None, new: Pod | None, hard_constraints: HardConstraints
+) -> bool:
+    """Returns True if the change may change the count of a constraint, or adds a toleration."""
+    if any(item is not None and not _is_involved(item, pod) for item in (old, new)):
         return False
-    constraints = refusing(pod)
+    constraints = hard_constraints(pod)
     if old is None or new is None:
         changed = new if new is not None else old
         assert changed is not None
-        return any(each.selector.matches(changed.metadata.labels) for each in constraints)
+        labels = changed.metadata.labels
+        return any(constraint.selector.matches(labels) for constraint in constraints)
     is_tolerant = new.metadata.uid == pod.uid and new.spec.tolerations != old.spec.tolerations
-    if is_tolerant and any(each.honors_taints for each in constraints):
+    if is_tolerant and any(constraint.honors_taints for constraint in constraints):
         return True
     before, after = old.metadata.labels, new.metadata.labels
     return before != after and any(
-        each.selector.matches(before) != each.selector.matches(after) for each in constraints
+        constraint.selector.matches(before) != constraint.selector.matches(after)
+        for constraint in constraints
     )
 
 
 def _is_involved(other: Pod, pod: PodInfo) -> bool:
-    """Whether ``other`` is the waiting pod, or one that may count for it: it has a place."""
+    """Returns True if ``other`` is the pod, or placed or nominated in the same namespace."""
     if other.metadata.uid == pod.uid:
         return True
     if not other.spec.node_name and not other.status.nominated_node_name:
@@ -78,9 +82,9 @@ def _is_involved(other: Pod, pod: PodInfo) -> bool:
 
 
 def _node_helps(old: Node | None, new: Node | None, constraints: tuple[Constraint, ...]) -> bool:
-    """A node with all topology keys comes or goes, or one gets or loses or changes them.
+    """Returns True if a node with all topology keys was added, deleted or relabeled.
 
-    Other taints on such a node may help too: a constraint may leave tainted nodes out.
+    Also if its taints changed: a constraint may not count tainted nodes.
     """
     had = old is not None and _has_all_keys(old.metadata.labels, constraints)
     has = new is not None and _has_all_keys(new.metadata.labels, constraints)
@@ -90,10 +94,11 @@ def _node_helps(old: Node | None, new: Node | None, constraints: tuple[Constrain
         return True
     before, after = old.metadata.labels, new.metadata.labels
     moved = any(
-        before.get(each.topology_key) != after.get(each.topology_key) for each in constraints
+        before.get(constraint.topology_key) != after.get(constraint.topology_key)
+        for constraint in constraints
     )
     return has and (moved or old.spec.taints != new.spec.taints)
 
 
 def _has_all_keys(labels: Mapping[str, str], constraints: tuple[Constraint, ...]) -> bool:
-    return all(each.topology_key in labels for each in constraints)
+    return all(constraint.topology_key in labels for constraint in constraints)

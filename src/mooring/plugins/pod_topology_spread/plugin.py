@@ -1,12 +1,11 @@
-"""PodTopologySpread: pods of one kind, spread evenly over zones, hosts, or whatever labels say.
+"""PodTopologySpread: spreads matching pods evenly over the domains of topology keys.
 
-A *domain* is a value of a constraint's topology key; its count is how many pods the constraint's
-selector matches on the nodes there. A hard constraint (DoNotSchedule) refuses a node whose domain
-would be ahead of the emptiest one by more than ``maxSkew``; soft ones (ScheduleAnyway) prefer
-nodes in emptier domains.
+A *domain* is a value of a constraint's topology key; its count is the number of pods on its nodes
+that match the constraint's selector. A hard constraint (DoNotSchedule) rejects a node whose domain
+would exceed the smallest count by more than ``maxSkew``; soft ones (ScheduleAnyway) prefer domains
+with lower counts.
 
-Which nodes make up the domains is in ``pod_topology_spread_domains``, where the constraints of a
-pod come from in ``pod_topology_spread_constraints``.
+``domains`` computes the nodes of the domains, ``constraints`` the constraints of a pod.
 """
 
 from __future__ import annotations
@@ -47,18 +46,17 @@ from mooring.plugins.pod_topology_spread.scoring import normalized, points, roun
 from mooring.state import PodInfo, Snapshot
 from mooring.state.kinds.workloads import WORKLOAD_KINDS, Workloads
 from mooring.state.tables.counters import CounterKey, PodCounter
+from mooring.state.types import Bools
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_NO_KEY = f"{REASON} (missing required label)"
 
-Bools = npt.NDArray[np.bool_]
-
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """A hard constraint in m worlds, int64 shape (m,) each.
+class ShiftedCounts:
+    """A hard constraint's counts on m hypothetical nodes, int64 shape (m,) each.
 
-    ``counts`` are those of the world's own domain, ``smallest`` those of the emptiest one.
+    ``counts`` are those of the node's own domain, ``smallest`` the smallest of any domain.
     """
 
     counts: Counts
@@ -70,10 +68,10 @@ class Hard:
     """A hard constraint in one attempt.
 
     Attributes:
-        constraint: What is asked for.
+        constraint: The constraint.
         domains: Its domains.
         counts: Matching pods per domain, int64 shape (domains.missing + 1,).
-        smallest: Those of the emptiest domain; 0 if there are fewer domains than there must be.
+        smallest: The smallest count of a domain; 0 if there are fewer domains than minDomains.
         self_match: 1 if the pod itself matches, else 0.
     """
 
@@ -86,9 +84,9 @@ class Hard:
 
 @dataclass(frozen=True, slots=True)
 class Soft:
-    """The scores, by row: ``raw`` int64 and ``is_ignored`` bool, both of shape (capacity,).
+    """The scores by row: ``raw`` int64 and ``is_ignored`` bool, both of shape (capacity,).
 
-    ``is_ignored`` None = no row is.
+    ``is_ignored`` None = no row is ignored.
     """
 
     raw: Scores
@@ -97,9 +95,9 @@ class Soft:
 
 @dataclass(frozen=True, slots=True)
 class SpreadState:
-    """What filter and score need; ``soft`` None = not scored.
+    """The state for filter and score; ``soft`` None = not scored.
 
-    ``is_shifted``: it is about worlds that may differ from what is there.
+    ``is_shifted`` = the counts must include the added and removed pods of a view.
     """
 
     hard: tuple[Hard, ...] = ()
@@ -108,12 +106,12 @@ class SpreadState:
 
 
 class PodTopologySpread:
-    """Refuses nodes in domains that are ahead of others; prefers those in emptier domains.
+    """Rejects nodes in domains that exceed the allowed skew; prefers domains with lower counts.
 
-    Answers are not shared: they follow from pods on other nodes and from which nodes can take
-    the pod at all. ``sign`` tells only which pods the same events help.
+    Results are not cached: they depend on pods of other nodes and on which nodes are feasible.
+    ``sign`` is only for queueing hints.
 
-    Complexity: O(nodes) an attempt, in columns; it does not grow with the number of pods.
+    Complexity: O(nodes) an attempt, in columns; independent of the number of pods.
 
     Source: pkg/scheduler/framework/plugins/podtopologyspread/{plugin,filtering,scoring}.go.
     """
@@ -123,15 +121,15 @@ class PodTopologySpread:
     def __init__(
         self, args: PodTopologySpreadArgs | None = None, handle: Handle | None = None
     ) -> None:
-        """``handle`` tells its hints of services and owners; without one there are none."""
+        """Creates the plugin; the hints read services and owners through ``handle``."""
         self._constraints = Constraints(args)
         self._handle = handle
         self._layouts = DomainLayouts()
-        #: The kinds that must be known to whoever runs this plugin: they tell of default spreading.
+        #: The kinds of objects for the selectors of default constraints.
         self.needs: tuple[str, ...] = WORKLOAD_KINDS if self._constraints.defaults else ()
 
     def sign(self, pod: PodInfo) -> Hashable | None:
-        """What the pure hints read of the pod: its namespace, and its hard constraints."""
+        """Returns what the pure hints read of the pod: its namespace, and its hard constraints."""
         metadata = pod.metadata
         try:
             if pod.spec.topology_spread_constraints:
@@ -139,9 +137,9 @@ class PodTopologySpread:
                 return metadata.namespace, own
         except SelectorError:
             return None
-        if all(each.when_unsatisfiable != DO_NOT_SCHEDULE for each in self._constraints.defaults):
+        if all(item.when_unsatisfiable != DO_NOT_SCHEDULE for item in self._constraints.defaults):
             return metadata.namespace, ()
-        # Which services select it may change while it waits; its labels and owners say it all.
+        # The services that select the pod may change; they depend on its labels and owners only.
         return metadata.namespace, frozenset(metadata.labels.items()), metadata.owner_references
 
     # -- filter -----------------------------------------------------------------------------------
@@ -163,7 +161,7 @@ class PodTopologySpread:
             domains = layout.domains[number]
             if len(domains.eligible):
                 counts = layout.counts(number, _counter(snapshot, pod, constraint.selector))
-            else:  # nobody counts: no counter is made for whom nobody asks
+            else:  # no eligible node: no counter is needed
                 counts = np.zeros(domains.missing + 1, dtype=np.int64)
             self_match = int(constraint.selector.matches(labels))
             smallest = _smallest(constraint, domains, counts)
@@ -172,36 +170,35 @@ class PodTopologySpread:
         return None
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """Refuses nodes without a topology key, and those in domains too far ahead.
+        """Rejects nodes without a topology key, and those that would exceed the allowed skew.
 
-        The first constraint that is not met gives the reason.
+        The reason is that of the first constraint that is violated.
         """
         state: SpreadState = cycle[self]
         codes = np.zeros(len(nodes), dtype=np.uint16)
         own = frozenset((cycle.pod.metadata.namespace,))
         for hard in state.hard:
-            world = _world(hard, nodes, own) if state.is_shifted else None
-            found = _verdicts(hard, world, nodes)
-            if found is not None:
-                codes = np.where(codes == 0, found, codes) if codes.any() else found
+            shifted = _shifted_counts(hard, nodes, own) if state.is_shifted else None
+            new_codes = _codes(hard, shifted, nodes)
+            if new_codes is not None:
+                codes = np.where(codes == 0, new_codes, codes) if codes.any() else new_codes
                 if codes.all():
                     break
         table: list[Status] = [Reject(REASON_NO_KEY, resolvable=False), Reject(REASON)]
         return FilterStatuses(codes, table)
 
     def apply_deltas(self, cycle: Cycle, state: SpreadState, nodes: NodeView) -> SpreadState:  # noqa: ARG002
-        """Looks at the counts with the pods that differ; ``filter`` does, as far as it has to.
+        """Returns a state with which ``filter`` includes added and removed pods in the counts.
 
-        As upstream: pods that are being deleted do not count, but in a world without such a pod
-        the count is lower by one all the same; and where an empty selector counts nobody, pods
-        added or removed do count.
+        As upstream: terminating pods do not count, but removing one still lowers the count; and an
+        empty selector counts no pods, but added and removed pods do count.
         """
         return replace(state, is_shifted=True)
 
     # -- score ------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:
-        """Score every row, knowing which ones can take the pod; skip one without soft constraints.
+        """Scores every row, given the feasible ``nodes``; skips a pod without soft constraints.
 
         Raises:
             SelectorError: if the selector of a constraint cannot be compiled.
@@ -228,33 +225,30 @@ class PodTopologySpread:
         return None
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
-        """How full the node's domains are: the weighted sum over the constraints, rounded."""
+        """Returns the weighted sum of the counts of each node's domains, rounded."""
         return nodes.take(_soft(cycle[self]).raw).copy()
 
     def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:
-        """Returns the emptiest becomes the best: 100 x (max + min - score) / max.
+        """Scales the scores so that the lowest becomes the best: 100 x (max + min - score) / max.
 
-        Nodes without a topology key that they should have get 0.
+        Nodes without a required topology key get 0.
         """
-        outside = _soft(cycle[self]).is_ignored
-        if outside is None:
+        is_ignored_row = _soft(cycle[self]).is_ignored
+        if is_ignored_row is None:
             return normalized(scores, scores)
-        is_ignored = nodes.take(outside)
-        found = normalized(scores, scores[~is_ignored])
-        found[is_ignored] = 0
-        return found
+        is_ignored = nodes.take(is_ignored_row)
+        result = normalized(scores, scores[~is_ignored])
+        result[is_ignored] = 0
+        return result
 
     # -- events -----------------------------------------------------------------------------------
 
     def events(self) -> list[ClusterEventWithHint]:
-        """Pods of the namespace come, go or change their labels; nodes with the topology keys do.
+        """Registers changes of pods and their labels, of nodes and labels, and new tolerations."""
+        return events(self._hard_constraints)
 
-        So does a toleration more for the pod itself, if a constraint leaves tainted nodes out.
-        """
-        return events(self._refusing)
-
-    def _refusing(self, pod: PodInfo) -> tuple[Constraint, ...]:
-        """Returns the hard constraints of a waiting pod, as they are now."""
+    def _hard_constraints(self, pod: PodInfo) -> tuple[Constraint, ...]:
+        """Returns the current hard constraints of an unschedulable pod."""
         workloads = self._handle.snapshot.workloads if self._handle is not None else Workloads()
         return self._constraints.of(pod, DO_NOT_SCHEDULE, workloads)
 
@@ -266,13 +260,13 @@ class PodTopologySpread:
         *,
         requires_all_keys: bool,
     ) -> DomainLayout:
-        question = layout_key(
+        key = layout_key(
             constraints,
             requires_all_keys=requires_all_keys,
             affinity=required_node_affinity(pod.pod),
             tolerations=pod.spec.tolerations,
         )
-        return self._layouts.of(snapshot, question)
+        return self._layouts.of(snapshot, key)
 
 
 def _soft(state: SpreadState) -> Soft:
@@ -281,64 +275,66 @@ def _soft(state: SpreadState) -> Soft:
 
 
 def _counter(snapshot: Snapshot, pod: PodInfo, selector: Selector) -> PodCounter:
-    """Counts the pods that are to be spread together with ``pod``.
+    """Returns the counter of the pods in the pod's namespace that match the selector.
 
-    An empty selector, which would match every pod, counts none: so it is upstream.
+    As upstream, an empty selector, which would match every pod, counts none.
     """
     namespaces = frozenset((pod.metadata.namespace,))
-    counted = NOTHING if selector.selects_everything else selector
-    return snapshot.counters.counter(CounterKey(namespaces, counted, with_terminating=False))
+    selector = NOTHING if selector.selects_everything else selector
+    return snapshot.counters.counter(CounterKey(namespaces, selector, with_terminating=False))
 
 
 # ---------------------------------------------------------------- filter
 
 
 def _smallest(constraint: Constraint, domains: Domains, counts: Counts) -> int:
-    if len(domains.known) < constraint.min_domains:
+    if len(domains.eligible_domains) < constraint.min_domains:
         return 0
     return domains.smallest(counts)
 
 
-def _verdicts(hard: Hard, world: World | None, nodes: NodeView) -> npt.NDArray[np.uint16] | None:
-    """1 = the node has no such key, 2 = its domain is too far ahead; uint16 shape (m,).
+def _codes(
+    hard: Hard, shifted: ShiftedCounts | None, nodes: NodeView
+) -> npt.NDArray[np.uint16] | None:
+    """Returns 1 = the node has no such key, 2 = exceeds the allowed skew; uint16 shape (m,).
 
-    None = nothing against any node.
+    None = no node is rejected.
     """
     domains, limit = hard.domains, hard.constraint.max_skew - hard.self_match
-    if world is not None:
-        is_ahead = world.counts - world.smallest > limit
+    if shifted is not None:
+        is_exceeded = shifted.counts - shifted.smallest > limit
         has_no_key = nodes.take(domains.of_row) == domains.missing
-        return np.where(has_no_key, 1, is_ahead * 2).astype(np.uint16)
-    verdicts = (hard.counts > limit + hard.smallest) * np.uint16(2)
-    verdicts[domains.missing] = 0 if domains.is_complete else 1
-    return verdicts[nodes.take(domains.of_row)] if verdicts.any() else None
+        return np.where(has_no_key, 1, is_exceeded * 2).astype(np.uint16)
+    by_domain = (hard.counts > limit + hard.smallest) * np.uint16(2)
+    by_domain[domains.missing] = 0 if domains.is_complete else 1
+    return by_domain[nodes.take(domains.of_row)] if by_domain.any() else None
 
 
-def _world(hard: Hard, nodes: NodeView, namespaces: frozenset[str]) -> World:
-    """The counts of each world's own domain and of the emptiest one, with the pods that differ.
+def _shifted_counts(hard: Hard, nodes: NodeView, namespaces: frozenset[str]) -> ShiftedCounts:
+    """Returns the counts of each node's own domain and the smallest ones, with the deltas.
 
-    A world's changes are all on its one node. So they concern one domain, and the emptiest of the
-    others is as before.
+    The added and removed pods of a hypothetical node are all on it. So they change the count of one
+    domain, and the smallest count of the others is unchanged.
     """
     domains, counts = hard.domains, hard.counts
-    if not len(domains.eligible):  # no pod counts, in no world
-        nobody = np.zeros(len(nodes), dtype=np.int64)
-        return World(nobody, nobody + hard.smallest)
+    if not len(domains.eligible):  # no pod counts
+        zeros = np.zeros(len(nodes), dtype=np.int64)
+        return ShiftedCounts(zeros, zeros + hard.smallest)
     selector = hard.constraint.selector
     delta = nodes.change_of(CounterKey(namespaces, selector, with_terminating=True))
     delta[~nodes.take(domains.eligible_of_row)] = 0
     domain = nodes.take(domains.of_row)
     own = counts[domain] + delta
     smallest = np.full(len(nodes), hard.smallest, dtype=np.int64)
-    if len(domains.known) < max(hard.constraint.min_domains, 1):
-        return World(own, smallest)
-    known = counts[domains.known]
-    emptiest = int(known.argmin())
-    least = known[emptiest]
-    rest = np.delete(known, emptiest)
+    if len(domains.eligible_domains) < max(hard.constraint.min_domains, 1):
+        return ShiftedCounts(own, smallest)
+    known_counts = counts[domains.eligible_domains]
+    smallest_index = int(known_counts.argmin())
+    first = known_counts[smallest_index]
+    rest = np.delete(known_counts, smallest_index)
     second = rest.min() if len(rest) else NO_DOMAIN
-    others = np.where(domain == domains.known[emptiest], second, least)
+    others = np.where(domain == domains.eligible_domains[smallest_index], second, first)
     is_known = np.zeros(domains.missing + 1, dtype=np.bool_)
-    is_known[domains.known] = True
-    smallest = np.where(is_known[domain], np.minimum(others, own), least)
-    return World(own, smallest)
+    is_known[domains.eligible_domains] = True
+    smallest = np.where(is_known[domain], np.minimum(others, own), first)
+    return ShiftedCounts(own, smallest)

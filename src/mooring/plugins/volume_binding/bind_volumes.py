@@ -1,13 +1,13 @@
-"""From an assumption to bound volumes: what is written, and how one knows that it came about.
+"""Writes assumed PV and PVC bindings, and waits until the PV controller has bound them.
 
 ::
 
-    assume ──> write the volume's claimRef, the claim's node ──> wait for the volume controller
-      │                     │ refused                                │ came to nothing, or too long
-      └── give_up <─────────┴────────────────────────────────────────┘ (what is written stays)
+    assume ──> write the volume's claimRef, the claim's node ──> wait for the PV controller
+      │                     │ failed                                 │ failed, or timeout
+      └── revert <──────────┴────────────────────────────────────────┘ (what is written stays)
 
-The volume controller does the rest: it binds a claim to the volume that names it, and has a new
-volume made for a claim that says on which node it is wanted.
+The PV controller does the rest: it binds a claim to the volume that names it, and has a volume
+provisioned for a claim with a selected node.
 
 Source: pkg/scheduler/framework/plugins/volumebinding/binder.go (AssumePodVolumes, BindPodVolumes,
 checkBindings); component-helpers v0.36.3, storage/volume/pv_helpers.go (GetBindVolumeToClaim).
@@ -33,12 +33,12 @@ from mooring.objects.volume_claims import (
     is_fully_bound,
     reference_to,
 )
-from mooring.plugins.volume_binding.matches import Chosen
+from mooring.plugins.volume_binding.matches import BindingPlan
 from mooring.state import PodInfo, Snapshot
 from mooring.state.volumes.storage import Storage
-from mooring.state.volumes.topology import reach_of_affinity
+from mooring.state.volumes.topology import topology_of_affinity
 
-#: However little changes, the node and the pod are looked at so often, as upstream does.
+#: The progress is checked at least this often, as upstream does.
 POLL_INTERVAL_S: Final = 1.0
 
 VOLUME: Final = "PersistentVolume"
@@ -46,22 +46,22 @@ CLAIM: Final = "PersistentVolumeClaim"
 
 
 class _Binding:
-    """A volume that is to become a claim's own."""
+    """A volume to be bound to a claim."""
 
     __slots__ = ("claim", "is_assumed", "volume")
 
     def __init__(
         self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, is_assumed: bool
     ) -> None:
-        #: As it is to be; once it is written, as it was written.
+        #: The volume with the binding; after the write, the object that was returned.
         self.volume = volume
         self.claim = claim
-        #: Whether Storage takes it to be so on our word alone.
+        #: True if the volume is assumed in Storage and not written.
         self.is_assumed = is_assumed
 
 
 class _Provision:
-    """A claim for which a volume is to be made."""
+    """A claim whose volume is to be provisioned."""
 
     __slots__ = ("claim", "is_assumed")
 
@@ -71,14 +71,14 @@ class _Provision:
 
 
 class PodVolumes:
-    """What was assumed for one pod."""
+    """The volumes and claims assumed for one pod."""
 
     def __init__(self, bindings: list[_Binding], provisions: list[_Provision]) -> None:
         self.bindings = bindings
         self.provisions = provisions
 
     def revert(self, storage: Storage) -> None:
-        """Restores what was not written; what was is the API server's word by now."""
+        """Removes the assumptions that were not written; idempotent."""
         for binding in self.bindings:
             if binding.is_assumed:
                 storage.restore_volume(binding.volume)
@@ -89,16 +89,16 @@ class PodVolumes:
                 provision.is_assumed = False
 
 
-def assume(plan_for: Chosen, storage: Storage, node_name: str) -> PodVolumes:
-    """Takes the volumes for given away, and the claims for placed, until that is written."""
+def assume(plan: BindingPlan, storage: Storage, node_name: str) -> PodVolumes:
+    """Marks the volumes as bound and the claims as having a selected node, in Storage only."""
     bindings = []
-    for volume, claim in plan_for.bindings:
+    for volume, claim in plan.bindings:
         bound = bound_volume(volume, claim)
         if bound is not volume:
             storage.assume_volume(bound)
         bindings.append(_Binding(bound, claim, is_assumed=bound is not volume))
     provisions = []
-    for claim in plan_for.provisions:
+    for claim in plan.provisions:
         placed = replace(claim, metadata=_annotated(claim.metadata, SELECTED_NODE, node_name))
         storage.assume_claim(placed)
         provisions.append(_Provision(placed))
@@ -106,7 +106,7 @@ def assume(plan_for: Chosen, storage: Storage, node_name: str) -> PodVolumes:
 
 
 def bound_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """Returns the volume as it is when it is given to the claim; itself if it says so already."""
+    """Returns the volume bound to the claim; the same object if it is bound already."""
     before, own = volume.spec.claim_ref, claim.metadata
     bound = volume
     if before is None or (before.namespace, before.name, before.uid) != (
@@ -117,7 +117,7 @@ def bound_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Pers
         bound = replace(volume, spec=replace(volume.spec, claim_ref=reference_to(claim)))
     is_marked = BOUND_BY_CONTROLLER in volume.metadata.annotations
     if not is_bound_to(before, claim) and not is_marked:
-        # Not by its own wish: if the claim goes, the volume is free again.
+        # The binding was not requested by the user: when the claim is deleted, it is removed.
         bound = replace(bound, metadata=_annotated(volume.metadata, BOUND_BY_CONTROLLER, "yes"))
     return bound
 
@@ -127,19 +127,19 @@ def _annotated(metadata: ObjectMeta, name: str, value: str) -> ObjectMeta:
 
 
 class PendingObject(NamedTuple):
-    """What the binding waits for: the object that has to change."""
+    """The object whose change the binding waits for."""
 
     kind: str
     object_key: str
 
 
 class VolumeBinder:
-    """Writes what was assumed, and waits for what follows from it.
+    """Writes assumed bindings, and waits for the PV controller.
 
     Args:
-        plugin: Whose name errors bear.
-        handle: The way to the API server.
-        timeout_s: How long the volume controller may take.
+        plugin: The plugin's name, for errors.
+        handle: The plugin's handle, for writes.
+        timeout_s: The timeout of the wait.
     """
 
     def __init__(self, plugin: str, handle: Handle | None, timeout_s: float) -> None:
@@ -148,24 +148,24 @@ class VolumeBinder:
         self._timeout_s = timeout_s
 
     async def bind(self, pod: PodInfo, node_name: str, volumes: PodVolumes) -> None:
-        """Returns when all claims have their volumes, and the node can reach them.
+        """Binds the volumes; returns when all claims are bound and match the node.
 
         Raises:
-            PluginError: that did not happen in time, or came to nothing.
-            ApiError: a write was refused; what was not written is as it was before.
+            PluginError: if binding failed or timed out.
+            ApiError: if a write failed; the remaining assumptions are reverted.
         """
         handle = self._handle
         if handle is None:
-            raise PluginError(self._plugin, "PreBind", "has no way to the API server")
+            raise PluginError(self._plugin, "PreBind", "no API server to write to")
         try:
             await self._write(handle, volumes)
         except BaseException:
             volumes.revert(handle.snapshot.storage)
             raise
-        look = BindProgress(handle, pod, node_name, volumes)
+        progress = BindProgress(handle, pod, node_name, volumes)
         deadline_s = handle.monotonic_s() + self._timeout_s
         try:
-            await self._wait(handle, look, deadline_s)
+            await self._wait(handle, progress, deadline_s)
         except BindingFailed as error:
             raise PluginError(self._plugin, "PreBind", f"binding volumes: {error}") from error
 
@@ -179,27 +179,23 @@ class VolumeBinder:
             provision.claim = await handle.patch(CLAIM, key(claim), claim_patch(claim))
             provision.is_assumed = False
 
-    async def _wait(self, handle: Handle, look: BindProgress, deadline_s: float) -> None:
-        while (awaited := look.first_unsettled()) is not None:
+    async def _wait(self, handle: Handle, progress: BindProgress, deadline_s: float) -> None:
+        while (pending := progress.first_pending()) is not None:
             started_s = handle.monotonic_s()
-            left_s = deadline_s - started_s
-            if left_s <= 0:
+            remaining_s = deadline_s - started_s
+            if remaining_s <= 0:
                 raise BindingFailed("context deadline exceeded")
+            wait_s = min(POLL_INTERVAL_S, remaining_s)
             try:
-                await handle.until(
-                    *awaited, look.is_condition_met(awaited), min(POLL_INTERVAL_S, left_s)
-                )
+                await handle.until(*pending, progress.is_condition_met(pending), wait_s)
             except PluginError as error:
-                # Time is over and we look again, unless it was no wait at all.
-                if (
-                    error.plugin
-                    or handle.monotonic_s() - started_s < min(POLL_INTERVAL_S, left_s) / 2
-                ):
+                # A timeout of ``until``: check again. Any other error comes without a wait.
+                if error.plugin or handle.monotonic_s() - started_s < wait_s / 2:
                     raise
 
 
 def volume_patch(volume: PersistentVolume) -> dict[str, Any]:
-    """What is to be changed on a volume that is given to a claim, as a merge patch."""
+    """Returns the merge patch that binds a volume to a claim."""
     return {
         "metadata": _patched(volume.metadata, BOUND_BY_CONTROLLER),
         "spec": {"claimRef": to_builtins(volume.spec.claim_ref)},
@@ -207,26 +203,26 @@ def volume_patch(volume: PersistentVolume) -> dict[str, Any]:
 
 
 def claim_patch(claim: PersistentVolumeClaim) -> dict[str, Any]:
-    """What is to be changed on a claim that says where it wants its volume."""
+    """Returns the merge patch that sets a claim's selected node."""
     return {"metadata": _patched(claim.metadata, SELECTED_NODE)}
 
 
 def _patched(metadata: ObjectMeta, annotation: str) -> dict[str, Any]:
-    """With the version, so that nobody's change in between is overwritten."""
-    found: dict[str, Any] = {}
+    """Returns the metadata of a patch, with the resourceVersion to detect concurrent changes."""
+    patch: dict[str, Any] = {}
     if metadata.resource_version:
-        found["resourceVersion"] = metadata.resource_version
+        patch["resourceVersion"] = metadata.resource_version
     if annotation in metadata.annotations:
-        found["annotations"] = {annotation: metadata.annotations[annotation]}
-    return found
+        patch["annotations"] = {annotation: metadata.annotations[annotation]}
+    return patch
 
 
 class BindingFailed(Exception):
-    """The volumes will not be bound like this; the text is kube-scheduler's."""
+    """Binding failed permanently; the text is kube-scheduler's."""
 
 
 class BindProgress:
-    """How far the binding of one pod's volumes has come."""
+    """The progress of binding one pod's volumes."""
 
     def __init__(self, handle: Handle, pod: PodInfo, node_name: str, volumes: PodVolumes) -> None:
         self._handle = handle
@@ -234,15 +230,15 @@ class BindProgress:
         self._node_name = node_name
         self._volumes = volumes
 
-    def is_condition_met(self, awaited: PendingObject) -> Callable[[Any], bool]:
-        """Tells whether the wait is over, or for something else."""
-        return lambda _: self.first_unsettled() != awaited
+    def is_condition_met(self, pending: PendingObject) -> Callable[[Any], bool]:
+        """Returns a predicate that is True when this object is not pending any more."""
+        return lambda _: self.first_pending() != pending
 
-    def first_unsettled(self) -> PendingObject | None:
-        """What has to change first; None = all claims have their volumes.
+    def first_pending(self) -> PendingObject | None:
+        """Returns the first object that has to change; None = all claims are bound.
 
         Raises:
-            _CameToNothing: it will not happen like this.
+            BindingFailed: if binding cannot succeed any more.
         """
         snapshot = self._handle.snapshot
         if snapshot.nodes.live_row(self._node_name) < 0:
@@ -252,16 +248,16 @@ class BindProgress:
             name = self._pod.metadata.name
             raise BindingFailed(f'pod does not exist any more: pod "{name}" not found')
         for binding in self._volumes.bindings:
-            awaited = self._look_at_binding(snapshot, binding)
-            if awaited is not None:
-                return awaited
+            pending = self._check_binding(snapshot, binding)
+            if pending is not None:
+                return pending
         for provision in self._volumes.provisions:
-            awaited = self._look_at_provision(snapshot, provision)
-            if awaited is not None:
-                return awaited
+            pending = self._check_provision(snapshot, provision)
+            if pending is not None:
+                return pending
         return None
 
-    def _look_at_binding(self, snapshot: Snapshot, binding: _Binding) -> PendingObject | None:
+    def _check_binding(self, snapshot: Snapshot, binding: _Binding) -> PendingObject | None:
         storage = snapshot.storage
         name, claim_key = binding.volume.metadata.name, key(binding.claim)
         volume, claim = storage.volume(name), storage.claim(claim_key)
@@ -273,12 +269,12 @@ class BindProgress:
             raise BindingFailed(f"failed to check binding: {problem}")
         if _is_older(volume.metadata, binding.volume.metadata):
             return PendingObject(VOLUME, name)
-        self._check_reach(snapshot, volume, "failed to translate pv to csi: ")
+        self._check_affinity(snapshot, volume, "failed to translate pv to csi: ")
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
             raise BindingFailed(f'ClaimRef got reset for pv "{name}"')
         return None if is_fully_bound(claim) else PendingObject(CLAIM, claim_key)
 
-    def _look_at_provision(self, snapshot: Snapshot, provision: _Provision) -> PendingObject | None:
+    def _check_provision(self, snapshot: Snapshot, provision: _Provision) -> PendingObject | None:
         storage = snapshot.storage
         claim_key = key(provision.claim)
         claim = storage.claim(claim_key)
@@ -296,11 +292,11 @@ class BindProgress:
             volume = storage.volume(claim.spec.volume_name)
             if volume is None:
                 return PendingObject(VOLUME, claim.spec.volume_name)
-            self._check_reach(snapshot, volume, "")
+            self._check_affinity(snapshot, volume, "")
         return None if is_fully_bound(claim) else PendingObject(CLAIM, claim_key)
 
-    def _check_reach(self, snapshot: Snapshot, volume: PersistentVolume, where: str) -> None:
-        """See that the node can reach the volume: its labels may be others by now."""
+    def _check_affinity(self, snapshot: Snapshot, volume: PersistentVolume, prefix: str) -> None:
+        """Validates that the volume's affinity matches the node, whose labels may have changed."""
         affinity = volume.spec.node_affinity
         required = affinity.required if affinity is not None else None
         kind = in_tree(volume.spec)
@@ -312,19 +308,19 @@ class BindProgress:
             try:
                 required = translated_affinity(volume, kind)
             except TranslationError as error:
-                raise BindingFailed(f"{where}could not translate pv: {error}") from error
+                raise BindingFailed(f"{prefix}could not translate pv: {error}") from error
         nodes = snapshot.nodes
         labels = nodes.node(nodes.live_row(self._node_name)).metadata.labels
-        if not reach_of_affinity(required).matches(labels):
+        if not topology_of_affinity(required).matches(labels):
             raise BindingFailed(
                 f'pv "{volume.metadata.name}" node affinity doesn\'t match node '
                 f'"{self._node_name}": no matching NodeSelectorTerms'
             )
 
 
-def _is_older(known: ObjectMeta, written: ObjectMeta) -> bool:
-    """Returns whether what is known of an object was before our write of it."""
-    before, after = known.resource_version, written.resource_version
+def _is_older(cached: ObjectMeta, written: ObjectMeta) -> bool:
+    """Returns True if the cached object is older than the one that was written."""
+    before, after = cached.resource_version, written.resource_version
     if before.isdecimal() and after.isdecimal():
         return int(before) < int(after)
     return False

@@ -1,4 +1,4 @@
-"""The claims of a pod, as VolumeBinding sorts them: bound already, or to be bound with the pod."""
+"""The claims of a pod, classified: bound, to be bound with the pod, or not bound in time."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from mooring.state.volumes.storage import Storage
 
 
 class ModeError(ValueError):
-    """A class that does not say when its volumes are bound."""
+    """A StorageClass without volumeBindingMode."""
 
 
 class PodClaims(NamedTuple):
-    """The claims of a pod, in the order of its volumes; one that it uses twice is there twice.
+    """The claims of a pod, in the order of its volumes, with duplicates.
 
     Attributes:
-        bound: Those that have their volumes.
-        unbound: Those that get one when it is known where the pod goes.
-        immediate: Those that should have one by now.
+        bound: The claims that are bound.
+        unbound: The claims that are bound when the pod's node is selected.
+        immediate: The unbound claims of the binding mode Immediate.
     """
 
     bound: tuple[PersistentVolumeClaim, ...]
@@ -36,7 +36,7 @@ class PodClaims(NamedTuple):
 
 
 def problem_with(pod: Pod, uses: Sequence[ClaimUse], storage: Storage) -> str:
-    """Why the pod cannot have one of these claims of it, or has to wait for it; "" = it can."""
+    """Returns why a claim of the pod is not usable, or not yet; "" = all are."""
     for use in uses:
         claim = storage.claim(f"{pod.metadata.namespace}/{use.name}")
         if claim is None and use.is_ephemeral:
@@ -47,10 +47,10 @@ def problem_with(pod: Pod, uses: Sequence[ClaimUse], storage: Storage) -> str:
         if claim is None:
             return f'persistentvolumeclaim "{use.name}" not found'
         if claim.status.phase == "Lost":
-            gone = claim.spec.volume_name
+            volume_name = claim.spec.volume_name
             return (
                 f'persistentvolumeclaim "{use.name}" bound to non-existent '
-                f'persistentvolume "{gone}"'
+                f'persistentvolume "{volume_name}"'
             )
         if claim.metadata.deletion_timestamp is not None:
             return f'persistentvolumeclaim "{use.name}" is being deleted'
@@ -62,10 +62,10 @@ def problem_with(pod: Pod, uses: Sequence[ClaimUse], storage: Storage) -> str:
 
 
 def claims_of(pod: Pod, uses: Sequence[ClaimUse], storage: Storage) -> PodClaims:
-    """These claims of a pod that has no problem with them, with what is assumed of them.
+    """Classifies the claims of a pod for which ``problem_with`` is ""; includes assumed changes.
 
     Raises:
-        ModeError: if a claim's class does not say when its volumes are bound.
+        ModeError: if a claim's class has no volumeBindingMode.
     """
     bound, unbound, immediate = [], [], []
     for use in uses:
@@ -82,9 +82,9 @@ def claims_of(pod: Pod, uses: Sequence[ClaimUse], storage: Storage) -> PodClaims
 
 def _waits_for_pod(claim: PersistentVolumeClaim, storage: Storage) -> bool:
     name = claim_class(claim)
-    found = storage.storage_class(name) if name else None
-    if found is None:
+    storage_class = storage.storage_class(name) if name else None
+    if storage_class is None:
         return False
-    if found.volume_binding_mode is None:
+    if storage_class.volume_binding_mode is None:
         raise ModeError(f'VolumeBindingMode not set for StorageClass "{name}"')
-    return found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+    return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER

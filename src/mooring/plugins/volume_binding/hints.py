@@ -1,4 +1,4 @@
-"""What can help a pod whose volumes could not be had.
+"""Queueing hints of VolumeBinding.
 
 Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go (EventsToRegister and the
 functions that it names).
@@ -30,14 +30,14 @@ from mooring.state.volumes.capacity import volume_limit
 
 
 def fragment(pod: PodInfo) -> Hashable:
-    """Returns all that the hints read of the waiting pod."""
+    """Returns everything that the hints read of the pod."""
     if not pod.spec.volumes:
         return ()
     return pod.metadata.namespace, tuple(claim_uses(pod.pod)), _drivers(pod)
 
 
 def events() -> list[ClusterEventWithHint]:
-    """Returns the events that can help, each with a closer look at it."""
+    """Returns the events that may requeue a pod, with their hints."""
     change = ActionType.ADD | ActionType.UPDATE
     node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
     return [
@@ -55,50 +55,50 @@ def _pure(resource: EventResource, action: ActionType, hint: HintFunction) -> Cl
     return ClusterEventWithHint(ClusterEvent(resource, action), hint, pure=True)
 
 
-def _answer(helps: bool) -> QueueingHint:
+def _hint(helps: bool) -> QueueingHint:
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
 def _after_class_change(_: PodInfo, old: StorageClass | None, new: StorageClass) -> QueueingHint:
-    """There is another class, or volumes of one can be made elsewhere."""
-    return _answer(old is None or old.allowed_topologies != new.allowed_topologies)
+    """Queues if the class is new or its allowed topologies changed."""
+    return _hint(old is None or old.allowed_topologies != new.allowed_topologies)
 
 
 def _after_claim_change(
     pod: PodInfo, _: PersistentVolumeClaim | None, new: PersistentVolumeClaim
 ) -> QueueingHint:
-    """It is a claim of the pod."""
+    """Queues if the claim is one of the pod's."""
     if new.metadata.namespace != pod.metadata.namespace:
         return QueueingHint.SKIP
-    return _answer(any(use.name == new.metadata.name for use in claim_uses(pod.pod)))
+    return _hint(any(use.name == new.metadata.name for use in claim_uses(pod.pod)))
 
 
 def _after_csi_node_change(_: PodInfo, old: CSINode | None, new: CSINode) -> QueueingHint:
-    """There is another one, or a driver has taken over an in-tree plugin."""
+    """Queues if the CSINode is new or its migrated plugins changed."""
     if old is None:
         return QueueingHint.QUEUE
     before = old.metadata.annotations.get(MIGRATED_PLUGINS, "")
-    return _answer(before != new.metadata.annotations.get(MIGRATED_PLUGINS, ""))
+    return _hint(before != new.metadata.annotations.get(MIGRATED_PLUGINS, ""))
 
 
 def _after_driver_updated(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> QueueingHint:
-    """Returns a driver that the pod itself names does not want its room looked at any more."""
-    is_off_now = bool(old.spec.storage_capacity) and not new.spec.storage_capacity
-    return _answer(is_off_now and new.metadata.name in _drivers(pod))
+    """Queues if a driver in the pod's manifest has stopped reporting its capacity."""
+    was_disabled = bool(old.spec.storage_capacity) and not new.spec.storage_capacity
+    return _hint(was_disabled and new.metadata.name in _drivers(pod))
 
 
 def _after_capacity_change(
     _: PodInfo, old: CSIStorageCapacity | None, new: CSIStorageCapacity
 ) -> QueueingHint:
-    """There is more room somewhere, or room that nobody told of before."""
+    """Queues if a capacity is new or has grown."""
     if old is None:
         return QueueingHint.QUEUE
     before, after = volume_limit(old), volume_limit(new)
     if after is None:
         return QueueingHint.SKIP
-    return _answer(before is None or after.value() > before.value())
+    return _hint(before is None or after.value() > before.value())
 
 
 def _drivers(pod: PodInfo) -> tuple[str, ...]:
-    """Returns the CSI drivers that volumes in the pod's own manifest name."""
+    """Returns the CSI drivers of inline volumes in the pod's manifest."""
     return tuple(volume.csi.driver for volume in pod.spec.volumes if volume.csi is not None)

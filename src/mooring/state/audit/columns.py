@@ -1,7 +1,7 @@
-"""Recompute every column from the objects alone, and say where the two disagree.
+"""Recomputes every column from the objects alone, and reports differences.
 
-The slow, obvious twin of the tables: it loops over nodes and pods with dicts and ints. Every test
-that changes state runs it, and production runs it when idle; an empty list means all is well.
+This slow and simple reference loops over nodes and pods with dicts and ints. Every test that
+changes state runs it, and production runs it when idle; an empty list means no difference.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from mooring.state.audit.terms import audit_terms
 from mooring.state.cache import Cache
 from mooring.state.columns.labels import MISSING
 from mooring.state.columns.visit_order import zone_key
-from mooring.state.tables.counters import CounterKey, kind_of_pod
+from mooring.state.tables.counters import CounterKey, label_class_of
 from mooring.state.tables.nodes import NodeTable, node_allocatable
 from mooring.state.tables.pods import FIXED_RESOURCES, PlacedPod, PodInfo, PodTable
 
 
 def audit(cache: Cache) -> list[str]:
-    """Every difference between the columns and the objects, in words; empty if there is none.
+    """Returns the differences between the columns and the objects as texts.
 
     Complexity: O(nodes x (resources + label columns) + pods).
     """
@@ -42,7 +42,7 @@ def audit(cache: Cache) -> list[str]:
 
 
 def _audit_row(nodes: NodeTable, row: int, placed: list[PlacedPod]) -> list[str]:
-    """Returns one row: allocatable, usage, ports, taints and labels."""
+    """Audits one row: allocatable, usage, ports, taints and labels."""
     node = nodes.objects[row]
     name = nodes.names[row]
     problems: list[str] = []
@@ -52,7 +52,7 @@ def _audit_row(nodes: NodeTable, row: int, placed: list[PlacedPod]) -> list[str]
             problems.append(f"node {name} (row {row}): {what} is {actual}, should be {expected}")
 
     expect("alive", bool(nodes.alive[row]), node is not None)
-    room = node_allocatable(node) if node is not None else {}
+    allocatable = node_allocatable(node) if node is not None else {}
     usage: Counter[str] = Counter()
     cpu_milli = memory_bytes = 0
     ports: Counter[tuple[str, str, int]] = Counter()
@@ -61,17 +61,19 @@ def _audit_row(nodes: NodeTable, row: int, placed: list[PlacedPod]) -> list[str]
         cpu_milli += pod.info.nonzero_usage[0]
         memory_bytes += pod.info.nonzero_usage[1]
         ports.update(pod.info.host_ports)
-    expect("allowed_pods", int(nodes.allowed_pods[row]), room.pop("pods", 0))
-    for resource, held in enumerate(nodes.resources.values()):
+    expect("allowed_pods", int(nodes.allowed_pods[row]), allocatable.pop("pods", 0))
+    for resource, resource_name in enumerate(nodes.resources.values()):
         expect(
-            f"allocatable {held}", int(nodes.allocatable[resource, row]), room.pop(held or "", 0)
+            f"allocatable {resource_name}",
+            int(nodes.allocatable[resource, row]),
+            allocatable.pop(resource_name or "", 0),
         )
         expect(
-            f"requested {held}",
+            f"requested {resource_name}",
             int(nodes.requested[resource, row]),
-            wrap_int64(usage.pop(held or "", 0)),
+            wrap_int64(usage.pop(resource_name or "", 0)),
         )
-    expect("resources without a column", (room, dict(usage)), ({}, {}))
+    expect("resources without a column", (allocatable, dict(usage)), ({}, {}))
     expect("nonzero cpu", int(nodes.nonzero_requested[0, row]), wrap_int64(cpu_milli))
     expect("nonzero memory", int(nodes.nonzero_requested[1, row]), wrap_int64(memory_bytes))
     expect("pod_count", int(nodes.pod_count[row]), len(placed))
@@ -89,32 +91,32 @@ def _audit_row(nodes: NodeTable, row: int, placed: list[PlacedPod]) -> list[str]
 
 
 def _audit_label_holders(nodes: NodeTable) -> list[str]:
-    """Of each label it is known how many nodes have it."""
+    """Audits the number of nodes with each label."""
     labels = (node.metadata.labels for node in nodes.objects if node is not None)
     expected = Counter(key for of_node in labels for key in of_node)
-    found = nodes.labels.ref_count()
-    return [] if found == expected else [f"labels are on {found} nodes, should be {expected}"]
+    actual = nodes.labels.ref_count()
+    return [] if actual == expected else [f"labels are on {actual} nodes, should be {expected}"]
 
 
 def _audit_order(nodes: NodeTable) -> list[str]:
-    """Returns the visit order holds each live row once, and zones take turns."""
+    """Audits the visit order: each live row once, round robin over zones."""
     rows = nodes.order.rows()
     live = [row for row in range(nodes.size) if nodes.objects[row] is not None]
     if sorted(rows) != live:
         return [f"the visit order has rows {sorted(rows)}, the live rows are {live}"]
-    turns: Counter[str] = Counter()
+    next_turn: Counter[str] = Counter()
     turn_of_row = []
     for row in rows:
         zone = zone_key(nodes.node(row).metadata.labels)
-        turn_of_row.append(turns[zone])
-        turns[zone] += 1
+        turn_of_row.append(next_turn[zone])
+        next_turn[zone] += 1
     if turn_of_row != sorted(turn_of_row):
         return [f"the visit order does not take turns over zones: {turn_of_row}"]
     return []
 
 
 def _audit_images(nodes: NodeTable) -> list[str]:
-    """Each image is known to be on exactly the nodes that list it."""
+    """Audits the nodes of each image."""
     expected: dict[str, set[int]] = {}
     for row in range(nodes.size):
         node = nodes.objects[row]
@@ -131,7 +133,7 @@ def _audit_images(nodes: NodeTable) -> list[str]:
 
 
 def _audit_pods(cache: Cache, on_row: dict[int, list[PlacedPod]]) -> list[str]:
-    """Returns the pod table's columns and its index by row agree with its pods."""
+    """Audits the pod table's columns and its index by row."""
     problems = []
     for row, placed in on_row.items():
         if {pod.info.uid for pod in cache.pods.on_row(row)} != {pod.info.uid for pod in placed}:
@@ -139,8 +141,8 @@ def _audit_pods(cache: Cache, on_row: dict[int, list[PlacedPod]]) -> list[str]:
         for pod in placed:
             columns, expected = _columns_of(cache.pods, pod), _expected_of(pod, row)
             if columns != expected:
-                told = f"pod {pod.info.key}: columns {columns} are not its row, priority, start"
-                problems.append(f"{told} and usage {expected}")
+                text = f"pod {pod.info.key}: columns {columns} are not its row, priority, start"
+                problems.append(f"{text} and usage {expected}")
     used = int((cache.pods.node_row >= 0).sum())
     if used != len(cache.pods):
         problems.append(f"{used} pod slots are in use for {len(cache.pods)} pods")
@@ -148,7 +150,7 @@ def _audit_pods(cache: Cache, on_row: dict[int, list[PlacedPod]]) -> list[str]:
 
 
 def _columns_of(pods: PodTable, pod: PlacedPod) -> tuple[int, ...]:
-    """What the pod table's columns have of a pod."""
+    """Returns a pod's values in the pod table's columns."""
     columns = pods.node_row, pods.priority, pods.start_s, *pods.usage
     return tuple(int(column[pod.slot]) for column in columns)
 
@@ -160,22 +162,24 @@ def _expected_of(pod: PlacedPod, row: int) -> tuple[int, ...]:
 
 
 def _audit_counters(cache: Cache) -> list[str]:
-    """Every counter has what a walk over the pods finds, and every pod is of its kind."""
+    """Audits every counter against a loop over the pods, and the label class of every pod."""
     problems = []
     for placed in cache.pods:
-        kind, expected = cache.counters.kind_of(placed), kind_of_pod(placed.info)
-        if kind != expected:
-            problems.append(f"pod {placed.info.key}: counts as {kind}, should as {expected}")
+        label_class, expected = cache.counters.kind_of(placed), label_class_of(placed.info)
+        if label_class != expected:
+            problems.append(f"pod {placed.info.key}: counts as {label_class}, should as {expected}")
     for key, counts in cache.counters.items():
-        found = Counter(placed.row for placed in cache.pods if _is_counted(key, placed.info))
+        matching = Counter(placed.row for placed in cache.pods if _is_counted(key, placed.info))
         actual = {row: int(counts[row]) for row in counts.nonzero()[0].tolist()}
-        if actual != found:
-            problems.append(f"counter {key}: rows have {actual}, should have {dict(found)}")
+        if actual != matching:
+            problems.append(f"counter {key}: rows have {actual}, should have {dict(matching)}")
         if len(counts) != cache.nodes.capacity:
             problems.append(f"counter {key}: {len(counts)} rows of {cache.nodes.capacity}")
-    kinds = {kind_of_pod(placed.info) for placed in cache.pods}
-    if cache.counters.kind_count != len(kinds):
-        problems.append(f"{cache.counters.kind_count} kinds of pods, should be {len(kinds)}")
+    label_classes = {label_class_of(placed.info) for placed in cache.pods}
+    if cache.counters.label_class_count != len(label_classes):
+        problems.append(
+            f"{cache.counters.label_class_count} label classes, should be {len(label_classes)}"
+        )
     if len(cache.counters) > cache.counters.limit:
         problems.append(f"{len(cache.counters)} counters, at most {cache.counters.limit}")
     return problems

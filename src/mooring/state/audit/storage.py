@@ -1,4 +1,4 @@
-"""Recompute what is known of volumes from the objects alone, and say where the two disagree."""
+"""Recomputes the indexes of volumes from the objects alone, and reports differences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Users = dict[tuple[str, str], tuple[int, int]]
 
 
 def audit_storage(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str]:
-    """Every difference between the indexes of volumes and the objects; empty if there is none.
+    """Returns the differences between the indexes of volumes and the objects as texts.
 
     Complexity: O(volumes + pods with volumes + attachments + nodes x columns).
     """
@@ -32,12 +32,12 @@ def audit_storage(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[st
     ]
 
 
-def _differences(what: str, found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> list[str]:
-    """Returns one line for each entry that is not as it should be."""
+def _differences(what: str, actual: Mapping[Any, Any], expected: Mapping[Any, Any]) -> list[str]:
+    """Returns one line for each entry that differs."""
     return [
-        f"{what} {at}: is {found.get(at)}, should be {expected.get(at)}"
-        for at in {**found, **expected}
-        if found.get(at) != expected.get(at)
+        f"{what} {at}: is {actual.get(at)}, should be {expected.get(at)}"
+        for at in {**actual, **expected}
+        if actual.get(at) != expected.get(at)
     ]
 
 
@@ -47,33 +47,33 @@ def _counted(storage: Storage, pods: PodTable) -> Iterator[tuple[Any, Counted]]:
 
 
 def _audit_pods(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str]:
-    """What is noted of each pod, and who depends on what."""
-    found = {use.placed.info.uid: use for use in storage.use.uses()}
-    noted = {uid: (use.node_name, use.counted, use.disks) for uid, use in found.items()}
+    """Audits the recorded volumes of each pod, and the dependencies."""
+    uses = {use.placed.info.uid: use for use in storage.use.uses()}
+    recorded = {uid: (use.node_name, use.counted, use.disks) for uid, use in uses.items()}
     expected, problems = {}, dict[str, dict[str, str]]()
-    counting: dict[int, bool] = {}
+    counted_slots: dict[int, bool] = {}
     users: dict[str, dict[str, None]] = {}
     dependents: dict[str, dict[str, None]] = {}
     for placed, counted in _counted(storage, pods):
         uid, name = placed.info.uid, nodes.names[placed.row]
-        if uid in found or counted != ({}, None, ()) or disks_of(placed.info.pod):
+        if uid in uses or counted != ({}, None, ()) or disks_of(placed.info.pod):
             expected[uid] = (name, counted, disks_of(placed.info.pod))
         for volume in placed.info.spec.volumes:
             claim = volume.persistent_volume_claim
             if claim is not None:
-                at = f"{placed.info.metadata.namespace}/{claim.claim_name}"
-                users.setdefault(at, {})[uid] = None
-        for kind, at in counted.dependencies:
-            dependents.setdefault(f"{kind} {at}", {})[uid] = None
+                object_key = f"{placed.info.metadata.namespace}/{claim.claim_name}"
+                users.setdefault(object_key, {})[uid] = None
+        for kind, object_key in counted.dependencies:
+            dependents.setdefault(f"{kind} {object_key}", {})[uid] = None
         if counted.concerns_limits:
-            counting[placed.slot] = True
+            counted_slots[placed.slot] = True
         if counted.problem is not None:
             problems.setdefault(name, {})[uid] = counted.problem.text
     known_users, known_dependents, _ = storage.use.indexes()
     slots = dict.fromkeys(storage.use.counting().nonzero()[0].tolist(), True)
     return [
-        *_differences("counting slot", slots, counting),
-        *_differences("volumes of pod", noted, expected),
+        *_differences("counting slot", slots, counted_slots),
+        *_differences("volumes of pod", recorded, expected),
         *_differences("users of claim", known_users, users),
         *_differences("pods that depend on", known_dependents, dependents),
         *_differences("pods that cannot be counted on", storage.use.problems, problems),
@@ -81,7 +81,7 @@ def _audit_pods(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str]
 
 
 def _audit_users(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str]:
-    """Who uses which volume, and which disk."""
+    """Audits the users of each volume and of each disk."""
     by_pods: Counter[tuple[str, str]] = Counter()
     disks: Counter[tuple[tuple[str, ...], int, bool]] = Counter()
     for placed, counted in _counted(storage, pods):
@@ -91,15 +91,15 @@ def _audit_users(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str
         )
     attached_volumes: Counter[tuple[str, str]] = Counter()
     of_volume: dict[str, dict[str, None]] = {}
-    for each in storage.use.attachments():
-        name = each.spec.source.persistent_volume_name
+    for attachment in storage.use.attachments():
+        name = attachment.spec.source.persistent_volume_name
         if name is None:
             continue
-        of_volume.setdefault(name, {})[each.metadata.name] = None
+        of_volume.setdefault(name, {})[attachment.metadata.name] = None
         volume = storage.volume(name)
-        if each.spec.attacher and volume is not None and volume.spec.csi is not None:
-            called = f"{each.spec.attacher}/{volume.spec.csi.volume_handle}"
-            attached_volumes[called, each.spec.node_name] += 1
+        if attachment.spec.attacher and volume is not None and volume.spec.csi is not None:
+            unique_name = f"{attachment.spec.attacher}/{volume.spec.csi.volume_handle}"
+            attached_volumes[unique_name, attachment.spec.node_name] += 1
     users: _Users = {at: (by_pods[at], attached_volumes[at]) for at in by_pods | attached_volumes}
     expected = {
         (identity, row): (disks[identity, row, True], disks[identity, row, False])
@@ -113,7 +113,7 @@ def _audit_users(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str
 
 
 def _audit_columns(storage: Storage, nodes: NodeTable) -> list[str]:
-    """Returns the columns of what is left for drivers, on rows that have a node."""
+    """Audits the columns of remaining volumes per driver, on rows with a node."""
     attached_volumes, csi_nodes = storage.use.attached_volumes, storage.csi_nodes
     in_use: Counter[tuple[str, str]] = Counter()
     for volume, name in attached_volumes.items():
@@ -122,14 +122,16 @@ def _audit_columns(storage: Storage, nodes: NodeTable) -> list[str]:
     for row in nodes.order.rows():
         name = nodes.names[row]
         for driver, column in attached_volumes.columns():
-            left = csi_nodes.limit(driver, name) - in_use[driver, name]
-            if len(column) == nodes.capacity and column[row] != left:
-                problems.append(f"node {name}: {column[row]} volumes of {driver} are left")
+            remaining = csi_nodes.limit(driver, name) - in_use[driver, name]
+            if len(column) == nodes.capacity and column[row] != remaining:
+                problems.append(
+                    f"node {name}: {column[row]} volumes of {driver} remain, should be {remaining}"
+                )
     return problems
 
 
 def _audit_listings(storage: Storage) -> list[str]:
-    """Every volume is listed where it is to be found, and nowhere else."""
+    """Audits the lists of free volumes and of volumes with a claim."""
     free: dict[str, list[str]] = {}
     named: dict[str, list[str]] = {}
     for name in sorted(storage.known.volumes):
@@ -152,9 +154,15 @@ def _is_available(volume: PersistentVolume) -> bool:
 
 
 def _audit_assumed(storage: Storage) -> list[str]:
-    """Only what is there can be assumed to be different."""
+    """Audits that every assumed object exists."""
     volumes, claims = storage.assumed()
     return [
-        *(f"volume {name} is assumed and gone" for name in volumes.keys() - storage.known.volumes),
-        *(f"claim {name} is assumed and gone" for name in claims.keys() - storage.known.claims),
+        *(
+            f"volume {name} is assumed but does not exist"
+            for name in volumes.keys() - storage.known.volumes
+        ),
+        *(
+            f"claim {name} is assumed but does not exist"
+            for name in claims.keys() - storage.known.claims
+        ),
     ]

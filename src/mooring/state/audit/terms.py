@@ -1,4 +1,4 @@
-"""Recompute the table of terms, the selections of namespaces and kept sums from the objects."""
+"""Recomputes the term table, namespace selections and cached sums from the objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mooring.state.tables.pod_terms import NO_TERMS, PodTerms, Term, terms_of
 
 
 def audit_terms(cache: Cache) -> list[str]:
-    """Every difference between the terms that are held and those of the pods on nodes, in words.
+    """Returns the differences between the term table and the pods on nodes as texts.
 
     Complexity: O(pods x their terms).
     """
@@ -43,29 +43,29 @@ def audit_terms(cache: Cache) -> list[str]:
 def _audit_index(
     sort: str, index: TermIndex, expected: dict[tuple[Term, int], Counter[int]]
 ) -> list[str]:
-    found = {(held.term, held.weight): held for held in index}
-    problems = [f"{sort} term {key} is not held" for key in expected if key not in found]
-    for key, held in found.items():
-        rows = dict(held.rows.items())
+    actual = {(shared.term, shared.weight): shared for shared in index}
+    problems = [f"{sort} term {key} is missing" for key in expected if key not in actual]
+    for key, shared in actual.items():
+        rows = dict(shared.rows.items())
         if rows != expected.get(key, {}):
             problems.append(
                 f"{sort} term {key}: rows have {rows}, should have {dict(expected.get(key, {}))}"
             )
-        if len(held.rows) != len(rows):
-            problems.append(f"{sort} term {key}: {len(held.rows)} rows, should be {len(rows)}")
+        if len(shared.rows) != len(rows):
+            problems.append(f"{sort} term {key}: {len(shared.rows)} rows, should be {len(rows)}")
     return problems
 
 
 def _audit_sums(cache: Cache) -> list[str]:
-    """Returns the sums over groups of rows that are kept beside counters and terms."""
+    """Audits the cached sums over groups of rows of counters and terms."""
     counts: dict[str, GroupedCounts] = {
         f"counter {counter.key}": counter for counter in cache.counters.all()
     }
     for sort, index in cache.terms.indexes():
-        counts |= {f"{sort} term {held.term}": held.rows for held in index}
+        counts |= {f"{sort} term {shared.term}": shared.rows for shared in index}
     problems = []
     for name, of_name in counts.items():
-        for groups, sums in of_name.kept():
+        for groups, sums in of_name.cached_sums():
             expected = groups.add_up(of_name.column()).tolist()
             if sums.tolist() != expected:
                 problems.append(f"{name}: sums are {sums.tolist()}, should be {expected}")

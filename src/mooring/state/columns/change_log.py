@@ -1,4 +1,4 @@
-"""What changed in the node columns, and when: a bounded log that caches catch up from."""
+"""Bounded log of the changes in the node columns, from which caches update themselves."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 
 class Change(enum.IntFlag):
-    """Which columns of a row changed. Plugins name with these what they read (``reads``)."""
+    """The changed columns of a row. Plugins declare with these what they read (``reads``)."""
 
-    #: The row got a node, or lost it.
+    #: The row got a node, or lost its node.
     EXISTENCE = 1
     LABELS = 2
     #: Taints and ``spec.unschedulable``.
@@ -22,7 +22,7 @@ class Change(enum.IntFlag):
     USAGE = 16
     #: Host ports in use.
     PORTS = 32
-    #: Images, of any node: how far an image has spread matters to the nodes that have it.
+    #: Images of any node: the number of nodes with an image matters to all nodes that have it.
     IMAGES = 64
     #: Annotations, conditions and everything else of the Node object.
     OTHER = 128
@@ -31,11 +31,11 @@ class Change(enum.IntFlag):
 
 
 class ChangeLog:
-    """The last ``capacity`` changes as (row, kinds), numbered by a generation that only rises.
+    """The last ``capacity`` changes as (row, kinds), numbered by an increasing generation.
 
-    Entry ``g`` stands at ring position ``g % capacity``. Who last looked at generation ``g`` asks
-    ``since(g)``; once more than ``capacity`` changes came after it the answer is ``None``: start
-    over. Appending costs two array stores, whatever is cached above it.
+    Entry ``g`` is at ring position ``g % capacity``. A cache that is current at generation ``g``
+    calls ``since(g)``; after more than ``capacity`` further changes the result is ``None``, and
+    the cache must rebuild. Appending costs two array stores.
     """
 
     __slots__ = ("_kinds", "_rows", "capacity", "generation")
@@ -47,14 +47,14 @@ class ChangeLog:
         self._kinds: npt.NDArray[np.uint8] = np.zeros(capacity, dtype=np.uint8)
 
     def append(self, row: int, kinds: int) -> None:
-        """Notes that the columns ``kinds`` of ``row`` changed."""
+        """Records a change of the columns ``kinds`` of ``row``."""
         position = self.generation % self.capacity
         self._rows[position] = row
         self._kinds[position] = kinds
         self.generation += 1
 
     def since(self, generation: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]] | None:
-        """Rows and kinds, oldest first, of all changes from ``generation`` on; ``None`` if lost."""
+        """Returns rows and kinds of changes since ``generation``, oldest first; None if lost."""
         behind = self.generation - generation
         if behind > self.capacity:
             return None

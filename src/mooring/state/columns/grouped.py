@@ -1,10 +1,10 @@
-"""Counts per row, with sums of them over groups of rows that are kept up to date.
+"""Per-row counts with cached per-group sums.
 
-Pod after pod asks how many others there are in each zone, and between two of them one row has
-changed. So sums that were asked for lately stay beside the counts, and follow every change::
+Every scheduling cycle needs the pod count of each zone, and between two cycles one row changes. So
+recently requested sums are cached, and updated with every change::
 
     change(row) ──> counts[row]
-               └──> sums[group of the row], for each way of grouping that is kept
+               └──> sums[group of the row], for each cached grouping
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-#: Per row: counters count in int32, sums of several are int64.
+#: Per row: counters are int32, sums of several counters int64.
 Counts = npt.NDArray[np.integer[Any]]
 #: Per group.
 Sums = npt.NDArray[np.int64]
 
-#: Ways of grouping that are kept for one column of counts: zones, hosts, and those for a while
-#: that were before the nodes changed. 40 KB each at most, at 5 000 nodes.
-SUMS_KEPT: Final = 4
+#: Groupings cached per column of counts: zones, hosts, and for a while those from before the last
+#: change of nodes. At most 40 KB each at 5 000 nodes.
+SUMS_CACHED: Final = 4
 
 
 class Groups(Protocol):
-    """A way of grouping rows; it never changes, and stands for itself as a key."""
+    """A grouping of rows. Immutable, and hashable by identity."""
 
     def add_up(self, counts: Counts) -> Sums:
-        """What counts per row come to in each group, the caller's own array."""
+        """Returns the sum of the counts in each group, as a new array."""
         ...
 
     def add(self, sums: Sums, row: int, by: int) -> None:
-        """Changes sums as ``by`` more on ``row`` changes them; it may be a row of no group."""
+        """Adds ``by`` to the sum of the group of ``row``; the row may be in no group."""
         ...
 
 
 class GroupedCounts(ABC):
-    """A count per row, and the sums over groups of rows that were asked for lately.
+    """A count per row, with cached sums over groups of rows.
 
-    Complexity: a change costs O(sums kept); ``sums_over`` O(1), the first time O(rows).
+    Complexity: a change is O(cached sums); ``sums_over`` is O(1), the first time O(rows).
     """
 
     __slots__ = ("_sums",)
@@ -50,22 +50,22 @@ class GroupedCounts(ABC):
 
     @abstractmethod
     def column(self) -> Counts:
-        """Returns the counts by row, shape (capacity,); read only."""
+        """Returns the counts by row, shape (capacity,); read-only."""
 
     def sums_over(self, groups: Groups) -> Sums:
-        """What the counts come to in each group. Read only; it follows the counts: copy it."""
+        """Returns the sum of each group. Read-only, and changes with the counts: copy it."""
         sums = self._sums.get(groups)
         if sums is None:
-            if len(self._sums) >= SUMS_KEPT:
-                del self._sums[next(iter(self._sums))]  # the first that came
+            if len(self._sums) >= SUMS_CACHED:
+                del self._sums[next(iter(self._sums))]  # the oldest
             sums = self._sums[groups] = groups.add_up(self.column())
         return sums
 
-    def kept(self) -> list[tuple[Groups, Sums]]:
-        """Returns the sums that are kept, for the audit."""
+    def cached_sums(self) -> list[tuple[Groups, Sums]]:
+        """Returns the cached sums, for the audit."""
         return list(self._sums.items())
 
     def _changed(self, row: int, by: int) -> None:
-        """The count of ``row`` has changed by so much."""
+        """Updates the cached sums after the count of ``row`` changed by ``by``."""
         for groups, sums in self._sums.items():
             groups.add(sums, row, by)

@@ -1,4 +1,4 @@
-"""Which images are on which nodes, how big they are, and how far each has spread."""
+"""The images on the nodes, with their sizes and the number of nodes that have each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mooring.objects.node import ContainerImage
 class ImageState:
     """One image name in the cluster.
 
-    ``size_bytes`` is the size that the first node told that has it, as upstream keeps it; ``rows``
-    are the rows of the nodes that have it (dict = ordered set).
+    ``size_bytes`` is the size reported by the first node with the image, as upstream; ``rows`` are
+    the rows of the nodes that have it (dict = ordered set).
     """
 
     __slots__ = ("rows", "size_bytes")
@@ -25,8 +25,8 @@ class ImageTable:
     """Image name -> ImageState, for every image on at least one node.
 
     Source: pkg/scheduler/backend/cache/cache.go (addNodeImageStates, removeNodeImageStates).
-    Differs: upstream's snapshot keeps a stale spread for nodes that have not changed since; here
-    the spread is always the present one.
+    Differs: upstream's snapshot keeps a stale node count for nodes that have not changed since;
+    here the count is always current.
     """
 
     __slots__ = ("_of_row", "_states")
@@ -44,9 +44,9 @@ class ImageTable:
         return self._of_row.get(row, ())
 
     def put(self, row: int, images: Iterable[ContainerImage]) -> bool:
-        """The node of ``row`` has exactly ``images`` now.
+        """Sets the images of the node of ``row``.
 
-        Tells whether that changed anything: a name, or the size that a name stands for.
+        Returns whether a name, or the size of a name, changed.
         """
         before = self._sizes(row)
         for name in self._of_row.pop(row, ()):
@@ -65,5 +65,5 @@ class ImageTable:
         return before != self._sizes(row)
 
     def _sizes(self, row: int) -> dict[str, int]:
-        """Image name -> size in bytes as the cluster knows it, of the images on ``row``."""
+        """Returns image name -> size in bytes, of the images on ``row``."""
         return {name: self._states[name].size_bytes for name in self.names(row)}

@@ -1,7 +1,7 @@
-"""Values to small ints and back, so that a column can hold strings, label sets or taint sets.
+"""Maps values to small ints and back, for columns of strings, label sets or taint sets.
 
-Ids are dense, start at 0, and are reused once nobody refers to them: nothing grows for ever in a
-cluster whose nodes and labels come and go.
+Ids are dense, start at 0, and are reused when their reference count is 0, so memory stays bounded
+while nodes and labels change.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ V = TypeVar("V", bound=Hashable)
 class Interner(Generic[V]):
     """A reference-counted two-way table: value -> id -> value.
 
-    ``acquire`` once for each holder, ``release`` once for each holder that is gone; the id of a
-    value without holders is given to the next new value.
+    ``acquire`` adds a reference, ``release`` removes one; the id of a value without references is
+    reused for the next new value.
 
     Example:
         >>> zones = Interner[str]()
@@ -36,15 +36,15 @@ class Interner(Generic[V]):
         self._values: list[V | None] = []
         self._references: list[int] = []
         self._free: list[int] = []
-        #: Rises whenever an id gets a new meaning, so that tables indexed by id know to rebuild.
+        #: Rises when an id gets a new value, so that tables indexed by id can detect it.
         self.version = 0
 
     def __len__(self) -> int:
-        """How many ids were ever in use at once: the length of a table indexed by id."""
+        """Returns the length of a table indexed by id: the highest id ever used, plus 1."""
         return len(self._values)
 
     def acquire(self, value: V, ref_count: int = 1) -> int:
-        """Returns the id of ``value``, with one more holder, or with several at once."""
+        """Returns the id of ``value``, and adds ``ref_count`` references."""
         index = self._ids.get(value)
         if index is None:
             index = self._new(value)
@@ -52,10 +52,10 @@ class Interner(Generic[V]):
         return index
 
     def release(self, index: int) -> None:
-        """One holder of ``index`` less.
+        """Removes one reference to ``index``.
 
         Raises:
-            InvariantViolation: if nobody held it.
+            InvariantViolation: if it has no reference.
         """
         if self._references[index] <= 0:
             raise InvariantViolation(f"id {index} was released more often than acquired")
@@ -64,28 +64,28 @@ class Interner(Generic[V]):
             value = self._values[index]
             self._values[index] = None
             self._free.append(index)
-            del self._ids[value]  # type: ignore[arg-type]  # held ids always have a value
+            del self._ids[value]  # type: ignore[arg-type]  # referenced ids always have a value
 
     def find(self, value: V) -> int:
-        """Returns the id of ``value``, or -1 if no holder has it."""
+        """Returns the id of ``value``, or -1 if it has none."""
         return self._ids.get(value, -1)
 
     def value(self, index: int) -> V:
-        """What ``index`` stands for.
+        """Returns the value of the id ``index``.
 
         Raises:
             InvariantViolation: if the id is not in use.
         """
         if self._references[index] <= 0:
             raise InvariantViolation(f"id {index} is not in use")
-        return self._values[index]  # type: ignore[return-value]  # held ids always have a value
+        return self._values[index]  # type: ignore[return-value]  # referenced ids always have a value
 
     def values(self) -> list[V | None]:
-        """Returns the values by id; ``None`` where an id is free. Shared: read, do not change."""
+        """Returns the values by id; ``None`` where an id is free. Shared: read-only."""
         return self._values
 
     def ref_count(self, value: V) -> int:
-        """How many holders ``value`` has."""
+        """Returns the number of references to ``value``."""
         index = self._ids.get(value, -1)
         return 0 if index < 0 else self._references[index]
 

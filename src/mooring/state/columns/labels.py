@@ -1,7 +1,7 @@
-"""Node labels as columns: one int32 code per row, for the keys that somebody asked for.
+"""Node labels as columns: one int32 code per row, for the requested keys.
 
 A selector is then evaluated once per distinct value instead of once per node: look the values up
-in ``LabelColumn.values``, build a table of answers by code, and index it with ``codes``.
+in ``LabelColumn.values``, build a table of results by code, and index it with ``codes``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mooring.state.columns.interner import Interner
 #: The code of a row that does not have the label.
 MISSING = -1
 
-#: Columns kept at most; the one unused for longest is dropped and rebuilt when asked for again.
+#: Maximum number of columns; the least recently used is dropped, and rebuilt on demand.
 #: 256 keys x 5 000 nodes x 4 bytes = 5 MB.
 COLUMN_LIMIT = 256
 
@@ -32,14 +32,14 @@ class LabelColumn:
         self.values: Interner[str] = Interner()
 
     def put(self, row: int, value: str | None) -> None:
-        """Row ``row`` has ``value`` now; None = the label is gone."""
+        """Sets the value of ``row``; None = it does not have the label."""
         old = int(self.codes[row])
         self.codes[row] = MISSING if value is None else self.values.acquire(value)
         if old != MISSING:
             self.values.release(old)
 
     def fill(self, values: Sequence[str | None]) -> None:
-        """The rows from 0 on have these values; it was empty until now."""
+        """Sets the values of the rows from 0 on; the column must be empty."""
         codes: dict[str | None, int] = {
             value: MISSING if value is None else self.values.acquire(value, ref_count)
             for value, ref_count in Counter(values).items()
@@ -47,21 +47,21 @@ class LabelColumn:
         self.codes[: len(values)] = [codes[value] for value in values]
 
     def grow(self, capacity: int) -> None:
-        """Makes room for ``capacity`` rows."""
+        """Grows to ``capacity`` rows."""
         codes = np.full(capacity, MISSING, dtype=np.int32)
         codes[: len(self.codes)] = self.codes
         self.codes = codes
 
 
 class LabelColumns:
-    """The label columns of a node table, made when first asked for and kept up to date since."""
+    """The label columns of a node table, built on demand and then kept up to date."""
 
     __slots__ = ("_absent", "_capacity", "_columns", "_holders")
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._columns: OrderedDict[str, LabelColumn] = OrderedDict()
-        #: Key -> rows that have it.
+        #: Key -> number of rows that have it.
         self._holders: dict[str, int] = {}
         #: The column of every key that no row has.
         self._absent = LabelColumn(capacity)
@@ -71,11 +71,11 @@ class LabelColumns:
         return key in self._holders
 
     def column(self, key: str, labels: Sequence[Mapping[str, str] | None]) -> LabelColumn:
-        """Returns the column of ``key``; good until labels change.
+        """Returns the column of ``key``; valid until labels change.
 
         ``labels`` are the label maps by row (None = no node there), read only if the column has
         to be built. Complexity: O(rows) the first time, O(1) afterwards, and for keys that no row
-        has: a pod may ask for a thousand of those.
+        has: a pod may name a thousand of those.
         """
         column = self._columns.get(key)
         if column is not None:
@@ -91,7 +91,7 @@ class LabelColumns:
         return column
 
     def put(self, row: int, before: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """Row ``row`` had the labels ``before`` and has ``labels`` now; none: it has no node."""
+        """Updates the labels of ``row`` from ``before`` to ``labels``; empty without a node."""
         for key in labels:
             self._holders[key] = self._holders.get(key, 0) + 1
         for key in before:
@@ -102,7 +102,7 @@ class LabelColumns:
             column.put(row, labels.get(key))
 
     def grow(self, capacity: int) -> None:
-        """Makes room for ``capacity`` rows."""
+        """Grows to ``capacity`` rows."""
         self._capacity = capacity
         for column in (self._absent, *self._columns.values()):
             column.grow(capacity)
@@ -112,5 +112,5 @@ class LabelColumns:
         return list(self._columns.items())
 
     def ref_count(self) -> dict[str, int]:
-        """Key -> how many rows have it, for the audit."""
+        """Returns key -> number of rows that have it, for the audit."""
         return dict(self._holders)

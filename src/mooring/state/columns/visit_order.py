@@ -1,6 +1,6 @@
-"""The order in which nodes are visited: round robin over the zones, as upstream's node tree.
+"""The visit order of the nodes: round robin over the zones, as upstream's node tree.
 
-It decides ties, and with ``percentageOfNodesToScore`` which nodes are looked at at all.
+It decides ties and, with ``percentageOfNodesToScore``, which nodes are filtered at all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REGION = "topology.kubernetes.io/region"
 
 
 def zone_key(labels: Mapping[str, str]) -> str:
-    """Region and zone of a node as one string, "" if it has neither; the beta labels win.
+    """Returns region and zone of a node as one string; beta labels take precedence, "" = none.
 
     Source: k8s.io/component-helpers node/topology (GetZoneKey).
     """
@@ -30,40 +30,40 @@ class VisitOrder:
     """Zones in order of their first node; nodes in a zone in order of arrival.
 
     The list takes the first node of every zone, then the second of every zone, and so on. A node
-    that changes its zone arrives anew in the other one; a zone without nodes loses its place.
+    that changes its zone is appended to the new one; a zone without nodes loses its position.
 
     Source: pkg/scheduler/backend/cache/node_tree.go.
     """
 
-    __slots__ = ("_array", "_places", "_rows", "_zone_of", "_zones")
+    __slots__ = ("_array", "_positions", "_rows", "_zone_of", "_zones")
 
     def __init__(self) -> None:
         self._zones: dict[str, dict[int, None]] = {}
         self._zone_of: dict[int, str] = {}
         self._rows: list[int] | None = None
         self._array: npt.NDArray[np.intp] | None = None
-        self._places: npt.NDArray[np.int64] | None = None
+        self._positions: npt.NDArray[np.int64] | None = None
 
     def put(self, row: int, zone: str) -> None:
-        """The node of ``row`` is in ``zone`` (arriving there, unless it was already)."""
+        """Sets the zone of the node of ``row``; appends the node if it was not in that zone."""
         if self._zone_of.get(row) == zone:
             return
         if row in self._zone_of:
             self.remove(row)
         self._zones.setdefault(zone, {})[row] = None
         self._zone_of[row] = zone
-        self._forget()
+        self._invalidate()
 
     def remove(self, row: int) -> None:
-        """The node of ``row`` is gone."""
+        """Removes the node of ``row``."""
         zone = self._zone_of.pop(row)
         del self._zones[zone][row]
         if not self._zones[zone]:
             del self._zones[zone]
-        self._forget()
+        self._invalidate()
 
     def rows(self) -> list[int]:
-        """Returns the rows in visit order. Shared: read, do not change.
+        """Returns the rows in visit order. Shared: read-only.
 
         Complexity: O(rows) after a change, O(1) otherwise.
         """
@@ -82,14 +82,14 @@ class VisitOrder:
             self._array.flags.writeable = False
         return self._array
 
-    def places(self) -> npt.NDArray[np.int64]:
-        """Row -> its place in the visit order, int64; -1 where there is no node. Read-only."""
-        if self._places is None:
+    def positions(self) -> npt.NDArray[np.int64]:
+        """Returns row -> position in the visit order, int64; -1 without a node. Read-only."""
+        if self._positions is None:
             rows = self.array()
-            self._places = np.full(int(rows.max()) + 1 if len(rows) else 0, -1, dtype=np.int64)
-            self._places[rows] = np.arange(len(rows))
-            self._places.flags.writeable = False
-        return self._places
+            self._positions = np.full(int(rows.max()) + 1 if len(rows) else 0, -1, dtype=np.int64)
+            self._positions[rows] = np.arange(len(rows))
+            self._positions.flags.writeable = False
+        return self._positions
 
-    def _forget(self) -> None:
-        self._rows = self._array = self._places = None
+    def _invalidate(self) -> None:
+        self._rows = self._array = self._positions = None

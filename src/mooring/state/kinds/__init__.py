@@ -1,1 +1,1 @@
-"""Kinds without a table of their own: budgets, namespaces, workloads, device classes."""
+"""Object kinds without a table: budgets, namespaces, workloads, device classes."""

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: how many pods of which kind may go at once."""
+"""PodDisruptionBudgets, as preemption reads them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mooring.objects.meta import key
 from mooring.objects.selectors import NOTHING, Selector, SelectorError, compile_label_selector
 from mooring.objects.workloads import PodDisruptionBudget
 
-#: Kinds of pods whose budgets are remembered; a cluster has fewer, but labels may be anything.
-KINDS_KEPT: Final = 1 << 14
+#: Label classes whose budgets are cached; a cluster has fewer, but labels are arbitrary.
+LABEL_CLASSES_CACHED: Final = 1 << 14
 
 #: Namespace and labels of a pod.
-_Kind = tuple[str, frozenset[tuple[str, str]]]
+_LabelClass = tuple[str, frozenset[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class Budget:
 
     Attributes:
         name: Its namespace and name.
-        selector: The pods that it is about.
-        disruptions_allowed: How many of them may go now.
-        disrupted_pods: Names of those that are on their way already, and count no more.
+        selector: Selects the pods of the budget.
+        disruptions_allowed: The number of pods that may be disrupted now.
+        disrupted_pods: Names of pods that are being disrupted already, which do not count again.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Budget:
 
 
 class Budgets:
-    """The budgets by "namespace/name". The Cache is the one owner.
+    """The budgets by "namespace/name". Owned by the Cache.
 
     Source: framework/plugins/defaultpreemption/default_preemption.go (filterPodsWithPDBViolation).
     """
@@ -43,14 +43,14 @@ class Budgets:
     def __init__(self) -> None:
         #: Namespace -> name -> budget.
         self._budgets: dict[str, dict[str, Budget]] = {}
-        self._names_for: dict[_Kind, tuple[str, ...]] = {}
+        self._names_for: dict[_LabelClass, tuple[str, ...]] = {}
 
     def __len__(self) -> int:
-        """How many are known."""
+        """Returns the number of budgets."""
         return sum(map(len, self._budgets.values()))
 
     def put(self, obj: PodDisruptionBudget) -> None:
-        """A budget is new or changed. Complexity: O(1), unless its selector is another one."""
+        """Adds or updates a budget. Complexity: O(1), unless its selector changed."""
         metadata, status = obj.metadata, obj.status
         of_namespace = self._budgets.setdefault(metadata.namespace, {})
         before = of_namespace.get(metadata.name)
@@ -62,7 +62,7 @@ class Budgets:
             self._names_for.clear()
 
     def remove(self, _kind: str, object_key: str) -> None:
-        """The budget is gone. Unknown ones are fine."""
+        """Removes a budget. Unknown keys are ignored."""
         namespace, _, name = object_key.rpartition("/")
         of_namespace = self._budgets.get(namespace, {})
         if of_namespace.pop(name, None) is not None:
@@ -71,19 +71,19 @@ class Budgets:
             self._budgets.pop(namespace, None)
 
     def of(self, namespace: str, labels: frozenset[tuple[str, str]]) -> list[Budget]:
-        """The budgets for pods of a namespace with these labels; those without any have none.
+        """Returns the budgets of pods of a namespace with these labels; none without labels.
 
-        Complexity: O(budgets of the namespace) the first time, then O(those found).
+        Complexity: O(budgets of the namespace) the first time, then O(budgets returned).
         """
         of_namespace = self._budgets.get(namespace)
         if not of_namespace or not labels:
             return []
-        kind = namespace, labels
-        names = self._names_for.get(kind)
+        label_class = namespace, labels
+        names = self._names_for.get(label_class)
         if names is None:
-            if len(self._names_for) >= KINDS_KEPT:
+            if len(self._names_for) >= LABEL_CLASSES_CACHED:
                 self._names_for.clear()
-            names = self._names_for[kind] = _matching(of_namespace, dict(labels))
+            names = self._names_for[label_class] = _matching(of_namespace, dict(labels))
         return [of_namespace[name] for name in names]
 
 
@@ -92,7 +92,7 @@ def _matching(budgets: Mapping[str, Budget], labels: Mapping[str, str]) -> tuple
 
 
 def _selector(obj: PodDisruptionBudget) -> Selector:
-    """What the budget selects; an empty selector, and one that is no selector, select nothing."""
+    """Returns the selector of a budget; an empty or invalid selector selects nothing."""
     try:
         selector = compile_label_selector(obj.spec.selector)
     except SelectorError:

@@ -1,4 +1,4 @@
-"""The device classes, and which extended resources stand for one of them."""
+"""The device classes, and the extended resources that map to them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Final
 
 from mooring.objects.resource import DeviceClass
 
-#: The resource with this prefix and the name of a class stands for that class, without being asked.
+#: The resource with this prefix and a class name maps to that class implicitly.
 RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
 
 class DeviceClasses:
-    """Resource name -> the classes that it stands for. The Cache is the one owner.
+    """Resource name -> its device classes. Owned by the Cache.
 
     Source: k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache.
     """
@@ -23,11 +23,11 @@ class DeviceClasses:
         self._classes_of: dict[str, dict[str, None]] = {}
 
     def __len__(self) -> int:
-        """How many classes there are."""
+        """Returns the number of classes."""
         return len(self._resource_of)
 
     def put(self, obj: DeviceClass) -> None:
-        """A class is new or changed."""
+        """Adds or updates a class."""
         name = obj.metadata.name
         self.remove("DeviceClass", name)
         self.version += 1
@@ -36,7 +36,7 @@ class DeviceClasses:
             self._classes_of.setdefault(resource, {})[name] = None
 
     def remove(self, _kind: str, name: str) -> None:
-        """The class is gone. Unknown ones are fine."""
+        """Removes a class. Unknown names are ignored."""
         if name not in self._resource_of:
             return
         self.version += 1
@@ -48,7 +48,7 @@ class DeviceClasses:
         del self._resource_of[name]
 
     def class_of(self, resource: str) -> str | None:
-        """Returns the name of a class that the resource stands for; None if it stands for none."""
+        """Returns the name of a class of the resource; None if it has none."""
         classes = self._classes_of.get(resource)
         return min(classes) if classes else None
 

@@ -1,4 +1,4 @@
-"""The namespaces and their labels: which of them a namespace selector means."""
+"""The namespaces with their labels, and the namespaces that a selector matches."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final
 from mooring.objects.meta import Namespace
 from mooring.objects.selectors import Selector
 
-#: Selectors whose namespaces are remembered; more than templates that select namespaces.
-SELECTIONS_KEPT: Final = 256
+#: Selectors whose namespaces are cached; more than a cluster has templates with such selectors.
+SELECTIONS_CACHED: Final = 256
 
 
 class Namespaces:
-    """Name -> labels, and selector -> names. The Cache is the one owner.
+    """Name -> labels, and selector -> names. Owned by the Cache.
 
-    The names that a selector selects are kept, and changed when a namespace is: so who asks again
-    gets the same frozenset, and may use it as a key, until it means something else.
+    The names selected by a selector are cached, and updated when a namespace changes. So a caller
+    gets the same frozenset, and may use it as a key, until the selection changes.
     """
 
     def __init__(self) -> None:
@@ -25,13 +25,13 @@ class Namespaces:
         self._selected: OrderedDict[Selector, frozenset[str]] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many are known."""
+        """Returns the number of namespaces."""
         return len(self._labels)
 
     def put(self, obj: Namespace) -> None:
-        """A namespace is new, or its labels changed.
+        """Adds or updates a namespace.
 
-        Complexity: O(selectors asked for), and O(namespaces) for those that select it now or did.
+        Complexity: O(cached selectors), and O(namespaces) for those whose selection changes.
         """
         name, labels = obj.metadata.name, obj.metadata.labels
         if self._labels.get(name) == labels:
@@ -43,7 +43,7 @@ class Namespaces:
                 self._selected[selector] = names | {name} if is_selected else names - {name}
 
     def remove(self, _kind: str, name: str) -> None:
-        """The namespace is gone. Unknown ones are fine."""
+        """Removes a namespace. Unknown names are ignored."""
         if self._labels.pop(name, None) is None:
             return
         for selector, names in list(self._selected.items()):
@@ -51,7 +51,7 @@ class Namespaces:
                 self._selected[selector] = names - {name}
 
     def labels(self, name: str) -> Mapping[str, str]:
-        """Returns the labels of a namespace; none if it is not known."""
+        """Returns the labels of a namespace; empty if it is unknown."""
         return self._labels.get(name, {})
 
     def selected_by(self, selector: Selector) -> frozenset[str]:
@@ -65,7 +65,7 @@ class Namespaces:
             return names
         names = frozenset(name for name, labels in self._labels.items() if selector.matches(labels))
         self._selected[selector] = names
-        if len(self._selected) > SELECTIONS_KEPT:
+        if len(self._selected) > SELECTIONS_CACHED:
             self._selected.popitem(last=False)
         return names
 
@@ -74,5 +74,5 @@ class Namespaces:
         return list(self._labels.items())
 
     def selections(self) -> list[tuple[Selector, frozenset[str]]]:
-        """What is remembered of selectors, for the audit."""
+        """Returns the cached selections, for the audit."""
         return list(self._selected.items())

@@ -1,7 +1,7 @@
-"""Services and the controllers that own pods: what says which pods belong together.
+"""Services and workload controllers, which determine the default spreading of a pod.
 
-A pod that does not say how it is to be spread is spread among the pods that the same Services
-select, and that the same ReplicaSet, StatefulSet or ReplicationController owns.
+A pod without its own topology spread constraints is spread among the pods that are selected by the
+same Services and owned by the same ReplicaSet, StatefulSet or ReplicationController.
 
 Source: pkg/scheduler/framework/plugins/helper/spread.go (DefaultSelector).
 """
@@ -24,10 +24,10 @@ from mooring.objects.selectors import (
 from mooring.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from mooring.state.tables.pods import PodInfo
 
-#: The kinds that are kept here.
+#: The kinds that ``Workloads`` stores.
 WORKLOAD_KINDS: Final = ("Service", "ReplicaSet", "StatefulSet", "ReplicationController")
 
-#: (apiVersion, kind) of an owner whose selector says which pods belong together.
+#: (apiVersion, kind) of the owners whose selector is used.
 _OWNERS: Final = frozenset(
     {("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("v1", "ReplicationController")}
 )
@@ -36,93 +36,93 @@ Labels = Mapping[str, str]
 
 
 class Workloads:
-    """Services, ReplicaSets, StatefulSets and ReplicationControllers. The Cache is the one owner.
+    """Services, ReplicaSets, StatefulSets and ReplicationControllers. Owned by the Cache.
 
-    Complexity: ``selector_for`` is O(labels of the pod + Services that ask for one of them).
+    Complexity: ``selector_for`` is O(labels of the pod + Services that select one of them).
     """
 
     def __init__(self) -> None:
         #: Service -> its selector's labels.
         self._services: dict[str, Labels] = {}
-        #: (namespace, key and value of a label) -> the services there whose first label it is.
+        #: (namespace, label key, label value) -> the services whose selector has it as first label.
         self._by_label: dict[tuple[str, str, str], dict[str, Labels]] = {}
-        #: (kind, "namespace/name") -> what the owner selects: labels of a ReplicationController.
+        #: (kind, "namespace/name") -> the owner's selector; labels for a ReplicationController.
         self._owners: dict[tuple[str, str], Selector | Labels] = {}
 
     def __len__(self) -> int:
-        """How many objects are known."""
+        """Returns the number of objects."""
         return len(self._services) + len(self._owners)
 
-    # -- objects come, change and go --------------------------------------------------------------
+    # -- changes of objects -----------------------------------------------------------------------
 
     def put(self, obj: Service | ReplicaSet | StatefulSet | ReplicationController) -> None:
-        """Takes in an object, or a newer version of one."""
+        """Adds or updates an object."""
         if isinstance(obj, Service):
-            self._forget_service(key(obj))
+            self._remove_service(key(obj))
             self._services[key(obj)] = obj.spec.selector
             if obj.spec.selector:
-                place = _place(obj.metadata.namespace, obj.spec.selector)
-                self._by_label.setdefault(place, {})[key(obj)] = obj.spec.selector
+                lookup_key = _lookup_key(obj.metadata.namespace, obj.spec.selector)
+                self._by_label.setdefault(lookup_key, {})[key(obj)] = obj.spec.selector
         elif isinstance(obj, ReplicationController):
             self._owners["ReplicationController", key(obj)] = obj.spec.selector
         else:
             self._owners[type(obj).__name__, key(obj)] = _compiled(obj.spec.selector)
 
     def remove(self, kind: str, object_key: str) -> None:
-        """The object called ``namespace/name`` is gone. Unknown ones are fine."""
+        """Removes the object ``namespace/name``. Unknown keys are ignored."""
         if kind == "Service":
-            self._forget_service(object_key)
+            self._remove_service(object_key)
         else:
             self._owners.pop((kind, object_key), None)
 
-    # -- questions --------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------
 
     def selector_for(self, pod: PodInfo) -> Selector:
-        """Returns the pods that belong together with ``pod``; ``EVERYTHING`` if nothing tells."""
+        """Returns the default spreading selector of ``pod``; ``EVERYTHING`` if it has none."""
         labels = self._service_labels(pod)
         owner = controller_of(pod.metadata)
-        selects: Selector | Labels | None = None
+        owner_selector: Selector | Labels | None = None
         if owner is not None and (owner.api_version, owner.kind) in _OWNERS:
-            at = f"{pod.metadata.namespace}/{owner.name}"
-            selects = self._owners.get((owner.kind, at))
-        if selects is None or isinstance(selects, Selector):
+            owner_key = f"{pod.metadata.namespace}/{owner.name}"
+            owner_selector = self._owners.get((owner.kind, owner_key))
+        if owner_selector is None or isinstance(owner_selector, Selector):
             selector = selector_of_labels(labels) if labels else EVERYTHING
-            if selects is None or selects.selects_nothing:
+            if owner_selector is None or owner_selector.selects_nothing:
                 return selector
-            return selector_of((*selector.requirements, *selects.requirements))
-        labels.update(selects)
+            return selector_of((*selector.requirements, *owner_selector.requirements))
+        labels.update(owner_selector)
         return selector_of_labels(labels) if labels else EVERYTHING
 
-    # -- inside -----------------------------------------------------------------------------------
+    # -- internal ---------------------------------------------------------------------------------
 
     def _service_labels(self, pod: PodInfo) -> dict[str, str]:
-        """Returns the labels that the services ask for which select the pod, all together."""
-        namespace, has = pod.metadata.namespace, pod.metadata.labels
-        found: dict[str, str] = {}
+        """Returns the combined selector labels of the services that select the pod."""
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        combined: dict[str, str] = {}
         if not self._by_label:
-            return found
-        for pair in has.items():
+            return combined
+        for pair in labels.items():
             for selector in self._by_label.get((namespace, *pair), {}).values():
-                if selector.items() <= has.items():
-                    found.update(selector)
-        return found
+                if selector.items() <= labels.items():
+                    combined.update(selector)
+        return combined
 
-    def _forget_service(self, service: str) -> None:
+    def _remove_service(self, service: str) -> None:
         selector = self._services.pop(service, None)
         if not selector:
             return
-        place = _place(service.rpartition("/")[0], selector)
-        del self._by_label[place][service]
-        if not self._by_label[place]:
-            del self._by_label[place]
+        lookup_key = _lookup_key(service.rpartition("/")[0], selector)
+        del self._by_label[lookup_key][service]
+        if not self._by_label[lookup_key]:
+            del self._by_label[lookup_key]
 
 
-def _place(namespace: str, selector: Labels) -> tuple[str, str, str]:
+def _lookup_key(namespace: str, selector: Labels) -> tuple[str, str, str]:
     return (namespace, *min(selector.items()))
 
 
 def _compiled(selector: Any) -> Selector:
-    """Returns an owner's selector; one that cannot be compiled tells nothing, as none does."""
+    """Returns an owner's selector; NOTHING if it does not compile."""
     try:
         return compile_label_selector(selector)
     except SelectorError:

@@ -1,12 +1,12 @@
-"""The terms of the pods on nodes: who on which node wants, or does not want, which pods near.
+"""The (anti-)affinity terms of the pods on nodes, indexed by the pods that they may select.
 
-A new pod must know which running pods mean *it*. Nobody walks the pods for that: equal terms are
-kept once, with the number of pods that have them per row, in a table that finds the few terms
-which can mean a pod from its namespace and its labels.
+Scheduling a pod needs the terms of running pods that select *it*, without a loop over all pods.
+Equal terms are stored once, with the number of pods that have them per row, in an index that finds
+the few terms which may select a pod by its namespace and labels.
 
 ::
 
-    pod on row 7 ── TermSet ──> held term: rows[7] += 1      a new pod ── namespace, labels ──┐
+    pod on row 7 ── TermSet ──> SharedTerm: rows[7] += 1     a new pod ── namespace, labels ──┐
                     (per template)     ^                                                      |
                                        └──────────────── TermIndex ───────────────────────────┘
 """
@@ -26,22 +26,22 @@ from mooring.state.columns.grouped import Counts, GroupedCounts, Sums
 from mooring.state.tables.pod_terms import NO_TERMS, PodTerms, Term, compile_terms
 from mooring.state.tables.pods import PlacedPod, PodInfo
 
-#: A row in a dict takes about as much room as 32 cells of a column.
+#: An entry of a dict takes about as much memory as 32 cells of a column.
 CELLS_PER_ENTRY: Final = 32
 
-#: Below this, a dict is small whatever the cluster's size.
+#: Below this, a dict is small for a cluster of any size.
 ENTRIES_MIN: Final = 16
 
-#: A term with more namespaces, or a condition with more values, than this is kept in one place.
-PLACES_MAX: Final = 8
+#: A term with more namespaces, or a condition with more values, is indexed under one key.
+KEYS_MAX: Final = 8
 
-#: Templates whose compiled terms are remembered, unless they have very many.
-TEMPLATES_KEPT: Final = 4_096
+#: Templates whose compiled terms are cached, unless they have more than TERMS_MAX.
+TEMPLATES_CACHED: Final = 4_096
 TERMS_MAX: Final = 64
 
 
 class RowCounts(GroupedCounts):
-    """A count per row: a dict while few rows have one, a column when many do."""
+    """A count per row: a dict for few rows, a column for many."""
 
     __slots__ = ("_column", "_few", "_used", "capacity")
 
@@ -55,12 +55,12 @@ class RowCounts(GroupedCounts):
         self._used = 0
 
     def __len__(self) -> int:
-        """How many rows have a count."""
+        """Returns the number of rows with a count."""
         return len(self._few) if self._column is None else self._used
 
     @property
     def is_column(self) -> bool:
-        """Whether it takes a cell for every row."""
+        """True if the counts are stored as a column."""
         return self._column is not None
 
     def change(self, row: int, by: int) -> None:
@@ -82,7 +82,7 @@ class RowCounts(GroupedCounts):
             self._few, self._column = dict(self.items()), None
 
     def column(self) -> Counts:
-        """Returns the counts by row, int32 shape (capacity,); read only."""
+        """Returns the counts by row, int32 shape (capacity,); read-only."""
         return self._as_column() if self._column is None else self._column
 
     def add_to(self, sums: Sums, factor: int) -> None:
@@ -94,14 +94,14 @@ class RowCounts(GroupedCounts):
             sums[row] += factor * count
 
     def items(self) -> list[tuple[int, int]]:
-        """Row and count, of the rows that have one."""
+        """Returns (row, count) of the rows with a count."""
         if self._column is None:
             return list(self._few.items())
         rows = self._column.nonzero()[0]
         return list(zip(rows.tolist(), self._column[rows].tolist(), strict=True))
 
     def grow(self, capacity: int) -> None:
-        """Makes room for ``capacity`` rows."""
+        """Grows to ``capacity`` rows."""
         self.capacity = capacity
         if self._column is not None:
             column = np.zeros(capacity, dtype=np.int32)
@@ -124,104 +124,104 @@ class RowCounts(GroupedCounts):
 
 
 class SharedTerm:
-    """A term that pods on nodes have, with the number of times they have it per row.
+    """A term of pods on nodes, with the number of its occurrences per row.
 
-    ``weight`` is 0 for required ones, and negative for preferences against nearness.
+    ``weight`` is 0 for required terms, and negative for preferred anti-affinity.
     """
 
-    __slots__ = ("places", "ref_count", "rows", "term", "weight")
+    __slots__ = ("lookup_keys", "ref_count", "rows", "term", "weight")
 
     def __init__(self, term: Term, weight: int, capacity: int) -> None:
         self.term = term
         self.weight = weight
         self.rows = RowCounts(capacity)
-        #: Sets of terms that have it.
+        #: The number of TermSets that have it.
         self.ref_count = 0
-        self.places: tuple[_Place, ...] = ()
+        self.lookup_keys: tuple[_LookupKey, ...] = ()
 
 
-#: Where terms are looked up: a namespace (None = any), and a label that all pods meant by the term
-#: have: (key, value), (key,) = with any value, () = no label that is known.
-_Place = tuple[str | None, tuple[str, ...]]
+#: Key under which terms are looked up: a namespace (None = any), and a label that all selected pods
+#: have: (key, value), (key,) = with any value, () = no such label.
+_LookupKey = tuple[str | None, tuple[str, ...]]
 
 
 class TermIndex:
-    """Terms of one sort, found by the pods that they may mean.
+    """Index of the terms of one sort by the pods that they may select.
 
-    Complexity: ``matching`` costs O(labels + terms that may match), however many terms there are.
+    Complexity: ``matching`` is O(labels + terms that may match), not O(all terms).
     """
 
     def __init__(self) -> None:
-        self._held: dict[tuple[Term, int], SharedTerm] = {}
-        self._places: dict[str | None, dict[tuple[str, ...], dict[SharedTerm, None]]] = {}
+        self._shared: dict[tuple[Term, int], SharedTerm] = {}
+        self._lookup: dict[str | None, dict[tuple[str, ...], dict[SharedTerm, None]]] = {}
 
     def __len__(self) -> int:
-        """How many different terms there are."""
-        return len(self._held)
+        """Returns the number of different terms."""
+        return len(self._shared)
 
     def __iter__(self) -> Iterator[SharedTerm]:
-        return iter(self._held.values())
+        return iter(self._shared.values())
 
-    def hold(self, term: Term, weight: int, capacity: int) -> SharedTerm:
-        """Returns the held term for this term and weight, with one holder more."""
-        held = self._held.get((term, weight))
-        if held is None:
-            held = self._held[term, weight] = SharedTerm(term, weight, capacity)
-            held.places = tuple(self._places_for(term))
-            for namespace, label in held.places:
-                self._places.setdefault(namespace, {}).setdefault(label, {})[held] = None
-        held.ref_count += 1
-        return held
+    def acquire(self, term: Term, weight: int, capacity: int) -> SharedTerm:
+        """Returns the shared term of this term and weight, with its reference count raised."""
+        shared = self._shared.get((term, weight))
+        if shared is None:
+            shared = self._shared[term, weight] = SharedTerm(term, weight, capacity)
+            shared.lookup_keys = tuple(self._lookup_keys(term))
+            for namespace, label in shared.lookup_keys:
+                self._lookup.setdefault(namespace, {}).setdefault(label, {})[shared] = None
+        shared.ref_count += 1
+        return shared
 
-    def release(self, held: SharedTerm) -> None:
-        """One holder less; the last one takes the term along."""
-        held.ref_count -= 1
-        if held.ref_count:
+    def release(self, shared: SharedTerm) -> None:
+        """Lowers the reference count; a term without references is removed."""
+        shared.ref_count -= 1
+        if shared.ref_count:
             return
-        del self._held[held.term, held.weight]
-        for namespace, label in held.places:
-            of_namespace = self._places[namespace]
-            del of_namespace[label][held]
+        del self._shared[shared.term, shared.weight]
+        for namespace, label in shared.lookup_keys:
+            of_namespace = self._lookup[namespace]
+            del of_namespace[label][shared]
             if not of_namespace[label]:
                 del of_namespace[label]
             if not of_namespace:
-                del self._places[namespace]
+                del self._lookup[namespace]
 
     def matching(
         self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
     ) -> list[SharedTerm]:
-        """Returns the terms that mean a pod of this namespace with these labels, each once."""
+        """Returns the terms that select a pod of this namespace with these labels."""
         return [
-            held
-            for held in self.candidates(namespace, labels)
-            if held.term.matches(namespace, namespace_labels, labels)
+            shared
+            for shared in self.candidates(namespace, labels)
+            if shared.term.matches(namespace, namespace_labels, labels)
         ]
 
     def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[SharedTerm]:
-        """Returns the terms that may mean such a pod, each once; no other one can."""
-        if not self._held:
+        """Returns all terms that may select such a pod, without duplicates."""
+        if not self._shared:
             return
-        for of_namespace in (self._places.get(namespace), self._places.get(None)):
+        for of_namespace in (self._lookup.get(namespace), self._lookup.get(None)):
             if not of_namespace:
                 continue
             for label in _looked_up(labels):
                 yield from of_namespace.get(label, ())
 
-    def _places_for(self, term: Term) -> Iterator[_Place]:
-        """Where to keep a term: in each of its namespaces, under the label that says the most."""
+    def _lookup_keys(self, term: Term) -> Iterator[_LookupKey]:
+        """Returns the lookup keys of a term: per namespace, with its most selective label."""
         if term.selector.selects_nothing:
             return
-        is_listed = term.namespace_selector.selects_nothing and len(term.namespaces) <= PLACES_MAX
+        is_listed = term.namespace_selector.selects_nothing and len(term.namespaces) <= KEYS_MAX
         namespaces: list[str | None] = [*sorted(term.namespaces)] if is_listed else [None]
         if not namespaces:
             return
-        of_namespace = self._places.get(namespaces[0], {})
+        of_namespace = self._lookup.get(namespaces[0], {})
 
-        def crowd(labels: list[tuple[str, ...]]) -> tuple[int, int]:
+        def crowding(labels: list[tuple[str, ...]]) -> tuple[int, int]:
             return sum(len(of_namespace.get(label, ())) for label in labels), -len(labels[0])
 
         choices = [_labels_of(condition) for condition in term.selector.requirements]
-        labels = min((choice for choice in choices if choice), key=crowd, default=[()])
+        labels = min((choice for choice in choices if choice), key=crowding, default=[()])
         for namespace in namespaces:
             yield from ((namespace, label) for label in labels)
 
@@ -234,47 +234,48 @@ def _looked_up(labels: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
 
 
 def _labels_of(condition: Requirement) -> list[tuple[str, ...]]:
-    """The labels of which every pod that meets the condition has exactly one; [] = none known."""
+    """Returns labels of which every pod that meets the condition has exactly one; [] = none."""
     if condition.operator == IN:
-        if len(condition.values) > PLACES_MAX:
+        if len(condition.values) > KEYS_MAX:
             return [(condition.key,)]
         return [(condition.key, value) for value in condition.values]
     return [(condition.key,)] if condition.operator == EXISTS else []
 
 
 class TermSet:
-    """The terms of one template, each with the index it is in and how often the pod has it."""
+    """The terms of one template, each with its index and its number of occurrences."""
 
-    __slots__ = ("held", "pods", "terms")
+    __slots__ = ("pods", "shared", "terms")
 
-    def __init__(self, terms: PodTerms, held: list[tuple[TermIndex, SharedTerm, int]]) -> None:
+    def __init__(self, terms: PodTerms, shared: list[tuple[TermIndex, SharedTerm, int]]) -> None:
         self.terms = terms
-        self.held = held
+        self.shared = shared
         #: Pods on nodes with these terms.
         self.pods = 0
 
 
 class PodTermTable:
-    """The terms of all pods on nodes. The one owner is the Cache, which tells of every change.
+    """The terms of all pods on nodes. Its owner is the Cache, which reports every change.
 
-    Complexity: a pod that comes or goes costs O(its different terms); one without any O(1).
+    Complexity: adding or removing a pod is O(its different terms), O(1) without terms.
     """
 
     def __init__(self, capacity: int = 0) -> None:
         """``capacity`` is the length of columns: rows of the node table, used or not."""
         self.affinity = TermIndex()
         self.anti_affinity = TermIndex()
-        #: Preferences for nearness and, with a negative weight, against it.
+        #: Preferred affinity and, with negative weights, preferred anti-affinity.
         self.preferred = TermIndex()
         self._capacity = capacity
         self._sets: dict[PodTerms, TermSet] = {}
         #: By slot of the pod table; None = the pod has no terms.
         self._set_of_slot: list[TermSet | None] = []
-        #: (namespace, id) -> the affinity that has this id, so that it keeps it, and its terms.
+        #: (namespace, id of the affinity) -> the affinity, referenced so that its id stays valid,
+        #: and its terms.
         self._compiled: OrderedDict[tuple[str, int], tuple[Affinity, PodTerms]] = OrderedDict()
 
     def indexes(self) -> list[tuple[str, TermIndex]]:
-        """Returns every sort of terms by name, for the audit."""
+        """Returns the indexes with their names, for the audit."""
         return [
             ("affinity", self.affinity),
             ("anti-affinity", self.anti_affinity),
@@ -282,71 +283,71 @@ class PodTermTable:
         ]
 
     def terms_of(self, placed: PlacedPod) -> PodTerms:
-        """Returns the terms with which a pod counts."""
-        of_set = self._set_of_slot[placed.slot]
-        return NO_TERMS if of_set is None else of_set.terms
+        """Returns the terms with which a placed pod is counted."""
+        term_set = self._set_of_slot[placed.slot]
+        return NO_TERMS if term_set is None else term_set.terms
 
     def compiled(self, info: PodInfo) -> PodTerms:
-        """The terms of any pod, on a node or not; compiled once for pods that share them."""
+        """Returns the terms of any pod, cached for pods that share the affinity."""
         affinity = info.spec.affinity
         if affinity is None:
             return NO_TERMS
         if affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
             return NO_TERMS
         key = (info.metadata.namespace, id(affinity))
-        known = self._compiled.get(key)
-        if known is not None:
+        entry = self._compiled.get(key)
+        if entry is not None:
             self._compiled.move_to_end(key)
-            return known[1]
+            return entry[1]
         terms = compile_terms(info.metadata.namespace, affinity)
         if sum(map(len, terms)) <= TERMS_MAX:
             self._compiled[key] = affinity, terms
-            if len(self._compiled) > TEMPLATES_KEPT:
+            if len(self._compiled) > TEMPLATES_CACHED:
                 self._compiled.popitem(last=False)
         return terms
 
     @property
     def set_count(self) -> int:
-        """How many different sets of terms pods have."""
+        """The number of different sets of terms."""
         return len(self._sets)
 
-    # -- pods come, change and go -----------------------------------------------------------------
+    # -- changes of pods --------------------------------------------------------------------------
 
     def add(self, placed: PlacedPod) -> None:
-        """A pod was put into the pod table."""
+        """Counts the terms of a pod; call after adding it to the pod table."""
         while len(self._set_of_slot) <= placed.slot:
             self._set_of_slot.append(None)
         terms = self.compiled(placed.info)
         if terms is NO_TERMS:
             return
-        if terms.problems:  # the pod itself was refused for them, or never asked
+        if terms.problems:  # another scheduler may have placed the pod
             terms = terms._replace(problems=())
         if terms == NO_TERMS:
             return
-        of_set = self._sets.get(terms)
-        if of_set is None:
-            of_set = self._sets[terms] = TermSet(terms, self._hold(terms))
-        self._set_of_slot[placed.slot] = of_set
-        of_set.pods += 1
-        for _, held, times in of_set.held:
-            held.rows.change(placed.row, times)
+        term_set = self._sets.get(terms)
+        if term_set is None:
+            term_set = self._sets[terms] = TermSet(terms, self._acquire(terms))
+        self._set_of_slot[placed.slot] = term_set
+        term_set.pods += 1
+        for _, shared, times in term_set.shared:
+            shared.rows.change(placed.row, times)
 
     def remove(self, placed: PlacedPod) -> None:
-        """A pod is about to leave the pod table: it still has its slot."""
-        of_set = self._set_of_slot[placed.slot]
-        if of_set is None:
+        """Stops counting the terms of a pod; call before removing it from the pod table."""
+        term_set = self._set_of_slot[placed.slot]
+        if term_set is None:
             return
         self._set_of_slot[placed.slot] = None
-        of_set.pods -= 1
-        for index, held, times in of_set.held:
-            held.rows.change(placed.row, -times)
-            if not of_set.pods:
-                index.release(held)
-        if not of_set.pods:
-            del self._sets[of_set.terms]
+        term_set.pods -= 1
+        for index, shared, times in term_set.shared:
+            shared.rows.change(placed.row, -times)
+            if not term_set.pods:
+                index.release(shared)
+        if not term_set.pods:
+            del self._sets[term_set.terms]
 
     def update(self, placed: PlacedPod, info: PodInfo) -> None:
-        """``info`` is about to become the version of the pod that counts."""
+        """Updates the counts for a new version of a placed pod; call before storing it."""
         before, after = placed.info.spec.affinity, info.spec.affinity
         if before is after or before == after:
             return
@@ -356,17 +357,17 @@ class PodTermTable:
         placed.info = old
 
     def grow(self, capacity: int) -> None:
-        """Makes room for ``capacity`` rows."""
+        """Grows to ``capacity`` rows."""
         if capacity == self._capacity:
             return
         self._capacity = capacity
         for _, index in self.indexes():
-            for held in index:
-                held.rows.grow(capacity)
+            for shared in index:
+                shared.rows.grow(capacity)
 
-    # -- inside -----------------------------------------------------------------------------------
+    # -- internal ---------------------------------------------------------------------------------
 
-    def _hold(self, terms: PodTerms) -> list[tuple[TermIndex, SharedTerm, int]]:
+    def _acquire(self, terms: PodTerms) -> list[tuple[TermIndex, SharedTerm, int]]:
         sorts: list[tuple[TermIndex, Counter[Any]]] = [
             (self.affinity, Counter((term, 0) for term in terms.affinity)),
             (self.anti_affinity, Counter((term, 0) for term in terms.anti_affinity)),
@@ -378,7 +379,7 @@ class PodTermTable:
             ),
         ]
         return [
-            (index, index.hold(term, weight, self._capacity), times)
+            (index, index.acquire(term, weight, self._capacity), times)
             for index, counted in sorts
             for (term, weight), times in counted.items()
         ]

@@ -1,16 +1,16 @@
-"""How many pods match a selector, per node: kept up to date as pods come and go.
+"""Counts of the pods that match a selector, per node, updated with every pod change.
 
-Spreading and affinity ask again and again where the pods are that match some selector. Nobody walks
-the pods for that. Pods that read alike (namespace, labels, being deleted or not) are of one *kind*;
-each kind knows the counters that count it, so a pod that comes or goes changes those few numbers.
-A counter that is asked for the first time judges each kind once and sums up over the pod table.
+Topology spread and inter-pod affinity often need the number of matching pods per node, without a
+loop over all pods. Pods with the same namespace, labels and termination state form one *label
+class*. Each label class has the list of counters that count it, so an added or removed pod changes
+only those. A new counter evaluates its selector once per label class and sums over the pod table.
 
 ::
 
-    pod ── kind ──> the counters that match it ──> counts[row] += 1
+    pod ── label class ──> the counters that match it ──> counts[row] += 1
 
-Kinds live as long as a pod has them. Counters are made when asked for, and dropped when unused for
-longest, so that nothing grows for ever.
+A label class exists as long as it has pods. Counters are created on demand, and the least recently
+used are dropped, so that memory is bounded.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ Counts = npt.NDArray[np.int32]
 #: Memory for the columns of all counters together: 2 000 of them at 5 000 nodes.
 MEMORY_LIMIT_BYTES: Final = 64 << 20
 
-#: However large the cluster is, so many counters are kept: several pods' worth of terms.
+#: Counters cached at least, in a cluster of any size: enough for the terms of several pods.
 COUNTERS_MIN: Final = 64
 
-#: With more conditions than this, all kinds are judged at once.
+#: With more conditions than this, the selector is evaluated for all label classes at once.
 FEW_CONDITIONS: Final = 16
 
 
 class CounterKey(NamedTuple):
-    """Which pods are counted.
+    """Identifies a counter by the pods that it counts.
 
     Attributes:
-        namespaces: The pods of these; None = of every namespace.
-        selector: What their labels must match.
-        with_terminating: Whether pods that are being deleted count as well.
+        namespaces: The namespaces of the pods; None = all namespaces.
+        selector: The selector that their labels must match.
+        with_terminating: True if terminating pods count as well.
     """
 
     namespaces: frozenset[str] | None
@@ -66,17 +66,17 @@ class CounterKey(NamedTuple):
 
 
 class CounterKeys(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """Pods are counted once for each of these keys that counts them; there may be thousands."""
+    """Counts a pod once for each of its keys that counts the pod; there may be thousands."""
 
     keys: tuple[CounterKey, ...]
 
     def counts(self, pod: PodInfo) -> int:
-        """How often a pod is counted."""
+        """Returns the number of keys that count the pod."""
         return sum(key.counts(pod) for key in self.keys)
 
 
 class PodLabelClass(NamedTuple):
-    """What a counter reads of a pod."""
+    """The fields of a pod that counters read."""
 
     namespace: str
     labels: frozenset[tuple[str, str]]
@@ -84,18 +84,18 @@ class PodLabelClass(NamedTuple):
 
 
 class PodCounter(GroupedCounts):
-    """One key's counts, and sums of them over groups of rows.
+    """The counts of one key, with sums over groups of rows.
 
     ``counts``, int32 shape (capacity,), are by row, and change in place.
     """
 
-    __slots__ = ("_counts", "counts", "key", "kinds")
+    __slots__ = ("_counts", "counts", "key", "label_classes")
 
     def __init__(self, key: CounterKey, capacity: int) -> None:
         super().__init__()
         self.key = key
-        #: The ids of the kinds of pods that it counts.
-        self.kinds: dict[int, None] = {}
+        #: The ids of the label classes that it counts.
+        self.label_classes: dict[int, None] = {}
         self.set_all(np.zeros(capacity, dtype=np.int32))
 
     def column(self) -> Counts:
@@ -103,69 +103,69 @@ class PodCounter(GroupedCounts):
         return self.counts
 
     def set_all(self, counts: Counts) -> None:
-        """Takes these counts for the same ones in a longer column, or as the first ones."""
+        """Sets the column: the first counts, or the same counts in a longer column."""
         self._counts = counts
         self.counts = read_only(counts)
 
     def change(self, row: int, sign: int) -> None:
-        """A pod more (+1) or less (-1) on ``row``."""
+        """Counts a pod more (+1) or less (-1) on ``row``."""
         self._counts[row] += sign
         self._changed(row, sign)
 
-    def matches(self, kind: PodLabelClass, labels: Mapping[str, str]) -> bool:
-        """Returns whether pods of the kind, which have these labels, are counted."""
+    def matches(self, label_class: PodLabelClass, labels: Mapping[str, str]) -> bool:
+        """Returns whether pods of the label class, which have these labels, are counted."""
         key = self.key
-        if kind.is_terminating and not key.with_terminating:
+        if label_class.is_terminating and not key.with_terminating:
             return False
-        if key.namespaces is not None and kind.namespace not in key.namespaces:
+        if key.namespaces is not None and label_class.namespace not in key.namespaces:
             return False
         return key.selector.matches(labels)
 
 
-#: Where counters are looked up for a new kind: a namespace (None = all) and, if the selector asks
-#: for one value of a label, that label.
-_Place = tuple[str | None, tuple[str, str] | None]
+#: Key under which counters are looked up for a new label class: a namespace (None = all) and, if
+#: the selector requires one value of a label, that label.
+_LookupKey = tuple[str | None, tuple[str, str] | None]
 
 
 class PodCounters:
-    """The counters over a pod table. The one owner is the Cache, which tells of every change.
+    """The counters over a pod table. Its owner is the Cache, which reports every change.
 
-    Complexity: a pod that comes or goes costs O(counters that match it), if there are pods like it,
-    else O(counters of its namespace with one of its labels); ``counter`` costs O(1), and the
-    first time O(kinds of pods + pods).
+    Complexity: adding or removing a pod is O(counters that match it) if its label class exists,
+    else O(counters of its namespace with one of its labels); ``counter`` is O(1), and the first
+    time O(label classes + pods).
     """
 
     def __init__(self, pods: PodTable, capacity: int = 0) -> None:
         """``capacity`` is the length of the columns: rows of the node table, used or not."""
         self._pods = pods
         self._capacity = capacity
-        self._kinds: Interner[PodLabelClass] = Interner()
-        self._kind_of_slot: npt.NDArray[np.int32] = np.full(64, -1, dtype=np.int32)
-        #: By kind id: the counters that count it.
+        self._classes: Interner[PodLabelClass] = Interner()
+        self._class_of_slot: npt.NDArray[np.int32] = np.full(64, -1, dtype=np.int32)
+        #: By label class id: the counters that count it.
         self._counted_by: list[dict[CounterKey, PodCounter]] = []
-        #: Namespace -> the ids of the kinds there.
-        self._kinds_in: dict[str, dict[int, None]] = {}
+        #: Namespace -> the ids of its label classes.
+        self._ids_by_namespace: dict[str, dict[int, None]] = {}
         self._counters: OrderedDict[CounterKey, PodCounter] = OrderedDict()
-        self._places: dict[_Place, dict[CounterKey, PodCounter]] = {}
+        self._lookup: dict[_LookupKey, dict[CounterKey, PodCounter]] = {}
 
     def __len__(self) -> int:
-        """How many counters there are."""
+        """Returns the number of counters."""
         return len(self._counters)
 
     @property
-    def kind_count(self) -> int:
-        """How many kinds of pods there are."""
-        return sum(map(len, self._kinds_in.values()))
+    def label_class_count(self) -> int:
+        """The number of label classes."""
+        return sum(map(len, self._ids_by_namespace.values()))
 
     @property
     def limit(self) -> int:
-        """How many counters are kept."""
+        """The maximum number of cached counters."""
         return max(COUNTERS_MIN, MEMORY_LIMIT_BYTES // max(1, 4 * self._capacity))
 
-    # -- questions --------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------
 
     def counter(self, key: CounterKey) -> PodCounter:
-        """The counter of ``key``; made if there is none. Read only: it follows the pods itself."""
+        """Returns the counter of ``key``, created on demand. Read-only; it follows pod changes."""
         counter = self._counters.get(key)
         if counter is None:
             counter = self._new(key)
@@ -174,74 +174,74 @@ class PodCounters:
         return counter
 
     def items(self) -> list[tuple[CounterKey, Counts]]:
-        """Returns the counters that exist, for the audit."""
+        """Returns the keys and counts of all counters, for the audit."""
         return [(key, counter.counts) for key, counter in self._counters.items()]
 
     def all(self) -> list[PodCounter]:
-        """Returns the counters themselves, for the audit."""
+        """Returns all counters, for the audit."""
         return list(self._counters.values())
 
-    def kinds_at(self, slots: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
-        """The ids of the kinds of the pods in these slots of the pod table, int32 of their shape.
+    def label_class_ids(self, slots: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
+        """Returns the label class ids of the pods in these slots of the pod table, int32.
 
-        Pods of one kind are in one namespace and have the same labels.
+        Pods of one label class have the same namespace and labels.
         """
-        return self._kind_of_slot[slots]
+        return self._class_of_slot[slots]
 
-    def kind(self, index: int) -> PodLabelClass:
-        """Returns the kind that has this id."""
-        return self._kinds.value(index)
+    def label_class(self, index: int) -> PodLabelClass:
+        """Returns the label class with this id."""
+        return self._classes.value(index)
 
-    def kinds(self) -> Iterator[tuple[int, PodLabelClass]]:
-        """Returns every kind of pods with its id."""
-        for of_namespace in self._kinds_in.values():
-            yield from ((index, self._kinds.value(index)) for index in of_namespace)
+    def label_classes(self) -> Iterator[tuple[int, PodLabelClass]]:
+        """Returns every label class with its id."""
+        for of_namespace in self._ids_by_namespace.values():
+            yield from ((index, self._classes.value(index)) for index in of_namespace)
 
-    def weighed(self, weights: Mapping[int, int]) -> npt.NDArray[np.int64]:
-        """Returns the sum of what the pods on each row weigh, int64 shape (capacity,).
+    def weighted_sums(self, weights: Mapping[int, int]) -> npt.NDArray[np.int64]:
+        """Returns the sum of the weights of the pods on each row, int64 shape (capacity,).
 
-        ``weights`` are by id of a kind, others weigh nothing. Complexity: O(pods).
+        ``weights`` are by label class id; other classes weigh 0. Complexity: O(pods).
         """
-        of_kind = np.zeros(len(self._kinds) + 1, dtype=np.int64)  # the last: slots without a pod
-        of_kind[list(weights)] = list(weights.values())
-        slots = np.flatnonzero(of_kind[self._kind_of_slot])
+        of_class = np.zeros(len(self._classes) + 1, dtype=np.int64)  # the last: slots without a pod
+        of_class[list(weights)] = list(weights.values())
+        slots = np.flatnonzero(of_class[self._class_of_slot])
         sums = np.zeros(self._capacity, dtype=np.int64)
-        np.add.at(sums, self._pods.node_row[slots], of_kind[self._kind_of_slot[slots]])
+        np.add.at(sums, self._pods.node_row[slots], of_class[self._class_of_slot[slots]])
         return sums
 
     def kind_of(self, placed: PlacedPod) -> PodLabelClass:
-        """What a pod counts as, for the audit."""
-        return self._kinds.value(int(self._kind_of_slot[placed.slot]))
+        """Returns the label class of a pod, for the audit."""
+        return self._classes.value(int(self._class_of_slot[placed.slot]))
 
-    # -- pods come, change and go -----------------------------------------------------------------
+    # -- changes of pods --------------------------------------------------------------------------
 
     def add(self, placed: PlacedPod) -> None:
-        """A pod was put into the pod table."""
-        slot, kind = placed.slot, kind_of_pod(placed.info)
-        index = self._kinds.find(kind)
+        """Counts a pod; call after adding it to the pod table."""
+        slot, label_class = placed.slot, label_class_of(placed.info)
+        index = self._classes.find(label_class)
         if index < 0:
-            index = self._new_kind(kind, placed.info.metadata.labels)
+            index = self._new_label_class(label_class, placed.info.metadata.labels)
         else:
-            self._kinds.acquire(kind)
-        if slot >= len(self._kind_of_slot):
+            self._classes.acquire(label_class)
+        if slot >= len(self._class_of_slot):
             self._grow_slots(slot + 1)
-        self._kind_of_slot[slot] = index
+        self._class_of_slot[slot] = index
         for counter in self._counted_by[index].values():
             counter.change(placed.row, 1)
 
     def remove(self, placed: PlacedPod) -> None:
-        """A pod is about to leave the pod table: it still has its slot."""
-        index = int(self._kind_of_slot[placed.slot])
+        """Stops counting a pod; call before removing it from the pod table."""
+        index = int(self._class_of_slot[placed.slot])
         for counter in self._counted_by[index].values():
             counter.change(placed.row, -1)
-        self._kind_of_slot[placed.slot] = -1
-        kind = self._kinds.value(index)
-        self._kinds.release(index)
-        if self._kinds.find(kind) < 0:
-            self._forget_kind(index, kind)
+        self._class_of_slot[placed.slot] = -1
+        label_class = self._classes.value(index)
+        self._classes.release(index)
+        if self._classes.find(label_class) < 0:
+            self._remove_label_class(index, label_class)
 
     def update(self, placed: PlacedPod, info: PodInfo) -> None:
-        """``info`` is about to become the version of the pod that counts."""
+        """Updates the counts for a new version of a placed pod; call before storing it."""
         before, after = placed.info.metadata, info.metadata
         is_same = before.labels == after.labels and (
             (before.deletion_timestamp is None) == (after.deletion_timestamp is None)
@@ -254,7 +254,7 @@ class PodCounters:
         placed.info = old
 
     def grow(self, capacity: int) -> None:
-        """Makes room for ``capacity`` rows."""
+        """Grows the columns to ``capacity`` rows."""
         if capacity == self._capacity:
             return
         for counter in self._counters.values():
@@ -264,101 +264,110 @@ class PodCounters:
         self._capacity = capacity
         self._drop_unused()
 
-    # -- inside -----------------------------------------------------------------------------------
+    # -- internal ---------------------------------------------------------------------------------
 
-    def _new_kind(self, kind: PodLabelClass, labels: Mapping[str, str]) -> int:
-        index = self._kinds.acquire(kind)
-        found = {
+    def _new_label_class(self, label_class: PodLabelClass, labels: Mapping[str, str]) -> int:
+        index = self._classes.acquire(label_class)
+        counters = {
             counter.key: counter
-            for counter in self._candidates(kind, labels)
-            if counter.matches(kind, labels)
+            for counter in self._candidates(label_class, labels)
+            if counter.matches(label_class, labels)
         }
         if index == len(self._counted_by):
-            self._counted_by.append(found)
+            self._counted_by.append(counters)
         else:
-            self._counted_by[index] = found
-        for counter in found.values():
-            counter.kinds[index] = None
-        self._kinds_in.setdefault(kind.namespace, {})[index] = None
+            self._counted_by[index] = counters
+        for counter in counters.values():
+            counter.label_classes[index] = None
+        self._ids_by_namespace.setdefault(label_class.namespace, {})[index] = None
         return index
 
-    def _candidates(self, kind: PodLabelClass, labels: Mapping[str, str]) -> Iterator[PodCounter]:
-        """Returns the counters that may count pods of the kind."""
-        for namespace in (kind.namespace, None):
+    def _candidates(
+        self, label_class: PodLabelClass, labels: Mapping[str, str]
+    ) -> Iterator[PodCounter]:
+        """Returns the counters that may count pods of the label class."""
+        for namespace in (label_class.namespace, None):
             for pair in (None, *labels.items()):
-                yield from self._places.get((namespace, pair), {}).values()
+                yield from self._lookup.get((namespace, pair), {}).values()
 
-    def _forget_kind(self, index: int, kind: PodLabelClass) -> None:
+    def _remove_label_class(self, index: int, label_class: PodLabelClass) -> None:
         for counter in self._counted_by[index].values():
-            del counter.kinds[index]
+            del counter.label_classes[index]
         self._counted_by[index] = {}
-        of_namespace = self._kinds_in[kind.namespace]
+        of_namespace = self._ids_by_namespace[label_class.namespace]
         del of_namespace[index]
         if not of_namespace:
-            del self._kinds_in[kind.namespace]
+            del self._ids_by_namespace[label_class.namespace]
 
     def _new(self, key: CounterKey) -> PodCounter:
         counter = PodCounter(key, self._capacity)
-        is_counted = np.zeros(len(self._kinds) + 1, dtype=np.bool_)  # the last: slots without a pod
+        is_counted = np.zeros(len(self._classes) + 1, dtype=np.bool_)  # last: no pod
         for index in self._matching(counter):
-            counter.kinds[index] = None
+            counter.label_classes[index] = None
             self._counted_by[index][key] = counter
             is_counted[index] = True
-        if counter.kinds:
-            slots = np.flatnonzero(is_counted[self._kind_of_slot])
+        if counter.label_classes:
+            slots = np.flatnonzero(is_counted[self._class_of_slot])
             rows = self._pods.node_row[slots]
             counter.set_all(np.bincount(rows, minlength=self._capacity).astype(np.int32))
         self._counters[key] = counter
-        for place in _places(key):
-            self._places.setdefault(place, {})[key] = counter
+        for lookup_key in _lookup_keys(key):
+            self._lookup.setdefault(lookup_key, {})[key] = counter
         self._drop_unused()
         return counter
 
     def _matching(self, counter: PodCounter) -> list[int]:
-        """Returns the kinds of pods that a new counter counts."""
+        """Returns the ids of the label classes that a new counter counts."""
         selector = counter.key.selector
-        found = self._kinds_of(counter.key.namespaces)
-        kinds = [self._kinds.value(index) for index in found]
+        ids = self._ids_in(counter.key.namespaces)
+        label_classes = [self._classes.value(index) for index in ids]
         if len(selector.requirements) <= FEW_CONDITIONS:
-            judged = [counter.matches(kind, dict(kind.labels)) for kind in kinds]
-        else:
-            columns = LabelClassColumns([kind.labels for kind in kinds], [selector])
-            counts = counter.key.with_terminating
-            judged = [
-                matches and (counts or not kind.is_terminating)
-                for kind, matches in zip(kinds, columns.matching(selector).tolist(), strict=True)
+            results = [
+                counter.matches(label_class, dict(label_class.labels))
+                for label_class in label_classes
             ]
-        return [index for index, is_counted in zip(found, judged, strict=True) if is_counted]
+        else:
+            columns = LabelClassColumns(
+                [label_class.labels for label_class in label_classes], [selector]
+            )
+            with_terminating = counter.key.with_terminating
+            results = [
+                matches and (with_terminating or not label_class.is_terminating)
+                for label_class, matches in zip(
+                    label_classes, columns.matching(selector).tolist(), strict=True
+                )
+            ]
+        return [index for index, is_counted in zip(ids, results, strict=True) if is_counted]
 
-    def _kinds_of(self, namespaces: frozenset[str] | None) -> list[int]:
-        names = self._kinds_in if namespaces is None else sorted(namespaces)
-        return [index for name in names for index in self._kinds_in.get(name, ())]
+    def _ids_in(self, namespaces: frozenset[str] | None) -> list[int]:
+        names = self._ids_by_namespace if namespaces is None else sorted(namespaces)
+        return [index for name in names for index in self._ids_by_namespace.get(name, ())]
 
     def _drop_unused(self) -> None:
         while len(self._counters) > self.limit:
             key, counter = self._counters.popitem(last=False)
-            for index in counter.kinds:
+            for index in counter.label_classes:
                 del self._counted_by[index][key]
-            for place in _places(key):
-                del self._places[place][key]
-                if not self._places[place]:
-                    del self._places[place]
+            for lookup_key in _lookup_keys(key):
+                del self._lookup[lookup_key][key]
+                if not self._lookup[lookup_key]:
+                    del self._lookup[lookup_key]
 
     def _grow_slots(self, length: int) -> None:
-        grown = np.full(max(length, 2 * len(self._kind_of_slot)), -1, dtype=np.int32)
-        grown[: len(self._kind_of_slot)] = self._kind_of_slot
-        self._kind_of_slot = grown
+        grown = np.full(max(length, 2 * len(self._class_of_slot)), -1, dtype=np.int32)
+        grown[: len(self._class_of_slot)] = self._class_of_slot
+        self._class_of_slot = grown
 
 
-def kind_of_pod(info: PodInfo) -> PodLabelClass:
-    """What counters read of the pod."""
+def label_class_of(info: PodInfo) -> PodLabelClass:
+    """Returns the label class of the pod."""
     metadata = info.metadata
     labels = frozenset(metadata.labels.items())
     return PodLabelClass(metadata.namespace, labels, metadata.deletion_timestamp is not None)
 
 
-def _places(key: CounterKey) -> list[_Place]:
-    """Where a counter is kept: under one label that every pod it counts has, if there is one."""
+def _lookup_keys(key: CounterKey) -> list[_LookupKey]:
+    """Returns the lookup keys of a counter, with a label that all its pods have, if any."""
     pair = next(
         (
             (condition.key, condition.values[0])

@@ -1,16 +1,17 @@
-"""The nodes as columns: one row per node, updated in place.
+"""The node table: one row per node in columns, updated in place.
 
 ::
 
-    add_node ----> a row with a node --remove_node, no pods--> free row, used again
+    put_node ----> a row with a node --remove_node, no pods--> free row, reused
                       |        ^
-       remove_node,   |        |  add_node
+       remove_node,   |        |  put_node
        pods left      v        |
-                   ghost row: its pods still count, nothing is placed there
+                   placeholder row: its pods still count, no pod is scheduled to it
                       ^
-      add_pod on a node nobody has told us about yet
+      put_pod on a node that the cache does not have yet
 
-A row number means the same node for as long as nothing is awaited; whoever waits keeps the name.
+A row number means the same node until the next ``await``; code that awaits must keep the node
+name, not the row.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from mooring.state.tables.pods import FIXED_RESOURCES, PlacedPod, PodInfo
 #: Resource ids that never change; every other resource gets the next free one.
 CPU, MEMORY, EPHEMERAL_STORAGE = 0, 1, 2
 
-#: Plain ints: flags are slow to combine, and these are written for every pod.
+#: Plain ints: combining flags is slow, and these are written for every pod.
 _USAGE = int(Change.USAGE)
 _USAGE_AND_PORTS = int(Change.USAGE | Change.PORTS)
 
 
 def node_allocatable(node: Node) -> dict[str, int]:
-    """``status.allocatable`` in scheduler units: cpu in millicores, pods and the rest in units."""
+    """Returns ``status.allocatable`` in scheduler units: cpu in millicores, the rest in units."""
     return allocatable_units(node.status.allocatable)
 
 
@@ -53,9 +54,9 @@ class NodeTable:
     - ``nonzero_requested``: shape (2, capacity), cpu millicores and memory bytes.
     - ``pod_count``, ``allowed_pods``: shape (capacity,).
     - ``unschedulable``, ``alive``: bool, shape (capacity,); ``alive`` = the row has a node.
-    - ``taint_ids``: int32, shape (capacity,); what an id means is in ``taint_sets``.
+    - ``taint_ids``: int32, shape (capacity,); ids of ``taint_sets``.
 
-    Rows from ``size`` on were never used. The one owner is the Cache; nobody else writes.
+    Rows from ``size`` on were never used. Only the Cache writes.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -103,7 +104,7 @@ class NodeTable:
         ]
 
     def _publish(self) -> None:
-        """Makes the read-only faces of the columns that everybody else gets."""
+        """Makes the public read-only views of the columns."""
         self.allocatable = read_only(self._allocatable)
         self.requested = read_only(self._requested)
         self.nonzero_requested = read_only(self._nonzero)
@@ -113,18 +114,18 @@ class NodeTable:
         self.alive = read_only(self._alive)
         self.taint_ids = read_only(self._taint_ids)
 
-    # -- questions --------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Returns the number of nodes (ghosts not counted)."""
+        """Returns the number of nodes, without placeholder rows."""
         return len(self.order.rows())
 
     def row(self, name: str) -> int:
-        """Returns the row of node ``name``, ghosts included; -1 if there is none."""
+        """Returns the row of node ``name``, also a placeholder row; -1 if there is none."""
         return self._row_of.get(name, -1)
 
     def live_row(self, name: str) -> int:
-        """Returns the row of node ``name``; -1 if there is no such node (a ghost is not one)."""
+        """Returns the row of node ``name``; -1 if there is no such node (placeholder row)."""
         row = self._row_of.get(name, -1)
         return row if row >= 0 and self.objects[row] is not None else -1
 
@@ -140,7 +141,7 @@ class NodeTable:
         return node
 
     def resource_id(self, name: str) -> int:
-        """The id of a resource that some node has or some placed pod asks for; -1 otherwise."""
+        """Returns the id of a resource that a node has or a placed pod requests; -1 otherwise."""
         return self.resources.find(name)
 
     def label(self, key: str) -> LabelColumn:
@@ -156,12 +157,12 @@ class NodeTable:
         """All label columns, for the audit."""
         return self._labels
 
-    # -- nodes come, change and go ------------------------------------------------------------
+    # -- changes of nodes ---------------------------------------------------------------------
 
     def put(self, node: Node) -> int:
-        """Takes in a node, or a newer version of one, and returns its row."""
+        """Adds or updates a node, and returns its row."""
         name = node.metadata.name
-        allocatable = node_allocatable(node)  # first: may raise, and then nothing is half done
+        allocatable = node_allocatable(node)  # first: may raise, then nothing has changed
         row = self._row_of.get(name, -1)
         if row < 0:
             row = self._new_row(name)
@@ -185,14 +186,14 @@ class NodeTable:
         return row
 
     def remove(self, name: str) -> None:
-        """The node is gone; if pods are left on it the row stays as a ghost.
+        """Removes a node; if pods remain on it, its row becomes a placeholder row.
 
         Raises:
             InvariantViolation: if there is no such node.
         """
         row = self.live_row(name)
         if row < 0:
-            raise InvariantViolation(f"node {name} is not there, so it cannot be removed")
+            raise InvariantViolation(f"cannot remove node {name}: no such node")
         self.order.remove(row)
         self.images.put(row, ())
         self._labels.put(row, self._label_maps[row] or {}, {})
@@ -206,10 +207,10 @@ class NodeTable:
         if self._pod_count[row] == 0:
             self._free_row(row)
 
-    # -- pods come and go ---------------------------------------------------------------------
+    # -- changes of pods ----------------------------------------------------------------------
 
-    def place(self, info: PodInfo, name: str) -> PlacedPod:
-        """Counts a pod on node ``name`` (a ghost row is made for a name nobody has told of)."""
+    def add_pod(self, info: PodInfo, name: str) -> PlacedPod:
+        """Counts a pod on node ``name``; creates a placeholder row for an unknown node."""
         row = self._row_of.get(name, -1)
         if row < 0:
             row = self._new_row(name)
@@ -222,8 +223,8 @@ class NodeTable:
         self.ports.add(row, info.host_ports)
         return placed
 
-    def displace(self, placed: PlacedPod) -> None:
-        """Takes away exactly what ``place`` added."""
+    def remove_pod(self, placed: PlacedPod) -> None:
+        """Subtracts exactly what ``add_pod`` added."""
         row = placed.row
         self._count(placed, -1)
         self.ports.remove(row, placed.info.host_ports)
@@ -266,12 +267,12 @@ class NodeTable:
         self._free.append(row)
 
     def _grow_rows(self) -> None:
-        old = self.capacity
-        self.capacity = 2 * old
+        old_capacity = self.capacity
+        self.capacity = 2 * old_capacity
         before = self._columns()
         self._allocate(n_resources=len(self._requested))
         for small, large in zip(before, self._columns(), strict=True):
-            large[..., :old] = small
+            large[..., :old_capacity] = small
         self._labels.grow(self.capacity)
 
     def _grow_resources(self) -> None:
@@ -312,16 +313,16 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def read_only(column: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """Returns a face of ``column`` that cannot be written through."""
-    face = column.view()
-    face.flags.writeable = False
-    return face
+    """Returns a read-only view of ``column``."""
+    view = column.view()
+    view.flags.writeable = False
+    return view
 
 
 def _add(column: npt.NDArray[np.int64], line: int, row: int, amount: int) -> None:
-    """Adds to one cell as Go adds int64: a sum that does not fit wraps, and fits again later.
+    """Adds to one cell with int64 wraparound, as Go does.
 
-    Plain ints are faster here than numpy's scalars, which would warn as well.
+    Plain ints are faster here than numpy's scalars, which would also warn.
     """
     total = column.item(line, row) + amount
     try:

@@ -1,4 +1,4 @@
-"""The (anti-)affinity terms of a pod, compiled: which other pods it wants near or far.
+"""The compiled (anti-)affinity terms of a pod.
 
 Source: k8s.io/kube-scheduler framework/types.go (GetAffinityTerms, AffinityTerm.Matches),
 pkg/scheduler/framework/types.go (PodInfo.Update).
@@ -15,13 +15,13 @@ from mooring.state.tables.pods import PodInfo
 
 
 class Term(NamedTuple):
-    """One term, ready to be applied.
+    """One compiled term.
 
     Attributes:
-        namespaces: Those that are listed; the pod's own if the term says nothing of namespaces.
-        namespace_selector: Selects further ones; selects nothing if the term has none.
-        selector: What the labels of the other pods must match.
-        topology_key: Nodes with the same value of this label are near to each other.
+        namespaces: The listed ones; the pod's own if the term has neither list nor selector.
+        namespace_selector: Selects further namespaces; selects nothing if the term has none.
+        selector: The selector that the labels of the other pods must match.
+        topology_key: Nodes with the same value of this label are in one topology domain.
     """
 
     namespaces: frozenset[str]
@@ -32,7 +32,7 @@ class Term(NamedTuple):
     def matches(
         self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
     ) -> bool:
-        """Returns whether a pod of this namespace and with these labels is meant."""
+        """Returns whether the term selects a pod of this namespace with these labels."""
         if namespace not in self.namespaces and not self.namespace_selector.matches(
             namespace_labels
         ):
@@ -41,7 +41,7 @@ class Term(NamedTuple):
 
 
 class WeightedTerm(NamedTuple):
-    """A preference; the weight of one against nearness is negative."""
+    """A preferred term; the weight of an anti-affinity term is negative."""
 
     weight: int
     term: Term
@@ -51,11 +51,11 @@ class PodTerms(NamedTuple):
     """All terms of a pod. Equal for pods of one template.
 
     Attributes:
-        affinity: Pods that must be near.
-        anti_affinity: Pods that must not be near.
-        preferred: Pods that should be near.
-        preferred_anti: Pods that should not; their weights are negative.
-        problems: What could not be compiled. All terms of that sort are left out then.
+        affinity: Required affinity.
+        anti_affinity: Required anti-affinity.
+        preferred: Preferred affinity.
+        preferred_anti: Preferred anti-affinity; the weights are negative.
+        problems: Compile errors. All terms of the sort in question are omitted then.
     """
 
     affinity: tuple[Term, ...] = ()
@@ -83,7 +83,7 @@ def compile_terms(namespace: str, affinity: Affinity | None) -> PodTerms:
     problems: list[str] = []
 
     def required(sort: str, terms: Iterable[PodAffinityTerm]) -> tuple[Term, ...]:
-        return _all(sort, terms, lambda each: _term(namespace, each), problems)
+        return _all(sort, terms, lambda term: _term(namespace, term), problems)
 
     def preferred(
         sort: str, terms: Iterable[WeightedPodAffinityTerm], sign: int
@@ -91,8 +91,8 @@ def compile_terms(namespace: str, affinity: Affinity | None) -> PodTerms:
         return _all(
             sort,
             terms,
-            lambda each: WeightedTerm(
-                _int32(sign * each.weight), _term(namespace, each.pod_affinity_term)
+            lambda term: WeightedTerm(
+                _int32(sign * term.weight), _term(namespace, term.pod_affinity_term)
             ),
             problems,
         )
@@ -120,34 +120,34 @@ def compile_terms(namespace: str, affinity: Affinity | None) -> PodTerms:
     )
 
 
-Written = TypeVar("Written")
+Source = TypeVar("Source")
 Compiled = TypeVar("Compiled")
 
 
 def _all(
     sort: str,
-    terms: Iterable[Written],
-    compiled: Callable[[Written], Compiled],
+    terms: Iterable[Source],
+    compile_one: Callable[[Source], Compiled],
     problems: list[str],
 ) -> tuple[Compiled, ...]:
-    """Returns the terms of one sort: all of them, or none and a problem more."""
+    """Returns the terms of one sort; if one does not compile, none, and appends to ``problems``."""
     try:
-        return tuple(map(compiled, terms))
+        return tuple(map(compile_one, terms))
     except SelectorError as error:
         problems.append(f"{sort}: {error}")
         return ()
 
 
-def _term(namespace: str, written: PodAffinityTerm) -> Term:
-    says_nothing = not written.namespaces and written.namespace_selector is None
+def _term(namespace: str, term: PodAffinityTerm) -> Term:
+    is_own_namespace = not term.namespaces and term.namespace_selector is None
     return Term(
-        frozenset((namespace,) if says_nothing else written.namespaces),
-        compile_label_selector(written.namespace_selector),
-        compile_label_selector(written.label_selector),
-        written.topology_key,
+        frozenset((namespace,) if is_own_namespace else term.namespaces),
+        compile_label_selector(term.namespace_selector),
+        compile_label_selector(term.label_selector),
+        term.topology_key,
     )
 
 
 def _int32(number: int) -> int:
-    """As Go multiplies int32: what does not fit wraps."""
+    """Returns the number wrapped to int32, as Go multiplies."""
     return (number + 2**31) % 2**32 - 2**31

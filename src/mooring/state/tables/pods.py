@@ -1,4 +1,4 @@
-"""Pods as the scheduler sees them, and the table of those that are on a node."""
+"""Pods as the scheduler sees them, and the table of the pods on nodes."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from mooring.objects.requests import (
 )
 from mooring.state.columns.ports import HostPort
 
-#: Requests as a plugin reads them: resource name -> amount; cpu in millicores, the rest in units.
+#: Requests as plugins read them: resource name -> amount; cpu in millicores, the rest in units.
 Amounts = dict[str, int]
 
-#: The resources whose amounts the pod table has as columns; their numbers in the node table, too.
+#: The resources with a column in the pod table; their position is their id in the node table.
 FIXED_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 
-#: When a pod that has not started will have: later than any other.
+#: Start time of a pod that has not started: later than any other.
 NOT_STARTED: Final = 2**62
 
 #: requests, usage, requests with defaults, nonzero usage, host ports of a PodInfo.
-Computed = tuple[Amounts, Amounts, Amounts, tuple[int, int], tuple[HostPort, ...]]
+Derived = tuple[Amounts, Amounts, Amounts, tuple[int, int], tuple[HostPort, ...]]
 
 
 class PodInfo:
-    """One version of a pod, with what the scheduler computes of it, each thing at most once.
+    """One version of a pod, with derived values that are computed at most once.
 
-    It reads like the pod itself (``metadata``, ``spec``, ``status``). The requests come in the
-    three forms that upstream tells apart:
+    It has the pod's ``metadata``, ``spec`` and ``status``. Requests come in three forms, as
+    upstream:
 
-    - ``requests``: what the spec asks for; filters compare it with the room on a node.
-    - ``usage``: what the pod counts for on its node (a resize in progress included).
+    - ``requests``: the requests of the spec; filters compare them with a node's free resources.
+    - ``usage``: the amounts counted on its node (a resize in progress included).
     - ``nonzero_usage``: (cpu millicores, memory bytes) of ``usage`` with 100m and 200 MiB for
-      containers that ask for none; only scoring reads it.
+      containers without requests; only scoring reads it.
 
     Source: pkg/scheduler/framework/types.go (PodInfo, CalculateResource).
     """
@@ -67,7 +67,7 @@ class PodInfo:
         self.pod = pod
         self.uid = pod.metadata.uid
         self.key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        #: The runner's note of this pod's signature, (framework, id); nobody else's business.
+        #: (framework, id of this pod's signature); only the framework reads and writes it.
         self.signature: tuple[Any, Any] | None = None
         self._requests: Amounts | None = None
         self._usage: Amounts | None = None
@@ -79,12 +79,12 @@ class PodInfo:
         return f"PodInfo({self.key}, uid={self.uid!r}, node={self.node_name!r})"
 
     def on_node(self, node_name: str, *, start_time: str | None = None) -> PodInfo:
-        """The same pod, bound to ``node_name`` and no longer nominated; started, if that is said.
+        """Returns the pod bound to ``node_name``, without nomination, with ``start_time`` if given.
 
-        What was computed of it stays: nothing of that depends on where the pod is.
+        Derived values are kept: none of them depends on the node.
         """
         pod = self.pod
-        twin = PodInfo(
+        copy = PodInfo(
             replace(
                 pod,
                 spec=replace(pod.spec, node_name=node_name),
@@ -95,22 +95,22 @@ class PodInfo:
                 ),
             )
         )
-        twin._requests, twin._usage = self._requests, self._usage
-        twin._defaulted, twin._nonzero_usage = self._defaulted, self._nonzero_usage
-        twin._host_ports = self._host_ports
-        return twin
+        copy._requests, copy._usage = self._requests, self._usage
+        copy._defaulted, copy._nonzero_usage = self._defaulted, self._nonzero_usage
+        copy._host_ports = self._host_ports
+        return copy
 
-    def computed(self) -> Computed:
-        """All that is computed of the pod, for others that are equal in what it follows from."""
+    def derived(self) -> Derived:
+        """Returns all derived values, for pods that are equal in the fields they derive from."""
         usage, nonzero, ports = self.usage, self.nonzero_usage, self.host_ports
         self.score_request("cpu", exact=False)
         assert self._defaulted is not None
         return self.requests, usage, self._defaulted, nonzero, ports
 
-    def adopt_derived(self, computed: Computed) -> None:
-        """Uses what was computed of a pod that is equal to this one in all it follows from."""
-        self._requests, self._usage, self._defaulted = computed[:3]
-        self._nonzero_usage, self._host_ports = computed[3:]
+    def adopt_derived(self, derived: Derived) -> None:
+        """Adopts the derived values of a pod with equal fields."""
+        self._requests, self._usage, self._defaulted = derived[:3]
+        self._nonzero_usage, self._host_ports = derived[3:]
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -129,17 +129,17 @@ class PodInfo:
 
     @property
     def node_name(self) -> str:
-        """The node it is assigned to; "" while pending."""
+        """The name of the pod's node; "" while pending."""
         return self.pod.spec.node_name
 
     @property
     def priority(self) -> int:
-        """``spec.priority``, 0 if it has none."""
+        """The value of ``spec.priority``; 0 if unset."""
         return self.pod.spec.priority or 0
 
     @property
     def start_s(self) -> int:
-        """``status.startTime`` as seconds since 1970; NOT_STARTED if it has none."""
+        """The value of ``status.startTime`` as seconds since 1970; NOT_STARTED if unset."""
         text = self.pod.status.start_time
         if not text:
             return NOT_STARTED
@@ -151,14 +151,14 @@ class PodInfo:
 
     @property
     def requests(self) -> Amounts:
-        """What the spec asks for. Shared: read, do not change."""
+        """The requests of the spec. Shared: read-only."""
         if self._requests is None:
             self._requests = scheduler_units(pod_requests(self.pod))
         return self._requests
 
     @property
     def usage(self) -> Amounts:
-        """What it counts for on its node. Shared: read, do not change."""
+        """The amounts counted on the pod's node. Shared: read-only."""
         if self._usage is None and self._is_plain:
             self._usage = self.requests
         if self._usage is None:
@@ -167,7 +167,7 @@ class PodInfo:
 
     @property
     def nonzero_usage(self) -> tuple[int, int]:
-        """(cpu millicores, memory bytes) with the defaults for containers that ask for none."""
+        """The (cpu millicores, memory bytes), with defaults for containers without requests."""
         if self._nonzero_usage is None and self._is_plain:
             cpu_milli = self.score_request("cpu", exact=False)
             self._nonzero_usage = cpu_milli, self.score_request("memory", exact=False)
@@ -176,12 +176,12 @@ class PodInfo:
         return self._nonzero_usage
 
     def score_request(self, resource: str, *, exact: bool) -> int:
-        """What scoring takes the pod to ask of ``resource``; 0 if nothing.
+        """Returns the amount of ``resource`` that scoring uses for the pod; 0 if none.
 
-        ``exact`` is ``usage``, as NodeResourcesBalancedAllocation reads it. NodeResourcesFit takes
-        every container without a request for cpu or memory to need 100m and 200 MiB, and looks
-        neither at requests of the pod as a whole nor at a resize in progress: its scorer is made
-        without those feature gates.
+        ``exact`` means ``usage``, as NodeResourcesBalancedAllocation reads it. NodeResourcesFit
+        counts 100m and 200 MiB for a container without a request for cpu or memory, and ignores
+        pod-level requests and a resize in progress: upstream creates its scorer without those
+        feature gates.
 
         Source: noderesources/resource_allocation.go (calculatePodResourceRequest), fit.go (NewFit).
         """
@@ -195,9 +195,9 @@ class PodInfo:
 
     @property
     def _is_plain(self) -> bool:
-        """Whether nothing is resized or asked for by the pod as a whole: most pods.
+        """True if the pod has neither pod-level resources nor a resize in progress, as most pods.
 
-        Then its usage is its requests, and all ways to fill in defaults agree.
+        Then ``usage`` equals ``requests``, and all forms of defaults agree.
         """
         spec, status = self.pod.spec, self.pod.status
         return (
@@ -209,39 +209,39 @@ class PodInfo:
 
     @property
     def host_ports(self) -> tuple[HostPort, ...]:
-        """(address, protocol, port) of each host port, defaults filled in."""
+        """The (address, protocol, port) of each host port, with defaults."""
         if self._host_ports is None:
             self._host_ports = host_ports(self.pod)
         return self._host_ports
 
 
 class PlacedPod:
-    """A pod on a row, in the version that counts there.
+    """A pod on a row, in the version that is counted there.
 
-    Its ``usage``, ``nonzero_usage`` and ``host_ports`` were added to the columns; a PodInfo never
-    changes, so the same is taken away again, whatever became of the pod or its node in between.
+    Its ``usage``, ``nonzero_usage`` and ``host_ports`` were added to the columns. A PodInfo never
+    changes, so removal subtracts the same amounts, whatever happened to the pod or its node.
     """
 
-    __slots__ = ("info", "place", "row", "slot")
+    __slots__ = ("info", "position", "row", "slot")
 
     def __init__(self, info: PodInfo, row: int) -> None:
         self.info = info
         self.row = row
-        #: The row of this pod in the PodTable; -1 until it is there.
+        #: The slot of this pod in the PodTable; -1 until it is added.
         self.slot = -1
-        #: Its place among the pods on its row.
-        self.place = -1
+        #: Its position among the pods on its row.
+        self.position = -1
 
 
 class PodTable:
     """One slot per pod on a node, assumed pods included; slots are reused.
 
     Columns, shape (capacity,): ``node_row`` int32 (-1 = free slot), ``priority`` int32, ``start_s``
-    int64 (seconds since 1970, or NOT_STARTED); and ``usage`` int64 shape (3, capacity), a line for
-    each of FIXED_RESOURCES.
+    int64 (seconds since 1970, or NOT_STARTED); and ``usage`` int64 shape (3, capacity), one line
+    per resource of FIXED_RESOURCES.
 
-    The pods of a row are in kube-scheduler's order, on which a preemption's victims may depend: the
-    last one takes the place of one that goes, and a pod that changes goes and comes again.
+    The pods of a row are in kube-scheduler's order, on which a preemption's victims may depend: a
+    removed pod is replaced by the last one, and an update removes the pod and appends it again.
     """
 
     __slots__ = (
@@ -284,26 +284,28 @@ class PodTable:
         return placed.info
 
     def on_row(self, row: int) -> Sequence[PlacedPod]:
-        """Returns the pods on ``row``, in kube-scheduler's order. Shared: read, do not change."""
+        """Returns the pods on ``row``, in kube-scheduler's order. Shared: read-only."""
         return self._on_row.get(row, [])
 
     def slots_on(
         self, rows: npt.NDArray[np.intp]
     ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """The slots of the pods on these rows, one row after another, and how many each has.
+        """Returns the slots of the pods on these rows, row by row, and the pod count of each row.
 
-        Complexity: O(rows + pods on them), in columns.
+        Complexity: O(rows + pods on them), vectorized.
         """
-        nobody: array[int] = array("i")
-        found = [self._slots_on_row.get(row, nobody) for row in rows.tolist()]
-        slots = np.frombuffer(b"".join(found), dtype=np.int32)
-        return slots.astype(np.intp), np.fromiter(map(len, found), np.intp, count=len(found))
+        no_slots: array[int] = array("i")
+        slots_by_row = [self._slots_on_row.get(row, no_slots) for row in rows.tolist()]
+        slots = np.frombuffer(b"".join(slots_by_row), dtype=np.int32)
+        return slots.astype(np.intp), np.fromiter(
+            map(len, slots_by_row), np.intp, count=len(slots_by_row)
+        )
 
     def add(self, placed: PlacedPod) -> None:
-        """Takes a pod in.
+        """Adds a pod.
 
         Raises:
-            InvariantViolation: if a pod with its UID is there already.
+            InvariantViolation: if a pod with its UID exists already.
         """
         uid = placed.info.uid
         if uid in self._by_uid:
@@ -321,22 +323,22 @@ class PodTable:
         self._write(placed.slot, placed.info)
 
     def update(self, placed: PlacedPod, info: PodInfo) -> None:
-        """A newer version of a pod that counts for the same on its row."""
+        """Stores a newer version of a pod with the same amounts and ports."""
         placed.info = info
-        self._take_out(placed)
+        self._detach(placed)
         self._append(placed)
         self._write(placed.slot, info)
 
     def remove(self, uid: str) -> PlacedPod:
-        """Lets a pod go, and returns it.
+        """Removes a pod, and returns it.
 
         Raises:
-            InvariantViolation: if it is not there.
+            InvariantViolation: if there is no such pod.
         """
         placed = self._by_uid.pop(uid, None)
         if placed is None:
             raise InvariantViolation(f"pod with UID {uid} is not placed")
-        self._take_out(placed)
+        self._detach(placed)
         self._placed[placed.slot] = None
         self._free.append(placed.slot)
         self.node_row[placed.slot] = -1
@@ -345,17 +347,17 @@ class PodTable:
 
     def _append(self, placed: PlacedPod) -> None:
         on_row = self._on_row.setdefault(placed.row, [])
-        placed.place = len(on_row)
+        placed.position = len(on_row)
         on_row.append(placed)
         self._slots_on_row.setdefault(placed.row, array("i")).append(placed.slot)
 
-    def _take_out(self, placed: PlacedPod) -> None:
+    def _detach(self, placed: PlacedPod) -> None:
         on_row, slots = self._on_row[placed.row], self._slots_on_row[placed.row]
         last = on_row.pop()
         slots.pop()
         if last is not placed:
-            on_row[placed.place], slots[placed.place] = last, last.slot
-            last.place = placed.place
+            on_row[placed.position], slots[placed.position] = last, last.slot
+            last.position = placed.position
         if not on_row:
             del self._on_row[placed.row], self._slots_on_row[placed.row]
 
@@ -367,15 +369,15 @@ class PodTable:
             self.usage[line, slot] = wrap_int64(usage.get(resource, 0))
 
     def _grow_to(self, length: int) -> None:
-        old = len(self.node_row)
-        if length <= old:
+        old_length = len(self.node_row)
+        if length <= old_length:
             return
-        capacity = max(length, 2 * old)
+        capacity = max(length, 2 * old_length)
         node_row = np.full(capacity, -1, dtype=np.int32)
         priority = np.zeros(capacity, dtype=np.int32)
         start_s = np.zeros(capacity, dtype=np.int64)
         usage = np.zeros((len(FIXED_RESOURCES), capacity), dtype=np.int64)
-        node_row[:old], priority[:old] = self.node_row, self.priority
-        start_s[:old], usage[:, :old] = self.start_s, self.usage
+        node_row[:old_length], priority[:old_length] = self.node_row, self.priority
+        start_s[:old_length], usage[:, :old_length] = self.start_s, self.usage
         self.node_row, self.priority = node_row, priority
         self.start_s, self.usage = start_s, usage

@@ -1,11 +1,11 @@
-"""Keeps the pods on nodes small: parts that are equal are kept once.
+"""Deduplicates the parts of the pods on nodes, to save memory.
 
 Most pods of a cluster are copies of few templates, so their containers, tolerations, labels and
-statuses are equal to those of others, though each was decoded for itself. What differs per pod
-(name, UID, resourceVersion, node) stays with the pod; all else is shared, and so is what was
-computed of it. An ordinary pod shrinks from 9 KB to about 1 KB.
+statuses are equal, though each pod was decoded on its own. What differs per pod
+(name, UID, resourceVersion, node) stays with the pod; everything else is shared, and so is what was
+derived from it. A typical pod shrinks from 9 KB to about 1 KB.
 
-The pool holds a part as long as somebody asked for it lately; pods keep theirs in any case.
+The pool drops parts that were not requested recently; pods keep references to their parts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mooring.objects.meta import ObjectMeta
 from mooring.objects.pod import Pod, PodCondition, PodSpec, PodStatus, Volume
 from mooring.state.tables.pods import PodInfo
 
-#: Parts kept in each half of the pool: more than templates of a large cluster, and at 1 KB each
-#: still only some tens of megabytes.
+#: Entries in each half of the pool: more than a large cluster has templates, and at 1 KB each only
+#: tens of megabytes.
 POOL_SIZE: Final = 1 << 15
 
-#: What takes a pod's own out of its metadata; all else may be as in the others of its template.
+#: Resets the metadata fields that identify one pod; the other fields may be equal in a template.
 _NO_IDENTITY: Final[dict[str, Any]] = {
     "name": "",
     "uid": "",
@@ -31,7 +31,7 @@ _NO_IDENTITY: Final[dict[str, Any]] = {
     "creation_timestamp": None,
 }
 
-#: What the amounts of a pod follow from: fields of its spec, and of its status.
+#: The fields of spec and status from which a pod's amounts are derived.
 _SPEC_OF_AMOUNTS: Final = ("containers", "init_containers", "overhead", "resources", "host_network")
 _STATUS_OF_AMOUNTS: Final = (
     "conditions",
@@ -45,10 +45,10 @@ Part = TypeVar("Part")
 
 
 class InternPool:
-    """A pool of parts of pods. Its owner is the Cache.
+    """A pool of shared parts of pods. Its owner is the Cache.
 
-    Two halves: a part that is asked for moves to the young one; when that is full, the old half is
-    dropped and the young one grows old. So what is in use stays, and the size is bounded.
+    Two generations: a requested part moves to the recent one; when that is full, the previous one
+    is dropped and the recent one takes its place. Parts in use stay, and the size is bounded.
     """
 
     def __init__(self, size: int = POOL_SIZE) -> None:
@@ -61,26 +61,26 @@ class InternPool:
         return len(self._recent) + len(self._previous)
 
     def pending_info(self, pod: Pod) -> PodInfo:
-        """The PodInfo of a pod that waits: of this very object, with what an equal one asks for."""
+        """Returns the PodInfo of a pending pod, with the amounts derived from an equal pod."""
         info = PodInfo(pod)
         if not any(getattr(pod.status, name) for name in _STATUS_OF_AMOUNTS):
-            asked = [getattr(pod.spec, name) for name in _SPEC_OF_AMOUNTS]
-            key = ("pending", self._encode(asked))
-            known = self._find(key)
-            if known is None:
-                self._keep(key, info.computed())
+            resource_fields = [getattr(pod.spec, name) for name in _SPEC_OF_AMOUNTS]
+            key = ("pending", self._encode(resource_fields))
+            derived = self._find(key)
+            if derived is None:
+                self._store(key, info.derived())
             else:
-                info.adopt_derived(known)
+                info.adopt_derived(derived)
         return info
 
     def pod_info(self, pod: Pod) -> PodInfo:
-        """Returns the PodInfo of a pod on a node, made of shared parts.
+        """Returns the PodInfo of a pod on a node, built from shared parts.
 
-        Volumes that only have a name, as those of ConfigMaps and tokens, are left out, and the
-        times of conditions too: nothing that decides reads them. Everything else is as it was.
+        Omits volumes that only have a name (ConfigMaps, tokens) and the times of conditions:
+        scheduling does not read them. Everything else is unchanged.
         """
         spec, status = self._spec(pod.spec), self._status(pod.status)
-        begun = pod.status.start_time
+        start_time = pod.status.start_time
         info = PodInfo(
             replace(
                 pod,
@@ -88,16 +88,16 @@ class InternPool:
                 kind=self._text(pod.kind),
                 metadata=self._metadata(pod.metadata),
                 spec=replace(spec, node_name=self._text(pod.spec.node_name)),
-                status=replace(status, start_time=begun and self._text(begun)),
+                status=replace(status, start_time=start_time and self._text(start_time)),
             )
         )
-        # Equal templates are the same objects, and the entry keeps them alive: their ids are a key.
+        # Equal templates are the same object, and the entry keeps it alive: its id is the key.
         key = ("amounts", id(spec), id(status))
-        known = self._find(key)
-        if known is None:
-            self._keep(key, (spec, status, info.computed()))
+        entry = self._find(key)
+        if entry is None:
+            self._store(key, (spec, status, info.derived()))
         else:
-            info.adopt_derived(known[2])
+            info.adopt_derived(entry[2])
         return info
 
     def _metadata(self, own: ObjectMeta) -> ObjectMeta:
@@ -111,7 +111,7 @@ class InternPool:
         )
 
     def _spec(self, spec: PodSpec) -> PodSpec:
-        volumes = spec.volumes and tuple(each for each in spec.volumes if not _is_bare(each))
+        volumes = spec.volumes and tuple(volume for volume in spec.volumes if not _is_bare(volume))
         return self._template(replace(spec, node_name="", volumes=volumes))
 
     def _status(self, status: PodStatus) -> PodStatus:
@@ -119,19 +119,19 @@ class InternPool:
         return self._template(replace(status, start_time=None, conditions=conditions))
 
     def _template(self, struct: Part) -> Part:
-        """The one struct for all that are equal; of one from which a pod's own has been taken."""
-        kind = struct.__class__
-        key = (kind, self._encode(struct))
-        found: Part | None = self._find(key)
-        if found is None:
-            found = self._fields(struct, kind)
-            self._keep(key, found)
-        return found
+        """Returns the shared struct that equals ``struct``, which has no field of one pod only."""
+        cls = struct.__class__
+        key = (cls, self._encode(struct))
+        shared: Part | None = self._find(key)
+        if shared is None:
+            shared = self._fields(struct, cls)
+            self._store(key, shared)
+        return shared
 
-    def _fields(self, struct: Part, kind: type[Part]) -> Part:
-        """Returns the struct with every field shared that may be equal to another pod's."""
+    def _fields(self, struct: Part, cls: type[Part]) -> Part:
+        """Returns the struct with shared values in every field that other pods may have equal."""
         changed: dict[str, Any] = {}
-        for name in kind.__struct_fields__:  # type: ignore[attr-defined]
+        for name in cls.__struct_fields__:  # type: ignore[attr-defined]
             value = getattr(struct, name)
             if value.__class__ is str:
                 if value:
@@ -141,35 +141,35 @@ class InternPool:
         return replace(struct, **changed)  # type: ignore[type-var]
 
     def _text(self, text: str) -> str:
-        found = self._find(text)
-        if found is None:
-            self._keep(text, text)
+        shared = self._find(text)
+        if shared is None:
+            self._store(text, text)
             return text
-        return str(found)
+        return str(shared)
 
     def _part(self, field: str, part: Part) -> Part:
         key = (field, self._encode(part))
-        found: Part | None = self._find(key)
-        if found is None:
-            self._keep(key, part)
+        shared: Part | None = self._find(key)
+        if shared is None:
+            self._store(key, part)
             return part
-        return found
+        return shared
 
     def _find(self, key: Any) -> Any:
-        found = self._recent.get(key)
-        if found is None:
-            found = self._previous.get(key)
-            if found is not None:
-                self._keep(key, found)
-        return found
+        part = self._recent.get(key)
+        if part is None:
+            part = self._previous.get(key)
+            if part is not None:
+                self._store(key, part)
+        return part
 
-    def _keep(self, key: Any, part: Any) -> None:
+    def _store(self, key: Any, part: Any) -> None:
         if len(self._recent) >= self._size:
             self._previous, self._recent = self._recent, {}
         self._recent[key] = part
 
 
-#: Values that take no room of their own worth sharing.
+#: Types of values that are too small to be worth sharing.
 _SMALL: Final = frozenset({int, bool, type(None)})
 
 

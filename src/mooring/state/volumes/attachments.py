@@ -1,7 +1,7 @@
-"""Which volumes each node has in use: by its pods, and attached to it whoever wants them.
+"""Attached and in-use volumes per node, per driver.
 
-A volume is called "driver/handle". One that several pods of a node use counts once there, and one
-that is attached for them does not count again.
+A volume is identified by "driver/handle". It counts once per node, regardless of how many pods use
+it and whether it is attached.
 
 Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go.
 """
@@ -9,12 +9,13 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go.
 from __future__ import annotations
 
 from mooring.state.tables.nodes import NodeTable
+from mooring.state.types import Ints
 from mooring.state.volumes.csi_nodes import CSINodes
-from mooring.state.volumes.node_columns import Ints, NodeColumns
+from mooring.state.volumes.node_columns import NodeColumns
 
 
 class _Users:
-    """Who uses one volume on one node."""
+    """The number of users of one volume on one node."""
 
     __slots__ = ("attachments", "driver", "pods")
 
@@ -25,53 +26,53 @@ class _Users:
 
 
 class AttachedVolumes:
-    """Volume -> node -> its users, and how many volumes of a driver each node has, or could have.
+    """Volume -> node -> users, and the volumes that each node has, and can still have, per driver.
 
     Complexity: O(1) for each change.
     """
 
     def __init__(self, nodes: NodeTable, csi_nodes: CSINodes) -> None:
-        """``csi_nodes`` tell how many volumes of a driver a node can hold."""
+        """``csi_nodes`` has the volume limits of the nodes."""
         self._users: dict[str, dict[str, _Users]] = {}
         #: Node name -> driver -> volumes.
         self._counts: dict[str, dict[str, int]] = {}
         self._limit = csi_nodes.limit
-        self._left = NodeColumns(nodes, self.left)
-        csi_nodes.renew_also(self._left)
+        self._remaining = NodeColumns(nodes, self.remaining)
+        csi_nodes.update_also(self._remaining)
 
     def __len__(self) -> int:
-        """How many volumes are in use."""
+        """Returns the number of volumes in use."""
         return len(self._users)
 
-    # -- questions --------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------
 
     def count(self, driver: str, node_name: str) -> int:
-        """How many volumes of the driver the node has."""
+        """Returns the number of volumes of the driver on the node."""
         return self._counts.get(node_name, {}).get(driver, 0)
 
-    def left(self, driver: str, node_name: str) -> int:
-        """How many more the node can hold; below zero if it has too many."""
+    def remaining(self, driver: str, node_name: str) -> int:
+        """Returns how many more volumes the node can have; negative if it is over its limit."""
         return self._limit(driver, node_name) - self.count(driver, node_name)
 
-    def left_by_row(self, driver: str) -> Ints:
-        """``left`` by row, shape (capacity,)."""
-        return self._left.column(driver)
+    def remaining_by_row(self, driver: str) -> Ints:
+        """Returns ``remaining`` by row, shape (capacity,)."""
+        return self._remaining.column(driver)
 
     def columns(self) -> list[tuple[str, Ints]]:
-        """Returns the columns of what is left that exist, for the audit."""
-        return self._left.items()
+        """Returns the columns of remaining volumes, for the audit."""
+        return self._remaining.items()
 
     def nodes_of(self, volume: str) -> list[str]:
         """Returns the nodes where pods use the volume."""
         return [name for name, users in self._users.get(volume, {}).items() if users.pods]
 
     def pods_on(self, volume: str, node_name: str) -> int:
-        """How many pods of the node use the volume."""
+        """Returns the number of pods of the node that use the volume."""
         users = self._users.get(volume, {}).get(node_name)
         return 0 if users is None else users.pods
 
     def is_attached(self, volume: str, node_name: str) -> bool:
-        """Returns whether the volume is attached to the node, whoever wants it."""
+        """Returns whether the volume is attached to the node."""
         users = self._users.get(volume, {}).get(node_name)
         return users is not None and users.attachments > 0
 
@@ -80,7 +81,7 @@ class AttachedVolumes:
         return self._users[volume][node_name].driver
 
     def items(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """(Volume, node) -> (pods, attachments), for the audit."""
+        """Returns (volume, node) -> (pods, attachments), for the audit."""
         return {
             (volume, name): (users.pods, users.attachments)
             for volume, of_node in self._users.items()
@@ -90,21 +91,21 @@ class AttachedVolumes:
     # -- changes ----------------------------------------------------------------------------------
 
     def use(self, node_name: str, volumes: dict[str, str], sign: int) -> None:
-        """A pod of the node uses (+1) or leaves (-1) these volumes (volume -> driver)."""
+        """Adds (+1) or removes (-1) a pod of the node as user of volumes (volume -> driver)."""
         for volume, driver in volumes.items():
-            users = self._at(node_name, volume, driver)
+            users = self._users_on(node_name, volume, driver)
             users.pods += sign
-            self._settle(node_name, volume, users)
+            self._remove_if_unused(node_name, volume, users)
 
     def attach(self, node_name: str, volume: str, driver: str, sign: int) -> None:
-        """The volume is attached to the node, once more (+1) or once less (-1)."""
-        users = self._at(node_name, volume, driver)
+        """Adds (+1) or removes (-1) an attachment of the volume to the node."""
+        users = self._users_on(node_name, volume, driver)
         users.attachments += sign
-        self._settle(node_name, volume, users)
+        self._remove_if_unused(node_name, volume, users)
 
-    # -- inside -----------------------------------------------------------------------------------
+    # -- internal ---------------------------------------------------------------------------------
 
-    def _at(self, node_name: str, volume: str, driver: str) -> _Users:
+    def _users_on(self, node_name: str, volume: str, driver: str) -> _Users:
         of_volume = self._users.setdefault(volume, {})
         users = of_volume.get(node_name)
         if users is None:
@@ -112,7 +113,7 @@ class AttachedVolumes:
             self._add(node_name, driver, 1)
         return users
 
-    def _settle(self, node_name: str, volume: str, users: _Users) -> None:
+    def _remove_if_unused(self, node_name: str, volume: str, users: _Users) -> None:
         if users.pods or users.attachments:
             return
         of_volume = self._users[volume]
@@ -128,4 +129,4 @@ class AttachedVolumes:
             del counts[driver]
             if not counts:
                 del self._counts[node_name]
-        self._left.update(node_name, driver)
+        self._remaining.update(node_name, driver)

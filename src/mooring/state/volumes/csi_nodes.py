@@ -1,4 +1,4 @@
-"""What the CSI drivers of each node say: their limits, and what they have taken over."""
+"""CSINodes: the volume limits of the CSI drivers of each node, and the migrated plugins."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Final
 from mooring.objects.csi_migration import MIGRATED_PLUGINS
 from mooring.objects.storage import CSINode
 from mooring.state.tables.nodes import NodeTable
-from mooring.state.volumes.node_columns import Ints, NodeColumns
+from mooring.state.types import Ints
+from mooring.state.volumes.node_columns import NodeColumns
 
-#: In a column of limits: the driver is not limited on the node, or not there.
+#: In a column of limits: the node has no limit for the driver, or does not have the driver.
 NO_LIMIT: Final = 2**62
 
 
 class CSINodes:
-    """The CSINodes by name, and as columns. The one owner is Storage.
+    """The CSINodes by name, and as columns. Owned by Storage.
 
     Source: nodevolumelimits/csi.go (getVolumeLimits), volumebinding/binder.go
     (isPluginMigratedToCSIOnNode).
@@ -37,26 +38,26 @@ class CSINodes:
         return list(self._known.items())
 
     def limit(self, driver: str, node_name: str) -> int:
-        """How many volumes of the driver the node can hold, or NO_LIMIT.
+        """Returns the node's volume limit of the driver, or NO_LIMIT.
 
-        A negative limit, which no API server lets through, is one of none.
+        A negative limit, which an API server rejects, counts as 0.
         """
         return self._limits.get(node_name, {}).get(driver, NO_LIMIT)
 
     def has_limits(self) -> Ints:
-        """1 where the node has a limit for any driver, by row."""
+        """Returns 1 for rows whose node has a limit for any driver, else 0."""
         return self._traits.column("limits")
 
-    def are_there(self) -> Ints:
-        """1 where the node has a CSINode, by row."""
+    def has_csi_node_by_row(self) -> Ints:
+        """Returns 1 for rows whose node has a CSINode, else 0."""
         return self._traits.column("is there")
 
     def have_migrated(self, plugin: str) -> Ints:
-        """1 where the node's driver has taken over the in-tree ``plugin``, by row."""
+        """Returns 1 for rows whose node has migrated the in-tree ``plugin``, else 0."""
         return self._migrated_columns.column(plugin)
 
     def put(self, obj: CSINode) -> None:
-        """A CSINode is new or changed."""
+        """Adds or updates a CSINode."""
         name = obj.metadata.name
         self._known[name] = obj
         limits = {
@@ -64,35 +65,35 @@ class CSINodes:
             for driver in obj.spec.drivers
             if driver.allocatable is not None and driver.allocatable.count is not None
         }
-        written = obj.metadata.annotations.get(MIGRATED_PLUGINS, "")
-        self._forget(name)
+        migrated_plugins = obj.metadata.annotations.get(MIGRATED_PLUGINS, "")
+        self._remove_derived(name)
         if limits:
             self._limits[name] = limits
-        if written:
-            self._migrated[name] = frozenset(written.split(","))
-        self.renew_row(name)
+        if migrated_plugins:
+            self._migrated[name] = frozenset(migrated_plugins.split(","))
+        self.update_row(name)
 
     def remove(self, name: str) -> None:
-        """A CSINode is gone. Unknown ones are fine."""
+        """Removes a CSINode. Unknown names are ignored."""
         self._known.pop(name, None)
-        self._forget(name)
-        self.renew_row(name)
+        self._remove_derived(name)
+        self.update_row(name)
 
-    def renew_row(self, node_name: str) -> None:
-        """A row has got the node of this name, or what is said of it has changed."""
+    def update_row(self, node_name: str) -> None:
+        """Updates the columns after a row got this node, or its CSINode changed."""
         for columns in self._all:
             columns.update(node_name)
 
-    def renew_also(self, columns: NodeColumns) -> None:
-        """These columns of somebody else rest on limits: they are renewed along with ours."""
+    def update_also(self, columns: NodeColumns) -> None:
+        """Registers columns of another owner that depend on limits, to be updated as well."""
         self._all.append(columns)
 
-    def _forget(self, name: str) -> None:
+    def _remove_derived(self, name: str) -> None:
         self._limits.pop(name, None)
         self._migrated.pop(name, None)
 
     def has_migrated(self, plugin: str, node_name: str) -> bool:
-        """Returns whether the node's driver has taken over the in-tree plugin."""
+        """Returns whether the node has migrated the in-tree plugin to CSI."""
         return plugin in self._migrated.get(node_name, ())
 
     def _has_migrated(self, plugin: str, node_name: str) -> int:

@@ -1,6 +1,6 @@
-"""The disks that pods describe themselves, and on which nodes each of them is in use.
+"""Inline disks of pods, and the nodes on which each is in use.
 
-Only those that two pods cannot use at will: Google and Amazon disks, iSCSI targets, Ceph images.
+Only those with restrictions on sharing: GCE and AWS disks, iSCSI targets, Ceph RBD images.
 
 Source: pkg/scheduler/framework/plugins/volumerestrictions (isVolumeConflict).
 """
@@ -14,9 +14,9 @@ from mooring.objects.pod import Pod, Volume
 
 
 class Disk(NamedTuple):
-    """One way to reach a disk; a Ceph image has one for each of its monitors.
+    """One identity of a disk; a Ceph image has one per monitor.
 
-    ``is_shared``: it is only read, so that others who only read it do no harm.
+    ``is_shared``: mounted read-only, so it does not conflict with other read-only mounts.
     """
 
     identity: tuple[str, ...]
@@ -24,14 +24,14 @@ class Disk(NamedTuple):
 
 
 def disks_of(pod: Pod) -> tuple[Disk, ...]:
-    """Returns the disks that the pod describes, one for each volume and way to reach it."""
+    """Returns the inline disks of the pod, one per volume and identity."""
     if not pod.spec.volumes:
         return ()
     return tuple(disk for volume in pod.spec.volumes for disk in _disks(volume))
 
 
 def describes_disk(volume: Volume) -> bool:
-    """Returns whether it is of a kind that two pods cannot use at will."""
+    """Returns whether the volume is an inline disk with restrictions on sharing."""
     return (
         volume.gce_persistent_disk is not None
         or volume.aws_elastic_block_store is not None
@@ -40,39 +40,39 @@ def describes_disk(volume: Volume) -> bool:
     )
 
 
-def conflict_count(wanted: Iterable[Disk], held: Iterable[Disk]) -> int:
-    """In how many ways ``wanted`` and ``held`` get in each other's way; 0 = they do not.
+def conflict_count(requested: Iterable[Disk], in_use: Iterable[Disk]) -> int:
+    """Returns the number of conflicts between requested disks and disks in use.
 
-    Complexity: O(wanted + held).
+    Complexity: O(requested + in_use).
     """
     users: dict[tuple[str, ...], list[int]] = {}
-    for other in held:
+    for other in in_use:
         users.setdefault(other.identity, [0, 0])[not other.is_shared] += 1
     if not users:
         return 0
-    found = ((own.is_shared, *users.get(own.identity, (0, 0))) for own in wanted)
-    return sum(alone if is_shared else sharing + alone for is_shared, sharing, alone in found)
+    uses = ((own.is_shared, *users.get(own.identity, (0, 0))) for own in requested)
+    return sum(alone if is_shared else sharing + alone for is_shared, sharing, alone in uses)
 
 
 class Disks:
-    """How many pods use each disk on each node, those that only read it and the others."""
+    """The number of pods that use each disk on each node, read-only or not."""
 
     def __init__(self) -> None:
         #: Identity -> row -> [sharing, not sharing].
         self._users: dict[tuple[str, ...], dict[int, list[int]]] = {}
 
     def __len__(self) -> int:
-        """How many disks are in use."""
+        """Returns the number of disks in use."""
         return len(self._users)
 
     def add(self, row: int, disks: tuple[Disk, ...]) -> None:
-        """A pod on ``row`` uses these."""
+        """Adds the disks of a pod on ``row``."""
         for identity, is_shared in disks:
             counts = self._users.setdefault(identity, {}).setdefault(row, [0, 0])
             counts[not is_shared] += 1
 
     def remove(self, row: int, disks: tuple[Disk, ...]) -> None:
-        """It does not any more."""
+        """Removes the disks of a pod on ``row``."""
         for identity, is_shared in disks:
             rows = self._users[identity]
             counts = rows[row]
@@ -82,18 +82,18 @@ class Disks:
                 if not rows:
                     del self._users[identity]
 
-    def conflicts(self, wanted: Iterable[Disk]) -> dict[int, int]:
-        """Row -> in how many ways pods there get in the way of ``wanted``."""
-        found: dict[int, int] = {}
-        for identity, is_shared in wanted:
+    def conflicts(self, requested: Iterable[Disk]) -> dict[int, int]:
+        """Returns row -> number of conflicts of pods there with the requested disks."""
+        conflicts: dict[int, int] = {}
+        for identity, is_shared in requested:
             for row, (sharing, alone) in self._users.get(identity, {}).items():
                 count = alone if is_shared else alone + sharing
                 if count:
-                    found[row] = found.get(row, 0) + count
-        return found
+                    conflicts[row] = conflicts.get(row, 0) + count
+        return conflicts
 
     def items(self) -> dict[tuple[tuple[str, ...], int], tuple[int, int]]:
-        """(Identity, row) -> (sharing, not sharing), for the audit."""
+        """Returns (identity, row) -> (sharing, not sharing), for the audit."""
         return {
             (identity, row): (sharing, alone)
             for identity, rows in self._users.items()
@@ -102,18 +102,18 @@ class Disks:
 
 
 def _disks(volume: Volume) -> list[Disk]:
-    found = []
+    disks = []
     if volume.gce_persistent_disk is not None:
-        google = volume.gce_persistent_disk
-        found.append(Disk(("gce", google.pd_name), google.read_only))
+        gce = volume.gce_persistent_disk
+        disks.append(Disk(("gce", gce.pd_name), gce.read_only))
     if volume.aws_elastic_block_store is not None:
-        found.append(Disk(("aws", volume.aws_elastic_block_store.volume_id), is_shared=False))
+        disks.append(Disk(("aws", volume.aws_elastic_block_store.volume_id), is_shared=False))
     if volume.iscsi is not None:
-        found.append(Disk(("iscsi", volume.iscsi.iqn), volume.iscsi.read_only))
+        disks.append(Disk(("iscsi", volume.iscsi.iqn), volume.iscsi.read_only))
     if volume.rbd is not None:
-        ceph = volume.rbd
-        found += [
-            Disk(("rbd", monitor, ceph.pool, ceph.image), ceph.read_only)
-            for monitor in dict.fromkeys(ceph.monitors)
+        rbd = volume.rbd
+        disks += [
+            Disk(("rbd", monitor, rbd.pool, rbd.image), rbd.read_only)
+            for monitor in dict.fromkeys(rbd.monitors)
         ]
-    return found
+    return disks

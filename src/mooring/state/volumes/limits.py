@@ -1,7 +1,7 @@
-"""Which of a pod's volumes count against the limits of a node's CSI drivers.
+"""Selects the volumes of a pod that count against the limits of a node's CSI drivers.
 
-A claim counts as its volume's handle; one that has no volume yet counts as itself, for the driver
-that its class will ask. Disks that a pod describes itself count if a CSI driver took them over.
+A claim counts as its volume's handle; an unbound claim counts as itself, for the driver of its
+class. Inline disks count if they are migrated to a CSI driver.
 
 Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go (filterAttachableVolumes).
 """
@@ -22,7 +22,7 @@ from mooring.objects.pod import Pod, Volume
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.objects.volume_claims import claim_class, claim_use, ownership_problem
 
-#: What the object is that a pod's volumes depend on.
+#: Kinds of the objects that a pod's volumes depend on.
 CLAIM: Final = "PersistentVolumeClaim"
 VOLUME: Final = "PersistentVolume"
 CLASS: Final = "StorageClass"
@@ -33,7 +33,7 @@ Dependency = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class KnownStorage:
-    """The objects by key, as the API server says they are. Shared with their owner."""
+    """The objects by key, without assumed versions. Shared with their owner."""
 
     claims: dict[str, PersistentVolumeClaim] = field(default_factory=dict)
     volumes: dict[str, PersistentVolume] = field(default_factory=dict)
@@ -41,19 +41,19 @@ class KnownStorage:
 
 
 class Problem(NamedTuple):
-    """Why a pod's volumes cannot be counted; ``is_absence``: because a claim does not exist."""
+    """A reason why a pod's volumes cannot be counted; ``is_absence``: a claim does not exist."""
 
     text: str
     is_absence: bool = False
 
 
 class Counted(NamedTuple):
-    """What was found.
+    """The counted volumes of a pod.
 
     Attributes:
-        volumes: "driver/handle" -> driver; without those after the problem, if there is one.
-        problem: Why not all could be counted; None = all were.
-        dependencies: The objects, there or not, that the answer follows from.
+        volumes: "driver/handle" -> driver; only those before the problem, if there is one.
+        problem: The reason why not all were counted; None = all were.
+        dependencies: The objects, existing or not, that the result depends on.
     """
 
     volumes: dict[str, str]
@@ -62,7 +62,7 @@ class Counted(NamedTuple):
 
     @property
     def concerns_limits(self) -> bool:
-        """Whether the pod says anything of the limits of its node."""
+        """True if the pod matters for the limits of its node."""
         return bool(self.volumes) or self.problem is not None
 
 
@@ -76,23 +76,23 @@ def attach_limit_volumes(
 
     Args:
         pod: The pod.
-        known: The objects that its claims lead to.
-        has_csi_node: Whether the node has a CSINode: without one nothing counts as migrated.
-        is_placed: The pod is on a node already: a claim that does not exist is passed over.
+        known: The claims, volumes and classes.
+        has_csi_node: True if the node has a CSINode: without it no volume counts as migrated.
+        is_placed: True if the pod is on a node: a claim that does not exist is skipped.
     """
     if not pod.spec.volumes:
         return NOTHING_COUNTED
     count = _Count(pod, known, has_csi_node=has_csi_node)
     problem = None
     for volume in pod.spec.volumes:
-        problem = count.take(volume, is_placed=is_placed)
+        problem = count.add(volume, is_placed=is_placed)
         if problem is not None:
             break
     return Counted(count.volumes, problem, tuple(count.dependencies))
 
 
 def counts(volume: Volume) -> bool:
-    """Returns whether a volume of a pod may count against a limit at all."""
+    """Returns whether a volume of a pod may count against a limit."""
     return (
         volume.persistent_volume_claim is not None
         or volume.ephemeral is not None
@@ -101,7 +101,7 @@ def counts(volume: Volume) -> bool:
 
 
 class _Count:
-    """One pod's volumes, one after another."""
+    """Counts the volumes of one pod."""
 
     def __init__(self, pod: Pod, known: KnownStorage, *, has_csi_node: bool) -> None:
         self.volumes: dict[str, str] = {}
@@ -110,11 +110,11 @@ class _Count:
         self._known = known
         self._has_csi_node = has_csi_node
 
-    def take(self, volume: Volume, *, is_placed: bool) -> Problem | None:
-        """Counts one volume of the pod."""
+    def add(self, volume: Volume, *, is_placed: bool) -> Problem | None:
+        """Counts one volume of the pod; returns a problem if that is impossible."""
         use = claim_use(self._pod, volume)
         if use is None:
-            return self._take_inline(volume)
+            return self._add_inline(volume)
         if not use.name:
             return Problem("PersistentVolumeClaim had no name")
         claim_key = f"{self._pod.metadata.namespace}/{use.name}"
@@ -129,10 +129,10 @@ class _Count:
             problem = ownership_problem(self._pod, claim)
             if problem:
                 return Problem(problem)
-        self._add(*self._driver_of(claim))
+        self._append(*self._driver_of(claim))
         return None
 
-    def _take_inline(self, volume: Volume) -> Problem | None:
+    def _add_inline(self, volume: Volume) -> Problem | None:
         kind = in_tree(volume)
         if kind is None or not kind.is_migrated or not self._has_csi_node:
             return None
@@ -167,17 +167,17 @@ class _Count:
         if not name:
             return "", ""
         self._depend(CLASS, name)
-        found = self._known.classes.get(name)
-        if found is None:
+        storage_class = self._known.classes.get(name)
+        if storage_class is None:
             return "", ""
-        # Upstream takes a random text; one that no handle can be like does as well.
+        # Upstream uses a random text; any text that cannot be a handle works as well.
         handle = f"\0{claim.metadata.namespace}/{claim.metadata.name}"
-        kind = in_tree_plugin(found.provisioner)
+        kind = in_tree_plugin(storage_class.provisioner)
         if kind is None:
-            return found.provisioner, handle
+            return storage_class.provisioner, handle
         return (kind.driver, handle) if kind.is_migrated and self._has_csi_node else ("", "")
 
-    def _add(self, driver: str, handle: str) -> None:
+    def _append(self, driver: str, handle: str) -> None:
         if driver and handle:
             self.volumes[f"{driver}/{handle}"] = driver
 

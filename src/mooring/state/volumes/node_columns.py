@@ -1,8 +1,8 @@
-"""Numbers per node, from what is known by the node's name, as columns over the rows.
+"""Columns of numbers per node, computed from data stored by node name.
 
-What other objects say of a node (a CSINode, a VolumeAttachment) may come before the node does, and
-stay when it is gone. So it is kept by name, and a column is made of it when somebody asks; after
-that whoever keeps it says which names have changed.
+Objects about a node (a CSINode, a VolumeAttachment) may arrive before the node, and stay after it
+is deleted. So their data is stored by name, and a column is built from it on demand; after that its
+owner reports which names have changed.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from mooring.state.tables.nodes import NodeTable, read_only
+from mooring.state.types import Ints
 
-Ints = npt.NDArray[np.int64]
-
-#: Columns kept at most; the one unused for longest is dropped and made again when asked for.
+#: Maximum number of columns; the least recently used is dropped, and rebuilt on demand.
 COLUMNS_MAX: Final = 64
 
 
 class NodeColumns:
-    """Columns int64 of shape (capacity,), by key; ``value(key, node name)`` says what is in them.
+    """Columns int64 of shape (capacity,), by key; ``value(key, node name)`` computes a cell.
 
-    Rows that have no name have what is in them for the name "".
+    Rows without a name have the value of the name "".
     """
 
     __slots__ = ("_columns", "_nodes", "_value")
@@ -36,7 +34,7 @@ class NodeColumns:
         self._columns: OrderedDict[str, Ints] = OrderedDict()
 
     def column(self, key: str) -> Ints:
-        """The column of ``key``, read only. Complexity: O(rows) the first time, then O(1)."""
+        """Returns the column of ``key``, read-only. Complexity: O(1), the first time O(rows)."""
         nodes = self._nodes
         column = self._columns.get(key)
         if column is None or len(column) != nodes.capacity:
@@ -54,11 +52,11 @@ class NodeColumns:
         return [(key, column) for key, column in self._columns.items()]
 
     def update(self, name: str, key: str | None = None) -> None:
-        """What is known of a node has changed, for one key or (None) for all."""
+        """Recomputes the values of a node, for one key or (None) for all."""
         row = self._nodes.row(name)
         if row < 0:
             return
-        for each in self._columns if key is None else (key,):
-            column = self._columns.get(each)
+        for column_key in self._columns if key is None else (key,):
+            column = self._columns.get(column_key)
             if column is not None and row < len(column):
-                column[row] = self._value(each, name)
+                column[row] = self._value(column_key, name)

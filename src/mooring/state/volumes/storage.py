@@ -1,18 +1,18 @@
-"""Volumes, claims, classes and drivers, indexed as the volume plugins ask for them.
+"""Volumes, claims, classes and drivers, indexed for the volume plugins.
 
-What is decided counts at once: a volume that is about to be given to a claim, and a claim whose
-volume is about to be made, are *assumed* in the version that will be written.
+Decisions count at once: a volume that will be bound to a claim, and a claim whose volume will be
+provisioned, are *assumed* in the version that will be written.
 
 ::
 
                 assume_volume, assume_claim              put: the API server has a newer version,
-    as it is -----------------------------> assumed ---------------------------> as it is
-        ^                                      |                       remove: it is gone
+    current -----------------------------> assumed ---------------------------> current
+        ^                                      |                       remove: it was deleted
         +--------------------------------------+
-              restore_...: it was not written after all
+              restore_...: it was not written
 
-Everything reads what the API server says, but whoever matches claims and volumes: those read what
-is assumed.
+Only the code that matches claims with volumes reads assumed versions; all other code reads the API
+server's.
 
 Source: pkg/scheduler/framework/plugins/volumebinding/{assume_cache,passive_assume_cache}.go.
 """
@@ -39,7 +39,7 @@ from mooring.state.volumes.limits import CLAIM, CLASS, KnownStorage
 from mooring.state.volumes.topology import TopologyMasks
 from mooring.state.volumes.usage import VolumeUse
 
-#: The kinds that are kept here.
+#: The kinds that ``Storage`` stores.
 STORAGE_KINDS: Final = (
     "PersistentVolume",
     "PersistentVolumeClaim",
@@ -51,21 +51,21 @@ STORAGE_KINDS: Final = (
 )
 
 
-#: Those that say where new volumes can be made.
-ROOM_KINDS: Final = ("StorageClass", "CSIDriver", "CSIStorageCapacity")
+#: The kinds that determine where new volumes can be provisioned.
+PROVISIONING_KINDS: Final = ("StorageClass", "CSIDriver", "CSIStorageCapacity")
 
 
 class Storage:
-    """What volume plugins read. The Cache is the one owner; Reserve alone assumes and restores."""
+    """The objects that volume plugins read. Owned by the Cache; only Reserve makes assumptions."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self.reaches = TopologyMasks(nodes)
         self.csi_nodes = CSINodes(nodes)
         self.known = KnownStorage()
         self.use = VolumeUse(nodes, self.known, self.csi_nodes)
-        #: Rises with every change but those of pods and nodes.
+        #: Rises with every change, except of pods and nodes.
         self.version = 0
-        #: Rises with every change of what says where new volumes can be made.
+        #: Rises with every change of PROVISIONING_KINDS.
         self.room_version = 0
         self._nodes = nodes
         self._drivers: dict[str, CSIDriver] = {}
@@ -74,7 +74,7 @@ class Storage:
         #: Class -> its free volumes; claim -> the volumes that name it.
         self._free: dict[str, FreeVolumes] = {}
         self._named: dict[str, dict[str, None]] = {}
-        #: Volume -> the class it is free in, or the claim that it names: where it is listed.
+        #: Volume -> the class in which it is free, or the claim that it names.
         self._listed: dict[str, tuple[str, str]] = {}
         self._capacities = CapacitiesByClass(nodes, self.reaches)
         self._put: dict[str, Callable[[Any], None]] = {
@@ -96,26 +96,26 @@ class Storage:
             "VolumeAttachment": self.use.remove_attachment,
         }
 
-    # -- objects come, change and go --------------------------------------------------------------
+    # -- changes of objects -----------------------------------------------------------------------
 
     def put(self, obj: Any) -> None:
-        """An object is new or changed."""
+        """Adds or updates an object."""
         kind = type(obj).__name__
         self.version += 1
-        self.room_version += kind in ROOM_KINDS
+        self.room_version += kind in PROVISIONING_KINDS
         self._put[kind](obj)
 
     def remove(self, kind: str, object_key: str) -> None:
-        """The object is gone. Unknown ones are fine."""
+        """Removes an object. Unknown keys are ignored."""
         self.version += 1
-        self.room_version += kind in ROOM_KINDS
+        self.room_version += kind in PROVISIONING_KINDS
         self._remove[kind](object_key)
 
-    def renew_row(self, node_name: str) -> None:
-        """A row of the node table has got the node of this name."""
-        self.csi_nodes.renew_row(node_name)
+    def update_row(self, node_name: str) -> None:
+        """Updates the columns after a row of the node table got the node of this name."""
+        self.csi_nodes.update_row(node_name)
 
-    # -- questions, as the API server sees it -----------------------------------------------------
+    # -- queries, without assumed versions --------------------------------------------------------
 
     def claim(self, claim_key: str) -> PersistentVolumeClaim | None:
         """Returns the claim called "namespace/name"."""
@@ -134,21 +134,21 @@ class Storage:
         return self._drivers.get(name)
 
     def capacities(self, class_name: str) -> Capacities | None:
-        """Returns the room that is left for volumes of the class; None = nothing is known."""
+        """Returns the storage capacities of the class; None = there are none."""
         return self._capacities.get(class_name)
 
-    # -- questions, with what is assumed ----------------------------------------------------------
+    # -- queries, with assumed versions -----------------------------------------------------------
 
     def current_claim(self, claim_key: str) -> PersistentVolumeClaim | None:
-        """Returns the claim as it is, or as it is assumed to be."""
+        """Returns the claim, in its assumed version if it has one."""
         return self._assumed_claims.get(claim_key) or self.known.claims.get(claim_key)
 
     def current_volume(self, name: str) -> PersistentVolume | None:
-        """Returns the volume as it is, or as it is assumed to be."""
+        """Returns the volume, in its assumed version if it has one."""
         return self._assumed_volumes.get(name) or self.known.volumes.get(name)
 
     def free_volumes(self, class_name: str) -> FreeVolumes | None:
-        """Returns the volumes of the class that can be given to a claim; None = there are none."""
+        """Returns the volumes of the class that can be bound to a claim; None = there are none."""
         return self._free.get(class_name)
 
     def volumes_naming(self, claim_key: str, class_name: str) -> list[PersistentVolume]:
@@ -156,54 +156,54 @@ class Storage:
         names = sorted(self._named.get(claim_key, ()))
         if not names:
             return []
-        found = [(name, self.current_volume(name)) for name in names]
+        volumes = [(name, self.current_volume(name)) for name in names]
         return [
             volume
-            for name, volume in found
+            for name, volume in volumes
             if volume is not None and volume_class(self.known.volumes[name]) == class_name
         ]
 
     def assumed(self) -> tuple[dict[str, PersistentVolume], dict[str, PersistentVolumeClaim]]:
-        """What is assumed, by key. Shared: read, do not change."""
+        """Returns the assumed versions by key. Shared: read-only."""
         return self._assumed_volumes, self._assumed_claims
 
     def listings(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-        """Class -> its free volumes, claim -> the volumes that name it, sorted; for the audit."""
+        """Returns class -> free volumes, claim -> volumes that name it, sorted; for the audit."""
         free = {
-            name: sorted(volume.metadata.name for volume in each.volumes())
-            for name, each in self._free.items()
+            name: sorted(volume.metadata.name for volume in free_volumes.volumes())
+            for name, free_volumes in self._free.items()
         }
         return free, {claim: sorted(names) for claim, names in self._named.items()}
 
     # -- assuming ---------------------------------------------------------------------------------
 
     def assume_volume(self, volume: PersistentVolume) -> None:
-        """Takes the volume to be like this until the API server has a newer version.
+        """Overlays an assumed volume until a newer resourceVersion arrives.
 
         Raises:
             InvariantViolation: if there is no such volume.
         """
         name = volume.metadata.name
         if name not in self.known.volumes:
-            raise InvariantViolation(f"volume {name} is not there, so it cannot be assumed")
+            raise InvariantViolation(f"cannot assume volume {name}: no such volume")
         self._assumed_volumes[name] = volume
         self.version += 1
         self._list(name)
 
     def assume_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Takes the claim to be like this until the API server has a newer version.
+        """Overlays an assumed claim until a newer resourceVersion arrives.
 
         Raises:
             InvariantViolation: if there is no such claim.
         """
         claim_key = key(claim)
         if claim_key not in self.known.claims:
-            raise InvariantViolation(f"claim {claim_key} is not there, so it cannot be assumed")
+            raise InvariantViolation(f"cannot assume claim {claim_key}: no such claim")
         self._assumed_claims[claim_key] = claim
         self.version += 1
 
     def restore_volume(self, volume: PersistentVolume) -> None:
-        """This very assumption was wrong. One that is over already is fine."""
+        """Reverts this assumed volume. Ignored if it is no longer assumed."""
         name = volume.metadata.name
         if self._assumed_volumes.get(name) is volume:
             del self._assumed_volumes[name]
@@ -211,7 +211,7 @@ class Storage:
             self._list(name)
 
     def restore_claim(self, claim: PersistentVolumeClaim) -> None:
-        """This very assumption was wrong. One that is over already is fine."""
+        """Reverts this assumed claim. Ignored if it is no longer assumed."""
         if self._assumed_claims.get(key(claim)) is claim:
             del self._assumed_claims[key(claim)]
             self.version += 1
@@ -221,7 +221,7 @@ class Storage:
     def _put_volume(self, volume: PersistentVolume) -> None:
         name = volume.metadata.name
         assumed = self._assumed_volumes.get(name)
-        if assumed is not None and _is_news(assumed, volume):
+        if assumed is not None and _is_newer(assumed, volume):
             del self._assumed_volumes[name]
         self.known.volumes[name] = volume
         self._list(name)
@@ -237,7 +237,7 @@ class Storage:
     def _put_claim(self, claim: PersistentVolumeClaim) -> None:
         claim_key = key(claim)
         assumed = self._assumed_claims.get(claim_key)
-        if assumed is not None and _is_news(assumed, claim):
+        if assumed is not None and _is_newer(assumed, claim):
             del self._assumed_claims[claim_key]
         self.known.claims[claim_key] = claim
         self.use.changed(CLAIM, claim_key)
@@ -247,9 +247,9 @@ class Storage:
         if self.known.claims.pop(claim_key, None) is not None:
             self.use.changed(CLAIM, claim_key)
 
-    def _put_class(self, found: StorageClass) -> None:
-        self.known.classes[found.metadata.name] = found
-        self.use.changed(CLASS, found.metadata.name)
+    def _put_class(self, storage_class: StorageClass) -> None:
+        self.known.classes[storage_class.metadata.name] = storage_class
+        self.use.changed(CLASS, storage_class.metadata.name)
 
     def _remove_class(self, name: str) -> None:
         if self.known.classes.pop(name, None) is not None:
@@ -261,57 +261,57 @@ class Storage:
     def _remove_driver(self, name: str) -> None:
         self._drivers.pop(name, None)
 
-    # -- where a volume is listed -----------------------------------------------------------------
+    # -- lists of volumes -------------------------------------------------------------------------
 
     def _list(self, name: str) -> None:
-        """Lists a volume where it is to be found, and nowhere else."""
-        before, after = self._listed.get(name), self._place_of(name)
+        """Moves a volume to the list of its claim or class, if it belongs to one."""
+        before, after = self._listed.get(name), self._list_of(name)
         if before is not None and before != after:
             del self._listed[name]
             self._unlist(name, *before)
         if after is None:
             return
-        kind, place = self._listed[name] = after
+        kind, list_key = self._listed[name] = after
         if kind == CLAIM:
-            self._named.setdefault(place, {})[name] = None
+            self._named.setdefault(list_key, {})[name] = None
             return
-        free = self._free.get(place)
+        free = self._free.get(list_key)
         if free is None:
-            free = self._free[place] = FreeVolumes(self._nodes, self.reaches)
+            free = self._free[list_key] = FreeVolumes(self._nodes, self.reaches)
         volume = self.current_volume(name)
         assert volume is not None
         free.put(volume)
 
-    def _unlist(self, name: str, kind: str, place: str) -> None:
+    def _unlist(self, name: str, kind: str, list_key: str) -> None:
         if kind == CLAIM:
-            of_claim = self._named[place]
+            of_claim = self._named[list_key]
             del of_claim[name]
             if not of_claim:
-                del self._named[place]
+                del self._named[list_key]
             return
-        free = self._free[place]
+        free = self._free[list_key]
         free.remove(name)
         if not len(free):
-            del self._free[place]
+            del self._free[list_key]
 
-    def _place_of(self, name: str) -> tuple[str, str] | None:
-        """Under its claim, if the volume names one; else under its class, if it is free."""
+    def _list_of(self, name: str) -> tuple[str, str] | None:
+        """Returns the claim that the volume names, else its class if it is free, else None."""
         volume = self.current_volume(name)
         if volume is None:
             return None
         reference = volume.spec.claim_ref
         if reference is not None:
             return CLAIM, f"{reference.namespace}/{reference.name}"
-        is_leaving = volume.metadata.deletion_timestamp is not None
-        if is_leaving or volume.status.phase != "Available":
+        is_terminating = volume.metadata.deletion_timestamp is not None
+        if is_terminating or volume.status.phase != "Available":
             return None
         return CLASS, volume_class(self.known.volumes[name])
 
 
-def _is_news(assumed: Any, found: Any) -> bool:
-    """Returns whether the API server says something newer than what the assumption rests on.
+def _is_newer(assumed: Any, current: Any) -> bool:
+    """Returns whether the API server's object is newer than the base of the assumed version.
 
-    Without versions, as offline, whatever is told is newer.
+    An object without resourceVersion, as offline, is always newer.
     """
-    before, after = assumed.metadata.resource_version, found.metadata.resource_version
+    before, after = assumed.metadata.resource_version, current.metadata.resource_version
     return not after or before != after

@@ -1,14 +1,14 @@
-"""Who uses which volume: pods on nodes, and attachments.
+"""The volumes in use by pods on nodes and by attachments.
 
-What a pod's claim stands for may change while it runs: the claim gets a volume, the volume's object
-comes late. So it is noted what each answer follows from, and when that changes the pod is read
-anew.
+The volume of a pod's claim may change while the pod runs: the claim is bound, or the volume
+arrives late. So the dependencies of each result are recorded, and when one changes the pod is
+evaluated again.
 
 ::
 
-    a pod comes ──> disks, claims, counted volumes ──> sums per node
+    a new pod ──> disks, claims, counted volumes ──> sums per node
                                      ^
-    claim, volume, class change ─────┘  pods that depend on it are counted again
+    claim, volume, class change ─────┘  dependent pods are counted again
 """
 
 from __future__ import annotations
@@ -36,15 +36,14 @@ from mooring.state.volumes.limits import (
 
 Key = TypeVar("Key")
 
-#: Something -> names of what belongs to it; none is empty.
+#: A key -> the names that belong to it, never empty.
 Index = dict[str, dict[str, None]]
 
 
 class PodUse(NamedTuple):
-    """What was noted of one pod, so that the same is taken away again.
+    """The recorded volumes of one pod, so that exactly these are removed again.
 
-    ``claims`` are the keys of those that it uses by name; claims of ephemeral volumes are not
-    among them.
+    ``claims`` are the keys of claims used by name; claims of ephemeral volumes are not included.
     """
 
     placed: PlacedPod
@@ -55,7 +54,7 @@ class PodUse(NamedTuple):
 
 
 class _Attachment(NamedTuple):
-    """What an attachment counts for; ``volume`` "" = for nothing."""
+    """The counted volume of an attachment; ``volume`` "" = it does not count."""
 
     node_name: str
     volume: str
@@ -63,17 +62,17 @@ class _Attachment(NamedTuple):
 
 
 class VolumeUse:
-    """The volumes in use. The one owner is Storage, which tells of every change.
+    """The volumes in use. Its owner is Storage, which reports every change.
 
-    Complexity: a pod that comes or goes costs O(its volumes), an object that changes O(pods that
-    use it).
+    Complexity: adding or removing a pod is O(its volumes), changing an object is O(pods that use
+    it).
     """
 
     def __init__(self, nodes: NodeTable, known: KnownStorage, csi_nodes: CSINodes) -> None:
-        """``csi_nodes`` tell how many volumes of a driver a node can hold."""
+        """``csi_nodes`` has the volume limits of the nodes."""
         self.disks = Disks()
         self.attached_volumes = AttachedVolumes(nodes, csi_nodes)
-        #: Node name -> pod UID -> why the pod's volumes cannot be counted.
+        #: Node name -> pod UID -> the reason why the pod's volumes cannot be counted.
         self.problems: dict[str, dict[str, str]] = {}
         self._nodes = nodes
         self._known = known
@@ -82,20 +81,20 @@ class VolumeUse:
         self._dependents: dict[Dependency, dict[str, None]] = {}
         self._attachments: dict[str, tuple[VolumeAttachment, _Attachment]] = {}
         self._attachments_of: Index = {}
-        #: The pod that was asked about last, and what it counts for: it may be placed next.
+        #: The pod evaluated last, with its counted volumes: it may be placed next.
         self._last: tuple[Pod, Counted] | None = None
-        #: By slot of the pod table: whether the pod there counts; grows with the table.
+        #: By slot of the pod table: True if the pod there counts; grows with the table.
         self._counting: npt.NDArray[np.bool_] = np.zeros(64, dtype=np.bool_)
 
-    # -- questions --------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------
 
     def is_claim_used(self, claim_key: str) -> bool:
-        """Whether some pod on a node uses the claim by name; on a node that is gone none counts."""
+        """Returns whether a pod on an existing node uses the claim by name."""
         users = self._users.get(claim_key, ())
         return any(self._nodes.alive[self._uses[uid].placed.row] for uid in users)
 
     def of_pod(self, info: PodInfo) -> Counted:
-        """Returns the volumes that a pod counts for on its node, or would if it had one."""
+        """Returns the counted volumes of a pod that is, or is treated as, on a node."""
         use = self._uses.get(info.uid)
         if use is not None:
             return use.counted
@@ -104,41 +103,41 @@ class VolumeUse:
     def usage_if_scheduled(self, pod: Pod) -> Counted:
         """Returns the volumes that a pod would count for on a node with a CSINode.
 
-        Remembered until it is placed, or an object changes.
+        Cached until the pod is placed, or an object changes.
         """
         counted = attach_limit_volumes(pod, self._known)
         self._last = pod, counted
         return counted
 
     def counting(self) -> npt.NDArray[np.bool_]:
-        """Which slots of the pod table have a pod whose volumes count, or cannot be counted.
+        """Returns a mask of the slots of pods whose volumes count, or cannot be counted.
 
-        Bool shape (slots,), read only; slots beyond its end have none.
+        Bool shape (slots,), read-only; slots beyond its end have no such pod.
         """
         return self._counting
 
     def uses(self) -> list[PodUse]:
-        """What is noted of each pod, for the audit."""
+        """Returns the recorded use of each pod, for the audit."""
         return list(self._uses.values())
 
     def attachments(self) -> list[VolumeAttachment]:
-        """Returns all that are known, for the audit."""
+        """Returns all attachments, for the audit."""
         return [obj for obj, _ in self._attachments.values()]
 
     def indexes(self) -> tuple[Index, Index, Index]:
-        """Claim -> pods, object -> pods that depend on it, volume -> attachments; for the audit."""
+        """Returns claim -> pods, object -> dependent pods, volume -> attachments; for the audit."""
         dependents = {f"{kind} {at}": users for (kind, at), users in self._dependents.items()}
         return self._users, dependents, self._attachments_of
 
     # -- pods -------------------------------------------------------------------------------------
 
     def add(self, placed: PlacedPod) -> None:
-        """A pod is on a row."""
-        if not placed.info.spec.volumes or not _is_of_interest(placed.info.pod):
+        """Adds a pod on a row."""
+        if not placed.info.spec.volumes or not _uses_volumes(placed.info.pod):
             return
         info, row = placed.info, placed.row
         name = self._nodes.names[row]
-        counted = self._remembered(info.pod)
+        counted = self._cached_result(info.pod)
         if counted is None:
             counted = attach_limit_volumes(info.pod, self._known, is_placed=True)
         use = PodUse(placed, name, _claims_by_name(info.pod), disks_of(info.pod), counted)
@@ -149,7 +148,7 @@ class VolumeUse:
         self._count(info.uid, use, 1)
 
     def remove(self, placed: PlacedPod) -> None:
-        """A pod is about to leave its row."""
+        """Removes a pod; call while it is still on its row."""
         uid = placed.info.uid
         use = self._uses.pop(uid, None)
         if use is None:
@@ -160,9 +159,9 @@ class VolumeUse:
         self._count(uid, use, -1)
 
     def update(self, placed: PlacedPod, info: PodInfo) -> None:
-        """``info`` is about to become the version of the pod that counts.
+        """Updates a placed pod to a new version; call before storing it.
 
-        The volumes of a pod never change; if they do all the same, nothing is counted wrong.
+        The volumes of a pod are immutable in the API; counts stay correct even if they change.
         """
         before, after = placed.info, info
         if before.spec.volumes is after.spec.volumes or before.spec.volumes == after.spec.volumes:
@@ -175,7 +174,7 @@ class VolumeUse:
     # -- objects ----------------------------------------------------------------------------------
 
     def changed(self, kind: str, object_key: str) -> None:
-        """A claim, a volume or a class is new, changed or gone."""
+        """Recounts the pods that depend on a claim, volume or class that changed."""
         self._last = None
         for uid in list(self._dependents.get((kind, object_key), ())):
             use = self._uses[uid]
@@ -186,46 +185,46 @@ class VolumeUse:
                 self._count(uid, use, 1)
 
     def volume_changed(self, name: str) -> None:
-        """As ``changed``, of a PersistentVolume: attachments name it, too."""
+        """Recounts the pods and attachments that depend on a PersistentVolume."""
         self.changed("PersistentVolume", name)
         for attachment in list(self._attachments_of.get(name, ())):
             self.put_attachment(self._attachments[attachment][0])
 
     def put_attachment(self, obj: VolumeAttachment) -> None:
-        """An attachment is new or changed."""
+        """Adds or updates an attachment."""
         name = obj.metadata.name
         self.remove_attachment(name)
-        found = self._attachment(obj)
-        self._attachments[name] = obj, found
+        counted = self._attachment(obj)
+        self._attachments[name] = obj, counted
         if obj.spec.source.persistent_volume_name is not None:
-            of_volume = obj.spec.source.persistent_volume_name
-            self._attachments_of.setdefault(of_volume, {})[name] = None
-        if found.volume:
-            self.attached_volumes.attach(found.node_name, found.volume, found.driver, 1)
+            volume_name = obj.spec.source.persistent_volume_name
+            self._attachments_of.setdefault(volume_name, {})[name] = None
+        if counted.volume:
+            self.attached_volumes.attach(counted.node_name, counted.volume, counted.driver, 1)
 
     def remove_attachment(self, name: str) -> None:
-        """An attachment is gone. Unknown ones are fine."""
+        """Removes an attachment. Unknown names are ignored."""
         entry = self._attachments.pop(name, None)
         if entry is None:
             return
-        obj, found = entry
+        obj, counted = entry
         if obj.spec.source.persistent_volume_name is not None:
             _discard(self._attachments_of, obj.spec.source.persistent_volume_name, name)
-        if found.volume:
-            self.attached_volumes.attach(found.node_name, found.volume, found.driver, -1)
+        if counted.volume:
+            self.attached_volumes.attach(counted.node_name, counted.volume, counted.driver, -1)
 
-    # -- inside -----------------------------------------------------------------------------------
+    # -- internal ---------------------------------------------------------------------------------
 
-    def _remembered(self, pod: Pod) -> Counted | None:
-        """What was said of the pod before it had a node; None = that was about another one.
+    def _cached_result(self, pod: Pod) -> Counted | None:
+        """Returns the cached result from before the pod was placed; None if it is another pod's.
 
-        A problem may be none for a pod that is placed.
+        A result with a problem is not reused: it may be no problem for a placed pod.
         """
         last, self._last = self._last, None
         if last is None or last[1].problem is not None:
             return None
-        asked = last[0]
-        is_same = asked.metadata is pod.metadata and asked.spec.volumes is pod.spec.volumes
+        last_pod = last[0]
+        is_same = last_pod.metadata is pod.metadata and last_pod.spec.volumes is pod.spec.volumes
         return last[1] if is_same else None
 
     def _attachment(self, obj: VolumeAttachment) -> _Attachment:
@@ -236,11 +235,11 @@ class VolumeUse:
             return _Attachment(spec.node_name, "", "")
         assert volume is not None
         assert volume.spec.csi is not None
-        called = f"{spec.attacher}/{volume.spec.csi.volume_handle}"
-        return _Attachment(spec.node_name, called, spec.attacher)
+        unique_name = f"{spec.attacher}/{volume.spec.csi.volume_handle}"
+        return _Attachment(spec.node_name, unique_name, spec.attacher)
 
     def _count(self, uid: str, use: PodUse, sign: int) -> None:
-        """Adds what the pod's volumes count for, or takes it away."""
+        """Adds or subtracts the pod's counted volumes."""
         counted, slot = use.counted, use.placed.slot
         if slot >= len(self._counting):
             longer = np.zeros(max(slot + 1, 2 * len(self._counting)), dtype=np.bool_)
@@ -271,7 +270,7 @@ def _discard(table: dict[Key, dict[str, None]], at: Key, entry: str) -> None:
         del table[at]
 
 
-def _is_of_interest(pod: Pod) -> bool:
+def _uses_volumes(pod: Pod) -> bool:
     return any(counts(volume) or describes_disk(volume) for volume in pod.spec.volumes)
 
 

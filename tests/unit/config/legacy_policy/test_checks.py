@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from mooring.config import ConfigFaults, convert_policy
+from mooring.config import ConfigFieldErrors, convert_policy
 from mooring.errors import ConfigError
 from tests.helpers.policies import policy
 
 CURVE = "requestedToCapacityRatioArguments"
 
 
-def faults(text: str) -> list[str]:
-    with pytest.raises(ConfigFaults) as caught:
+def errors(text: str) -> list[str]:
+    with pytest.raises(ConfigFieldErrors) as caught:
         convert_policy(text, file="p")
-    return [str(fault).removeprefix("p: line 1: ") for fault in caught.value.faults]
+    return [str(error).removeprefix("p: line 1: ") for error in caught.value.errors]
 
 
 def labels(name: str, *keys: str, presence: bool = True) -> dict[str, Any]:
@@ -72,12 +72,12 @@ def labels(name: str, *keys: str, presence: bool = True) -> dict[str, Any]:
     ],
 )
 def test_a_bad_predicate(predicate: dict[str, Any], expected: str) -> None:
-    assert faults(policy(predicates=[predicate])) == [f"predicates[0].{expected}"]
+    assert errors(policy(predicates=[predicate])) == [f"predicates[0].{expected}"]
 
 
 def test_a_label_cannot_be_present_and_absent() -> None:
     both = [labels("a", "x"), labels("b", "y", "x", presence=False)]
-    assert faults(policy(predicates=both)) == [
+    assert errors(policy(predicates=both)) == [
         "predicates[1].argument.labelsPresence.labels[1]: the same label must be present and "
         "absent, got 'x'"
     ]
@@ -135,7 +135,7 @@ OVERFLOWN = "weight: should have a positive weight applied to it or it has overf
     ],
 )
 def test_a_bad_priority(priority: dict[str, Any], expected: str) -> None:
-    assert faults(policy(priorities=[priority])) == [f"priorities[0].{expected}"]
+    assert errors(policy(priorities=[priority])) == [f"priorities[0].{expected}"]
 
 
 def test_priorities_of_one_kind_must_agree_on_the_weight() -> None:
@@ -144,7 +144,7 @@ def test_priorities_of_one_kind_must_agree_on_the_weight() -> None:
         {"name": "b", "weight": 2, "argument": {"serviceAntiAffinity": {"label": "x"}}},
         {"name": "c", "weight": 3, "argument": {"labelPreference": {"label": "y"}}},
     ]
-    assert faults(policy(priorities=found)) == [
+    assert errors(policy(priorities=found)) == [
         'priorities[2].weight: has a different weight with "a", also of labelPreference, got 3'
     ]
 
@@ -152,7 +152,7 @@ def test_priorities_of_one_kind_must_agree_on_the_weight() -> None:
 def test_there_is_one_curve() -> None:
     argument = {CURVE: {"shape": [{"utilization": 0, "score": 0}]}}
     found = [{"name": name, "weight": 1, "argument": argument} for name in "ab"]
-    assert faults(policy(priorities=found)) == [
+    assert errors(policy(priorities=found)) == [
         f'priorities[1].argument.{CURVE}: redeclares RequestedToCapacityRatio, from: "a"'
     ]
 
@@ -190,18 +190,18 @@ def test_there_is_one_curve() -> None:
 )
 def test_a_bad_extender(extender: dict[str, Any], expected: str) -> None:
     text = policy(extenders=[{"urlPrefix": "http://a", **extender}])
-    assert faults(text) == [f"extenders[0].{expected}"]
+    assert errors(text) == [f"extenders[0].{expected}"]
 
 
 def test_only_one_extender_binds() -> None:
-    assert faults(policy(extenders=[{"bindVerb": "a"}, {"bindVerb": "b"}])) == [
+    assert errors(policy(extenders=[{"bindVerb": "a"}, {"bindVerb": "b"}])) == [
         "extenders: only one extender can implement bind, got 'found 2 extenders implementing bind'"
     ]
 
 
 @pytest.mark.parametrize("weight", [-1, 101])
 def test_the_weight_of_required_affinity_has_a_range(weight: int) -> None:
-    assert faults(policy(hardPodAffinitySymmetricWeight=weight)) == [
+    assert errors(policy(hardPodAffinitySymmetricWeight=weight)) == [
         f"hardPodAffinitySymmetricWeight: not in valid range [0-100], got {weight}"
     ]
 
@@ -216,9 +216,9 @@ priorities:
   weight: -2
 hardPodAffinitySymmetricWeight: 500
 """
-    with pytest.raises(ConfigFaults) as caught:
+    with pytest.raises(ConfigFieldErrors) as caught:
         convert_policy(text, file="old.yaml")
-    found = [(each.line, each.path, each.value, each.suggestion) for each in caught.value.faults]
+    found = [(each.line, each.path, each.value, each.suggestion) for each in caught.value.errors]
     assert found == [
         (4, "predicates[0].name", "HostNam", "HostName"),
         (7, "priorities[0].weight", -2, None),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mooring.config import default_configuration
 from mooring.config.defaults import with_defaults
-from mooring.config.field_errors import Fault
+from mooring.config.field_errors import FieldError
 from mooring.config.types import (
     ClientConnection,
     Extender,
@@ -34,16 +34,16 @@ REMOVED = (
 )
 
 
-def faults_of(**fields: Any) -> list[Fault]:
+def faults_of(**fields: Any) -> list[FieldError]:
     written = KubeSchedulerConfiguration(**fields)
     return check(with_defaults(written), written=written)
 
 
-def of_profile(**fields: Any) -> list[Fault]:
+def of_profile(**fields: Any) -> list[FieldError]:
     return faults_of(profiles=(Profile(**fields),))
 
 
-def of_extender(**fields: Any) -> list[Fault]:
+def of_extender(**fields: Any) -> list[FieldError]:
     return faults_of(extenders=(Extender(url_prefix="http://a", **fields),))
 
 
@@ -82,7 +82,7 @@ def test_the_defaults_are_good() -> None:
     ],
 )
 def test_single_fields(fields: dict[str, Any], path: Any, problem: str, value: Any) -> None:
-    assert faults_of(**fields) == [Fault(path, problem, value)]
+    assert faults_of(**fields) == [FieldError(path, problem, value)]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_single_fields(fields: dict[str, Any], path: Any, problem: str, value: A
 )
 def test_leader_election(fields: dict[str, Any], names: list[str]) -> None:
     found = faults_of(leader_election=LeaderElection(**fields))
-    assert [fault.path for fault in found] == [("leaderElection", name) for name in names]
+    assert [error.path for error in found] == [("leaderElection", name) for name in names]
 
 
 def test_leader_election_that_is_off_may_say_anything() -> None:
@@ -114,9 +114,9 @@ def test_profiles_need_different_names() -> None:
     first, second = Profile(scheduler_name="a"), Profile(scheduler_name="b")
     assert faults_of(profiles=(first, second)) == []
     assert faults_of(profiles=(first, second, first)) == [
-        Fault(("profiles", 2, "schedulerName"), "Duplicate value", "a")
+        FieldError(("profiles", 2, "schedulerName"), "Duplicate value", "a")
     ]
-    unnamed = [fault.path for fault in faults_of(profiles=(first, Profile()))]
+    unnamed = [error.path for error in faults_of(profiles=(first, Profile()))]
     assert unnamed == [("profiles", 1, "schedulerName")]
 
 
@@ -124,17 +124,17 @@ def test_profiles_need_different_names() -> None:
 def test_removed_plugins_are_told_apart_from_unknown_ones(name: str) -> None:
     listed = PluginSet(enabled=(PluginEntry(name="Mine"), PluginEntry(name=name)))
     path = ("profiles", 0, "plugins", "preFilter", "enabled", 1)
-    assert of_profile(plugins=Plugins(pre_filter=listed)) == [Fault(path, REMOVED, name)]
+    assert of_profile(plugins=Plugins(pre_filter=listed)) == [FieldError(path, REMOVED, name)]
     switched_off = PluginSet(disabled=(PluginEntry(name=name),))
     assert of_profile(plugins=Plugins(filter=switched_off)) == []
-    (fault,) = of_profile(plugin_config=(PluginConfig(name=name, args={}),))
-    assert fault == Fault(("profiles", 0, "pluginConfig", 0), REMOVED, name)
+    (error,) = of_profile(plugin_config=(PluginConfig(name=name, args={}),))
+    assert error == FieldError(("profiles", 0, "pluginConfig", 0), REMOVED, name)
 
 
 def test_plugin_config_twice() -> None:
     mine = PluginConfig(name="Mine", args={"a": 1})
     path = ("profiles", 0, "pluginConfig", 1)
-    assert of_profile(plugin_config=(mine, mine)) == [Fault(path, "Duplicate value", "Mine")]
+    assert of_profile(plugin_config=(mine, mine)) == [FieldError(path, "Duplicate value", "Mine")]
 
 
 def queue_sort(*names: str) -> Plugins:
@@ -146,11 +146,11 @@ def test_one_queue_is_sorted_in_one_way() -> None:
     second = replace(first, scheduler_name="b")
     assert faults_of(profiles=(first, second)) == []
     other = replace(second, plugins=queue_sort("Other"))
-    (fault,) = faults_of(profiles=(first, other))
+    (error,) = faults_of(profiles=(first, other))
     path = ("profiles", 1, "plugins", "queueSort")
-    assert fault == Fault(path, "must be the same for all profiles")
-    (fault,) = of_profile(plugins=queue_sort("Mine", "Other"))
-    assert fault.problem == "only one queue sort plugin can be enabled"
+    assert error == FieldError(path, "must be the same for all profiles")
+    (error,) = of_profile(plugins=queue_sort("Mine", "Other"))
+    assert error.problem == "only one queue sort plugin can be enabled"
 
 
 def test_one_queue_is_sorted_with_the_same_arguments() -> None:
@@ -159,8 +159,8 @@ def test_one_queue_is_sorted_with_the_same_arguments() -> None:
         return Profile(scheduler_name=name, plugins=queue_sort("Mine"), plugin_config=config)
 
     assert faults_of(profiles=(profile("a", {"x": 1}), profile("b", {"x": 1}))) == []
-    (fault,) = faults_of(profiles=(profile("a", {"x": 1}), profile("b", {"x": 2})))
-    assert fault.problem == "queueSort must be the same for all profiles"
+    (error,) = faults_of(profiles=(profile("a", {"x": 1}), profile("b", {"x": 2})))
+    assert error.problem == "queueSort must be the same for all profiles"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_one_queue_is_sorted_with_the_same_arguments() -> None:
     ],
 )
 def test_extenders(fields: dict[str, Any], paths: list[tuple[str, ...]]) -> None:
-    found = [fault.path for fault in of_extender(**fields)]
+    found = [error.path for error in of_extender(**fields)]
     assert found == [("extenders", 0, *path) for path in paths]
 
 
@@ -190,14 +190,14 @@ def test_extenders(fields: dict[str, Any], paths: list[tuple[str, ...]]) -> None
 )
 def test_managed_resources(names: list[str], problems: list[str]) -> None:
     resources = tuple(ExtenderManagedResource(name=name) for name in names)
-    assert [fault.problem for fault in of_extender(managed_resources=resources)] == problems
+    assert [error.problem for error in of_extender(managed_resources=resources)] == problems
 
 
 def test_managed_resources_and_bind_verbs_are_looked_at_together() -> None:
     one = Extender(
         bind_verb="b", managed_resources=(ExtenderManagedResource(name="example.com/gpu"),)
     )
-    found = {fault.path for fault in faults_of(extenders=(one, one))}
+    found = {error.path for error in faults_of(extenders=(one, one))}
     assert found == {("extenders",), ("extenders", 1, "managedResources", 0, "name")}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.config import strict
-from mooring.config.field_errors import Fault
+from mooring.config.field_errors import FieldError
 from mooring.config.plugin_defaults import ARGS_TYPES
 from mooring.config.validation.plugin_args import check_args
 
@@ -18,18 +18,18 @@ CONSTRAINT = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSc
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def faults_of(plugin: str, args: dict[str, Any]) -> list[Fault]:
-    faults: list[Fault] = []
-    plain = strict.checked(args, ARGS_TYPES[plugin], (), faults)
-    assert faults == []
+def faults_of(plugin: str, args: dict[str, Any]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    plain = strict.checked(args, ARGS_TYPES[plugin], (), errors)
+    assert errors == []
     return list(check_args(strict.build(plain, ARGS_TYPES[plugin]), ()))
 
 
 def told(plugin: str, args: dict[str, Any]) -> list[tuple[str, str]]:
     """Each fault as the last name of its path, and its text."""
     return [
-        (next(str(s) for s in reversed(fault.path) if isinstance(s, str)), fault.problem)
-        for fault in faults_of(plugin, args)
+        (next(str(s) for s in reversed(error.path) if isinstance(s, str)), error.problem)
+        for error in faults_of(plugin, args)
     ]
 
 
@@ -248,9 +248,9 @@ def test_bad_arguments(plugin: str, args: dict[str, Any], expected: list[tuple[s
 def test_added_affinity_that_cannot_be_compiled(
     condition: dict[str, Any], place: tuple[str | int, ...]
 ) -> None:
-    (fault,) = faults_of(AFFINITY, term(**condition))
+    (error,) = faults_of(AFFINITY, term(**condition))
     expected = ("addedAffinity", REQUIRED, "nodeSelectorTerms", 0, "matchExpressions", 0)
-    assert fault.path == (*expected, *place)
+    assert error.path == (*expected, *place)
 
 
 @pytest.mark.parametrize(("weight", "count"), [(1, 1), (0, 0)])

@@ -195,7 +195,7 @@ def test_a_refusal_counts_even_after_a_wait_and_nobody_waits_then() -> None:
 
 
 def test_a_refusal_becomes_a_diagnosis_of_one_node() -> None:
-    diagnosis = binding.rejection_diagnosis("a", Reject("one", "two").named("B"))
+    diagnosis = binding.diagnosis_of("a", Reject("one", "two").named("B"))
 
     assert diagnosis.message == "0/1 nodes are available: 1 one, 1 two."
     assert diagnosis.unschedulable_plugins == {"B"}
@@ -203,7 +203,7 @@ def test_a_refusal_becomes_a_diagnosis_of_one_node() -> None:
 
 
 def test_a_pending_refusal_is_remembered_as_such() -> None:
-    diagnosis = binding.rejection_diagnosis("a", Pending("driver").named("B"))
+    diagnosis = binding.diagnosis_of("a", Pending("driver").named("B"))
 
     assert (diagnosis.unschedulable_plugins, diagnosis.pending_plugins) == ({"B"}, {"B"})
 

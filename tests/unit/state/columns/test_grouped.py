@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.objects.selectors import EVERYTHING
 from mooring.state import Cache, audit
-from mooring.state.columns.grouped import SUMS_KEPT, Counts, GroupedCounts, Sums
+from mooring.state.columns.grouped import SUMS_CACHED, Counts, GroupedCounts, Sums
 from mooring.state.tables.affinity_terms import RowCounts
 from mooring.state.tables.counters import CounterKey, PodCounter
 from mooring.testing import make_node, make_pod
@@ -60,14 +60,14 @@ def test_sums_follow_every_change(
 
 
 def test_sums_are_added_up_once_and_the_first_ones_give_way() -> None:
-    counts, groups = RowCounts(40), [Remainders(2 + n) for n in range(SUMS_KEPT + 1)]
+    counts, groups = RowCounts(40), [Remainders(2 + n) for n in range(SUMS_CACHED + 1)]
     for each in groups[:-1] * 2:
         counts.sums_over(each)
-    assert [each.asked for each in groups] == [1] * SUMS_KEPT + [0]
+    assert [each.asked for each in groups] == [1] * SUMS_CACHED + [0]
 
     counts.sums_over(groups[-1])
 
-    assert [each for each, _ in counts.kept()] == groups[1:]
+    assert [each for each, _ in counts.cached_sums()] == groups[1:]
 
 
 def test_the_audit_tells_of_sums_that_are_not_those_of_the_counts() -> None:

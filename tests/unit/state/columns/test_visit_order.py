@@ -43,10 +43,10 @@ def test_the_array_and_the_places_say_the_same_as_the_list() -> None:
     order.put(1, "b")
 
     assert order.array().tolist() == [4, 1]
-    assert order.places().tolist() == [-1, 1, -1, -1, 0]
+    assert order.positions().tolist() == [-1, 1, -1, -1, 0]
     order.remove(4)
     assert order.array().tolist() == [1]
-    assert order.places().tolist() == [-1, 0]
+    assert order.positions().tolist() == [-1, 0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["", "a", "b", "c", None]))))

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from mooring.objects.meta import LabelSelector, LabelSelectorRequirement
 from mooring.state import Cache
-from mooring.state.kinds.budgets import KINDS_KEPT, Budgets
+from mooring.state.kinds.budgets import LABEL_CLASSES_CACHED, Budgets
 from tests.plugins.preemption_clusters import budget, budget_of
 
 DB = frozenset({("app", "db")})
@@ -79,10 +79,10 @@ def test_answers_for_kinds_of_pods_are_bounded() -> None:
     budgets = Budgets()
     budgets.put(budget("b", 1, app="db"))
 
-    for number in range(KINDS_KEPT + 10):
+    for number in range(LABEL_CLASSES_CACHED + 10):
         assert names(budgets, frozenset({("n", str(number))})) == []
 
-    assert len(budgets._names_for) <= KINDS_KEPT
+    assert len(budgets._names_for) <= LABEL_CLASSES_CACHED
     assert names(budgets) == ["default/b"]
 
 

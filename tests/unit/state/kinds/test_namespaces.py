@@ -64,7 +64,7 @@ def test_who_asks_again_gets_the_same_set_until_it_means_something_else() -> Non
 
 
 def test_selections_that_nobody_asks_for_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SELECTIONS_KEPT", 2)
+    monkeypatch.setattr(module, "SELECTIONS_CACHED", 2)
     found = cluster(red="a").namespaces
     for selector in (TEAM_A, NO_TEAM, TEAM_A, Selector()):
         found.selected_by(selector)

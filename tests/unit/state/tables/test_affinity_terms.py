@@ -164,7 +164,7 @@ def test_the_terms_found_are_those_that_mean_the_pod(
     held: list[tuple[Term, int]], namespace: str, of_namespace: dict[str, str], labels: Any
 ) -> None:
     index = TermIndex()
-    there = [index.hold(term, weight, 64) for term, weight in held]
+    there = [index.acquire(term, weight, 64) for term, weight in held]
     for term in there[1::3]:
         index.release(term)
 
@@ -179,7 +179,7 @@ def test_the_terms_found_are_those_that_mean_the_pod(
 def test_a_term_that_nobody_holds_any_more_is_gone() -> None:
     index = TermIndex()
     term = Term(frozenset({"red"}), NOTHING, SELECTORS[2], "zone")
-    one, two = index.hold(term, 0, 64), index.hold(term, 0, 64)
+    one, two = index.acquire(term, 0, 64), index.acquire(term, 0, 64)
     assert one is two
 
     index.release(one)

@@ -163,7 +163,7 @@ def test_fewer_counters_are_kept_when_columns_grow(monkeypatch: pytest.MonkeyPat
 
 def test_kinds_of_pods_live_as_long_as_their_pods() -> None:
     cache = some()
-    before = cache.counters.kind_count
+    before = cache.counters.label_class_count
     counts(cache)
 
     for number in range(20):
@@ -173,7 +173,7 @@ def test_kinds_of_pods_live_as_long_as_their_pods() -> None:
             )
         )
 
-    assert cache.counters.kind_count == before + 1
+    assert cache.counters.label_class_count == before + 1
     assert counts(cache) == {"a": 3, "b": 1}
 
 
@@ -206,13 +206,14 @@ def test_pods_are_weighed_by_their_kind() -> None:
     for number, (app, node) in enumerate([("web", "a"), ("web", "a"), ("db", "a"), ("web", "b")]):
         cache.put_pod(make_pod(f"pod-{number}", labels={"app": app}, node=node))
     weights = {
-        index: 10 if ("app", "web") in kind.labels else -3 for index, kind in cache.counters.kinds()
+        index: 10 if ("app", "web") in kind.labels else -3
+        for index, kind in cache.counters.label_classes()
     }
     assert len(weights) == 2
 
-    found = cache.counters.weighed(weights)
+    found = cache.counters.weighted_sums(weights)
 
     rows = [cache.nodes.row(name) for name in ("a", "b")]
     assert [int(found[row]) for row in rows] == [17, 10]
     assert int(found.sum()) == 27
-    assert not cache.counters.weighed({}).any()
+    assert not cache.counters.weighted_sums({}).any()

@@ -23,13 +23,16 @@ def healthy() -> Cache:
 @pytest.mark.parametrize(
     ("action", "told"),
     [
-        (lambda c: c.confirm("nobody"), "pod nobody is not assumed, so it cannot be confirmed"),
-        (lambda c: c.confirm("pod-default-p"), "is not assumed, so it cannot be confirmed"),
-        (lambda c: c.forget("pod-default-p"), "is confirmed, so it cannot be forgotten"),
+        (lambda c: c.confirm("nobody"), "cannot confirm pod nobody: it is not assumed"),
+        (
+            lambda c: c.confirm("pod-default-p"),
+            "cannot confirm pod pod-default-p: it is not assumed",
+        ),
+        (lambda c: c.forget("pod-default-p"), "cannot forget pod pod-default-p: it is confirmed"),
         (lambda c: c.assume(pod("p"), "b"), r"pod default/p \(pod-default-p\) is in the cache"),
         (lambda c: c.put_pod(pod("q").pod), "pod default/q is not on a node"),
         (lambda c: c.put_pod(pod("p", "b").pod), "pod default/p moved from a to b"),
-        (lambda c: c.nodes.remove("z"), "node z is not there, so it cannot be removed"),
+        (lambda c: c.nodes.remove("z"), "cannot remove node z: no such node"),
         (lambda c: c.pods.remove("nobody"), "pod with UID nobody is not placed"),
     ],
 )

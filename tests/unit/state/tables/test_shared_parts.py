@@ -96,7 +96,7 @@ def test_a_pod_made_of_shared_parts_is_the_same_pod(seed: int) -> None:
         info, plain = parts.pod_info(pod), PodInfo(pod)
 
         assert to_builtins(info.pod) == to_builtins(pod)
-        assert info.computed() == plain.computed()
+        assert info.derived() == plain.derived()
 
 
 def test_volumes_without_a_source_and_times_of_conditions_are_left_out() -> None:
@@ -211,7 +211,7 @@ def test_a_pod_that_waits_is_kept_as_it_is_and_asks_for_what_it_would_by_itself(
     for pod in [*pods, *pods]:
         info = parts.pending_info(pod)
         assert info.pod is pod
-        assert info.computed() == PodInfo(pod).computed()
+        assert info.derived() == PodInfo(pod).derived()
 
 
 def test_two_pods_that_wait_and_ask_for_the_same_share_it() -> None:

@@ -13,7 +13,7 @@ from mooring.clock import seeded_random
 from mooring.objects.storage import CSIStorageCapacity
 from mooring.state import Cache
 from mooring.state.volumes.capacity import Capacities, volume_limit
-from mooring.state.volumes.topology import TopologyMasks, reach_of_selector
+from mooring.state.volumes.topology import TopologyMasks, topology_of_selector
 from mooring.testing import cluster, make_node
 from tests.helpers.volume_objects import HOSTNAME, ZONE, capacity
 from tests.plugins import volume_clusters as clusters
@@ -123,4 +123,4 @@ def fits(obj: CSIStorageCapacity, size_bytes: int, cache: Cache, row: int) -> bo
     limit = volume_limit(obj)
     labels = cache.nodes.node(row).metadata.labels
     is_large = limit is not None and limit.value() >= size_bytes
-    return is_large and reach_of_selector(obj.node_topology).matches(labels)
+    return is_large and topology_of_selector(obj.node_topology).matches(labels)

@@ -127,9 +127,9 @@ def test_what_is_gone_is_not_assumed_any_more_and_cannot_be() -> None:
 
     assert cache.storage.assumed() == ({}, {})
     assert audit(cache) == []
-    with pytest.raises(InvariantViolation, match="volume v is not there"):
+    with pytest.raises(InvariantViolation, match="cannot assume volume v: no such volume"):
         cache.storage.assume_volume(volume("v"))
-    with pytest.raises(InvariantViolation, match="claim default/c is not there"):
+    with pytest.raises(InvariantViolation, match="cannot assume claim default/c: no such claim"):
         cache.storage.assume_claim(claim("c"))
 
 
@@ -231,13 +231,13 @@ def test_the_audit_tells_what_is_wrong() -> None:
     put(cache, csi_node("a", disk_csi_test=3), volume("v", csi=csi(), storage_class="made"))
     put(cache, attachment("x", node="a", volume="v"))
     attached_volumes = cache.storage.use.attached_volumes
-    attached_volumes.left_by_row("disk.csi.test")
+    attached_volumes.remaining_by_row("disk.csi.test")
     assert audit(cache) == []
 
-    attached_volumes._left._columns["disk.csi.test"][0] = 7
+    attached_volumes._remaining._columns["disk.csi.test"][0] = 7
     cache.storage.known.volumes["w"] = volume("w")
 
     assert audit(cache) == [
-        "node a: 7 volumes of disk.csi.test are left",
+        "node a: 7 volumes of disk.csi.test remain, should be 2",
         "free volumes of class local: is None, should be ['w']",
     ]

@@ -19,9 +19,9 @@ from mooring.state.volumes.topology import (
     OneLabel,
     TopologyMasks,
     one_label,
-    reach_of_affinity,
-    reach_of_selector,
-    reach_of_topologies,
+    topology_of_affinity,
+    topology_of_class,
+    topology_of_selector,
 )
 from mooring.testing import cluster
 from tests.plugins import volume_clusters as clusters
@@ -32,17 +32,17 @@ ZONE = "topology.kubernetes.io/zone"
 def of_affinity(*terms: Any) -> NodeTopology:
     document = {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": list(terms)}}}}
     volume = convert({"metadata": {"name": "v"}, **document}, "PersistentVolume")
-    return reach_of_affinity(volume.spec.node_affinity.required)
+    return topology_of_affinity(volume.spec.node_affinity.required)
 
 
 def of_topologies(*terms: Any) -> NodeTopology:
     document = {"metadata": {"name": "c"}, "allowedTopologies": list(terms)}
-    return reach_of_topologies(convert(document, "StorageClass").allowed_topologies)
+    return topology_of_class(convert(document, "StorageClass").allowed_topologies)
 
 
 def of_selector(selector: Any) -> NodeTopology:
     document = {"metadata": {"name": "c", "namespace": "n"}, "nodeTopology": selector}
-    return reach_of_selector(convert(document, "CSIStorageCapacity").node_topology)
+    return topology_of_selector(convert(document, "CSIStorageCapacity").node_topology)
 
 
 def within(key: str, *values: str, operator: str = "In") -> dict[str, Any]:
@@ -54,7 +54,7 @@ def within(key: str, *values: str, operator: str = "In") -> dict[str, Any]:
     [
         (ALL_NODES, {}, True),
         (NO_NODES, {ZONE: "a"}, False),
-        (reach_of_affinity(None), {}, True),
+        (topology_of_affinity(None), {}, True),
         (of_affinity(), {ZONE: "a"}, False),
         (of_affinity({}), {ZONE: "a"}, False),
         (of_affinity(within(ZONE, "a"), within(ZONE, "b")), {ZONE: "b"}, True),

@@ -35,14 +35,14 @@ def known(*objects: Any) -> KnownStorage:
 def count(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
     """Volumes of the driver on the node, by the column and by the node's name alike."""
     found = cache.storage.use.attached_volumes.count(driver, node)
-    assert limit(cache, node, driver) - left(cache, node, driver) == found
+    assert limit(cache, node, driver) - remaining(cache, node, driver) == found
     assert audit(cache) == []
     return found
 
 
-def left(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
+def remaining(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
     """How many more the node can hold, by the column."""
-    return int(cache.storage.use.attached_volumes.left_by_row(driver)[cache.nodes.row(node)])
+    return int(cache.storage.use.attached_volumes.remaining_by_row(driver)[cache.nodes.row(node)])
 
 
 def limit(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
@@ -192,14 +192,14 @@ def test_a_claim_that_gets_its_volume_counts_as_that_from_then_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "at", "left"),
+    ("kind", "at", "remaining"),
     [
         ("PersistentVolume", "v", 1),
         ("PersistentVolumeClaim", "default/c", 0),
         ("StorageClass", "made", 1),
     ],
 )
-def test_objects_that_go_are_not_counted_on(kind: str, at: str, left: int) -> None:
+def test_objects_that_go_are_not_counted_on(kind: str, at: str, remaining: int) -> None:
     cache = cluster(make_node("a"))
     put(cache, storage_class("made", provisioner=DRIVER))
     put(cache, claim("c", storage_class="made", volume_name="v"))
@@ -210,7 +210,7 @@ def test_objects_that_go_are_not_counted_on(kind: str, at: str, left: int) -> No
     cache.remove_object(kind, at)
 
     # Without the volume the class says which driver it is.
-    assert count(cache) == left
+    assert count(cache) == remaining
 
 
 def test_a_pod_in_a_newer_version_counts_as_before() -> None:
@@ -320,13 +320,13 @@ def test_what_is_known_of_a_node_waits_for_the_node() -> None:
     put(cache, attachment("x", node="late", volume="v"))
     limits = cache.storage.csi_nodes
     count(cache)
-    assert left(cache) == NO_LIMIT
+    assert remaining(cache) == NO_LIMIT
 
     cache.put_node(make_node("late"))
 
     row = cache.nodes.row("late")
-    assert (count(cache, "late"), left(cache, "late")) == (1, 1)
-    assert limits.are_there()[row] == limits.has_limits()[row] == 1
+    assert (count(cache, "late"), remaining(cache, "late")) == (1, 1)
+    assert limits.has_csi_node_by_row()[row] == limits.has_limits()[row] == 1
 
 
 def test_a_row_that_gets_another_node_has_the_numbers_of_that_one() -> None:
@@ -335,7 +335,7 @@ def test_a_row_that_gets_another_node_has_the_numbers_of_that_one() -> None:
     put(cache, attachment("x", node="a", volume="v"))
     assert count(cache) == 1
     row = cache.nodes.row("a")
-    assert left(cache) == 1
+    assert remaining(cache) == 1
 
     cache.remove_node("a")
     cache.put_pod(make_pod("ghost", node="b"))
@@ -344,7 +344,7 @@ def test_a_row_that_gets_another_node_has_the_numbers_of_that_one() -> None:
 
     assert cache.nodes.row("b") == row
     assert count(cache, "b") == 0
-    assert left(cache, "b") == NO_LIMIT
+    assert remaining(cache, "b") == NO_LIMIT
 
 
 def test_csi_nodes_say_limits_and_what_they_have_taken_over() -> None:
@@ -357,27 +357,27 @@ def test_csi_nodes_say_limits_and_what_they_have_taken_over() -> None:
     found = cache.storage.csi_nodes
     rows = [cache.nodes.row("a"), cache.nodes.row("b")]
 
-    assert [left(cache, name) for name in "ab"] == [NO_LIMIT, NO_LIMIT]
-    assert [left(cache, name, "other") for name in "ab"] == [0, NO_LIMIT]
+    assert [remaining(cache, name) for name in "ab"] == [NO_LIMIT, NO_LIMIT]
+    assert [remaining(cache, name, "other") for name in "ab"] == [0, NO_LIMIT]
     assert found.has_limits()[rows].tolist() == [1, 0]
     assert found.have_migrated("kubernetes.io/aws-ebs")[rows].tolist() == [1, 0]
     assert found.has_migrated("x", "a")
     assert not found.has_migrated("", "b")
 
     cache.remove_object("CSINode", "a")
-    assert found.are_there()[rows].tolist() == [0, 1]
+    assert found.has_csi_node_by_row()[rows].tolist() == [0, 1]
     assert found.have_migrated("kubernetes.io/aws-ebs")[rows].tolist() == [0, 0]
-    assert [left(cache, name, "other") for name in "ab"] == [NO_LIMIT, NO_LIMIT]
+    assert [remaining(cache, name, "other") for name in "ab"] == [NO_LIMIT, NO_LIMIT]
 
 
 def test_columns_are_bounded_and_grow_with_the_nodes() -> None:
     cache = cluster(make_node("a"))
     for number in range(200):
-        cache.storage.use.attached_volumes.left_by_row(f"driver-{number}")
+        cache.storage.use.attached_volumes.remaining_by_row(f"driver-{number}")
     assert len(cache.storage.use.attached_volumes.columns()) <= 64
 
     for number in range(100):
         cache.put_node(make_node(f"n-{number}"))
-    column = cache.storage.use.attached_volumes.left_by_row("driver-199")
+    column = cache.storage.use.attached_volumes.remaining_by_row("driver-199")
     assert len(column) == cache.nodes.capacity
     assert not column.flags.writeable

@@ -22,9 +22,9 @@ from tests.helpers.volume_objects import (
 )
 
 
-def left(cache: Cache, node: str = "a") -> int:
+def remaining(cache: Cache, node: str = "a") -> int:
     """How many more the node can hold, by the column."""
-    return int(cache.storage.use.attached_volumes.left_by_row(DRIVER)[cache.nodes.row(node)])
+    return int(cache.storage.use.attached_volumes.remaining_by_row(DRIVER)[cache.nodes.row(node)])
 
 
 def test_slots_of_pods_whose_volumes_count_follow_pods_and_objects() -> None:
@@ -54,14 +54,14 @@ def test_what_is_left_follows_limits_that_change() -> None:
     cache = cluster(make_node("a"))
     put(cache, csi_node("a", disk_csi_test=3), volume("v", csi=csi()))
     put(cache, attachment("x", node="a", volume="v"))
-    assert left(cache) == 2
+    assert remaining(cache) == 2
 
     put(cache, csi_node("a", disk_csi_test=1))
-    assert left(cache) == 0
+    assert remaining(cache) == 0
     put(cache, csi_node("a", disk_csi_test=0))
-    assert left(cache) == -1
+    assert remaining(cache) == -1
     cache.remove_object("CSINode", "a")
-    assert left(cache) == NO_LIMIT - 1
+    assert remaining(cache) == NO_LIMIT - 1
     assert audit(cache) == []
 
 

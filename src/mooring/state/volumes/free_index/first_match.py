@@ -1,7 +1,7 @@
-"""Which free volume is the first that will do, for every node: answers that follow the changes.
+"""Incremental index: the smallest matching free volume per node.
 
-The next claim of a template asks what the one before it asked, and one volume has been taken since.
-So what was found is kept per wish, and corrected where a volume on the shelf came or went.
+The next claim of a template requests the same as the one before it, and one volume was taken in
+between. So results are cached per request, and updated for the volumes that were added or taken.
 """
 
 from __future__ import annotations
@@ -11,53 +11,50 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mooring.objects.selectors import Selector
 from mooring.state.columns.labels import MISSING
 from mooring.state.tables.nodes import NodeTable
+from mooring.state.types import Bools, Rows
 from mooring.state.volumes.free_index.groups import (
-    Answer,
-    Bools,
+    CachedResult,
     Entry,
     Group,
-    Kind,
     Positions,
     Remaining,
+    VolumeTraits,
 )
 from mooring.state.volumes.free_index.sorted_list import FreeVolumeList
 from mooring.state.volumes.topology import ALL_NODES, NodeTopology, TopologyMasks
 
-Rows = npt.NDArray[np.intp]
-
 #: No volume.
 NONE: Final = -1
 
-#: Answers kept at most, of two bytes a volume, eight a value of a label and eight a row.
-_ANSWERS_MAX: Final = 32
+#: Maximum number of cached results, of two bytes per volume, eight per label value and row.
+_CACHED_MAX: Final = 32
 
-#: For so few rows, a list of places each is quicker than columns.
+#: Up to this many rows, a list of positions per row is faster than columns.
 _FEW_ROWS: Final = 16
 
-#: After more than so many, the first volume of every row is found anew.
+#: After more changes than this, the first volume of every row is recomputed.
 _ROW_CHANGES_MAX: Final = 4
 
 #: Smaller than any volume.
 _ANY_SIZE: Final = -(2**200)
 
-#: Up to so many changes are followed one by one; more cost as much as starting over.
+#: Up to this many changes are applied one by one; more cost as much as a rebuild.
 _CHANGES_MAX: Final = 64
 
 
 class VolumeRequest(NamedTuple):
-    """What a claim asks of a volume.
+    """The requirements of a claim for a volume.
 
     Attributes:
-        nanos: Its size in billionths of a byte, as ``Quantity`` counts.
+        nanos: Requested size in billionths of a byte, as ``Quantity`` counts.
         volume_mode: "Filesystem" or "Block".
         attributes_class: Its VolumeAttributesClass; "" = none.
-        access_modes: All of them must be there.
-        selector: What its labels must match; None = any.
+        access_modes: The volume must have all of them.
+        selector: The volume's labels must match it; None = any.
     """
 
     nanos: int
@@ -68,180 +65,191 @@ class VolumeRequest(NamedTuple):
 
 
 class FirstMatchIndex:
-    """The first volumes on a shelf that meet a claim's wishes, as places.
+    """The first volumes of a list that match a claim's request, as positions.
 
-    Complexity: O(rows) in columns for wishes that another claim had lately, O(volumes) more for new
-    ones.
+    Complexity: O(rows), vectorized, for a cached request; O(volumes) more for a new one.
     """
 
-    def __init__(self, nodes: NodeTable, reaches: TopologyMasks, shelf: FreeVolumeList) -> None:
+    def __init__(self, nodes: NodeTable, masks: TopologyMasks, volume_list: FreeVolumeList) -> None:
         self._nodes = nodes
-        self._reaches = reaches
-        self._shelf = shelf
-        self._version = shelf.version
-        self._answers: dict[VolumeRequest, Answer] = {}
+        self._masks = masks
+        self._list = volume_list
+        self._version = volume_list.version
+        self._cached: dict[VolumeRequest, CachedResult] = {}
 
-    def first(self, wanted: VolumeRequest, rows: Rows) -> Positions:
-        """The first volume of all: kept for every row, since the next claim asks the same."""
-        answer = self._answer(wanted)
-        if answer.best is None:
-            answer.best = self._first_on(answer, np.arange(self._nodes.capacity, dtype=np.intp))
-        return answer.best.take(rows)
+    def first(self, request: VolumeRequest, rows: Rows) -> Positions:
+        """Returns the first matching volume of each row; cached for all rows."""
+        cached = self._cached_result(request)
+        if cached.best is None:
+            cached.best = self._first_on(cached, np.arange(self._nodes.capacity, dtype=np.intp))
+        return cached.best.take(rows)
 
-    def _first_on(self, answer: Answer, rows: Rows) -> Positions:
-        none, best = len(self._shelf.order), None
-        for key, group in self._shelf.groups.items():
+    def _first_on(self, cached: CachedResult, rows: Rows) -> Positions:
+        none, best = len(self._list.order), None
+        for key, group in self._list.groups.items():
             if isinstance(key, str):
-                found = self._firsts(key, group, answer)[self._nodes.label(key).codes[rows]]
+                first = self._first_by_code(key, group, cached)[self._nodes.label(key).codes[rows]]
             else:
-                places = group.places[answer.will_do[group.places]]
-                place = places[0] if len(places) else none
-                found = self._where_reached(key, rows, np.full(len(rows), place, dtype=np.intp))
-            best = found if best is None else np.minimum(best, found)
+                positions = group.positions[cached.is_available[group.positions]]
+                position = positions[0] if len(positions) else none
+                first = self._where_reachable(
+                    key, rows, np.full(len(rows), position, dtype=np.intp)
+                )
+            best = first if best is None else np.minimum(best, first)
         if best is None:
             return np.full(len(rows), NONE, dtype=np.intp)
         best[best == none] = NONE
         return best
 
-    def _firsts(self, key: str, group: Group, answer: Answer) -> Positions:
-        """Returns the first volume that will do, by the code of the label ``key``."""
-        column, none = self._nodes.label(key), len(self._shelf.order)
+    def _first_by_code(self, key: str, group: Group, cached: CachedResult) -> Positions:
+        """Returns the first available volume, by the code of the label ``key``."""
+        column, none = self._nodes.label(key), len(self._list.order)
         by_code = group.by_code(column)
-        known = answer.firsts.get(key)
-        if known is not None and known[0] is by_code:
-            return known[1]
+        entry = cached.first_by_code.get(key)
+        if entry is not None and entry[0] is by_code:
+            return entry[1]
         first = np.full(len(column.values) + 1, none, dtype=np.intp)  # the last: no label
         if len(by_code.codes):
-            left = np.where(answer.will_do[by_code.places], by_code.places, none)
-            first[by_code.codes] = np.minimum.reduceat(left, by_code.starts)
-        answer.firsts[key] = by_code, first
+            remaining = np.where(cached.is_available[by_code.positions], by_code.positions, none)
+            first[by_code.codes] = np.minimum.reduceat(remaining, by_code.starts)
+        cached.first_by_code[key] = by_code, first
         return first
 
-    def next(self, wanted: VolumeRequest, rows: Rows, after: Positions) -> Positions:
-        """Returns the first volume after a place, which differs by row.
+    def next(self, request: VolumeRequest, rows: Rows, after: Positions) -> Positions:
+        """Returns the first matching volume after a position, which differs by row.
 
-        Volumes are in order of size. So "large enough" is "from this place on", and claims that
-        differ by nothing but their size share one answer.
+        Volumes are sorted by size. So "large enough" means "from this position on", and claims
+        that differ only in size share one cached result.
         """
-        answer, none = self._answer(wanted._replace(nanos=_ANY_SIZE)), len(self._shelf.order)
-        after = np.maximum(after, self._shelf.first_place(wanted.nanos) - 1)
+        cached, none = self._cached_result(request._replace(nanos=_ANY_SIZE)), len(self._list.order)
+        after = np.maximum(after, self._list.first_position(request.nanos) - 1)
         if len(rows) <= _FEW_ROWS:
             pairs = zip(rows.tolist(), after.tolist(), strict=True)
-            return np.array([self._next_on(answer, *pair) for pair in pairs], dtype=np.intp)
+            return np.array([self._next_on(cached, *pair) for pair in pairs], dtype=np.intp)
         best = np.full(len(rows), none, dtype=np.intp)
-        for key, group in self._shelf.groups.items():
-            left = self._left(key, group, answer)
+        for key, group in self._list.groups.items():
+            remaining = self._remaining(key, group, cached)
             if isinstance(key, str):
-                found = left.next_of(self._nodes.label(key).codes[rows], after)
+                following = remaining.next_of(self._nodes.label(key).codes[rows], after)
             else:
-                found = self._where_reached(key, rows, left.next(after))
-            np.minimum(best, found, out=best)
+                following = self._where_reachable(key, rows, remaining.next(after))
+            np.minimum(best, following, out=best)
         best[best == none] = NONE
         return best
 
-    def _next_on(self, answer: Answer, row: int, after: int) -> int:
-        """As ``next``, of one row: its volumes as a plain list, for claims by the thousand."""
-        places = answer.of_row.get(row)
-        if places is None:
-            places = answer.of_row[row] = []
-            for key, group in self._shelf.groups.items():
-                left = self._left(key, group, answer)
+    def _next_on(self, cached: CachedResult, row: int, after: int) -> int:
+        """Returns the same as ``next`` for one row, from a plain list of its volumes."""
+        positions = cached.by_row.get(row)
+        if positions is None:
+            positions = cached.by_row[row] = []
+            for key, group in self._list.groups.items():
+                remaining = self._remaining(key, group, cached)
                 if isinstance(key, str):
-                    places += left.of_code(int(self._nodes.label(key).codes[row]))
-                elif key == ALL_NODES or self._reaches.mask(key)[row]:
-                    places += left.places[:-1].tolist()
-            places.sort()
-        at = bisect_right(places, after)
-        return places[at] if at < len(places) else NONE
+                    positions += remaining.with_code(int(self._nodes.label(key).codes[row]))
+                elif key == ALL_NODES or self._masks.mask(key)[row]:
+                    positions += remaining.positions[:-1].tolist()
+            positions.sort()
+        index = bisect_right(positions, after)
+        return positions[index] if index < len(positions) else NONE
 
-    def _left(self, key: str | NodeTopology, group: Group, answer: Answer) -> Remaining:
-        """Returns the volumes of a group that will do."""
+    def _remaining(self, key: str | NodeTopology, group: Group, cached: CachedResult) -> Remaining:
+        """Returns the available volumes of a group."""
         by_code = group.by_code(self._nodes.label(key)) if isinstance(key, str) else None
-        known = answer.left.get(key)
-        if known is not None and known[0] is by_code:
-            return known[1]
-        none = len(self._shelf.order)
+        entry = cached.remaining_by_group.get(key)
+        if entry is not None and entry[0] is by_code:
+            return entry[1]
+        none = len(self._list.order)
         if by_code is not None:
-            left = by_code.left(answer.will_do, none)
+            remaining = by_code.remaining(cached.is_available, none)
         else:
-            left = Remaining(np.append(group.places[answer.will_do[group.places]], none))
-        answer.left[key] = by_code, left
-        return left
+            remaining = Remaining(
+                np.append(group.positions[cached.is_available[group.positions]], none)
+            )
+        cached.remaining_by_group[key] = by_code, remaining
+        return remaining
 
-    def _where_reached(self, reach: NodeTopology, rows: Rows, found: Positions) -> Positions:
-        if reach == ALL_NODES:
-            return found
-        return np.where(self._reaches.mask(reach)[rows], found, len(self._shelf.order))
+    def _where_reachable(
+        self, topology: NodeTopology, rows: Rows, positions: Positions
+    ) -> Positions:
+        if topology == ALL_NODES:
+            return positions
+        return np.where(self._masks.mask(topology)[rows], positions, len(self._list.order))
 
-    # -- which volumes will do --------------------------------------------------------------------
+    # -- matching of volumes ---------------------------------------------------------------------
 
-    def _answer(self, wanted: VolumeRequest) -> Answer:
-        """What is kept of the answer to these wishes, as the volumes are now."""
-        if self._version != self._shelf.version:
-            self._answers.clear()
-            self._version = self._shelf.version
-        answer, now = self._answers.get(wanted), len(self._shelf.changes)
-        if answer is None:
-            if len(self._answers) >= _ANSWERS_MAX:
-                self._answers.clear()
-            answer = self._answers[wanted] = Answer(self._meets(wanted), self._shelf.is_free, now)
-        answer.keep_to(self._reaches.version)
-        if now - answer.seen > _CHANGES_MAX:
-            answer.start_over(self._shelf.is_free, now)
-        elif answer.seen < now:
-            self._invalidate_if_stale(answer)
-        return answer
+    def _cached_result(self, request: VolumeRequest) -> CachedResult:
+        """Returns the cached result of the request, updated to the current volumes."""
+        if self._version != self._list.version:
+            self._cached.clear()
+            self._version = self._list.version
+        cached, now = self._cached.get(request), len(self._list.changes)
+        if cached is None:
+            if len(self._cached) >= _CACHED_MAX:
+                self._cached.clear()
+            cached = self._cached[request] = CachedResult(
+                self._matches(request), self._list.is_free, now
+            )
+        cached.invalidate_if_stale(self._masks.version)
+        if now - cached.applied_changes > _CHANGES_MAX:
+            cached.reset(self._list.is_free, now)
+        elif cached.applied_changes < now:
+            self._invalidate_if_stale(cached)
+        return cached
 
-    def _invalidate_if_stale(self, answer: Answer) -> None:
-        answer.forget_left()
-        if len(self._shelf.changes) - answer.seen > _ROW_CHANGES_MAX:
-            answer.best = None
-        for key, (by_code, _) in list(answer.firsts.items()):
-            if self._shelf.groups[key].by_code(self._nodes.label(key)) is not by_code:
-                del answer.firsts[key]
-        for place in self._shelf.changes[answer.seen :]:
-            answer.will_do[place] = answer.meets[place] and self._shelf.is_free[place]
-            self._correct(answer, self._shelf.at(place))
-        answer.seen = len(self._shelf.changes)
+    def _invalidate_if_stale(self, cached: CachedResult) -> None:
+        cached.clear_remaining()
+        if len(self._list.changes) - cached.applied_changes > _ROW_CHANGES_MAX:
+            cached.best = None
+        for key, (by_code, _) in list(cached.first_by_code.items()):
+            if self._list.groups[key].by_code(self._nodes.label(key)) is not by_code:
+                del cached.first_by_code[key]
+        for position in self._list.changes[cached.applied_changes :]:
+            cached.is_available[position] = (
+                cached.is_match[position] and self._list.is_free[position]
+            )
+            self._update(cached, self._list.at(position))
+        cached.applied_changes = len(self._list.changes)
 
-    def _correct(self, answer: Answer, changed: Entry) -> None:
-        """Finds the first volumes anew where this one is reached."""
-        if not isinstance(changed.key, str) or changed.key not in answer.firsts:
-            answer.best = None
+    def _update(self, cached: CachedResult, changed: Entry) -> None:
+        """Recomputes the first volumes for the nodes that can reach this one."""
+        if not isinstance(changed.key, str) or changed.key not in cached.first_by_code:
+            cached.best = None
             return
-        by_code, first = answer.firsts[changed.key]
+        by_code, first = cached.first_by_code[changed.key]
         column = self._nodes.label(changed.key)
         for code in map(column.values.find, changed.values):
             if code == MISSING:
                 continue
-            first[code] = place = by_code.first(code, answer.will_do, len(self._shelf.order))
-            if answer.best is not None:
+            first[code] = position = by_code.first(code, cached.is_available, len(self._list.order))
+            if cached.best is not None:
                 rows = (column.codes == code).nonzero()[0]
-                if len(self._shelf.groups) > 1:
-                    answer.best[rows] = self._first_on(answer, rows)
+                if len(self._list.groups) > 1:
+                    cached.best[rows] = self._first_on(cached, rows)
                 else:
-                    answer.best[rows] = place if place < len(self._shelf.order) else NONE
+                    cached.best[rows] = position if position < len(self._list.order) else NONE
 
-    def _meets(self, wanted: VolumeRequest) -> Bools:
-        """Which volumes meet a claim's wishes, free or not, wherever they are."""
-        meets: Bools = _suit(self._shelf.kinds, wanted)[self._shelf.kind_of]
-        meets[: self._shelf.first_place(wanted.nanos)] = False
-        if wanted.selector is not None:
-            matches = wanted.selector.matches
+    def _matches(self, request: VolumeRequest) -> Bools:
+        """Returns a mask of the volumes that match the request, free or not, on any node."""
+        is_match: Bools = _matches_traits(self._list.traits_ids, request)[self._list.traits_of]
+        is_match[: self._list.first_position(request.nanos)] = False
+        if request.selector is not None:
+            matches = request.selector.matches
             labels = (
-                self._shelf.placed[name].volume.metadata.labels for _, name in self._shelf.order
+                self._list.placed[name].volume.metadata.labels for _, name in self._list.order
             )
-            meets &= np.array([matches(each) for each in labels], dtype=np.bool_)
-        return meets
+            is_match &= np.array(
+                [matches(volume_labels) for volume_labels in labels], dtype=np.bool_
+            )
+        return is_match
 
 
-def _suit(kinds: Iterable[Kind], wanted: VolumeRequest) -> Bools:
-    """Which kinds of volumes are what a claim wishes, but for their size and labels."""
-    modes = set(wanted.access_modes)
-    judged = [
-        kind.volume_mode == wanted.volume_mode
-        and kind.attributes_class == wanted.attributes_class
-        and modes <= set(kind.access_modes)
-        for kind in kinds
+def _matches_traits(all_traits: Iterable[VolumeTraits], request: VolumeRequest) -> Bools:
+    """Returns a mask of the traits that match a request; size and labels are not compared."""
+    requested_modes = set(request.access_modes)
+    results = [
+        traits.volume_mode == request.volume_mode
+        and traits.attributes_class == request.attributes_class
+        and requested_modes <= set(traits.access_modes)
+        for traits in all_traits
     ]
-    return np.array(judged, dtype=np.bool_)
+    return np.array(results, dtype=np.bool_)

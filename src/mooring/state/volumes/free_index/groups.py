@@ -1,7 +1,7 @@
-"""What is known of each free volume, and the volumes that are reached alike.
+"""The properties of free volumes, and groups of volumes with the same kind of topology.
 
-Most volumes are reached by one value of one label, the zone or the host: they form a group per
-label, sorted by value, so that the first of each value is one look at columns.
+Most volumes require one value of one label, the zone or the host name: they form a group per label,
+sorted by value, so that the first volume of each value is found with one column operation.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy.typing as npt
 from mooring.objects.storage import PersistentVolume
 from mooring.objects.volume_claims import amount
 from mooring.state.columns.labels import MISSING, LabelColumn
-from mooring.state.volumes.topology import NodeTopology, one_label, reach_of_affinity
+from mooring.state.types import Bools
+from mooring.state.volumes.topology import NodeTopology, one_label, topology_of_affinity
 
-Bools = npt.NDArray[np.bool_]
 #: Codes of a label's values, int.
 Codes = npt.NDArray[np.signedinteger[Any]]
-#: Places in the order of volumes, intp.
+#: Positions in the sorted list of volumes, intp.
 Positions = npt.NDArray[np.intp]
 
 
-class Kind(NamedTuple):
-    """What is the same for most volumes of a class."""
+class VolumeTraits(NamedTuple):
+    """Properties that are equal for most volumes of a class."""
 
     volume_mode: str
     attributes_class: str
@@ -33,189 +33,198 @@ class Kind(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A volume, and all that its place rests on: read once, when the volume comes.
+    """A volume with the properties that determine its position and group.
 
-    ``key`` and ``values`` say where it can be reached: by values of the label ``key``, or by a
-    ``NodeTopology`` that is more than that.
+    ``key`` and ``values`` are its topology: values of the label ``key``, or a ``NodeTopology``
+    that is more than that.
     """
 
     volume: PersistentVolume
     rank: tuple[int, str]
-    kind: Kind
+    traits: VolumeTraits
     key: str | NodeTopology
     values: tuple[str, ...]
 
     @classmethod
     def of(cls, volume: PersistentVolume) -> Entry:
-        """Reads a volume."""
+        """Returns the entry of a volume."""
         spec = volume.spec
-        kind = Kind(
+        traits = VolumeTraits(
             spec.volume_mode if spec.volume_mode is not None else "Filesystem",
             spec.volume_attributes_class_name or "",
             spec.access_modes,
         )
         affinity = spec.node_affinity
-        reach = reach_of_affinity(affinity.required if affinity is not None else None)
-        key, values = one_label(reach) or (reach, ())
+        topology = topology_of_affinity(affinity.required if affinity is not None else None)
+        key, values = one_label(topology) or (topology, ())
         rank = amount(spec.capacity).nanos, volume.metadata.name
-        return cls(volume, rank, kind, key, values)
+        return cls(volume, rank, traits, key, values)
 
     def is_like(self, other: Entry) -> bool:
-        """Returns whether it can have the same place as another version of the volume."""
+        """Returns whether another version of the volume can keep the same position."""
         labels = self.volume.metadata.labels
         return self[1:] == other[1:] and labels == other.volume.metadata.labels
 
 
 class ByCode(NamedTuple):
-    """The volumes of a group, sorted by the code of their label value, then by place.
+    """The volumes of a group, sorted by the code of their label value, then by position.
 
-    Those of ``codes[i]`` are ``places[starts[i]:starts[i] + counts[i]]``.
+    The volumes of ``codes[i]`` are ``positions[starts[i]:starts[i] + counts[i]]``.
     """
 
     codes: npt.NDArray[np.intp]
-    places: Positions
+    positions: Positions
     starts: npt.NDArray[np.intp]
     counts: npt.NDArray[np.intp]
 
-    def first(self, code: int, will_do: Bools, none: int) -> int:
-        """Returns the first of one code's places that will do; ``none`` if there is none."""
-        at = int(self.codes.searchsorted(code))
-        if at == len(self.codes) or self.codes[at] != code:
+    def first(self, code: int, is_available: Bools, none: int) -> int:
+        """Returns the first available position of one code; ``none`` if there is none."""
+        index = int(self.codes.searchsorted(code))
+        if index == len(self.codes) or self.codes[index] != code:
             return none
-        places = self.places[self.starts[at] : self.starts[at] + self.counts[at]]
-        good = will_do[places]
-        first = good.argmax()
-        return int(places[first]) if good[first] else none
+        positions = self.positions[self.starts[index] : self.starts[index] + self.counts[index]]
+        available = is_available[positions]
+        first = available.argmax()
+        return int(positions[first]) if available[first] else none
 
-    def left(self, will_do: Bools, none: int) -> Remaining:
-        """Returns those that will do; ``none`` stands for no place, and comes after all."""
-        good = will_do[self.places]
-        places = np.append(self.places[good], none)
-        codes = np.append(np.repeat(self.codes, self.counts)[good], MISSING)
-        return Remaining(places, codes, codes[:-1] * (none + 1) + places[:-1])
+    def remaining(self, is_available: Bools, none: int) -> Remaining:
+        """Returns the available positions, followed by ``none``, which stands for no position."""
+        available = is_available[self.positions]
+        positions = np.append(self.positions[available], none)
+        codes = np.append(np.repeat(self.codes, self.counts)[available], MISSING)
+        return Remaining(positions, codes, codes[:-1] * (none + 1) + positions[:-1])
 
 
 class Remaining(NamedTuple):
-    """The places of a group that will do, and one that stands for none at the end.
+    """The available positions of a group, with a last one that stands for none.
 
     Attributes:
-        places: Sorted; by the code of the label first, if that is how they are reached.
-        codes: The code of each; None = they are reached in another way.
-        numbers: Rises as the places do: the code, then the place; None likewise.
+        positions: Sorted; by label code first, if the group has a label.
+        codes: The label code of each position; None = the group has no label.
+        numbers: Sort keys made of code and position, ascending; None as ``codes``.
     """
 
-    places: Positions
+    positions: Positions
     codes: npt.NDArray[np.intp] | None = None
     numbers: npt.NDArray[np.intp] | None = None
 
     def next(self, after: Positions) -> Positions:
-        """The first place after each of these, however it is reached."""
-        return self.places[self.places[:-1].searchsorted(after, side="right")]
+        """Returns the first position after each of these, ignoring codes."""
+        return self.positions[self.positions[:-1].searchsorted(after, side="right")]
 
-    def of_code(self, code: int) -> list[int]:
-        """Returns the places that are reached by a code; none by MISSING."""
+    def with_code(self, code: int) -> list[int]:
+        """Returns the positions with this code; none for MISSING."""
         if code == MISSING or self.codes is None:
             return []
-        found: list[int] = self.places[self.codes == code].tolist()
-        return found
+        positions_of_code: list[int] = self.positions[self.codes == code].tolist()
+        return positions_of_code
 
     def next_of(self, codes: Codes, after: Positions) -> Positions:
-        """Returns the first place after each of these that is reached by the code beside it."""
+        """Returns the first position after each of these that has the corresponding code."""
         assert self.codes is not None
         assert self.numbers is not None
-        none = self.places[-1]
-        wanted = codes.astype(np.int64) * (none + 1) + after
-        at = self.numbers.searchsorted(wanted, side="right")
-        is_there = (self.codes[at] == codes) & (codes != MISSING)
-        found: Positions = np.where(is_there, self.places[at], none)
-        return found
+        none = self.positions[-1]
+        numbers = codes.astype(np.int64) * (none + 1) + after
+        index = self.numbers.searchsorted(numbers, side="right")
+        has_code = (self.codes[index] == codes) & (codes != MISSING)
+        following: Positions = np.where(has_code, self.positions[index], none)
+        return following
 
 
 class Group:
-    """Volumes that are reached by values of one label, or by one reach that is more than that.
+    """Volumes whose topology is given by one label, or by one other ``NodeTopology``.
 
-    ``places`` are sorted; by a label, a volume is there once for each of its ``values``.
+    ``positions`` are sorted; with a label, a volume occurs once for each of its ``values``.
     """
 
-    __slots__ = ("_by_code", "_column", "_version", "places", "values")
+    __slots__ = ("_by_code", "_column", "_version", "positions", "values")
 
     def __init__(self) -> None:
-        self.places: Positions = np.zeros(0, dtype=np.intp)
+        self.positions: Positions = np.zeros(0, dtype=np.intp)
         self.values: list[str] = []
         self._column: LabelColumn | None = None
         self._version = -1
         self._by_code: ByCode | None = None
 
     def by_code(self, column: LabelColumn) -> ByCode:
-        """The volumes by the codes of ``column``; without those whose values no node has."""
-        found = self._by_code
-        if found is None or self._column is not column or self._version != column.values.version:
-            found = self._by_code = self._sorted(column)
+        """Returns the volumes by the codes of ``column``, without values that no node has."""
+        cached = self._by_code
+        if cached is None or self._column is not column or self._version != column.values.version:
+            cached = self._by_code = self._sorted(column)
             self._column, self._version = column, column.values.version
-        return found
+        return cached
 
     def _sorted(self, column: LabelColumn) -> ByCode:
         codes = np.array([column.values.find(value) for value in self.values], dtype=np.intp)
         order = np.argsort(codes, kind="stable")
         order = order[codes[order] != MISSING]
         present, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
-        return ByCode(present, self.places[order], starts, counts)
+        return ByCode(present, self.positions[order], starts, counts)
 
-    def insert(self, place: int, values: Sequence[str]) -> None:
-        """A volume at ``place``, which no other one has."""
-        at = int(self.places.searchsorted(place))
-        self.places = np.insert(self.places, at, [place] * max(1, len(values)))
-        self.values[at:at] = values
+    def insert(self, position: int, values: Sequence[str]) -> None:
+        """Inserts a volume at ``position``, which must be unused."""
+        index = int(self.positions.searchsorted(position))
+        self.positions = np.insert(self.positions, index, [position] * max(1, len(values)))
+        self.values[index:index] = values
         self._by_code = None
 
-    def shift(self, place: int) -> None:
-        """Places from ``place`` on move up by one: it becomes free for another volume."""
-        self.places[self.places >= place] += 1
+    def insert_gap(self, position: int) -> None:
+        """Moves the positions from ``position`` on up by one, to make room for a volume."""
+        self.positions[self.positions >= position] += 1
         self._by_code = None
 
 
-class Answer:
-    """What is kept of the answer to one claim's wishes, for the next claim that has the same.
+class CachedResult:
+    """The cached result of one request, for the next claim with the same request.
 
     Attributes:
-        meets: Which places meet the wishes, free or not.
-        will_do: Those of them that are free.
-        firsts: Label -> the places by code, and the first of each code that will do; one more at
-            the end, for nodes without the label.
-        left: By label or reach, the places of its group that will do; beside it those by code,
-            if it is a label.
-        of_row: Row -> the places there that will do, for rows that were looked at alone.
-        best: The first place by row, shape (capacity,); None = not known.
-        layout: The version of ``TopologyMasks`` for which what is said of rows is right.
-        seen: How many changes of free places are in it.
+        meets: Mask of the positions that match the request, free or not.
+        will_do: Mask of those that are also free.
+        firsts: Label -> the positions by code, and the first available one of each code, with a
+        last entry for nodes without the label.
+        left: Label or topology -> the available positions of its group, with the positions by
+        code from which they were computed, if it is a label.
+        of_row: Row -> its available positions, for rows that were requested alone.
+        best: The first position by row, shape (capacity,); None = not computed.
+        layout: The version of ``TopologyMasks`` for which data by row is valid.
+        seen: The number of applied changes of free positions.
     """
 
-    __slots__ = ("best", "firsts", "layout", "left", "meets", "of_row", "seen", "will_do")
+    __slots__ = (
+        "applied_changes",
+        "best",
+        "by_row",
+        "first_by_code",
+        "is_available",
+        "is_match",
+        "remaining_by_group",
+        "topology_version",
+    )
 
-    def __init__(self, meets: Bools, is_free: Bools, seen: int) -> None:
-        self.meets = meets
-        self.firsts: dict[str, tuple[ByCode, Positions]] = {}
-        self.left: dict[str | NodeTopology, tuple[ByCode | None, Remaining]] = {}
-        self.of_row: dict[int, list[int]] = {}
+    def __init__(self, is_match: Bools, is_free: Bools, applied_changes: int) -> None:
+        self.is_match = is_match
+        self.first_by_code: dict[str, tuple[ByCode, Positions]] = {}
+        self.remaining_by_group: dict[str | NodeTopology, tuple[ByCode | None, Remaining]] = {}
+        self.by_row: dict[int, list[int]] = {}
         self.best: Positions | None = None
-        self.layout = -1
-        self.start_over(is_free, seen)
+        self.topology_version = -1
+        self.reset(is_free, applied_changes)
 
-    def keep_to(self, layout: int) -> None:
-        """Forgets what follows from labels of nodes if these are others now."""
-        if layout != self.layout:
-            self.best, self.layout = None, layout
-            self.of_row.clear()
+    def invalidate_if_stale(self, topology_version: int) -> None:
+        """Clears data by row if node labels have changed."""
+        if topology_version != self.topology_version:
+            self.best, self.topology_version = None, topology_version
+            self.by_row.clear()
 
-    def start_over(self, is_free: Bools, seen: int) -> None:
-        """Forgets what follows from which places are free."""
-        self.will_do = self.meets & is_free
-        self.firsts.clear()
-        self.forget_left()
+    def reset(self, is_free: Bools, applied_changes: int) -> None:
+        """Clears everything that depends on which positions are free."""
+        self.is_available = self.is_match & is_free
+        self.first_by_code.clear()
+        self.clear_remaining()
         self.best = None
-        self.seen = seen
+        self.applied_changes = applied_changes
 
-    def forget_left(self) -> None:
-        """A place is free now, or is not."""
-        self.left.clear()
-        self.of_row.clear()
+    def clear_remaining(self) -> None:
+        """Clears the lists of available positions after a change of one position."""
+        self.remaining_by_group.clear()
+        self.by_row.clear()

@@ -1,7 +1,7 @@
-"""The places of a class's free volumes: the smallest first, then by name.
+"""The sorted list of a class's free volumes: by size, then by name.
 
-A volume that is taken keeps its place and is only marked, since it may come back when a binding
-fails; places are cleared up once half of them are dead.
+A taken volume keeps its position and is only marked, since it becomes free again when a binding
+fails; the list is rebuilt when half of its positions are stale.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mooring.state.volumes.free_index.groups import Bools, Entry, Group, Kind
+from mooring.state.types import Bools
+from mooring.state.volumes.free_index.groups import Entry, Group, VolumeTraits
 from mooring.state.volumes.topology import NodeTopology
 
-#: Changes that are remembered, for answers to follow.
-CHANGES_KEPT: Final = 1_024
+#: Maximum number of recorded changes, from which cached results are updated.
+CHANGES_MAX: Final = 1_024
 
 
 class FreeVolumeList:
-    """Volumes in their places, free or taken. The one owner is FreeVolumes; others read.
+    """Volumes by position, free or taken. Only FreeVolumes writes.
 
     Attributes:
-        order: (Size in billionths of a byte, name) by place.
-        is_free: By place, bool.
-        kinds: Kind -> its number.
-        kind_of: By place the number of the kind, int32.
-        groups: The places by the label, or by the reach, with which volumes are reached.
-        placed: Name -> the volume as it was when it got its place.
-        changes: Places that became free or were taken, in order.
-        version: Rises when places mean something else, or changes are forgotten.
+        order: (Size in billionths of a byte, name) by position.
+        is_free: By position, bool.
+        traits_ids: VolumeTraits -> their id.
+        traits_of: By position, the id of the traits, int32.
+        groups: The positions by label, or by ``NodeTopology`` without a single label.
+        placed: Name -> the volume as it was when it was inserted.
+        changes: Positions that became free or were taken, in order.
+        version: Rises when positions change their volume, or changes are dropped.
     """
 
     def __init__(self) -> None:
@@ -39,58 +40,58 @@ class FreeVolumeList:
         self.build(())
 
     def build(self, entries: Iterable[Entry]) -> None:
-        """These are there, all free, and no others. Complexity: O(volumes), in plain Python."""
+        """Rebuilds the list with these volumes, all free. Complexity: O(volumes)."""
         entries = sorted(entries, key=lambda entry: entry.rank)
         self.version += 1
         self.changes: list[int] = []
-        self.kinds: dict[Kind, int] = {}
+        self.traits_ids: dict[VolumeTraits, int] = {}
         self.groups: dict[str | NodeTopology, Group] = {}
         self.placed = {entry.rank[1]: entry for entry in entries}
         self.order = [entry.rank for entry in entries]
         self.is_free: Bools = np.ones(len(entries), dtype=np.bool_)
-        kind_of = [self._kind(entry) for entry in entries]
-        self.kind_of: npt.NDArray[np.int32] = np.array(kind_of, dtype=np.int32)
-        places: dict[str | NodeTopology, list[int]] = {}
-        for place, entry in enumerate(entries):
+        traits_of = [self._traits_id(entry) for entry in entries]
+        self.traits_of: npt.NDArray[np.int32] = np.array(traits_of, dtype=np.int32)
+        positions: dict[str | NodeTopology, list[int]] = {}
+        for position, entry in enumerate(entries):
             group = self.groups.get(entry.key)
             if group is None:
-                group, places[entry.key] = self.groups.setdefault(entry.key, Group()), []
+                group, positions[entry.key] = self.groups.setdefault(entry.key, Group()), []
             group.values += entry.values
-            places[entry.key] += [place] * max(1, len(entry.values))
+            positions[entry.key] += [position] * max(1, len(entry.values))
         for key, group in self.groups.items():
-            group.places = np.array(places[key], dtype=np.intp)
+            group.positions = np.array(positions[key], dtype=np.intp)
 
     def insert(self, entry: Entry) -> None:
-        """One more is there, and free."""
-        place = bisect_left(self.order, entry.rank)
-        self.order.insert(place, entry.rank)
+        """Inserts a free volume."""
+        position = bisect_left(self.order, entry.rank)
+        self.order.insert(position, entry.rank)
         self.placed[entry.rank[1]] = entry
-        self.is_free = np.insert(self.is_free, place, True)
-        self.kind_of = np.insert(self.kind_of, place, self._kind(entry))
-        self._forget_changes()
+        self.is_free = np.insert(self.is_free, position, True)
+        self.traits_of = np.insert(self.traits_of, position, self._traits_id(entry))
+        self._drop_changes()
         for group in self.groups.values():
-            group.shift(place)
-        self.groups.setdefault(entry.key, Group()).insert(place, entry.values)
+            group.insert_gap(position)
+        self.groups.setdefault(entry.key, Group()).insert(position, entry.values)
 
     def set_free(self, placed: Entry, *, is_free: bool) -> None:
-        """A volume that has a place was taken, or is free again."""
-        place = bisect_left(self.order, placed.rank)
-        self.is_free[place] = is_free
-        self.changes.append(place)
-        if len(self.changes) > CHANGES_KEPT:
-            self._forget_changes()
+        """Marks a volume of the list as free or taken."""
+        position = bisect_left(self.order, placed.rank)
+        self.is_free[position] = is_free
+        self.changes.append(position)
+        if len(self.changes) > CHANGES_MAX:
+            self._drop_changes()
 
-    def first_place(self, nanos: int) -> int:
-        """Returns the place from which on volumes are at least this large."""
+    def first_position(self, nanos: int) -> int:
+        """Returns the position from which on volumes are at least this large."""
         return bisect_left(self.order, (nanos, ""))
 
-    def at(self, place: int) -> Entry:
-        """Who has a place."""
-        return self.placed[self.order[place][1]]
+    def at(self, position: int) -> Entry:
+        """Returns the volume at a position."""
+        return self.placed[self.order[position][1]]
 
-    def _forget_changes(self) -> None:
+    def _drop_changes(self) -> None:
         self.changes.clear()
         self.version += 1
 
-    def _kind(self, entry: Entry) -> int:
-        return self.kinds.setdefault(entry.kind, len(self.kinds))
+    def _traits_id(self, entry: Entry) -> int:
+        return self.traits_ids.setdefault(entry.traits, len(self.traits_ids))

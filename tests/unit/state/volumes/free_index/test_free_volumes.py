@@ -18,7 +18,7 @@ from mooring.state.volumes.free_index import first_match as module
 from mooring.state.volumes.free_index.first_match import NONE, VolumeRequest
 from mooring.state.volumes.free_index.free_volumes import INSERTIONS_MAX, FreeVolumes
 from mooring.state.volumes.free_index.groups import Positions
-from mooring.state.volumes.topology import TopologyMasks, reach_of_affinity
+from mooring.state.volumes.topology import TopologyMasks, topology_of_affinity
 from mooring.testing import cluster, make_node
 from tests.helpers.volume_objects import HOSTNAME, ZONE, volume
 from tests.plugins import volume_clusters as clusters
@@ -88,7 +88,7 @@ def will_do(found: PersistentVolume, claim: VolumeRequest, labels: dict[str, str
         and (found.spec.volume_attributes_class_name or "") == claim.attributes_class
         and set(claim.access_modes) <= set(found.spec.access_modes)
         and (claim.selector is None or claim.selector.matches(found.metadata.labels))
-        and reach_of_affinity(affinity.required if affinity else None).matches(labels)
+        and topology_of_affinity(affinity.required if affinity else None).matches(labels)
     )
 
 
@@ -235,7 +235,7 @@ def test_places_of_volumes_that_are_gone_are_given_up() -> None:
         volumes.remove(f"v-{number}")
 
     assert len(volumes) == 0
-    assert len(volumes._shelf.placed) <= 3 * INSERTIONS_MAX
+    assert len(volumes._list.placed) <= 3 * INSERTIONS_MAX
 
 
 def test_a_new_value_of_a_label_is_seen() -> None:
