@@ -156,7 +156,7 @@ def mistake_the_new_pod(patch: Patch) -> None:
 
     from mooring.client.informer.replica import Change as change  # noqa: N813 - called as a function
 
-    patch.setattr(Replica, "_take", take)
+    patch.setattr(Replica, "_store", take)
 
 
 def tell_the_queue_first(patch: Patch) -> None:
