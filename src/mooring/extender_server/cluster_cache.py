@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 
 from mooring.client import Change, Client, Informer
 from mooring.clock import Clock, Rng
-from mooring.objects.meta import key
 from mooring.objects.selector_text import LIVING_PODS
 from mooring.state import Cache
+from mooring.state.apply import apply_change
 
 
 class ClusterCache:
@@ -63,23 +63,4 @@ class ClusterCache:
             await informer.wait_until_synced()
 
     def _handler(self, kind: str) -> Callable[[Change], None]:
-        special = {"Node": self._on_node, "Pod": self._on_pod}
-        return special.get(kind) or (lambda change: self._on_other(kind, change))
-
-    def _on_node(self, change: Change) -> None:
-        if change.new is None:
-            self.cache.remove_node(change.old.metadata.name)
-        else:
-            self.cache.put_node(change.new)
-
-    def _on_pod(self, change: Change) -> None:
-        if change.new is None:
-            self.cache.remove_pod(change.old.metadata.uid)
-        elif change.new.spec.node_name:
-            self.cache.put_pod(change.new)
-
-    def _on_other(self, kind: str, change: Change) -> None:
-        if change.new is None:
-            self.cache.remove_object(kind, key(change.old))
-        else:
-            self.cache.put_object(kind, change.new)
+        return lambda change: apply_change(self.cache, kind, change.old, change.new)

@@ -26,6 +26,7 @@ from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.queue import SchedulingQueue, node_changes, pod_changes
 from mooring.state import Cache, PodInfo
+from mooring.state.apply import apply_change
 
 POD_ASSIGNED = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
 POD_GONE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
@@ -121,12 +122,11 @@ class EventHandlers:
     def _on_node(self, change: Change) -> None:
         old: Node | None = change.old
         new: Node | None = change.new
+        apply_change(self._cache, "Node", old, new)
         if new is None:
             assert old is not None
-            self._cache.remove_node(old.metadata.name)
             self._queue.move(NODE_GONE, old, None)
             return
-        self._cache.put_node(new)
         if old is None:
             self._queue.move(NODE_ADDED, None, new)
             return
@@ -134,10 +134,7 @@ class EventHandlers:
             self._queue.move(event, old, new)
 
     def _on_other(self, kind: str, change: Change) -> None:
-        if change.new is None:
-            self._cache.remove_object(kind, key(change.old))
-        else:
-            self._cache.put_object(kind, change.new)
+        apply_change(self._cache, kind, change.old, change.new)
         resource = RESOURCES.get(kind)
         if resource is None:
             return  # plugins read it, but as upstream its events requeue no pod

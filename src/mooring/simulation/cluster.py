@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mooring.errors import ConfigError
-from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.state import Cache, NodeTable, PodInfo
+from mooring.state.apply import apply_change
 
 
 class Cluster:
@@ -26,14 +26,9 @@ class Cluster:
 
     def update(self, obj: Any) -> None:
         """Adds or replaces an object. Kinds that no plugin reads yet are ignored."""
-        if isinstance(obj, Node):
-            self.cache.put_node(obj)
-        elif isinstance(obj, Pod) and obj.spec.node_name:
-            self.cache.put_pod(obj)
-        elif isinstance(obj, Pod) and obj.status.nominated_node_name:
+        apply_change(self.cache, type(obj).__name__, None, obj)
+        if isinstance(obj, Pod) and not obj.spec.node_name and obj.status.nominated_node_name:
             self.nominate(obj, obj.status.nominated_node_name)
-        elif not isinstance(obj, Pod):
-            self.cache.put_object(type(obj).__name__, obj)
 
     def place(self, pod: Pod, node_name: str) -> None:
         """Places ``pod``, whose ``spec.nodeName`` must be ``node_name``."""

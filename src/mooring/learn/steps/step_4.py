@@ -21,6 +21,7 @@ from mooring.objects import Pod
 from mooring.plugins import NodeUnschedulable
 from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.state import Cache
+from mooring.state.apply import apply_change
 
 
 class NodeNumber:
@@ -59,10 +60,7 @@ class Scheduler(step_1.Scheduler):
 
     def on_node(self, change: Change) -> None:
         """Updates the cache."""
-        if change.new is None:
-            self.cache.remove_node(change.old.metadata.name)
-        else:
-            self.cache.put_node(change.new)
+        apply_change(self.cache, "Node", change.old, change.new)
 
     def choose(self, pod: Pod) -> str | Reject:
         """Returns one of the best nodes, or why there is none."""
