@@ -24,7 +24,7 @@ from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
 from tests.faults.harness.checkers import SCHEDULER, Decisions, Findings, StoreChecker
 from tests.faults.harness.faults import FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
-from tests.faults.harness.scheduler_checker import SchedulerChecker, left_over
+from tests.faults.harness.scheduler_checker import SchedulerChecker, leaks
 from tests.faults.harness.trace import Trace
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -134,7 +134,7 @@ class Lab:
         mine = {key: pod.spec.node_name for key, pod in self.pods().items()}
         theirs = {f"default/{pod.metadata.name}": pod for pod in self.store.pods.values()}
         same = mine == {key: pod.spec.node_name for key, pod in theirs.items()}
-        return same and not list(left_over(self.service))
+        return same and not list(leaks(self.service))
 
     def pods(self) -> dict[str, Pod]:
         """What the scheduler's informer knows."""

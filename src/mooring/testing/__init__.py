@@ -1,8 +1,8 @@
-"""Tools for tests, ours and those of plugin authors.
+"""Test tools for mooring and for plugin authors.
 
-``make_pod`` and ``make_node`` build objects, ``cluster`` puts them into a Cache, ``decide`` asks
-plugins about a pod, ``FakeClock`` stands still until told otherwise, and ``check_conformance`` runs
-a plugin through everything that the framework relies on.
+``make_pod`` and ``make_node`` build objects, ``cluster`` puts them into a Cache, ``Harness`` runs
+plugins for a pod, ``FakeClock`` only advances by ``advance``, and ``check_conformance`` checks that
+a plugin meets all requirements of the framework.
 """
 
 from mooring.clock import VirtualClock as FakeClock

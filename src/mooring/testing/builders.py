@@ -1,9 +1,8 @@
-"""Pods and nodes for tests, in one line each.
+"""Builders of pods and nodes for tests.
 
-The objects are as an API server would hold them: with UIDs, and with defaults filled in (requests
-from limits, say), so a test cannot pass on something that no cluster would ever show. What
-admission adds (``mooring.objects.defaulting.admission``) is left to the test: a priority, and
-tolerations of lost nodes.
+The objects are as an API server stores them: with UIDs and with defaults (such as requests from
+limits), so that tests use only objects that a cluster can have. Fields that admission sets
+(``mooring.objects.defaulting.admission``) are not set: the priority, and tolerations of lost nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mooring.objects.kinds import kind_named
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 
-#: What a node has if a test does not say: room enough for small pods.
+#: Default allocatable amounts, enough for several small pods.
 DEFAULT_ALLOCATABLE = {"cpu": "4", "memory": "32Gi", "pods": "110"}
 
 #: Taints and tolerations may be written as text: ``key=value:Effect``, ``key:Effect``.
@@ -42,18 +41,18 @@ def make_node(
     annotations: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Node:
-    """Returns a node, ready for pods.
+    """Returns a node.
 
     Args:
-        name: Its name, also in the label ``kubernetes.io/hostname``.
-        allocatable: Amounts over the defaults of 4 cpu, 32Gi memory and 110 pods.
-        labels: Beside the hostname.
+        name: The name, also the value of the label ``kubernetes.io/hostname``.
+        allocatable: Amounts that override the defaults of 4 cpu, 32Gi memory and 110 pods.
+        labels: Labels in addition to the hostname.
         taints: ``key=value:Effect`` or ``key:Effect``.
-        unschedulable: Cordoned.
+        unschedulable: True for a cordoned node.
         images: Image name -> size in bytes.
         zone: The label ``topology.kubernetes.io/zone``.
-        annotations: Its annotations.
-        more: Further parts as the API writes them, merged in: ``status={"conditions": [...]}``.
+        annotations: The annotations.
+        more: Further fields as JSON, merged in: ``status={"conditions": [...]}``.
 
     Raises:
         ConfigError: a part cannot be read, a quantity for example.
@@ -109,27 +108,27 @@ def make_pod(
     scheduler_name: str = "default-scheduler",
     **more: Any,
 ) -> Pod:
-    """A pod, pending unless ``node`` is given.
+    """Returns a pod, pending if ``node`` is empty.
 
     Args:
-        name: Its name.
-        namespace: Its namespace.
-        uid: Its UID; made of namespace and name if not given.
-        requests: What its first container asks for.
-        limits: What its first container may use at most.
-        labels: Its labels.
-        node: The node it is on.
+        name: The name.
+        namespace: The namespace.
+        uid: The UID; by default derived from namespace and name.
+        requests: Requests of the first container.
+        limits: Limits of the first container.
+        labels: The labels.
+        node: ``spec.nodeName``.
         priority: ``spec.priority``.
-        node_selector: Labels that its node must have.
-        affinity: ``spec.affinity`` as the API writes it.
-        tolerations: As the API writes them, or ``key=value:Effect`` (Equal), ``key:Effect``
+        node_selector: ``spec.nodeSelector``.
+        affinity: ``spec.affinity`` as JSON.
+        tolerations: As JSON, or ``key=value:Effect`` (Equal), ``key:Effect``
             (Exists), ``key`` (Exists, all effects).
-        host_ports: TCP ports of the node that its first container takes.
-        images: The image of each of its containers.
+        host_ports: TCP host ports of the first container.
+        images: The images, one container each.
         gates: Names of scheduling gates.
         nominated_node: ``status.nominatedNodeName``.
-        scheduler_name: Which scheduler is to place it.
-        more: Further parts as the API writes them, merged in: ``spec={"overhead": {...}}``.
+        scheduler_name: ``spec.schedulerName``.
+        more: Further fields as JSON, merged in: ``spec={"overhead": {...}}``.
 
     Raises:
         ConfigError: a part cannot be read, a quantity for example.
@@ -159,7 +158,7 @@ def make_pod(
         "nodeName": node,
         "schedulerName": scheduler_name,
         "nodeSelector": dict(node_selector or {}),
-        "tolerations": [_toleration(found) for found in tolerations],
+        "tolerations": [_toleration(toleration) for toleration in tolerations],
         "schedulingGates": [{"name": gate} for gate in gates],
     }
     if priority is not None:
@@ -195,51 +194,51 @@ def _taint(text: TaintText) -> dict[str, str]:
     return {"key": key, "value": value or "", "effect": effect}
 
 
-def _toleration(found: Mapping[str, Any] | TaintText) -> dict[str, Any]:
-    if not isinstance(found, str):
-        return dict(found)
-    key, value, effect = _parts(found)
+def _toleration(toleration: Mapping[str, Any] | TaintText) -> dict[str, Any]:
+    if not isinstance(toleration, str):
+        return dict(toleration)
+    key, value, effect = _parts(toleration)
     if value is None:
         return {"key": key, "operator": "Exists", "effect": effect}
     return {"key": key, "operator": "Equal", "value": value, "effect": effect}
 
 
 def _parts(text: TaintText) -> tuple[str, str | None, str]:
-    """``key=value:Effect`` apart; the value is None if there is no ``=``."""
+    """Splits ``key=value:Effect``; the value is None if there is no ``=``."""
     front, _, effect = text.partition(":")
     key, sign, value = front.partition("=")
     if effect and effect not in EFFECTS:
-        raise ValueError(f"{text!r} has no effect that exists, which are {', '.join(EFFECTS)}")
+        raise ValueError(f"unknown effect in {text!r}; available: {', '.join(EFFECTS)}")
     return key, value if sign else None, effect
 
 
 def _with_parts(
     builder: Callable[..., Any], document: dict[str, Any], more: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """``document`` with ``metadata``, ``spec`` and ``status`` laid over it.
+    """Returns ``document`` with ``metadata``, ``spec`` and ``status`` merged in.
 
     Raises:
-        TypeError: another name is given: it would be left out without a word.
+        TypeError: for any other name, which would be ignored otherwise.
     """
     for name in more:
         if name not in document:
-            known = [*document, *inspect.signature(builder).parameters]
-            close = get_close_matches(name, known, n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            names = [*document, *inspect.signature(builder).parameters]
+            matches = get_close_matches(name, names, n=1)
+            hint = f" (did you mean {matches[0]!r}?)" if matches else ""
             raise TypeError(
-                f"{builder.__name__}() has no argument {name!r}{hint}; what it does not have goes "
-                "into metadata, spec or status, as the API writes it"
+                f"{builder.__name__}() has no argument {name!r}{hint}; pass other fields in "
+                "metadata, spec or status, as JSON"
             )
     return _merged(document, more)
 
 
 def _merged(document: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """``document`` with ``more`` laid over it, dict by dict."""
+    """Merges ``more`` into a copy of ``document``, recursively."""
     merged = dict(document)
     for name, value in more.items():
-        below = merged.get(name)
-        if isinstance(below, dict) and isinstance(value, Mapping):
-            merged[name] = _merged(below, value)
+        current = merged.get(name)
+        if isinstance(current, dict) and isinstance(value, Mapping):
+            merged[name] = _merged(current, value)
         else:
             merged[name] = value
     return merged

@@ -1,4 +1,4 @@
-"""One plugin, one cluster, one pod: what the conformance kit tries, and how it tells a fault."""
+"""A case of the conformance checks: a plugin, a cluster and a pod."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mooring.objects.pod import Pod
 
 
 class Case(NamedTuple):
-    """What is tried; ``origin`` tells where it came from: "seed 7"."""
+    """The input of a check; ``origin`` names its source: "seed 7"."""
 
     plugin: Any
     objects: list[Node | Pod]
@@ -21,21 +21,21 @@ class Case(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Plugin, seed and pod, as every message begins."""
+        """Plugin, seed and pod: the beginning of every message."""
         return f"plugin {self.plugin.name}, {self.origin}, pod {self.pod.metadata.name}"
 
-    def expect(self, holds: bool, fault: str) -> None:
-        """Raises if the plugin does not keep its word.
+    def expect(self, condition: bool, fault: str) -> None:
+        """Raises if a condition does not hold.
 
         Raises:
-            AssertionError: naming plugin, seed, pod and ``fault``.
+            AssertionError: with plugin, seed, pod and ``fault``.
         """
-        if not holds:
+        if not condition:
             raise AssertionError(f"{self.where}: {fault}")
 
     @contextmanager
-    def blaming(self) -> Iterator[None]:
-        """What goes wrong inside is the plugin's fault.
+    def plugin_errors_as_failures(self) -> Iterator[None]:
+        """Converts errors of the plugin into failures of the check.
 
         Raises:
             AssertionError: in place of a PluginError.
@@ -47,8 +47,8 @@ class Case(NamedTuple):
 
 
 def first_difference(names: Sequence[str], left: Sequence[Any], right: Sequence[Any]) -> str | None:
-    """The first node on which two lists of answers differ, in words; None if they are equal."""
-    for name, one, other in zip(names, left, right, strict=True):
-        if one != other:
-            return f"of {name} {one}, and {other}"
+    """Returns a text on the first node where two lists differ; None if they are equal."""
+    for name, left_item, right_item in zip(names, left, right, strict=True):
+        if left_item != right_item:
+            return f"of {name} {left_item}, and {right_item}"
     return None

@@ -1,8 +1,8 @@
-"""May the framework share this plugin's answers? What ``sign``, ``reads`` and the like promise.
+"""Checks that the framework may cache a plugin's results, as ``sign`` and ``reads`` promise.
 
-Shared answers are wrong in silence: a pod gets the verdict of another one, or a verdict from before
-a node changed. So each promise is tried by itself, to say which one is broken, and at the end all
-of them together, the way the framework uses them.
+A wrong cached result is not noticed: a pod gets the result of another pod, or one from before a
+node changed. So each promise is checked separately, to name the broken one, and at the end all of
+them together, as the framework uses them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mooring.testing.cases import Case, first_difference
 from mooring.testing.harness import Harness
 from mooring.testing.random_cluster import random_node, random_pod
 
-#: The parts of a pod's spec that plugins read; each is exchanged for another pod's by itself.
+#: The parts of a pod's spec that plugins read; each is replaced by another pod's, one at a time.
 SPEC_PARTS = (
     "containers",
     "init_containers",
@@ -35,46 +35,46 @@ SPEC_PARTS = (
     "priority",
 )
 
-#: A change of the cluster, told in words.
+#: A change of the cluster, with its description.
 Step = tuple[str, Callable[[], None]]
 
 
-def check_sharing(case: Case, rng: Rng) -> None:
-    """Checks ``sign`` and, if the plugin has it, everything that follows from ``reads``.
+def check_caching(case: Case, rng: Rng) -> None:
+    """Checks ``sign`` and, if the plugin has it, ``reads``.
 
     Raises:
-        AssertionError: naming the promise that is broken.
+        AssertionError: with the broken promise.
     """
-    fragment = _sign(case, case.pod)
-    case.expect(fragment == _sign(case, case.pod), "sign differs for the same pod")
+    signature = _sign(case, case.pod)
+    case.expect(signature == _sign(case, case.pod), "sign differs for the same pod")
     renamed = _renamed(case.pod)
     case.expect(
-        fragment == _sign(case, renamed),
-        "sign differs for a pod with another name and UID, so no answer is ever shared",
+        signature == _sign(case, renamed),
+        "sign differs for a pod with another name and UID, so no result is ever reused",
     )
-    if fragment is None or not hasattr(case.plugin, "reads"):
+    if signature is None or not hasattr(case.plugin, "reads"):
         return
     _check_each_node_alone(case)
-    _check_sign_is_fine_enough(case, fragment, rng)
+    _check_sign(case, signature, rng)
     _check_reads(case, rng)
-    _check_together(case, renamed, rng)
+    _check_combined(case, renamed, rng)
 
 
 def _sign(case: Case, pod: Pod) -> Hashable | None:
-    fragment = case.plugin.sign(PodInfo(pod))
+    signature = case.plugin.sign(PodInfo(pod))
     try:
-        hash(fragment)
+        hash(signature)
     except TypeError:
-        case.expect(False, f"sign returned {fragment!r}, which is not hashable")
-    return fragment  # type: ignore[no-any-return]  # hashed just now
+        case.expect(False, f"sign returned {signature!r}, which is not hashable")
+    return signature  # type: ignore[no-any-return]  # hashed just now
 
 
 def _renamed(pod: Pod) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, name="renamed", uid="pod-default-renamed"))
 
 
-def _answers(case: Case, harness: Harness, pod: Pod) -> dict[str, tuple[Any, Any]]:
-    """Node -> (status, raw score), asked anew."""
+def _results(case: Case, harness: Harness, pod: Pod) -> dict[str, tuple[Any, Any]]:
+    """Returns node -> (status, raw score), without caching."""
     plugin = case.plugin
     names = harness.begin(pod).view.names
     statuses = harness.statuses(pod, plugin) if hasattr(plugin, "filter") else {}
@@ -83,46 +83,48 @@ def _answers(case: Case, harness: Harness, pod: Pod) -> dict[str, tuple[Any, Any
 
 
 def _check_each_node_alone(case: Case) -> None:
-    """A raw score follows from the node alone, whichever others can take the pod."""
+    """Checks that a raw score depends on its node alone, not on the other feasible nodes."""
     plugin = case.plugin
     if not hasattr(plugin, "score"):
         return
     harness = Harness(case.objects, [plugin], cache_results=False)
-    opened = harness.begin(case.pod)
-    if not len(opened.view):
+    attempt = harness.begin(case.pod)
+    if not len(attempt.view):
         return
-    with case.blaming():
-        among_all = harness.raw_scores_in(opened.cycle, opened.view, plugin)
-        for position, name in enumerate(opened.view.names):
-            one = NodeView(opened.view.snapshot, opened.view.rows[position : position + 1])
-            alone = harness.raw_scores_in(opened.cycle, one, plugin)
+    with case.plugin_errors_as_failures():
+        among_all = harness.raw_scores_in(attempt.cycle, attempt.view, plugin)
+        for position, name in enumerate(attempt.view.names):
+            single_node = NodeView(
+                attempt.view.snapshot, attempt.view.rows[position : position + 1]
+            )
+            alone = harness.raw_scores_in(attempt.cycle, single_node, plugin)
             expected = among_all and {name: among_all[name]}
             case.expect(
                 alone == expected,
-                f"score says {alone} of {name} alone, {expected} among all nodes: with reads, "
+                f"score returns {alone} for {name} alone, {expected} among all nodes: with reads, "
                 "it may depend on that node only",
             )
 
 
-def _check_sign_is_fine_enough(case: Case, fragment: Hashable, rng: Rng) -> None:
-    """Pods with equal fragments get equal answers."""
+def _check_sign(case: Case, signature: Hashable, rng: Rng) -> None:
+    """Checks that pods with equal signatures get equal results."""
     harness = Harness(case.objects, [case.plugin], cache_results=False)
-    expected = _answers(case, harness, case.pod)
-    for what, pod in _variants(case.pod, rng):
-        if _sign(case, pod) != fragment:
+    expected = _results(case, harness, case.pod)
+    for part, pod in _pod_variants(case.pod, rng):
+        if _sign(case, pod) != signature:
             continue
-        with case.blaming():
-            found = _answers(case, harness, pod)
-        differs = first_difference(list(expected), list(expected.values()), list(found.values()))
+        with case.plugin_errors_as_failures():
+            results = _results(case, harness, pod)
+        differs = first_difference(list(expected), list(expected.values()), list(results.values()))
         case.expect(
             differs is None,
-            f"sign is the same for a pod with another {what}, but (status, score) differ: "
+            f"sign is the same for a pod with another {part}, but (status, score) differ: "
             f"{differs}",
         )
 
 
-def _variants(pod: Pod, rng: Rng) -> Iterator[tuple[str, Pod]]:
-    """Returns the pod with one part exchanged, and what part that is."""
+def _pod_variants(pod: Pod, rng: Rng) -> Iterator[tuple[str, Pod]]:
+    """Yields (name of the part, the pod with that part replaced)."""
     donor = random_pod(rng, "donor")
     for part in SPEC_PARTS:
         spec = replace(pod.spec, **{part: getattr(donor.spec, part)})
@@ -137,42 +139,42 @@ def _variants(pod: Pod, rng: Rng) -> Iterator[tuple[str, Pod]]:
 
 
 def _check_reads(case: Case, rng: Rng) -> None:
-    """An answer changes only with a change that ``reads`` or ``reads_other_nodes`` names."""
+    """Checks that only changes in ``reads`` or ``reads_other_nodes`` change a result."""
     plugin = case.plugin
     harness = Harness(case.objects, [plugin], cache_results=False)
-    everywhere = getattr(plugin, "reads_other_nodes", Change(0))
+    reads_other_nodes = getattr(plugin, "reads_other_nodes", Change(0))
     nodes, log = harness.cache.nodes, harness.cache.nodes.log
-    before = _answers(case, harness, case.pod)
-    for what, change in _changes(harness, rng):
+    before = _results(case, harness, case.pod)
+    for description, change in _changes(harness, rng):
         generation = log.generation
         change()
         rows, kinds = log.since(generation) or ((), ())
         changed = {nodes.names[row] for row in rows}
         kind = Change(reduce(or_, map(int, kinds), 0))
-        with case.blaming():
-            after = _answers(case, harness, case.pod)
+        with case.plugin_errors_as_failures():
+            after = _results(case, harness, case.pod)
         for name in sorted(before.keys() & after.keys()):
-            if before[name] == after[name] or kind & everywhere:
+            if before[name] == after[name] or kind & reads_other_nodes:
                 continue
             is_own = name in changed
-            known = is_own and bool(kind & (plugin.reads | Change.EXISTENCE))
+            is_declared = is_own and bool(kind & (plugin.reads | Change.EXISTENCE))
             case.expect(
-                known,
-                f"(status, score) of {name} {before[name]} becomes {after[name]} when {what}, but "
-                f"{'reads' if is_own else 'reads_other_nodes'} has no {kind!r}",
+                is_declared,
+                f"(status, score) of {name} {before[name]} becomes {after[name]} when "
+                f"{description}, but {'reads' if is_own else 'reads_other_nodes'} has no {kind!r}",
             )
         before = after
 
 
 def _changes(harness: Harness, rng: Rng) -> Iterator[Step]:
-    """Changes of one node each, of one kind of column where that is possible."""
+    """Yields changes of one node each, of one kind of column if possible."""
     cache = harness.cache
-    live = [cache.nodes.node(row) for row in cache.nodes.order.rows()]
-    for node in rng.sample(live, k=min(1, len(live))):
+    nodes = [cache.nodes.node(row) for row in cache.nodes.order.rows()]
+    for node in rng.sample(nodes, k=min(1, len(nodes))):
         name = node.metadata.name
-        for what, version in _versions(node, rng):
-            yield f"{what} of {name} change", partial(cache.put_node, version)
-            yield f"{what} of {name} are as before", partial(cache.put_node, node)
+        for part, version in _node_variants(node, rng):
+            yield f"{part} of {name} change", partial(cache.put_node, version)
+            yield f"{part} of {name} are as before", partial(cache.put_node, node)
         pod = random_pod(rng, f"guest-{name}", node=name)
         yield f"a pod comes to {name}", partial(cache.put_pod, pod)
         yield f"a pod leaves {name}", partial(cache.remove_pod, pod.metadata.uid)
@@ -180,12 +182,12 @@ def _changes(harness: Harness, rng: Rng) -> Iterator[Step]:
     yield "a node goes", partial(cache.remove_node, "fresh")
 
 
-def _nothing() -> None:
-    """No change at all."""
+def _no_change() -> None:
+    """Changes nothing."""
 
 
-def _versions(node: Node, rng: Rng) -> Iterator[tuple[str, Node]]:
-    """Returns the node with one of its parts like another one's."""
+def _node_variants(node: Node, rng: Rng) -> Iterator[tuple[str, Node]]:
+    """Yields (name of the part, the node with that part of another node)."""
     donor = random_node(rng, node.metadata.name)
     spec, status, metadata = node.spec, node.status, node.metadata
     yield "labels", replace(node, metadata=replace(metadata, labels=donor.metadata.labels))
@@ -199,21 +201,21 @@ def _versions(node: Node, rng: Rng) -> Iterator[tuple[str, Node]]:
     yield "annotations", replace(node, metadata=replace(metadata, annotations=others))
 
 
-def _check_together(case: Case, renamed: Pod, rng: Rng) -> None:
-    """With shared answers the framework decides, change after change, as it does without."""
-    shared = Harness(case.objects, [case.plugin])
-    anew = Harness((), [case.plugin], cache_results=False)
-    anew.cache = shared.cache
-    for what, change in [("nothing changes", _nothing), *_changes(shared, rng)]:
+def _check_combined(case: Case, renamed: Pod, rng: Rng) -> None:
+    """Checks that the framework decides the same with and without caching, after each change."""
+    cached = Harness(case.objects, [case.plugin])
+    uncached = Harness((), [case.plugin], cache_results=False)
+    uncached.cache = cached.cache
+    for description, change in [("nothing changes", _no_change), *_changes(cached, rng)]:
         change()
         for pod in (case.pod, renamed):
-            with case.blaming():
-                ours, truth = shared.decide(pod), anew.decide(pod)
-            if ours == truth:
+            with case.plugin_errors_as_failures():
+                cached_result, uncached_result = cached.decide(pod), uncached.decide(pod)
+            if cached_result == uncached_result:
                 continue
             case.expect(
                 False,
-                f"when {what}, the pod {pod.metadata.name} gets {ours.decision} with shared "
-                f"answers, {truth.decision} asked anew: pre_filter and pre_score may depend on "
-                "sign(pod) only",
+                f"when {description}, the pod {pod.metadata.name} gets {cached_result.decision} "
+                f"with cached results, {uncached_result.decision} without: pre_filter and "
+                "pre_score may depend on sign(pod) only",
             )

@@ -1,12 +1,12 @@
-"""Does a plugin keep the contract?
+"""Checks that a plugin meets the framework's contract.
 
-One line in the test of whoever wrote it::
+Usage in a plugin's test::
 
     def test_my_plugin_keeps_the_contract():
         check_conformance(MyPlugin(), twin=MyPluginPerNode())
 
-It runs the plugin over seeded random clusters and raises AssertionError, naming plugin, seed, pod
-and node, at the first thing that the framework could not rely on.
+It runs the plugin on seeded random clusters and raises AssertionError with plugin, seed, pod and
+node at the first violation.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.testing.cases import Case, first_difference
-from mooring.testing.check_caching import check_sharing
+from mooring.testing.check_caching import check_caching
 from mooring.testing.harness import Harness
 from mooring.testing.random_cluster import random_objects, random_pod
 
-#: Clusters tried if the caller does not say.
+#: Default seeds of the random clusters.
 SEEDS = range(25)
 
-#: How deep arrays are looked for in a state: an object, its fields, their items.
+#: Depth of the search for arrays in a state: an object, its fields, their items.
 STATE_DEPTH = 3
 
 
@@ -47,78 +47,78 @@ def check_conformance(
     objects: Sequence[Node | Pod] | None = None,
     pods: Sequence[Pod] | None = None,
 ) -> None:
-    """Checks signatures, purity, shapes, sharing, worlds and states of ``plugin``.
+    """Checks signatures, purity, shapes, caching, hypothetical nodes and states of ``plugin``.
 
     Args:
-        plugin: The plugin, as it would be given to the framework.
-        twin: The same plugin written with ``@per_node``: its answers must be equal.
-        seeds: One random cluster and pod each.
-        objects: A cluster to use beside the random ones.
-        pods: The pods to try on it.
+        plugin: The plugin object.
+        twin: The same plugin written with ``@per_node``; its results must be equal.
+        seeds: Each gives a random cluster and pod.
+        objects: A cluster to use in addition to the random ones.
+        pods: The pods for ``objects``.
 
     Raises:
-        AssertionError: telling what is wrong, where.
-        ConfigError: if the object is no plugin at all.
-        TypeError: if there are ``objects``, and no ``pods`` to try on them.
+        AssertionError: with the violation.
+        ConfigError: if the object is no plugin.
+        TypeError: if there are ``objects`` but no ``pods``.
     """
     check_plugin(plugin)
     if twin is not None:
         check_plugin(twin)
     if objects is not None and not pods:
-        raise TypeError("objects are given, but no pods to try on them")
+        raise TypeError("objects without pods")
     for seed in seeds:
         rng = seeded_random(seed)
-        made = random_objects(rng, nodes=rng.choice((0, 1, 5, 9)))
-        _check_case(Case(plugin, made, random_pod(rng, "incoming"), f"seed {seed}"), twin, rng)
+        random = random_objects(rng, nodes=rng.choice((0, 1, 5, 9)))
+        _check_case(Case(plugin, random, random_pod(rng, "incoming"), f"seed {seed}"), twin, rng)
     for pod in pods or ():
-        _check_case(Case(plugin, list(objects or ()), pod, "given"), twin, seeded_random(0))
+        _check_case(Case(plugin, list(objects or ()), pod, "objects"), twin, seeded_random(0))
 
 
 def _check_case(case: Case, twin: Any | None, rng: Rng) -> None:
     plugin = case.plugin
-    seen = [case.pod, *case.objects]
-    before = [encode(found) for found in seen]
+    objects = [case.pod, *case.objects]
+    before = [encode(obj) for obj in objects]
     harness = Harness(case.objects, [plugin], cache_results=False)
-    with case.blaming():
-        opened = harness.begin(case.pod)
-    cycle, view = opened.cycle, opened.view
+    with case.plugin_errors_as_failures():
+        attempt = harness.begin(case.pod)
+    cycle, view = attempt.cycle, attempt.view
     _check_state(case, cycle)
-    asks_filter = hasattr(plugin, "filter") and opened.takes_part(plugin)
-    if asks_filter:
+    runs_filter = hasattr(plugin, "filter") and attempt.takes_part(plugin)
+    if runs_filter:
         _check_filter(case, harness, cycle, view)
-        _check_worlds(case, harness, cycle, view, rng)
+        _check_hypothetical_nodes(case, harness, cycle, view, rng)
     if hasattr(plugin, "score") and len(view):
         _check_score(case, harness)
         _check_zeros(case, harness, cycle, view)
-    _check_one_node(case, harness, cycle, view, asks_filter=asks_filter)
+    _check_one_node(case, harness, cycle, view, runs_filter=runs_filter)
     if hasattr(plugin, "sign"):
-        check_sharing(case, rng)
+        check_caching(case, rng)
     if twin is not None:
         _check_twin(case, twin)
-    for found, text in zip(seen, before, strict=True):
-        kind, name = type(found).__name__.lower(), found.metadata.name
-        case.expect(encode(found) == text, f"the plugin changed the {kind} {name}")
+    for obj, text in zip(objects, before, strict=True):
+        kind, name = type(obj).__name__.lower(), obj.metadata.name
+        case.expect(encode(obj) == text, f"the plugin changed the {kind} {name}")
     case.expect(not audit(harness.cache), "the plugin changed the cluster")
 
 
 def _check_state(case: Case, cycle: Cycle) -> None:
-    """A plugin's state can be pickled, and owns its arrays.
+    """Checks that a plugin's state can be pickled and owns its arrays.
 
-    A process that explains decisions gets it; a view of a column would change after the decision.
+    Other processes may explain decisions; a view of a column would change after the decision.
     """
     state = cycle.state_of(case.plugin.name)
     if state is None:
         return
     try:
         pickle.loads(pickle.dumps(state))  # noqa: S301 - bytes made in this line
-    except Exception as error:  # objects refuse it in every way
+    except Exception as error:  # objects may raise anything
         raise AssertionError(f"{case.where}: the state cannot be pickled: {error}") from error
     for place, array in _arrays(state, "state", STATE_DEPTH):
         case.expect(array.base is None, f"{place} is a view of another array; copy it")
 
 
 def _arrays(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Returns the arrays in a state, and where they are."""
+    """Yields (path, array) for each array in a state."""
     if isinstance(value, np.ndarray):
         yield place, value
         return
@@ -143,8 +143,8 @@ def _slots(kind: type) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
-def _ask_filter(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> list[Any]:
-    with case.blaming():
+def _run_filter(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> list[Any]:
+    with case.plugin_errors_as_failures():
         verdicts = filter_one(harness.framework, cycle, case.plugin, view)
     return _statuses(verdicts)
 
@@ -154,145 +154,150 @@ def _statuses(verdicts: FilterStatuses) -> list[Status | None]:
 
 
 def _check_filter(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> None:
-    """Equal questions get equal answers, of all nodes, of some, of one, of none."""
-    first = _ask_filter(case, harness, cycle, view)
-    again = _ask_filter(case, harness, cycle, view)
-    differs = first_difference(view.names, first, again)
-    case.expect(differs is None, f"filter answers differently when asked again: {differs}")
-    _ask_filter(case, harness, cycle, view.where(np.zeros(0, dtype=np.intp)))
+    """Checks that repeated calls give equal results, for all nodes, one, some and none."""
+    first = _run_filter(case, harness, cycle, view)
+    second = _run_filter(case, harness, cycle, view)
+    differs = first_difference(view.names, first, second)
+    case.expect(differs is None, f"filter is not deterministic: {differs}")
+    _run_filter(case, harness, cycle, view.where(np.zeros(0, dtype=np.intp)))
     orders = [[position] for position in range(len(view))]
     for positions in (*orders, list(reversed(range(len(view))))):
         part = view.where(np.array(positions, dtype=np.intp))
-        answers = _ask_filter(case, harness, cycle, part)
+        results = _run_filter(case, harness, cycle, part)
         expected = [first[position] for position in positions]
-        differs = first_difference(part.names, answers, expected)
+        differs = first_difference(part.names, results, expected)
         among = "alone" if len(positions) == 1 else "in another order"
-        case.expect(differs is None, f"filter says otherwise {among} than among all: {differs}")
+        case.expect(differs is None, f"filter gives another result {among}: {differs}")
 
 
 def _check_one_node(
-    case: Case, harness: Harness, cycle: Cycle, view: NodeView, *, asks_filter: bool
+    case: Case, harness: Harness, cycle: Cycle, view: NodeView, *, runs_filter: bool
 ) -> None:
-    """What a plugin says of one node in plain ints is what it says of it in columns."""
+    """Checks that filter_node and score_node give the same results as filter and score."""
     plugin, call = case.plugin, harness.framework.call
     scores = None
     if hasattr(plugin, "score") and len(view):
-        with case.blaming():
+        with case.plugin_errors_as_failures():
             scores = harness.raw_scores_in(cycle, view, plugin)
         _check_state(case, cycle)
-    statuses = _ask_filter(case, harness, cycle, view) if asks_filter else []
+    statuses = _run_filter(case, harness, cycle, view) if runs_filter else []
     for position, node in enumerate(view):
-        if hasattr(plugin, "filter_node") and asks_filter:
-            with case.blaming():
+        if hasattr(plugin, "filter_node") and runs_filter:
+            with case.plugin_errors_as_failures():
                 status = call(plugin, "Filter", plugin.filter_node, cycle, node)
             column = statuses[position]
             case.expect(
-                status == column, f"filter_node says {status} of {node.name}, filter {column}"
+                status == column, f"filter_node gives {status} for {node.name}, filter {column}"
             )
         if hasattr(plugin, "score_node") and scores is not None:
-            with case.blaming():
+            with case.plugin_errors_as_failures():
                 score = call(plugin, "Score", plugin.score_node, cycle, node)
             column = scores[node.name]
             case.expect(
                 type(score) is int and score == column,
-                f"score_node says {score!r} of {node.name}, score {column}",
+                f"score_node gives {score!r} for {node.name}, score {column}",
             )
 
 
-def _check_worlds(case: Case, harness: Harness, cycle: Cycle, view: NodeView, rng: Rng) -> None:
-    """A world with a pod more or less is the cluster with that pod more or less."""
+def _check_hypothetical_nodes(
+    case: Case, harness: Harness, cycle: Cycle, view: NodeView, rng: Rng
+) -> None:
+    """Checks that a hypothetical node gets the result of a real one with the same pods."""
     extra = PodInfo(random_pod(rng, "extra"))
-    more = view.plus([(extra,)] * len(view))
-    restored = _in_worlds(case, harness, cycle, more.without(more.added))
-    differs = first_difference(view.names, _in_worlds(case, harness, cycle, view), restored)
+    with_extra = view.plus([(extra,)] * len(view))
+    restored = _filter_hypothetical(case, harness, cycle, with_extra.without(with_extra.added))
+    differs = first_difference(
+        view.names, _filter_hypothetical(case, harness, cycle, view), restored
+    )
     case.expect(
-        differs is None, f"adding a pod and removing it changes what filter says: {differs}"
+        differs is None, f"adding and removing a pod changes the result of filter: {differs}"
     )
     for position, name in enumerate(view.names):
-        world = more.where(np.array([position], dtype=np.intp))
-        imagined = _in_worlds(case, harness, cycle, world)
+        variant = with_extra.where(np.array([position], dtype=np.intp))
+        hypothetical = _filter_hypothetical(case, harness, cycle, variant)
         harness.cache.put_pod(extra.on_node(name).pod)
-        truth = _in_truth(case, harness, cycle.pod, name)
+        real = _filter_real(case, harness, cycle.pod, name)
         harness.cache.remove_pod(extra.uid)
-        _expect_true(case, imagined, truth, f"with one pod more on {name}")
+        _expect_equal(case, hypothetical, real, f"with a pod added to {name}")
     for position, name in enumerate(view.names):
         placed = harness.cache.pods.on_row(int(view.rows[position]))
         if not placed:
             continue
         victim = placed[0].info
-        world = view.where(np.array([position], dtype=np.intp)).without([(victim,)])
-        imagined = _in_worlds(case, harness, cycle, world)
+        variant = view.where(np.array([position], dtype=np.intp)).without([(victim,)])
+        hypothetical = _filter_hypothetical(case, harness, cycle, variant)
         harness.cache.remove_pod(victim.uid)
-        truth = _in_truth(case, harness, cycle.pod, name)
+        real = _filter_real(case, harness, cycle.pod, name)
         harness.cache.put_pod(victim.pod)
-        _expect_true(case, imagined, truth, f"with one pod less on {name}")
+        _expect_equal(case, hypothetical, real, f"with a pod removed from {name}")
 
 
-def _expect_true(case: Case, imagined: list[Any], truth: list[Any] | None, world: str) -> None:
+def _expect_equal(case: Case, hypothetical: list[Any], real: list[Any] | None, change: str) -> None:
     case.expect(
-        truth is None or imagined == truth,
-        f"{world} filter says {imagined}, but {truth} if that is really so",
+        real is None or hypothetical == real,
+        f"{change} filter gives {hypothetical} for the hypothetical node, {real} for the real one",
     )
 
 
-def _in_truth(case: Case, harness: Harness, pod: PodInfo, node_name: str) -> list[Any] | None:
-    """What filter says of the node in an attempt of its own.
+def _filter_real(case: Case, harness: Harness, pod: PodInfo, node_name: str) -> list[Any] | None:
+    """Returns the results of filter in a separate attempt.
 
-    None if pre_filter refuses the whole pod there, which no world can show.
+    None if pre_filter rejects the pod, which has no equivalent on a hypothetical node.
     """
     snapshot = harness.cache.snapshot()
     cycle = harness.framework.new_cycle(pod, snapshot)
-    with case.blaming():
-        before = pre_filter(harness.framework, cycle)
-    if before.status is not None:
+    with case.plugin_errors_as_failures():
+        pre_filtered = pre_filter(harness.framework, cycle)
+    if pre_filtered.status is not None:
         return None
     rows = np.array([snapshot.nodes.row(node_name)], dtype=np.intp)
-    return _in_worlds(case, harness, cycle, NodeView(snapshot, rows))
+    return _filter_hypothetical(case, harness, cycle, NodeView(snapshot, rows))
 
 
-def _in_worlds(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> list[Any]:
+def _filter_hypothetical(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> list[Any]:
     if case.plugin.name in cycle.skipped:
         return [None] * len(view)
-    with case.blaming():
+    with case.plugin_errors_as_failures():
         results = filter_hypothetical(harness.framework, cycle, view)
     return [status for _, verdicts in results for status in _statuses(verdicts)]
 
 
 def _check_score(case: Case, harness: Harness) -> None:
-    with case.blaming():
-        first, again = (harness.scores(case.pod, case.plugin) for _ in range(2))
-    case.expect(
-        first == again, f"score answers differently when asked again: {first}, then {again}"
-    )
+    with case.plugin_errors_as_failures():
+        first, second = (harness.scores(case.pod, case.plugin) for _ in range(2))
+    case.expect(first == second, f"score is not deterministic: {first}, then {second}")
 
 
 def _check_zeros(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> None:
-    """What the plugin says of nothing but zeros is what normalize makes of them."""
-    told = getattr(case.plugin, "normalized_zero", None)
-    if told is None:
+    """Checks that normalize returns ``normalized_zero`` for scores that are all zero."""
+    normalized_zero = getattr(case.plugin, "normalized_zero", None)
+    if normalized_zero is None:
         return
     zeros = np.zeros(len(view), dtype=np.int64)
-    with case.blaming():
+    with case.plugin_errors_as_failures():
         call = harness.framework.call
         scores = call(case.plugin, "NormalizeScore", case.plugin.normalize, cycle, zeros, view)
     case.expect(
-        scores.tolist() == [told] * len(view),
-        f"normalized_zero is {told!r}, but normalize makes {scores.tolist()} of zeros",
+        scores.tolist() == [normalized_zero] * len(view),
+        f"normalized_zero is {normalized_zero!r}, "
+        f"but normalize returns {scores.tolist()} for zeros",
     )
 
 
 def _check_twin(case: Case, twin: Any) -> None:
-    """The plugin and its ``@per_node`` form agree on every node."""
+    """Checks that the plugin and its ``@per_node`` form agree on every node."""
     ours = Harness(case.objects, [case.plugin], cache_results=False)
     theirs = Harness(case.objects, [twin], cache_results=False)
     if hasattr(case.plugin, "filter"):
-        with case.blaming():
+        with case.plugin_errors_as_failures():
             left, right = ours.statuses(case.pod), theirs.statuses(case.pod)
-        unsigned = [[status and status[:2] for status in each.values()] for each in (left, right)]
+        unsigned = [
+            [status and status[:2] for status in statuses.values()] for statuses in (left, right)
+        ]
         differs = first_difference(list(left), *unsigned)
         case.expect(differs is None, f"filter and its twin differ: {differs}")
     if hasattr(case.plugin, "score") and len(ours.cache.nodes):
-        with case.blaming():
+        with case.plugin_errors_as_failures():
             scores = ours.raw_scores(case.pod), theirs.raw_scores(case.pod)
         _check_twin_scores(case, *scores)
 
@@ -300,7 +305,7 @@ def _check_twin(case: Case, twin: Any) -> None:
 def _check_twin_scores(
     case: Case, left: dict[str, int] | None, right: dict[str, int] | None
 ) -> None:
-    """A plugin that skips scoring may have a twin that gives every node the same."""
+    """Compares scores; a skipped Score equals the same score for every node."""
     if left is None or right is None:
         values = {*(left or {}).values(), *(right or {}).values()}
         case.expect(

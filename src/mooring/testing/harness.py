@@ -1,4 +1,4 @@
-"""Ask plugins about a pod on a small cluster, without a scheduler around them."""
+"""Runs plugins for a pod on a small cluster, without a scheduler."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ from mooring.objects.pod import Pod
 from mooring.state import Cache, PodInfo
 
 
-class Decided(NamedTuple):
-    """What a Harness's framework made of a pod: ``node`` is None if ``message`` says why."""
+class ScheduleResult(NamedTuple):
+    """The result of scheduling a pod: ``node``, or None and the reason in ``message``."""
 
     node: str | None
     message: str
     decision: Decision
 
 
-class Opened(NamedTuple):
-    """An attempt whose PreFilter has run: ``refusal`` if that was the end of it already."""
+class PreFilteredAttempt(NamedTuple):
+    """An attempt after PreFilter: ``refusal`` if PreFilter rejected the pod."""
 
     cycle: Cycle
     view: NodeView
     refusal: Status | None
 
     def takes_part(self, plugin: Any) -> bool:
-        """Returns whether ``plugin`` filters in this attempt."""
+        """Returns True if ``plugin`` filters in this attempt."""
         return self.refusal is None and plugin.name not in self.cycle.skipped
 
 
 def cluster(*objects: Node | Pod) -> Cache:
-    """A Cache that holds these nodes, pods with a node, and nominations of pods without one."""
+    """Returns a Cache with these nodes, the placed pods, and the nominations of pending pods."""
     cache = Cache()
-    for found in objects:
-        if isinstance(found, Node):
-            cache.put_node(found)
-        elif found.spec.node_name:
-            cache.put_pod(found)
-        elif found.status.nominated_node_name:
-            cache.nominator.nominate(PodInfo(found), found.status.nominated_node_name)
+    for obj in objects:
+        if isinstance(obj, Node):
+            cache.put_node(obj)
+        elif obj.spec.node_name:
+            cache.put_pod(obj)
+        elif obj.status.nominated_node_name:
+            cache.nominator.nominate(PodInfo(obj), obj.status.nominated_node_name)
     return cache
 
 
 class Harness:
-    """Some plugins over a small cluster.
+    """Plugins on a small cluster.
 
     Example:
         >>> from mooring.framework import Reject, per_node
@@ -90,7 +90,7 @@ class Harness:
         cache_results: bool = True,
         clock: Clock | None = None,
     ) -> None:
-        """Every plugin runs at every extension point that it has, in the order given."""
+        """Enables every plugin at each extension point that it implements, in this order."""
         self.cache = cluster(*objects)
         self.plugins = list(plugins)
         points = {
@@ -104,8 +104,8 @@ class Harness:
             profile, clock=clock or VirtualClock(), cache_results=cache_results
         )
 
-    def decide(self, pod: Pod, *, start_index: int = 0) -> Decided:
-        """Runs a whole decision.
+    def decide(self, pod: Pod, *, start_index: int = 0) -> ScheduleResult:
+        """Runs a complete scheduling cycle.
 
         Raises:
             PluginError: if a plugin fails.
@@ -113,53 +113,53 @@ class Harness:
         snapshot = self.cache.snapshot()
         attempt = Attempt(snapshot, start_index)
         cycle = self.framework.new_cycle(PodInfo(pod), snapshot)
-        found = schedule_pod(self.framework, cycle, attempt)
-        if isinstance(found, Placement):
-            decision = attempt.decision("scheduled", node=found.node_name, diagnosis=None)
-            return Decided(found.node_name, "", decision)
-        decision = attempt.decision("unschedulable", node=None, diagnosis=found)
-        return Decided(None, found.message, decision)
+        result = schedule_pod(self.framework, cycle, attempt)
+        if isinstance(result, Placement):
+            decision = attempt.decision("scheduled", node=result.node_name, diagnosis=None)
+            return ScheduleResult(result.node_name, "", decision)
+        decision = attempt.decision("unschedulable", node=None, diagnosis=result)
+        return ScheduleResult(None, result.message, decision)
 
     def diagnose(self, pod: Pod) -> Diagnosis | Placement:
-        """As ``decide``, the framework's own answer."""
+        """Runs a complete scheduling cycle; returns the framework's own result."""
         snapshot = self.cache.snapshot()
         cycle = self.framework.new_cycle(PodInfo(pod), snapshot)
         return schedule_pod(self.framework, cycle, Attempt(snapshot))
 
     def statuses(self, pod: Pod, plugin: Any | None = None) -> dict[str, Status | None]:
-        """Node -> what one filter (the first plugin) says of it; None = feasible.
+        """Returns a filter's (default: the first plugin's) status by node; None = feasible.
 
-        If PreFilter refuses the pod, that is said of every node.
+        If PreFilter rejects the pod, every node has that status.
         """
         plugin = plugin or self.plugins[0]
-        opened = self.begin(pod)
-        cycle, view = opened.cycle, opened.view
-        if not opened.takes_part(plugin):
-            return dict.fromkeys(view.names, opened.refusal)
+        attempt = self.begin(pod)
+        cycle, view = attempt.cycle, attempt.view
+        if not attempt.takes_part(plugin):
+            return dict.fromkeys(view.names, attempt.refusal)
         verdicts = filter_one(self.framework, cycle, plugin, view)
         statuses = [verdicts.table[code - 1] if code else None for code in verdicts.codes.tolist()]
         return dict(zip(view.names, statuses, strict=True))
 
     def reasons(self, pod: Pod, plugin: Any | None = None) -> dict[str, tuple[str, ...]]:
-        """Node -> the reasons of one filter (the first plugin); () = feasible."""
-        found = self.statuses(pod, plugin)
-        return {name: status.reasons if status else () for name, status in found.items()}
+        """Returns a filter's (default: the first plugin's) reasons by node; () = feasible."""
+        statuses = self.statuses(pod, plugin)
+        return {name: status.reasons if status else () for name, status in statuses.items()}
 
     def raw_scores(self, pod: Pod, plugin: Any | None = None) -> dict[str, int] | None:
-        """Node -> raw score of one plugin (the first) over all nodes; None if it skips the pod."""
+        """Returns a plugin's (default: the first) raw scores by node; None if it skips the pod."""
         plugin = plugin or self.plugins[0]
         cycle, view = self.open(pod)
         return self.raw_scores_in(cycle, view, plugin)
 
     def raw_scores_in(self, cycle: Cycle, view: NodeView, plugin: Any) -> dict[str, int] | None:
-        """As ``raw_scores``, in a cycle that goes on; afterwards PreScore has run in it."""
+        """Runs PreScore and Score in an existing cycle; otherwise like ``raw_scores``."""
         if self._skips_score(cycle, plugin, view):
             return None
         raw = score_one(self.framework, cycle, plugin, view)
         return dict(zip(view.names, raw.tolist(), strict=True))
 
     def scores(self, pod: Pod, plugin: Any | None = None) -> dict[str, int] | None:
-        """As ``raw_scores``, normalized."""
+        """Returns normalized scores; otherwise like ``raw_scores``."""
         plugin = plugin or self.plugins[0]
         cycle, view = self.open(pod)
         if not len(view):
@@ -171,33 +171,35 @@ class Harness:
         return dict(zip(view.names, scores.tolist(), strict=True))
 
     def open(self, pod: Pod) -> tuple[Cycle, NodeView]:
-        """Returns a cycle whose PreFilter has run, and a view of every node in visiting order."""
+        """Runs PreFilter; returns the cycle, and a view of every node in visiting order."""
         cycle, view, _ = self.begin(pod)
         return cycle, view
 
-    def begin(self, pod: Pod) -> Opened:
-        """As ``open``, with what PreFilter said against the pod as a whole."""
+    def begin(self, pod: Pod) -> PreFilteredAttempt:
+        """Runs PreFilter like ``open``; the result also has PreFilter's rejection."""
         snapshot = self.cache.snapshot()
         cycle = self.framework.new_cycle(PodInfo(pod), snapshot)
-        before = pre_filter(self.framework, cycle)
-        return Opened(cycle, NodeView(snapshot, snapshot.nodes.order.array()), before.status)
+        pre_filtered = pre_filter(self.framework, cycle)
+        return PreFilteredAttempt(
+            cycle, NodeView(snapshot, snapshot.nodes.order.array()), pre_filtered.status
+        )
 
     def _skips_score(self, cycle: Cycle, plugin: Any, view: NodeView) -> bool:
         if not hasattr(plugin, "pre_score"):
             return False
         cycle.set_writer(plugin.name)
-        answer = self.framework.call(plugin, "PreScore", plugin.pre_score, cycle, view)
+        status = self.framework.call(plugin, "PreScore", plugin.pre_score, cycle, view)
         cycle.set_writer(None)
-        return answer is Skip.SKIP
+        return status is Skip.SKIP
 
 
 def scalar_twin(method: Any) -> Any:
-    """The one-node form of a method that ``@per_node`` lifted, as (plugin, pod, node) -> answer.
+    """Returns the one-node form of a ``@per_node`` method, as (plugin, pod, node) -> result.
 
     Raises:
-        TypeError: if the method was not lifted.
+        TypeError: if the method was not made with ``@per_node``.
     """
-    found = getattr(method, ONE_NODE_FORM, None)
-    if found is None:
+    one_node_form = getattr(method, ONE_NODE_FORM, None)
+    if one_node_form is None:
         raise TypeError(f"{method!r} was not made with @per_node")
-    return found
+    return one_node_form

@@ -1,4 +1,4 @@
-"""Clusters made by chance, small and full of odd cases, the same for the same seed."""
+"""Random small clusters with many edge cases; the same seed gives the same cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEBIBYTE = 1 << 20
 
 
 def random_node(rng: Rng, name: str) -> Node:
-    """A node with some of: few resources or none at all, labels, taints, images, a cordon."""
+    """Returns a node with random resources (some none), labels, taints, images, cordon."""
     allocatable = {
         "cpu": rng.choice(("0", "1", "2", "4", "3900m")),
         "memory": rng.choice(("0", "512Mi", "2Gi", "8G")),
@@ -49,7 +49,7 @@ def random_node(rng: Rng, name: str) -> Node:
 
 
 def random_pod(rng: Rng, name: str, *, node: str = "", priority: int | None = None) -> Pod:
-    """A pod with some of: requests, several containers, tolerations, affinity, host ports."""
+    """Returns a pod with random requests, containers, tolerations, affinity, host ports."""
     requests: dict[str, str] = {}
     if rng.random() < 0.8:
         requests["cpu"] = rng.choice(CPU)
@@ -57,9 +57,9 @@ def random_pod(rng: Rng, name: str, *, node: str = "", priority: int | None = No
         requests["memory"] = rng.choice(MEMORY)
     if rng.random() < 0.2:
         requests[EXTENDED] = rng.choice(("0", "1", "2"))
-    more: dict[str, Any] = {}
+    overhead: dict[str, Any] = {}
     if rng.random() < 0.2:
-        more = {"spec": {"overhead": {"cpu": "10m", "memory": "1Mi"}}}
+        overhead = {"spec": {"overhead": {"cpu": "10m", "memory": "1Mi"}}}
     return make_pod(
         name,
         requests=requests,
@@ -70,21 +70,21 @@ def random_pod(rng: Rng, name: str, *, node: str = "", priority: int | None = No
         tolerations=_tolerations(rng),
         node_selector={rng.choice(KEYS): rng.choice(VALUES)} if rng.random() < 0.15 else None,
         affinity=_affinity(rng) if rng.random() < 0.4 else None,
-        **more,
+        **overhead,
     )
 
 
 def random_objects(rng: Rng, *, nodes: int = 8, pods: int = 10) -> list[Node | Pod]:
-    """``nodes`` nodes and ``pods`` pods on them, overcommitting some."""
-    made: list[Node | Pod] = [random_node(rng, f"node-{number}") for number in range(nodes)]
+    """Returns random nodes and pods placed on them; some nodes are overcommitted."""
+    objects: list[Node | Pod] = [random_node(rng, f"node-{number}") for number in range(nodes)]
     for number in range(pods if nodes else 0):
         at = f"node-{rng.randrange(nodes)}"
-        made.append(random_pod(rng, f"placed-{number}", node=at))
-    return made
+        objects.append(random_pod(rng, f"placed-{number}", node=at))
+    return objects
 
 
 def _tolerations(rng: Rng) -> list[dict[str, str]]:
-    found = []
+    tolerations = []
     for _ in range(rng.choice((0, 0, 1, 2))):
         toleration = {
             "key": rng.choice((*KEYS, "")),
@@ -92,10 +92,10 @@ def _tolerations(rng: Rng) -> list[dict[str, str]]:
             "value": rng.choice(VALUES),
             "effect": rng.choice((*EFFECTS, "")),
         }
-        found.append(toleration)
+        tolerations.append(toleration)
     if rng.random() < 0.1:
-        found.append({"key": "node.kubernetes.io/unschedulable", "operator": "Exists"})
-    return found
+        tolerations.append({"key": "node.kubernetes.io/unschedulable", "operator": "Exists"})
+    return tolerations
 
 
 def _affinity(rng: Rng) -> dict[str, Any]:

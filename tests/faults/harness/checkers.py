@@ -26,7 +26,7 @@ from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from tests.faults.harness.faults import now_s
 from tests.faults.harness.preemption_checker import Evictions
-from tests.faults.harness.reference_fit import allocatable_of, overfull
+from tests.faults.harness.reference_fit import allocatable_of, overcommitted
 from tests.faults.harness.trace import InvariantBroken, Trace, Violation
 
 _FINISHED = ("Succeeded", "Failed")
@@ -202,9 +202,9 @@ class StoreChecker:
         node = self.nodes.get(node_name)
         if node is None or node_name in self.excused:
             return
-        over = overfull(node, self.on_node(node_name))
-        if over:
-            self._findings.broken("S2", f"node {node_name} is overfull: {over}")
+        excess = overcommitted(node, self.on_node(node_name))
+        if excess:
+            self._findings.broken("S2", f"node {node_name} is overfull: {excess}")
 
     def _on_node(self) -> None:
         (change,) = self._node_history.read(self._node_history.end - 1, 1)

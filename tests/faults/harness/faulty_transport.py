@@ -64,14 +64,14 @@ class FaultyTransport:
         if network.draws("server_error", what):
             return await self._fail(request)
         if request.path.endswith("/binding") and network.draws("conflict", what):
-            return await self._contradict(request)
+            return await self._spurious_conflict(request)
         if network.draws("slow", what):
-            return await self._dawdle(request)
+            return await self._delay(request)
         answer = await self._inner.request(request)
         if network.draws("lost", what):
             if network.rng.random() < 0.5:
                 raise OutcomeUnknown(f"{what}: connection reset")
-            await self._hang(request)
+            await self._time_out(request)
         return answer
 
     async def _fail(self, request: Request) -> Response:
@@ -84,14 +84,14 @@ class FaultyTransport:
             await self._inner.request(request)
         return _error(code, "InternalError")
 
-    async def _contradict(self, request: Request) -> Response:
+    async def _spurious_conflict(self, request: Request) -> Response:
         """409: a proxy has sent it twice, or somebody stored the pod in between."""
         network = self._network
         if network.rng.random() < 0.5 or network.is_on_the_way(request.path):
             await self._inner.request(request)
         return _error(409, "Conflict")
 
-    async def _dawdle(self, request: Request) -> Response:
+    async def _delay(self, request: Request) -> Response:
         network = self._network
         delay_s = network.delay_s()
         if network.rng.random() < 0.5:
@@ -101,11 +101,11 @@ class FaultyTransport:
         network.delayed.add(request.path)
         if delay_s >= request.deadline_s:
             network.deliver_late(self._inner, request, delay_s)
-            await self._hang(request)
+            await self._time_out(request)
         await asyncio.sleep(delay_s)
         return await self._inner.request(request)
 
-    async def _hang(self, request: Request) -> NoReturn:
+    async def _time_out(self, request: Request) -> NoReturn:
         """Wait until the deadline strikes."""
         await asyncio.sleep(request.deadline_s + 1)
         raise AssertionError("the deadline comes first")
@@ -156,7 +156,7 @@ class FaultyTransport:
         async with aclosing(stream.batches()) as batches:
             while (lines := await self._next(batches)) is not None:
                 if network.draws("silent", what):
-                    await self._fall_silent()
+                    await self._half_open()
                     return
                 if network.draws("lag", what):
                     await asyncio.sleep(network.delay_s(10.0))
@@ -187,7 +187,7 @@ class FaultyTransport:
         except TimeoutError:
             return None
 
-    async def _fall_silent(self) -> None:
+    async def _half_open(self) -> None:
         """Half open: nothing comes, until the client gives up or the network is repaired."""
         try:
             async with self._network.breakable(is_silent=True):

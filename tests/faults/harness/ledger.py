@@ -1,17 +1,17 @@
-"""A plugin that keeps books: every Reserve has exactly one end, and it makes trouble on the way.
+"""A plugin that checks that every Reserve has exactly one end, and that injects failures.
 
-What it does to a pod stands in the pod's label ``ledger``:
+The pod's label ``ledger`` selects a script:
 
-========  ========================================================================================
-allow     Permit waits, and lets the pod go after a few seconds
-expire    Permit waits, and nobody ever allows it
-reject    Permit refuses
-balk      Reserve refuses
-prepare   PreBind takes a few seconds
-fail      PreBind takes a few seconds, and raises
-========  ========================================================================================
+=================  ================================================
+allow              Permit waits, and allows the pod after a few seconds
+expire             Permit waits until its timeout
+reject             Permit rejects
+reject_in_reserve  Reserve rejects
+prepare            PreBind takes a few seconds
+fail               PreBind takes a few seconds, and raises
+=================  ================================================
 
-Once ``is_calm`` it refuses nothing any more, but that each pod may expire once.
+With ``is_calm`` it rejects no pod, except that each pod may expire once.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tests.faults.harness.checkers import SCHEDULER, Findings, StoreChecker
 from tests.faults.harness.faults import now_s
 
 LABEL: Final = "ledger"
-WAYS: Final = ("allow", "expire", "reject", "balk", "prepare", "fail")
+SCRIPTS: Final = ("allow", "expire", "reject", "reject_in_reserve", "prepare", "fail")
 
-#: How long Permit waits at most, and a refused pod until it is tried again.
+#: Timeout of Permit, and delay until a rejected pod is requeued.
 WAIT_S: Final = 8.0
-AGAIN_S: Final = 4.0
+RETRY_S: Final = 4.0
 
 
 class Ledger:
@@ -56,20 +56,20 @@ class Ledger:
         self._rng = rng
 
     def events(self) -> list[ClusterEventWithHint]:
-        """None: a pod that it refused is tried again when it says so, and not before."""
+        """Registers no events: the plugin requeues rejected pods itself."""
         return []
 
     def reserve(self, cycle: Cycle, node_name: str) -> Status | None:
-        """Note it; ``balk`` refuses."""
+        """Note it; ``reject_in_reserve`` rejects."""
         pod = cycle.pod
         self._note("reserve", cycle, node_name)
         if pod.uid in self.open:
             self._findings.broken("S8", f"{pod.key} is reserved twice")
         self.open[pod.uid] = node_name
-        return self._refuse(cycle) if self._way(cycle) == "balk" else None
+        return self._reject(cycle) if self._script(cycle) == "reject_in_reserve" else None
 
     def unreserve(self, cycle: Cycle, node_name: str) -> None:
-        """The end without a node, unless the pod has one after all."""
+        """Record the end of a reservation; the pod must not be bound."""
         self._end("unreserve", cycle, node_name)
         uid, key = cycle.pod.uid, cycle.pod.key
         pod = self._store.pods.get(uid)
@@ -78,7 +78,7 @@ class Ledger:
             self._findings.broken("S8", f"{key} is given up, and is on {pod.spec.node_name}")
 
     def post_bind(self, cycle: Cycle, node_name: str) -> None:
-        """The end on a node."""
+        """Record the end of a reservation; the pod must be bound."""
         self._end("post_bind", cycle, node_name)
         bound_by = self._store.bound_by.get(cycle.pod.uid)
         if bound_by is None:
@@ -87,13 +87,13 @@ class Ledger:
     def permit(self, cycle: Cycle, node_name: str) -> Status | Wait | None:
         """``allow`` and ``expire`` wait, ``reject`` refuses."""
         self._note("permit", cycle, node_name)
-        way = self._way(cycle)
+        way = self._script(cycle)
         if way == "reject":
-            return self._refuse(cycle)
+            return self._reject(cycle)
         if way == "expire":
             self._has_expired.add(cycle.pod.uid)
             # While it still waits: what happens in the middle of an attempt must not be forgotten.
-            self._try_again(cycle.pod.uid, self._rng.random() * WAIT_S * 0.9)
+            self._requeue_later(cycle.pod.uid, self._rng.random() * WAIT_S * 0.9)
             return Wait(WAIT_S)
         if way != "allow":
             return None
@@ -109,14 +109,14 @@ class Ledger:
             RuntimeError: for a pod that is to fail.
         """
         self._note("pre_bind", cycle, node_name)
-        way = self._way(cycle)
+        way = self._script(cycle)
         if way in ("prepare", "fail"):
             await asyncio.sleep(self._rng.random() * WAIT_S)
         if way == "fail":
             raise RuntimeError("it was told to fail")
 
-    def _way(self, cycle: Cycle) -> str:
-        """What is to be done to the pod this time: about every other time nothing."""
+    def _script(self, cycle: Cycle) -> str:
+        """Returns the script for this attempt; in about half of the attempts none."""
         way = cycle.pod.metadata.labels.get(LABEL, "")
         if way in ("allow", "prepare"):
             return way
@@ -124,12 +124,12 @@ class Ledger:
             return way
         return "" if self.is_calm or self._rng.random() < 0.5 else way
 
-    def _refuse(self, cycle: Cycle) -> Status:
-        self._try_again(cycle.pod.uid, AGAIN_S)
+    def _reject(self, cycle: Cycle) -> Status:
+        self._requeue_later(cycle.pod.uid, RETRY_S)
         return Reject("the ledger says no")
 
-    def _try_again(self, uid: str, delay_s: float) -> None:
-        """A refusal of ours passes; nothing else in the cluster would tell."""
+    def _requeue_later(self, uid: str, delay_s: float) -> None:
+        """Requeue a rejected pod after a delay, since no cluster event would."""
         handle = self.handle
         assert handle is not None
         handle.call_later(delay_s, lambda: handle.activate(uid))

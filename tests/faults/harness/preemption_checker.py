@@ -1,4 +1,4 @@
-"""S6: who is evicted had to go, for a pod that matters more, and protected ones only in need.
+"""S6: only necessary victims of lower priority are evicted; protected pods only as a last resort.
 
 Like the other checkers it shares nothing with the plugin that decides: it asks the slow reference.
 """
@@ -12,21 +12,21 @@ from mooring.objects.meta import key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.state import Cache, PodInfo
-from tests.faults.harness.reference_fit import misfit
+from tests.faults.harness.reference_fit import fit_error
 
 
 class Evictions:
-    """Who is to leave, for whom: as the scheduler has decided."""
+    """The evictions that the scheduler has decided: victims and their preemptors."""
 
     def __init__(self) -> None:
         self._preemptors: dict[str, list[str]] = {}
 
     def note(self, victim_uid: str, preemptor_uid: str) -> None:
-        """It was decided that this pod leaves."""
+        """Record a decided eviction."""
         self._preemptors.setdefault(victim_uid, []).append(preemptor_uid)
 
-    def left_undone(self, pods: Mapping[str, Pod]) -> Iterator[str]:
-        """Pods that were to leave, and stay, while the pod that needs their room waits for it."""
+    def missing_evictions(self, pods: Mapping[str, Pod]) -> Iterator[str]:
+        """Yield victims that were not evicted while their preemptor is still nominated."""
         for uid, preemptors in self._preemptors.items():
             victim = pods.get(uid)
             if victim is None or victim.metadata.deletion_timestamp is not None:
@@ -37,12 +37,12 @@ class Evictions:
                     yield f"{key(waiting)} waits for {key(victim)} to leave, which nobody tells"
 
     def has(self, victim_uid: str) -> bool:
-        """Whether it ever was."""
+        """True if the eviction of the pod was decided."""
         return victim_uid in self._preemptors
 
 
-def unjust(pod: PodInfo, room: PostFilterResult, cache: Cache) -> Iterator[str]:
-    """What is wrong with having these victims leave, on the state that was decided on."""
+def unjustified_evictions(pod: PodInfo, room: PostFilterResult, cache: Cache) -> Iterator[str]:
+    """Yield problems of a preemption, on the state of the decision."""
     name = room.node_name or ""
     row = cache.nodes.live_row(name)
     if row < 0:
@@ -62,11 +62,11 @@ def unjust(pod: PodInfo, room: PostFilterResult, cache: Cache) -> Iterator[str]:
     ]
     gone = {victim.uid for victim in room.victims}
     stay = [other.pod for uid, other in here.items() if uid not in gone]
-    why = misfit(pod.pod, node, [*stay, *nominated_pods])
+    why = fit_error(pod.pod, node, [*stay, *nominated_pods])
     if why:
         yield f"{pod.key} does not fit {name} without its victims: {why}"
     for victim in room.victims:
-        if not misfit(pod.pod, node, [*stay, *nominated_pods, victim.pod]):
+        if not fit_error(pod.pod, node, [*stay, *nominated_pods, victim.pod]):
             yield f"{victim.key} could stay on {name} beside {pod.key}"
     if any(_is_protected(victim.pod, cache) for victim in room.victims):
         yield from _in_need(pod, node, list(here.values()), nominated_pods, cache)
@@ -75,18 +75,18 @@ def unjust(pod: PodInfo, room: PostFilterResult, cache: Cache) -> Iterator[str]:
 def _in_need(
     pod: PodInfo, node: Node, here: list[PodInfo], nominated_pods: list[Pod], cache: Cache
 ) -> Iterator[str]:
-    """Protected pods leave only if all others together would not be enough."""
+    """Yield a problem if evicting all unprotected pods would be enough."""
     left = [
         other.pod
         for other in here
         if other.priority >= pod.priority or _is_protected(other.pod, cache)
     ]
-    if not misfit(pod.pod, node, [*left, *nominated_pods]):
+    if not fit_error(pod.pod, node, [*left, *nominated_pods]):
         yield f"{node.metadata.name} has room for {pod.key} without any protected pod's leaving"
 
 
 def _is_protected(pod: Pod, cache: Cache) -> bool:
-    """Whether a budget that allows nobody to go is about the pod: the only ones in scenarios."""
+    """True if a budget with no allowed disruptions selects the pod."""
     labels = frozenset(pod.metadata.labels.items())
     found = cache.budgets.of(pod.metadata.namespace, labels)
     return any(budget.disruptions_allowed == 0 for budget in found)

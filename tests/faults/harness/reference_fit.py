@@ -1,6 +1,6 @@
-"""Whether a pod fits a node: slow, obvious, and sharing nothing with the plugins that decide it.
+"""Reference check whether a pod fits a node: slow, simple, and independent of the plugins.
 
-Of the rules of kube-scheduler it knows those that the drawn scenarios use: requests, the number of
+It implements the rules of kube-scheduler that the scenarios use: requests, the number of
 pods, host ports, nodeSelector, taints, cordons.
 """
 
@@ -18,7 +18,7 @@ _REPELS = ("NoSchedule", "NoExecute")
 
 
 def requests_of(pod: Pod) -> Counter[str]:
-    """What a pod asks for: cpu in millicores, others in units; a pod counts as one of "pods"."""
+    """Returns a pod's requests: cpu in millicores, others in units, and 1 of "pods"."""
     asked: Counter[str] = Counter(pods=1)
     for container in pod.spec.containers:
         for name, raw in container.resources.requests.items():
@@ -27,7 +27,7 @@ def requests_of(pod: Pod) -> Counter[str]:
 
 
 def allocatable_of(node: Node) -> dict[str, int]:
-    """What a node has for pods, in the same units."""
+    """Returns a node's allocatable amounts, in the same units."""
     return {name: amount_of(name, raw) for name, raw in node.status.allocatable.items()}
 
 
@@ -37,8 +37,8 @@ def amount_of(name: str, raw: str | int | float) -> int:
     return quantity.milli() if name == "cpu" else quantity.value()
 
 
-def overfull(node: Node, pods: Iterable[Pod]) -> str:
-    """What of a node is given away more than once; "" if nothing is."""
+def overcommitted(node: Node, pods: Iterable[Pod]) -> str:
+    """Returns the overcommitted resources of a node; "" if there are none."""
     used: Counter[str] = Counter()
     ports: Counter[tuple[str, int]] = Counter()
     for pod in pods:
@@ -54,8 +54,8 @@ def overfull(node: Node, pods: Iterable[Pod]) -> str:
     return ", ".join(over)
 
 
-def repels(pod: Pod, node: Node) -> str:
-    """Why a node will not have a pod, whatever else runs there; "" if it will."""
+def blocking_taint(pod: Pod, node: Node) -> str:
+    """Returns why a node rejects a pod regardless of other pods; "" if it does not."""
     if node.spec.unschedulable and not _is_tolerated(pod, Taint(key=_CORDON, effect="NoSchedule")):
         return "cordoned"
     for taint in node.spec.taints:
@@ -67,12 +67,12 @@ def repels(pod: Pod, node: Node) -> str:
     return ""
 
 
-def misfit(pod: Pod, node: Node, others: Iterable[Pod]) -> str:
-    """Why a pod cannot go to a node on which the others are; "" if it can.
+def fit_error(pod: Pod, node: Node, others: Iterable[Pod]) -> str:
+    """Returns why a pod does not fit a node with the other pods; "" if it fits.
 
-    What the others have too much of among themselves is nothing to a pod that asks for none of it.
+    A resource overcommitted by the others is irrelevant to a pod that does not request it.
     """
-    why = repels(pod, node)
+    why = blocking_taint(pod, node)
     if why:
         return why
     used: Counter[str] = Counter()

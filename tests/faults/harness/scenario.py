@@ -1,10 +1,10 @@
-"""A whole cluster with everything that goes wrong in it, drawn from one seed, in virtual time.
+"""A cluster with injected faults, generated from a seed, on virtual time.
 
 ::
 
-    seed ──> faults, cluster, users' deeds, order of callbacks
+    seed ──> faults, cluster, user actions, order of callbacks
              phase 1: faults; safety is checked after every write and every step
-             phase 2: none any more; all that fits is bound, and nothing is left over
+            phase 2: no faults; all feasible pods get bound, and nothing leaks
 
 What is checked stands in ``checkers``, ``scheduler_checker`` and ``ledger``; what each fault is, in
 ``faults``. A seed repeats its run exactly, in any process.
@@ -35,9 +35,9 @@ from tests.faults.harness.checkers import SCHEDULER, Decisions, Findings, StoreC
 from tests.faults.harness.faults import Faults, FaultyNetwork, Fired, now_s
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.harness.ledger import Ledger
-from tests.faults.harness.reference_fit import misfit
+from tests.faults.harness.reference_fit import fit_error
 from tests.faults.harness.scenario_user import PODS, PROTECTION, Users
-from tests.faults.harness.scheduler_checker import SchedulerChecker, left_over
+from tests.faults.harness.scheduler_checker import SchedulerChecker, leaks
 from tests.faults.harness.trace import Trace
 
 #: So long after the last fault is over, whatever fits is bound: an informer may wait for 60 s
@@ -50,16 +50,16 @@ TRIED_S: Final = 345.0
 #: A status that cannot be written, or an event, is given up at last.
 QUIET_S: Final = 60.0
 
-#: Nobody of these may go: there is no controller that would ever allow it.
+#: No pod of these may be evicted: no controller ever sets disruptionsAllowed.
 PROTECTED: Final = PodDisruptionBudget(
     metadata=ObjectMeta(name="protected", namespace="default"),
     spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels=PROTECTION)),
 )
 
-#: What a pod says that says nothing of having no node.
+#: Stands for a pod without a PodScheduled=False condition.
 NOTHING: Final = "nothing"
 
-#: A run with less of it shows nothing.
+#: Minimum of a meaningful run.
 BINDS_MIN: Final = 10
 FAULTS_MIN: Final = 1
 
@@ -74,7 +74,7 @@ class Scenario:
         nodes: At the start.
         n_safe: Of these, those that nobody changes.
         pods: At the start.
-        deeds: What users do in phase 1.
+        user_actions: Number of user actions in phase 1.
         busy_s: How long phase 1 lasts.
     """
 
@@ -83,7 +83,7 @@ class Scenario:
     nodes: int = 5
     n_safe: int = 3
     pods: int = 12
-    deeds: int = 40
+    user_actions: int = 40
     busy_s: float = 120.0
 
 
@@ -141,25 +141,25 @@ def run_scenario(scenario: Scenario, trace: Trace | None = None) -> Report:
         with asyncio.Runner(loop_factory=loop_factory) as runner:
             loop = runner.get_loop()
             assert isinstance(loop, VirtualLoop)
-            world = _World(scenario, rng, loop, trace if trace is not None else Trace())
-            loop.on_step = world.on_step
+            cluster = ScenarioCluster(scenario, rng, loop, trace if trace is not None else Trace())
+            loop.on_step = cluster.on_step
             try:
-                return runner.run(world.run())
+                return runner.run(cluster.run())
             finally:
                 # What is broken off now ends in some state or other.
                 loop.on_step = lambda: None
-                world.store.close()
+                cluster.store.close()
     finally:
         gc.unfreeze()
 
 
 def _branch(rng: Rng) -> Rng:
-    """A generator of its own: who draws more often does not change what others draw."""
+    """Returns a separate generator, so that draws of one part do not change those of others."""
     return seeded_random(rng.getrandbits(64))
 
 
-class _World:
-    """An API server, a network, a scheduler, users, and those who check them."""
+class ScenarioCluster:
+    """An API server, a network, a scheduler, users, and checkers."""
 
     def __init__(self, scenario: Scenario, rng: Rng, loop: VirtualLoop, trace: Trace) -> None:
         self._scenario = scenario
@@ -210,9 +210,9 @@ class _World:
         service = self._make_service()
         async with asyncio.TaskGroup() as tasks:
             self._network.open(tasks)
-            beside = [tasks.create_task(self._tick())]
+            helpers = [tasks.create_task(self._tick())]
             if self._has_kubelets:
-                beside.append(tasks.create_task(self._kubelets.run()))
+                helpers.append(tasks.create_task(self._kubelets.run()))
             self._network.faults = self._faults
             running = tasks.create_task(service.run())
             await service.wait_until_synced()
@@ -225,7 +225,7 @@ class _World:
             report = self._report(scenario.seed)
             service.stop()
             await running
-            for task in beside:
+            for task in helpers:
                 task.cancel()
         return report
 
@@ -249,7 +249,7 @@ class _World:
         for _ in range(scenario.pods):
             await self._users.create_pod()
         starts_s = now_s()
-        moments = sorted(rng.uniform(0, scenario.busy_s) for _ in range(scenario.deeds))
+        moments = sorted(rng.uniform(0, scenario.busy_s) for _ in range(scenario.user_actions))
         for moment_s in moments:
             # Some things happen at the very same time.
             if rng.random() < 0.7:
@@ -277,55 +277,56 @@ class _World:
         # When nothing else happens any more, nothing else can help a pod that was forgotten.
         await self._users.create_expiring_pod()
         await asyncio.sleep(calm_s + BOUND_S - now_s())
-        self._report_all("L2", self._unbound())
-        self._report_all("L6", self._behind(service))
+        self._report_all("L2", self._unbound_pods())
+        self._report_all("L6", self._informer_lag(service))
         await asyncio.sleep(TRIED_S)
-        self._report_all("L3", self._untold())
-        self._report_all("L3", self._misled())
-        self._report_all("L4", self._untried())
-        self._report_all("L2", self._evictions.left_undone(self.store.pods))
+        self._report_all("L3", self._missing_condition())
+        self._report_all("L3", self._stale_condition())
+        self._report_all("L4", self._starved())
+        self._report_all("L2", self._evictions.missing_evictions(self.store.pods))
         await asyncio.sleep(QUIET_S)
-        self._report_all("L5", left_over(service))
+        self._report_all("L5", leaks(service))
         self._report_all("S8", (f"{uid} is still reserved" for uid in self._ledger.open))
         if self._tasks_now(service) != self._n_tasks:
-            told = f"{self._tasks_now(service)} tasks, at the start there were {self._n_tasks}"
-            self._findings.broken("L5", told)
+            message = f"{self._tasks_now(service)} tasks, at the start there were {self._n_tasks}"
+            self._findings.broken("L5", message)
         self._findings.raise_first()
 
     def _report_all(self, rule: str, problems: Iterator[str]) -> None:
-        for told in problems:
-            self._findings.broken(rule, told)
+        for message in problems:
+            self._findings.broken(rule, message)
         self._findings.raise_first()
 
-    def _unbound(self) -> Iterator[str]:
-        """L2: pods that fit somewhere by now, and are nowhere."""
+    def _unbound_pods(self) -> Iterator[str]:
+        """L2: pods that fit a node but are not bound."""
         for pod in self.store.pending():
             for name, node in self.store.nodes.items():
-                if not misfit(pod, node, self.store.on_node(name)):
+                if not fit_error(pod, node, self.store.on_node(name)):
                     yield f"{key(pod)} fits {name}, and is not bound"
 
-    def _behind(self, service: Service) -> Iterator[str]:
-        """L6: the informers know what the server knows."""
-        living = {key(pod): pod.metadata.resource_version for pod in self.store.pods.values()}
+    def _informer_lag(self, service: Service) -> Iterator[str]:
+        """L6: informers that differ from the server."""
+        pods = {key(pod): pod.metadata.resource_version for pod in self.store.pods.values()}
         nodes = {name: node.metadata.resource_version for name, node in self.store.nodes.items()}
-        for kind, expected in (("Pod", living), ("Node", nodes)):
+        for kind, expected in (("Pod", pods), ("Node", nodes)):
             objects = service.informers[kind].objects
-            known = {name: obj.metadata.resource_version for name, obj in objects.items()}
-            if known != expected:
-                yield f"{kind}: {set(known.items()) ^ set(expected.items())} differ"
+            cached = {name: obj.metadata.resource_version for name, obj in objects.items()}
+            if cached != expected:
+                yield f"{kind}: {set(cached.items()) ^ set(expected.items())} differ"
 
-    def _untold(self) -> Iterator[str]:
-        """L3: a pod that fits nowhere says so, in the words of its last attempt."""
+    def _missing_condition(self) -> Iterator[str]:
+        """L3: unschedulable pods without the message of their last attempt as condition."""
         for pod in self.store.pending():
-            told = self._checker.told.get(pod.metadata.uid, (0.0, NOTHING))[1]
+            expected = self._checker.messages.get(pod.metadata.uid, (0.0, NOTHING))[1]
             written = _condition(pod)
-            if written != told:
-                yield f"{key(pod)} says {written!r}, and was told {told!r}"
-            if not told.startswith(f"0/{len(self.store.nodes)} nodes are available"):
-                yield f"{key(pod)} was told {told!r}, and there are {len(self.store.nodes)} nodes"
+            if written != expected:
+                yield f"{key(pod)} has the condition {written!r}, expected {expected!r}"
+            n_nodes = len(self.store.nodes)
+            if not expected.startswith(f"0/{n_nodes} nodes are available"):
+                yield f"{key(pod)} failed with {expected!r}, but there are {n_nodes} nodes"
 
-    def _misled(self) -> Iterator[str]:
-        """L3: a pod that we have bound does not say that it is not scheduled."""
+    def _stale_condition(self) -> Iterator[str]:
+        """L3: pods bound by the scheduler with a PodScheduled=False condition."""
         for uid, actor in self.store.bound_by.items():
             pod = self.store.pods.get(uid)
             if pod is None or actor != SCHEDULER or self._is_excused(pod):
@@ -334,11 +335,11 @@ class _World:
                 yield f"{key(pod)} is on {pod.spec.node_name}, and says {_condition(pod)!r}"
 
     def _is_excused(self, pod: Pod) -> bool:
-        """A word about the pod was so long on its way that its binding may have overtaken it."""
+        """True if a status update of the pod was delayed and may have come after its binding."""
         return f"{PODS}/{pod.metadata.name}/status" in self._network.delayed
 
-    def _untried(self) -> Iterator[str]:
-        """L4: a pod that waits is tried now and then."""
+    def _starved(self) -> Iterator[str]:
+        """L4: pending pods without a recent attempt."""
         for pod in self.store.pending():
             tried_at_s = self._checker.attempted_at_s.get(pod.metadata.uid, -1.0)
             if now_s() - tried_at_s > TRIED_S:

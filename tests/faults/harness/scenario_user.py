@@ -1,6 +1,6 @@
-"""Everybody but the scheduler in a drawn scenario: users, controllers, nodes, a rival scheduler.
+"""Simulated users, controllers and a competing scheduler of a random scenario.
 
-They talk to the API server over a sound network, so what they do is surely done.
+Their network has no faults, so their writes always succeed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mooring.clock import Rng
 from mooring.errors import ApiError
 from mooring.objects.pod import Pod
 from tests.faults.harness.checkers import StoreChecker
-from tests.faults.harness.ledger import LABEL, WAYS
+from tests.faults.harness.ledger import LABEL, SCRIPTS
 
 Object = dict[str, Any]
 
@@ -29,7 +29,7 @@ EVERYTHING: Final = {"operator": "Exists"}
 PROTECTION: Final = {"tier": "gold"}
 ZONES: Final = ("a", "b", "c")
 
-#: What is done to a cluster, and how often compared with the others.
+#: Action -> relative frequency.
 WEIGHTS: Final = {
     "create_pod": 6,
     "delete_pod": 4,
@@ -50,7 +50,7 @@ WEIGHTS: Final = {
 
 
 class Users:
-    """Draws what happens to the cluster, and does it.
+    """Performs random changes of the cluster.
 
     Args:
         client: Of an administrator.
@@ -69,14 +69,14 @@ class Users:
         self.done = 0
 
     async def act(self) -> None:
-        """Do one thing; one that cannot be done now is left undone."""
+        """Perform one random action; an impossible one is skipped."""
         name = self._rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         action: Callable[[], Awaitable[None]] = getattr(self, name)
         try:
             await action()
             self.done += 1
         except (ApiError, IndexError):
-            # There is no such pod or node, or it has changed meanwhile.
+            # There is no such pod or node, or it was changed concurrently.
             pass
 
     # -- pods -------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Users:
         await self._patch(f"{PODS}/{pod.metadata.name}/status", {"status": {"phase": phase}})
 
     async def bind_pod(self) -> None:
-        """Somebody else is faster."""
+        """Another scheduler binds the pod."""
         pod = self._any_pod(lambda found: not found.spec.node_name)
         await self._client.bind(pod, self._any_node())
 
@@ -190,7 +190,7 @@ class Users:
             container["ports"] = [{"containerPort": 80, "hostPort": 8080}]
         metadata: Object = {"name": name, "labels": {}}
         if rng.random() < 0.4:
-            metadata["labels"][LABEL] = rng.choice(WAYS)
+            metadata["labels"][LABEL] = rng.choice(SCRIPTS)
         spec: Object = {"containers": [container]}
         if rng.random() < 0.15:
             spec["schedulingGates"] = [{"name": GATE}]

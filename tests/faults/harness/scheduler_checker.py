@@ -15,8 +15,8 @@ from mooring.state import Cache
 from mooring.state.audit import audit
 from tests.faults.harness.checkers import Decisions, Findings
 from tests.faults.harness.faults import now_s
-from tests.faults.harness.preemption_checker import unjust
-from tests.faults.harness.reference_fit import misfit
+from tests.faults.harness.preemption_checker import unjustified_evictions
+from tests.faults.harness.reference_fit import fit_error
 
 
 class SchedulerChecker(Observer):
@@ -24,7 +24,7 @@ class SchedulerChecker(Observer):
 
     Attributes:
         service: The scheduler; set once it is made.
-        told: UID -> what was last said of a pod that has no node, and when.
+        messages: UID -> (time, message) of the last failed attempt of a pod without a node.
         attempts: How many decisions were made.
         binds: How many pods the scheduler says it has bound.
         preemptions: How often pods were to leave for another one.
@@ -32,7 +32,7 @@ class SchedulerChecker(Observer):
 
     def __init__(self, findings: Findings, decisions: Decisions) -> None:
         self.service: Service | None = None
-        self.told: dict[str, tuple[float, str]] = {}
+        self.messages: dict[str, tuple[float, str]] = {}
         self.attempted_at_s: dict[str, float] = {}
         self.attempts = 0
         self.preemptions = 0
@@ -65,7 +65,7 @@ class SchedulerChecker(Observer):
         cache = self._cache
         row = cache.nodes.live_row(found.node_name)
         others = [placed.info.pod for placed in cache.pods.on_row(row)]
-        why = misfit(pod, cache.nodes.node(row), others)
+        why = fit_error(pod, cache.nodes.node(row), others)
         if why:
             self._findings.broken("S4", f"{entry.pod.key} does not fit {found.node_name}: {why}")
 
@@ -74,7 +74,7 @@ class SchedulerChecker(Observer):
         self.preemptions += 1
         victims = ", ".join(victim.key for victim in room.victims)
         self._trace.add(now_s(), f"preempts {entry.pod.key} {room.node_name} {victims}")
-        for told in unjust(entry.pod, room, self._cache):
+        for told in unjustified_evictions(entry.pod, room, self._cache):
             self._findings.broken("S6", told)
         for victim in room.victims:
             self._decisions.evictions.note(victim.uid, entry.uid)
@@ -91,13 +91,13 @@ class SchedulerChecker(Observer):
     def bound(self, entry: QueuedPod, node_name: str) -> None:
         """Into the trace."""
         self.binds += 1
-        self.told.pop(entry.uid, None)
+        self.messages.pop(entry.uid, None)
         self._trace.add(now_s(), f"bound {entry.pod.key} {entry.uid} {node_name}")
 
     def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
         """Remember what has to stand in the pod's condition."""
         text = str(why) if isinstance(why, SchedulerError) else why.message
-        self.told[entry.uid] = (now_s(), text)
+        self.messages[entry.uid] = (now_s(), text)
         self._trace.add(now_s(), f"failed {entry.pod.key} {text}")
 
     # -- after every step -------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class SchedulerChecker(Observer):
 def misplaced(service: Service) -> Iterator[str]:
     """L1: every pending pod is in exactly one place, and nothing else is in the queue."""
     pods, queue, cache = service.informers["Pod"].objects, service.queue, service.cache
-    known = _kept(service)
+    known = _buffered_pods(service)
     for name, pod in pods.items():
         uid = pod.metadata.uid
         if uid in known:
@@ -161,7 +161,7 @@ def misplaced(service: Service) -> Iterator[str]:
             yield f"{entry.pod.key} ({entry.uid}) is queued, and is no pod any more"
 
 
-def _kept(service: Service) -> set[str]:
+def _buffered_pods(service: Service) -> set[str]:
     """The pods whose news waits for an extender's answer: nothing is known of them by now."""
     return {uid for kind, uid in service.events.buffered if kind == "Pod"}
 
@@ -169,7 +169,7 @@ def _kept(service: Service) -> set[str]:
 def miscounted(service: Service) -> Iterator[str]:
     """S3: the cache has the pods that the informer has on nodes, and those that are assumed."""
     cache = service.cache
-    known = _kept(service)
+    known = _buffered_pods(service)
     placed = known.copy()
     for name, pod in service.informers["Pod"].objects.items():
         uid, node_name = pod.metadata.uid, pod.spec.node_name
@@ -193,7 +193,7 @@ def miscounted(service: Service) -> Iterator[str]:
             yield f"{each.info.key} ({uid}) is assumed, and is no pod any more"
 
 
-def left_over(service: Service) -> Iterator[str]:
+def leaks(service: Service) -> Iterator[str]:
     """L5: what there must be none of when nothing is going on."""
     queue = service.queue
     counts = {

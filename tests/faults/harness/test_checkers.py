@@ -17,10 +17,10 @@ from mooring.state import PodInfo
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock, run_virtually
 from tests.faults.harness.checkers import SCHEDULER, Decisions, Findings, StoreChecker
-from tests.faults.harness.reference_fit import misfit, overfull, repels, requests_of
+from tests.faults.harness.reference_fit import blocking_taint, fit_error, overcommitted, requests_of
 from tests.faults.harness.scheduler_checker import (
     SchedulerChecker,
-    left_over,
+    leaks,
     miscounted,
     misplaced,
 )
@@ -114,7 +114,7 @@ def test_s2_one_pod_more_than_a_node_has_room_for() -> None:
 
     scene = on_scene(work)
     assert scene.rules == ["S2"]
-    assert "cpu: 1200 of 1000" in scene.findings.violations[0].told
+    assert "cpu: 1200 of 1000" in scene.findings.violations[0].message
 
 
 def test_s2_is_not_asked_where_others_bind_or_nodes_shrink() -> None:
@@ -184,7 +184,7 @@ def with_service(break_it: Callable[[Service, Pod], None]) -> tuple[list[str], l
             parked = await scene.pod("parked")
             await asyncio.sleep(5)
             checker.on_step()
-            assert list(left_over(service)) == []
+            assert list(leaks(service)) == []
             parked = service.informers["Pod"].objects["default/parked"]
             break_it(service, parked)
             found = list(misplaced(service)), list(miscounted(service))
@@ -261,10 +261,10 @@ NODE = make_node("a", allocatable={"cpu": "1", "pods": "2"}, labels={"zone": "a"
     ],
 )
 def test_the_reference_knows_what_fits(pod: Pod, node: Node, why: str) -> None:
-    found = misfit(pod, node, [])
+    found = fit_error(pod, node, [])
 
     assert found.startswith(why) if why else not found
-    assert bool(repels(pod, node)) <= bool(found)
+    assert bool(blocking_taint(pod, node)) <= bool(found)
 
 
 def test_the_reference_counts_pods_and_ports() -> None:
@@ -272,9 +272,9 @@ def test_the_reference_counts_pods_and_ports() -> None:
     other = make_pod("other", requests={"cpu": "300m"})
 
     assert requests_of(web) == {"pods": 1, "cpu": 300}
-    assert misfit(web, NODE, [other]) == ""
-    assert misfit(web, NODE, [web]) == "ports [('TCP', 80)] are taken"
-    assert misfit(web, NODE, [other, other]) == "pods: 2 and 1 of 2"
+    assert fit_error(web, NODE, [other]) == ""
+    assert fit_error(web, NODE, [web]) == "ports [('TCP', 80)] are taken"
+    assert fit_error(web, NODE, [other, other]) == "pods: 2 and 1 of 2"
     # That two others are in each other's way is nothing to one who wants no port.
-    assert misfit(other, make_node(), [web, web]) == ""
-    assert overfull(make_node(), [web, web]) == "port 80/TCP twice"
+    assert fit_error(other, make_node(), [web, web]) == ""
+    assert overcommitted(make_node(), [web, web]) == "port 80/TCP twice"

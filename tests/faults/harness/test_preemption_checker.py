@@ -7,7 +7,7 @@ from typing import Any
 from mooring.framework import PostFilterResult
 from mooring.state import Cache, PodInfo
 from mooring.testing import make_node, make_pod
-from tests.faults.harness.preemption_checker import Evictions, unjust
+from tests.faults.harness.preemption_checker import Evictions, unjustified_evictions
 from tests.plugins.preemption_clusters import budget
 
 NODE = make_node("a", allocatable={"cpu": "2", "pods": "9"})
@@ -33,7 +33,7 @@ NEW = PodInfo(make_pod("new", requests={"cpu": "1"}, priority=10))
 def told(cache: Cache, *victims: str, node: str = "a", preemptor: PodInfo = NEW) -> list[str]:
     by_name = {placed.info.metadata.name: placed.info for placed in cache.pods}
     found = tuple(by_name.get(name, PodInfo(make_pod(name))) for name in victims)
-    return list(unjust(preemptor, PostFilterResult(None, node, found), cache))
+    return list(unjustified_evictions(preemptor, PostFilterResult(None, node, found), cache))
 
 
 def test_a_just_eviction_is_nothing_to_tell() -> None:
@@ -85,7 +85,7 @@ def test_who_stays_while_the_pod_that_needs_its_room_waits_is_told() -> None:
     evictions.note(victim.metadata.uid, waiting.metadata.uid)
 
     def undone(*pods: Any) -> list[str]:
-        return list(evictions.left_undone({each.metadata.uid: each for each in pods}))
+        return list(evictions.missing_evictions({each.metadata.uid: each for each in pods}))
 
     assert undone(victim, waiting) == [
         "default/new waits for default/victim to leave, which nobody tells"

@@ -1,4 +1,4 @@
-"""What happened in a run, line by line, and one number that stands for all of it."""
+"""Event trace of a run, with a SHA-256 digest."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import NamedTuple
 
 
 class Violation(NamedTuple):
-    """An invariant does not hold: when (virtual seconds), which one, and what was seen."""
+    """A violated invariant: time in virtual seconds, name of the rule, and message."""
 
     at_s: float
     rule: str
-    told: str
+    message: str
 
 
 class InvariantBroken(AssertionError):
-    """A run in which an invariant did not hold; ``violation`` says which."""
+    """Raised for the first violated invariant of a run."""
 
     def __init__(self, violation: Violation) -> None:
-        super().__init__(f"{violation.rule} at {violation.at_s:.3f} s: {violation.told}")
+        super().__init__(f"{violation.rule} at {violation.at_s:.3f} s: {violation.message}")
         self.violation = violation
 
 
 class Trace:
-    """Lines, and their SHA-256: two runs with the same digest did the same."""
+    """Lines of text and their SHA-256; equal digests mean equal runs."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -33,12 +33,12 @@ class Trace:
         return len(self.lines)
 
     def add(self, at_s: float, text: str) -> None:
-        """Something happened at this virtual second."""
+        """Appends a line with its virtual time."""
         line = f"{at_s:.6f} {text}"
         self.lines.append(line)
         self._hash.update(line.encode() + b"\n")
 
     @property
     def digest(self) -> str:
-        """Of all lines so far, in hexadecimal."""
+        """The digest of all lines, in hexadecimal."""
         return self._hash.hexdigest()

@@ -214,15 +214,15 @@ def test_a_misspelt_argument_is_not_ignored(given: dict[str, Any], suggestion: s
         make_pod(**given)
 
     assert str(caught.value) == (
-        f"make_pod() has no argument {argument!r} (did you mean {suggestion!r}?); what it does not "
-        "have goes into metadata, spec or status, as the API writes it"
+        f"make_pod() has no argument {argument!r} (did you mean {suggestion!r}?); pass other "
+        "fields in metadata, spec or status, as JSON"
     )
 
 
 def test_nor_is_one_of_a_node_or_one_that_is_like_nothing() -> None:
     with pytest.raises(TypeError, match="did you mean 'taints'"):
         make_node(taint=["a:NoSchedule"])
-    with pytest.raises(TypeError, match="has no argument 'qqq'; what it"):
+    with pytest.raises(TypeError, match="has no argument 'qqq'; pass"):
         make_node(qqq=1)
 
 
@@ -234,7 +234,7 @@ def test_a_taint_without_effect_is_refused(text: str) -> None:
 
 
 def test_an_effect_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError, match="'gpu:NoShedule' has no effect that exists"):
+    with pytest.raises(ValueError, match="unknown effect in 'gpu:NoShedule'"):
         make_node(taints=["gpu:NoShedule"])
     with pytest.raises(ValueError, match="NoSchedule, PreferNoSchedule, NoExecute"):
         make_pod(tolerations=["gpu:Never"])

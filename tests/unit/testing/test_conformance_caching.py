@@ -136,11 +136,11 @@ def test_sharing_that_keeps_its_promises_passes(plugin: Any) -> None:
     [
         (Unhashable(), "sign returned (['a list'],), which is not hashable"),
         (NeverTheSame(), "sign differs for the same pod"),
-        (ByName(), "sign differs for a pod with another name and UID, so no answer is ever"),
+        (ByName(), "sign differs for a pod with another name and UID, so no result is ever"),
         (Coarse(), "sign is the same for a pod with another spec.priority, but (status, score)"),
         (ReadsTooLittle(), "but reads has no <Change.LABELS: 2>"),
         (ScoresByRank(), "alone, {'node-"),
-        (ReversedAndWrong(), "normalized_zero is 0, but normalize makes [100"),
+        (ReversedAndWrong(), "normalized_zero is 0, but normalize returns [100"),
         (StaleNotes(), "pre_filter and pre_score may depend on sign(pod) only"),
     ],
 )

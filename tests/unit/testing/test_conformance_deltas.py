@@ -79,8 +79,8 @@ def test_a_state_that_follows_the_worlds_passes(plugin: Any) -> None:
 def test_a_state_that_stays_behind_is_caught_with_the_node() -> None:
     told = fault_of(OneOfAKind())
 
-    assert "with one pod more on node-" in told or "with one pod less on node-" in told
-    assert "if that is really so" in told
+    assert "with a pod added to node-" in told or "with a pod removed from node-" in told
+    assert "for the real one" in told
     assert "has one like it" in told
 
 
@@ -100,7 +100,7 @@ class ForgetsRemoved(AddsAndRemoves):
 
 @pytest.mark.parametrize("plugin", [AddsTwice(), ForgetsRemoved()])
 def test_what_is_added_and_removed_again_leaves_nothing(plugin: Any) -> None:
-    assert "adding a pod and removing it changes what filter says: of node-" in fault_of(plugin)
+    assert "adding and removing a pod changes the result of filter: of node-" in fault_of(plugin)
 
 
 class BreaksInShift(Shifts):
@@ -154,8 +154,8 @@ def test_a_pod_refused_as_a_whole_is_nothing_that_worlds_could_show() -> None:
 
 def test_a_filter_that_would_be_skipped_in_truth_must_let_its_worlds_pass() -> None:
     told = fault_of(SkipsWhereThereAreMany())
-    assert "with one pod more on node-" in told
-    assert "but [None] if that is really so" in told
+    assert "with a pod added to node-" in told
+    assert "for the hypothetical node, [None] for the real one" in told
 
 
 # ---------------------------------------------------------------- the one-node forms
@@ -213,9 +213,9 @@ def test_one_node_forms_that_agree_pass() -> None:
 @pytest.mark.parametrize(
     ("plugin", "fault"),
     [
-        (OtherFilterNode(), "filter_node says None of node-"),
-        (OtherScoreNode(), "score_node says 7 of node-0, score "),
-        (FloatScoreNode(), "score_node says "),
+        (OtherFilterNode(), "filter_node gives None for node-"),
+        (OtherScoreNode(), "score_node gives 7 for node-0, score "),
+        (FloatScoreNode(), "score_node gives "),
         (BrokenScoreNode(), 'running Score plugin "BrokenScoreNode": LookupError: no score'),
         (BrokenFilterNode(), 'running Filter plugin "BrokenFilterNode": LookupError: no verdict'),
     ],

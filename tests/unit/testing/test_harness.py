@@ -123,9 +123,9 @@ def test_a_pod_that_pre_filter_refuses_is_refused_by_every_node() -> None:
     harness = Harness(NODES, [Noted(refusal)])
 
     assert harness.statuses(make_pod()) == dict.fromkeys("abc", refusal.named("Noted"))
-    opened = harness.begin(make_pod())
-    assert opened.refusal == refusal.named("Noted")
-    assert not opened.takes_part(harness.plugins[0])
+    attempt = harness.begin(make_pod())
+    assert attempt.refusal == refusal.named("Noted")
+    assert not attempt.takes_part(harness.plugins[0])
 
 
 def test_narrowing_leaves_the_filters_answer_as_it_is() -> None:

@@ -9,7 +9,7 @@ address::
     with ControlPlane(scheduler=True) as plane:
         print(plane.kubectl("version"))
 
-``python -m mooring.testing.controlplane build`` builds ahead of time, ``... run`` keeps one running
+``python -m mooring.testing.controlplane build`` builds ahead of time, ``... run`` runs one
 in a terminal.
 """
 

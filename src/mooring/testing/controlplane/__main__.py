@@ -1,4 +1,4 @@
-"""``python -m mooring.testing.controlplane``: build the control plane, or keep one running."""
+"""``python -m mooring.testing.controlplane``: builds the control plane, or runs one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOPPING = {signal.SIGINT, signal.SIGTERM}
 
 
 def say(line: str) -> None:
-    """One line of progress, where it does not mix with results."""
+    """Prints a line of progress on standard error."""
     click.echo(line, err=True)
 
 
@@ -29,7 +29,7 @@ def main() -> None:
 
 @main.command()
 def build() -> None:
-    """Build the programs, if they are not there yet; prints their folder."""
+    """Build the programs if they are missing, and print their folder."""
     click.echo(build_programs(report=say))
 
 
@@ -42,11 +42,11 @@ def build() -> None:
     help="Keep data, logs and kubeconfig files there; must be empty or missing.",
 )
 def run(*, scheduler: bool, controller_manager: bool, folder: Path | None) -> None:
-    """Start a control plane, say how to reach it, and stop it on ^C."""
+    """Start a control plane, print how to access it, and stop it on ^C."""
     with ControlPlane(
         scheduler=scheduler, controller_manager=controller_manager, folder=folder, report=say
     ) as plane:
-        # Only now: the programs would inherit it.
+        # Only now, since the programs would inherit the mask.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         for identity in IDENTITIES:
             click.echo(f"export KUBECONFIG={plane.kubeconfig(identity)}  # {identity}")
@@ -57,7 +57,7 @@ def run(*, scheduler: bool, controller_manager: bool, folder: Path | None) -> No
 @main.command(hidden=True)
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def keep(folder: Path) -> None:
-    """Hold a control plane as long as others use it (see sharing.py)."""
+    """Run a shared control plane while it has users (see shared_plane.py)."""
     keep_plane(folder)
 
 
@@ -65,7 +65,7 @@ if __name__ == "__main__":
     try:
         main.main(standalone_mode=False)
     except SchedulerError as why:
-        # The starter of a keeper reads the standard output, a person sees either.
+        # The starter of a keeper reads standard output.
         click.echo(str(why), err="keep" not in sys.argv[1:2])
         sys.exit(1)
     except click.ClickException as why:

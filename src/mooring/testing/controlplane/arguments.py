@@ -1,7 +1,7 @@
-"""The command line of every part, and why each flag is there.
+"""The command lines of all parts, with reasons for the flags.
 
-Loopback only, RBAC on, TLS with client certificates everywhere: etcd too, for a machine may have
-other users.
+Loopback only, RBAC enabled, TLS with client certificates everywhere, also for etcd, since a machine
+may have other users.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts of one control plane find each other: its folder and its ports."""
+    """The folder and the ports of a control plane."""
 
     folder: Path
     etcd_port: int
@@ -30,7 +30,7 @@ class Layout:
     scheduler_port: int
     controller_manager_port: int
 
-    #: How many ports that is.
+    #: Number of ports.
     PORTS: ClassVar[int] = 5
 
     @property
@@ -40,18 +40,18 @@ class Layout:
 
     @property
     def etcd_url(self) -> str:
-        """Of etcd, for clients with the certificate ``etcd-client``."""
+        """The URL of etcd, for clients with the certificate ``etcd-client``."""
         return f"https://{LOOPBACK}:{self.etcd_port}"
 
     @property
     def apiserver_url(self) -> str:
-        """Of kube-apiserver."""
+        """The URL of kube-apiserver."""
         return f"https://{LOOPBACK}:{self.apiserver_port}"
 
     def etcd(self) -> list[str]:
-        """One member, for itself. Not durable against power cuts: a test's data may be lost."""
+        """Returns the arguments of a single-member etcd without fsync: test data may be lost."""
         peer_url = f"https://{LOOPBACK}:{self.etcd_peer_port}"
-        authority, own = self.pki / "etcd-ca.crt", Pair.of(self.pki, "etcd")
+        authority, pair = self.pki / "etcd-ca.crt", Pair.of(self.pki, "etcd")
         return [
             "--name=plane",
             f"--data-dir={self.folder / 'data'}",
@@ -62,13 +62,13 @@ class Layout:
             f"--initial-cluster=plane={peer_url}",
             "--client-cert-auth",
             f"--trusted-ca-file={authority}",
-            f"--cert-file={own.certificate}",
-            f"--key-file={own.key}",
+            f"--cert-file={pair.certificate}",
+            f"--key-file={pair.key}",
             "--peer-client-cert-auth",
             f"--peer-trusted-ca-file={authority}",
-            f"--peer-cert-file={own.certificate}",
-            f"--peer-key-file={own.key}",
-            # It is the only candidate: a second of waiting for others would be for nobody.
+            f"--peer-cert-file={pair.certificate}",
+            f"--peer-key-file={pair.key}",
+            # The only candidate: no need to wait a second for an election.
             "--heartbeat-interval=20",
             "--election-timeout=100",
             "--unsafe-no-fsync",
@@ -76,7 +76,7 @@ class Layout:
         ]
 
     def apiserver(self) -> list[str]:
-        """kube-apiserver, without what needs kubelets or controllers to go on."""
+        """Returns kube-apiserver's arguments, without features that need controllers."""
         etcd, signing = Pair.of(self.pki, "etcd-client"), Pair.of(self.pki, "service-account")
         return [
             f"--etcd-servers={self.etcd_url}",
@@ -84,15 +84,15 @@ class Layout:
             f"--etcd-certfile={etcd.certificate}",
             f"--etcd-keyfile={etcd.key}",
             f"--bind-address={LOOPBACK}",
-            # Else it looks for the interface of the default route, and there may be none.
+            # The default is the interface of the default route, which may not exist.
             f"--advertise-address={LOOPBACK}",
             # A loopback address may not stand in the endpoints of the Service `kubernetes`.
             "--endpoint-reconciler-type=none",
             *self._serving(self.apiserver_port),
             f"--client-ca-file={self.pki / 'ca.crt'}",
             "--authorization-mode=RBAC",
-            # Nobody has a key of that authority; but whoever reads the ConfigMap
-            # extension-apiserver-authentication, as kube-scheduler does, expects one there.
+            # No client has a certificate of this CA, but readers of the ConfigMap
+            # extension-apiserver-authentication, such as kube-scheduler, require one.
             f"--requestheader-client-ca-file={self.pki / 'front-proxy-ca.crt'}",
             "--requestheader-allowed-names=front-proxy-client",
             "--requestheader-username-headers=X-Remote-User",
@@ -102,13 +102,13 @@ class Layout:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.pki / 'service-account.pub'}",
             f"--service-account-signing-key-file={signing.key}",
-            # ServiceAccount: pods would want the account `default`, which a controller makes.
-            # TaintNodesByCondition: nobody would ever remove the taint `not-ready` of a new node.
+            # ServiceAccount: pods would need the account `default`, which a controller creates.
+            # TaintNodesByCondition: no controller would remove the taint `not-ready` of a new node.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
         ]
 
     def controller_manager(self, kubeconfig: Path) -> list[str]:
-        """All controllers but the one that evicts from nodes whose kubelet is silent: all are."""
+        """Returns kube-controller-manager's arguments, without the node lifecycle."""
         return [
             *self._client(self.controller_manager_port, kubeconfig),
             f"--kubeconfig={kubeconfig}",
@@ -120,22 +120,22 @@ class Layout:
         ]
 
     def scheduler(self, kubeconfig: Path, configuration: Mapping[str, object]) -> list[str]:
-        """kube-scheduler with a KubeSchedulerConfiguration, which learns where the server is."""
-        whole = {
+        """Writes the KubeSchedulerConfiguration and returns kube-scheduler's arguments."""
+        document = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
             **configuration,
         }
         connection = configuration.get("clientConnection")
-        own = connection if isinstance(connection, Mapping) else {}
-        whole["clientConnection"] = {**own, "kubeconfig": str(kubeconfig)}
+        settings = connection if isinstance(connection, Mapping) else {}
+        document["clientConnection"] = {**settings, "kubeconfig": str(kubeconfig)}
         path = self.folder / "kube-scheduler.json"
-        path.write_text(json.dumps(whole, indent=2), encoding="utf-8")
+        path.write_text(json.dumps(document, indent=2), encoding="utf-8")
         return [*self._client(self.scheduler_port, kubeconfig), f"--config={path}"]
 
     def _client(self, port: int, kubeconfig: Path) -> list[str]:
-        """What the two clients of kube-apiserver share: who may ask them is its decision."""
+        """Returns the common arguments of the clients, which delegate authorization."""
         return [
             f"--bind-address={LOOPBACK}",
             *self._serving(port),
@@ -144,9 +144,9 @@ class Layout:
         ]
 
     def _serving(self, port: int) -> list[str]:
-        own = Pair.of(self.pki, "server")
+        pair = Pair.of(self.pki, "server")
         return [
             f"--secure-port={port}",
-            f"--tls-cert-file={own.certificate}",
-            f"--tls-private-key-file={own.key}",
+            f"--tls-cert-file={pair.certificate}",
+            f"--tls-private-key-file={pair.key}",
         ]

@@ -1,8 +1,8 @@
-"""Builds the programs of the control plane from Go modules, once, into a cache outside the tree.
+"""Builds the programs of the control plane from Go modules, once, into a cache folder.
 
-What is built is named by what it is made from: the folder's name is a hash of the Go module (its
-``go.sum`` included), of the flags below and of the machine's kind. A finished folder never changes,
-so whoever sees it may use it; it comes into being by one rename, under a lock.
+The name of the result's folder is a hash of the Go module (with its ``go.sum``), the flags below
+and the machine's architecture. A complete folder never changes; it is created by one rename, under
+a lock.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
     "only_builder",
 ]
 
-#: The environment variable that says where the programs are kept.
+#: The environment variable with the cache folder.
 CACHE_VARIABLE = "MOORING_CONTROLPLANE_CACHE"
 
 PROGRAMS = (
@@ -64,15 +64,15 @@ def build(
     environment: Mapping[str, str] = os.environ,
     module: Path | None = None,
 ) -> Path:
-    """Returns the folder that holds ``PROGRAMS``; builds them first if nobody did yet.
+    """Returns the folder with ``PROGRAMS``; builds them if missing.
 
     Args:
-        report: Told, in one line each, what takes long.
-        environment: Of the build: PATH, proxies and Go's own variables are obeyed.
-        module: The Go module; by default the one that comes with mooring.
+        report: Called with a line of text before each long step.
+        environment: The build's environment: PATH, proxies and Go's variables are used.
+        module: The Go module; by default mooring's own.
 
     Raises:
-        ControlPlaneUnavailable: they are not there and cannot be built; one line says why.
+        ControlPlaneUnavailable: they are missing and cannot be built; the message is one line.
     """
     module = module or module_folder()
     cache = cache_folder(environment)
@@ -93,27 +93,27 @@ def build(
 
 
 def built(*, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Returns the folder that ``build`` would return, if it is there already; builds nothing."""
+    """Returns the folder of ``build`` if it exists, without building."""
     folder = cache_folder(environment) / _key(module_folder())
     return folder if _is_complete(folder) else None
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where programs are kept: ``$MOORING_CONTROLPLANE_CACHE``, else below the user's cache."""
-    if named := environment.get(CACHE_VARIABLE):
-        return Path(named).absolute()
+    """Returns ``$MOORING_CONTROLPLANE_CACHE``, else a folder in the user's cache."""
+    if folder := environment.get(CACHE_VARIABLE):
+        return Path(folder).absolute()
     base = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "mooring" / "controlplane"
 
 
 def module_folder() -> Path:
-    """Returns the Go module: beside this file in an installed mooring, at the top of a checkout.
+    """Returns the Go module's folder: beside this file if installed, else in the checkout's root.
 
     Raises:
-        ControlPlaneUnavailable: neither is there.
+        ControlPlaneUnavailable: neither exists.
     """
-    here = Path(__file__).resolve()
-    for folder in (here.parent / "module", here.parents[4] / "controlplane"):
+    this_file = Path(__file__).resolve()
+    for folder in (this_file.parent / "module", this_file.parents[4] / "controlplane"):
         if (folder / "go.mod").is_file():
             return folder
     raise ControlPlaneUnavailable("this installation of mooring came without its Go module")
@@ -122,14 +122,14 @@ def module_folder() -> Path:
 def kubernetes_version(module: Path | None = None) -> str:
     """Returns the Kubernetes version that the module builds, as in ``v1.36.3``."""
     text = ((module or module_folder()) / "go.mod").read_text("utf-8")
-    found = re.search(r"^\s+k8s\.io/kubernetes (v\S+)$", text, re.MULTILINE)
-    if found is None:
+    match = re.search(r"^\s+k8s\.io/kubernetes (v\S+)$", text, re.MULTILINE)
+    if match is None:
         raise ControlPlaneUnavailable("go.mod names no version of k8s.io/kubernetes")
-    return found[1]
+    return match[1]
 
 
 def linker_flags(version: str) -> str:
-    """Returns the ``-ldflags`` that stamp a version in; without them it reports v0.0.0-master."""
+    """Returns the ``-ldflags`` that set the version; without them it is v0.0.0-master."""
     major, minor, *_ = version.removeprefix("v").split(".")
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     stamps = [
@@ -142,8 +142,8 @@ def linker_flags(version: str) -> str:
 
 def _key(module: Path) -> str:
     digest = hashlib.sha256()
-    recipe = [*FLAGS, *map("=".join, ENVIRONMENT.items()), *PROGRAMS, platform.machine()]
-    for text in (linker_flags(kubernetes_version(module)), *recipe):
+    inputs = [*FLAGS, *map("=".join, ENVIRONMENT.items()), *PROGRAMS, platform.machine()]
+    for text in (linker_flags(kubernetes_version(module)), *inputs):
         digest.update(text.encode() + b"\0")
     for path in sorted(path for path in module.rglob("*") if path.is_file()):
         digest.update(path.relative_to(module).as_posix().encode() + b"\0")
@@ -157,7 +157,7 @@ def _is_complete(folder: Path) -> bool:
 
 @contextmanager
 def only_builder(path: Path, report: Report) -> Iterator[None]:
-    """One builder at a time; the kernel gives the lock ``path`` back however its holder ends."""
+    """Holds the file lock ``path``, so that only one process builds."""
     with path.open("a", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -170,7 +170,7 @@ def only_builder(path: Path, report: Report) -> Iterator[None]:
 def _build(
     go: Go, module: Path, folder: Path, environment: Mapping[str, str], report: Report
 ) -> None:
-    """Builds a copy of the module: whatever Go's settings are, the tree stays as it is."""
+    """Builds a copy of the module, so that the build never changes the original."""
     partial = folder.with_name(folder.name + ".partial")
     log = folder.with_name(folder.name + ".log")
     shutil.rmtree(partial, ignore_errors=True)
@@ -183,7 +183,7 @@ def _build(
     command += [f"-ldflags={linker_flags(kubernetes_version(module))}", "-o", str(partial / "bin")]
     with log.open("w", encoding="utf-8") as output:
         try:
-            done = subprocess.run(  # noqa: S603 - a list of arguments, no shell
+            result = subprocess.run(  # noqa: S603 - a list of arguments, no shell
                 [*command, *(f"./cmd/{program}" for program in PROGRAMS)],
                 cwd=partial / "module",
                 env={**environment, **ENVIRONMENT},
@@ -197,17 +197,17 @@ def _build(
             raise ControlPlaneUnavailable(
                 f"building the control plane took more than {BUILD_S_MAX:g} s; log: {log}"
             ) from None
-    if done.returncode:
+    if result.returncode:
         raise ControlPlaneUnavailable(
-            f"the control plane cannot be built: {_complaint(log)}; log: {log}"
+            f"the control plane cannot be built: {_error_line(log)}; log: {log}"
         )
     shutil.rmtree(folder, ignore_errors=True)
     (partial / "bin").rename(folder)
     shutil.rmtree(partial, ignore_errors=True)
 
 
-def _complaint(log: Path) -> str:
-    """What Go said, without its progress: the last line, which names the cause."""
+def _error_line(log: Path) -> str:
+    """Returns the last line of Go's output that is no progress message; it names the cause."""
     lines = [line.strip() for line in log.read_text("utf-8", errors="replace").splitlines()]
-    said = [line for line in lines if line and not line.startswith("go: downloading ")]
-    return said[-1] if said else "go build gave no reason"
+    messages = [line for line in lines if line and not line.startswith("go: downloading ")]
+    return messages[-1] if messages else "go build gave no reason"

@@ -1,14 +1,14 @@
-"""Who may talk to a control plane, and the certificates that prove it.
+"""The identities of a control plane's clients and servers, and their certificates.
 
-Several authorities, so that a client of the API server is nobody to etcd::
+Several CAs, so that clients of the API server have no access to etcd::
 
     ca ── server          the API server and the other programs' own endpoints
        └─ one per identity: admin, mooring, nobody, ...
     etcd-ca ── etcd       etcd, as server and as its own client
             └─ etcd-client  kube-apiserver
-    front-proxy-ca        nobody: there is no proxy in front
+    front-proxy-ca        no certificates: there is no front proxy
 
-Keys are made for one control plane, live in its folder (0600) and end after 30 days.
+Keys belong to one control plane, are stored in its folder (0600) and expire after 30 days.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from mooring.testing.controlplane.programs import run_program
 __all__ = ["IDENTITIES", "Identity", "Pair", "file_name", "make_certificates"]
 
 LOOPBACK = ("127.0.0.1", "localhost")
-#: Clients inside of a cluster use these; the address is the first one of the service range.
+#: Host names for clients inside a cluster; the address is the first one of the service range.
 IN_CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.0.0.1")
 
-#: Making a dozen keys takes milliseconds.
+#: Timeout; a dozen keys take milliseconds.
 MAKE_S_MAX = 30.0
 
 
 class Identity(NamedTuple):
-    """A client as kube-apiserver sees it: the name and the groups in its certificate."""
+    """The user name and groups in a client's certificate."""
 
     user: str
     groups: tuple[str, ...] = ()
 
 
-#: By the name that ``ControlPlane.kubeconfig`` takes.
+#: Identities by the name used in ``ControlPlane.kubeconfig``.
 IDENTITIES = {
     "admin": Identity("admin", ("system:masters",)),
     "system:kube-scheduler": Identity("system:kube-scheduler"),
@@ -48,27 +48,27 @@ IDENTITIES = {
 
 
 class Pair(NamedTuple):
-    """A certificate and its key, as files in PEM."""
+    """A certificate and its key, as PEM files."""
 
     certificate: Path
     key: Path
 
     @classmethod
     def of(cls, folder: Path, name: str) -> Pair:
-        """Returns the pair called ``name`` in a folder of ``make_certificates``."""
+        """Returns the pair ``name`` in a folder of ``make_certificates``."""
         return cls(folder / f"{name}.crt", folder / f"{name}.key")
 
 
 def file_name(identity: str) -> str:
-    """Returns the name of an identity's files: a colon would split a path in ``$KUBECONFIG``."""
+    """Returns the base name of an identity's files, without colons, which split $KUBECONFIG."""
     return identity.replace(":", "-")
 
 
 def make_certificates(tool: Path, folder: Path) -> None:
-    """Writes every certificate and key of one control plane into ``folder``, which must be empty.
+    """Writes all certificates and keys of a control plane into ``folder``, which must be empty.
 
     Raises:
-        ControlPlaneFailed: the tool could not.
+        ControlPlaneFailed: the tool failed.
     """
     identities = [
         {"name": file_name(name), "user": identity.user, "groups": list(identity.groups)}
@@ -87,6 +87,6 @@ def make_certificates(tool: Path, folder: Path) -> None:
         },
         "key_pairs": ["service-account"],
     }
-    done = run_program([tool, "certificates"], stdin=json.dumps(request), limit_s=MAKE_S_MAX)
-    if done.returncode:
-        raise ControlPlaneFailed(done.stderr.strip(), part="certificates")
+    result = run_program([tool, "certificates"], stdin=json.dumps(request), limit_s=MAKE_S_MAX)
+    if result.returncode:
+        raise ControlPlaneFailed(result.stderr.strip(), part="certificates")

@@ -1,4 +1,4 @@
-"""A real control plane for tests and benchmarks: etcd, kube-apiserver, and what else is asked for.
+"""A real control plane for tests and benchmarks: etcd, kube-apiserver, and optional parts.
 
 ::
 
@@ -7,7 +7,7 @@
                    ├── kube-scheduler            scheduler=True
                    └── kube-controller-manager   controller_manager=True
 
-What is missing on purpose: kubelets (pods stay Pending or merely bound) and a network.
+Not included: kubelets (pods stay Pending or bound) and a network.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from mooring.testing.controlplane.programs import run_program
 __all__ = ["ControlPlane"]
 
 RBAC_FILE = Path(__file__).with_name("mooring-rbac.yaml")
-#: Made by kube-apiserver itself a moment after it is ready; without them nothing can be created.
+#: Created by kube-apiserver shortly after it is ready; objects need them.
 NAMESPACES = ("default", "kube-system")
 COMPACT_S_MAX = 30.0
 
 
 class ControlPlane(Access):
-    """A control plane of its own, from ``with`` to the end of the block; not shared, not kept.
+    """A control plane that runs for the duration of a ``with`` block.
 
     Parts are ``Process`` objects: ``plane.apiserver.kill()``, ``plane.apiserver.restart()`` and so
-    on. Whatever happens to the Python process, the programs end with it.
+    on. The programs always end with the Python process.
 
     Example::
 
@@ -50,17 +50,17 @@ class ControlPlane(Access):
             client = connect(plane.kubeconfig("mooring"))
 
     Args:
-        scheduler: Start kube-scheduler too.
-        controller_manager: Start kube-controller-manager too (Deployments, garbage collection,
+        scheduler: True to start kube-scheduler.
+        controller_manager: True to start kube-controller-manager (Deployments, garbage collection,
             the ``status`` of PodDisruptionBudgets, claims of pods).
-        scheduler_configuration: A KubeSchedulerConfiguration without what says where the server is.
+        scheduler_configuration: A KubeSchedulerConfiguration without clientConnection.kubeconfig.
         etcd_arguments, apiserver_arguments, scheduler_arguments, controller_manager_arguments:
-            Further flags, after ours: the last one of a name counts.
-        folder: Where data, logs, certificates are and stay; by default a temporary folder, which
-            is removed at the end. Must be empty or missing.
-        programs: The folder of the programs; by default they are built if they are not yet.
-        report: Told, in one line, if a build is necessary.
-        start_s_max: Seconds that each part may take to be ready.
+            Further flags, appended to ours: the last of equal flags counts.
+        folder: Folder for data, logs and certificates, not removed; must be empty or missing. By
+            default a temporary folder, removed at the end.
+        programs: The folder of the programs; by default they are built if missing.
+        report: Called with a line of text if a build is necessary.
+        start_s_max: Timeout of each part's start, in seconds.
     """
 
     etcd: Process
@@ -84,14 +84,14 @@ class ControlPlane(Access):
         self._has_scheduler = scheduler
         self._has_controller_manager = controller_manager
         self._configuration = scheduler_configuration or {}
-        self._further = {
+        self._extra_arguments = {
             "etcd": etcd_arguments,
             "kube-apiserver": apiserver_arguments,
             "kube-scheduler": scheduler_arguments,
             "kube-controller-manager": controller_manager_arguments,
         }
-        self._asked_folder = folder
-        self._asked_programs = programs
+        self._folder = folder
+        self._programs = programs
         self._report = report
         self._start_s_max = start_s_max
         self._clients: dict[str, Process] = {}
@@ -99,34 +99,34 @@ class ControlPlane(Access):
 
     @property
     def scheduler(self) -> Process:
-        """kube-scheduler; KeyError if it was not asked for."""
+        """kube-scheduler; KeyError if not started."""
         return self._clients["kube-scheduler"]
 
     @property
     def controller_manager(self) -> Process:
-        """kube-controller-manager; KeyError if it was not asked for."""
+        """kube-controller-manager; KeyError if not started."""
         return self._clients["kube-controller-manager"]
 
     @property
     def parts(self) -> list[Process]:
-        """All parts, in the order in which they are started."""
+        """All parts, in start order."""
         return [self.etcd, self.apiserver, *self._clients.values()]
 
     def __enter__(self) -> Self:
         """Starts every part and waits until it is ready.
 
         Raises:
-            ControlPlaneUnavailable: the programs are not there and cannot be built.
-            ControlPlaneFailed: a part did not start; says why, and where all the logs are.
+            ControlPlaneUnavailable: the programs are missing and cannot be built.
+            ControlPlaneFailed: a part did not start; the message has the reason and the log.
         """
-        programs = self._asked_programs or build(report=self._report)
-        with ExitStack() as undo:
-            layout = self._prepare(undo)
+        programs = self._programs or build(report=self._report)
+        with ExitStack() as cleanup:
+            layout = self._prepare(cleanup)
             super().__init__(layout.folder, programs=programs, url=layout.apiserver_url)
             make_certificates(programs / "plane-tool", layout.pki)
             self._make_servers(layout)
-            self._start(undo)
-            self._exit = undo.pop_all()
+            self._start(cleanup)
+            self._exit = cleanup.pop_all()
         return self
 
     def __exit__(
@@ -135,35 +135,35 @@ class ControlPlane(Access):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Kills every part; removes the folder if it is temporary."""
+        """Kills all parts, and removes a temporary folder."""
         self._exit.close()
 
     def compact(self) -> int:
-        """Makes etcd forget all revisions but the newest, whose number is returned.
+        """Compacts etcd to the latest revision, and returns its number.
 
-        A page of a list that began before is then 410 Gone. A watch is served from kube-apiserver's
-        own memory: it learns of it only after ``apiserver.restart()``, or if the plane was started
-        with ``apiserver_arguments=["--watch-cache=false"]``.
+        Continuing an older paged list is 410 Gone afterwards. A watch is served from
+        kube-apiserver's watch cache: it is affected only after ``apiserver.restart()``, or with
+        ``apiserver_arguments=["--watch-cache=false"]``.
 
         Raises:
-            ControlPlaneFailed: etcd refused, for example because nothing changed since last time.
+            ControlPlaneFailed: etcd rejected it, for example without changes since the last one.
         """
         tool = self.programs / "plane-tool"
         flags = self.etcd.readiness.flags()
-        done = run_program([tool, "compact", *flags], limit_s=COMPACT_S_MAX)
-        if done.returncode:
-            raise ControlPlaneFailed(done.stderr.strip(), part="etcd")
-        return int(done.stdout)
+        result = run_program([tool, "compact", *flags], limit_s=COMPACT_S_MAX)
+        if result.returncode:
+            raise ControlPlaneFailed(result.stderr.strip(), part="etcd")
+        return int(result.stdout)
 
-    def _prepare(self, undo: ExitStack) -> Layout:
-        """Makes the folder and takes the ports; undone in the reverse order."""
+    def _prepare(self, cleanup: ExitStack) -> Layout:
+        """Creates the folder and reserves the ports; ``cleanup`` reverts both."""
         ports = Ports(cache_folder() / "ports")
-        undo.callback(ports.release)
-        if self._asked_folder is None:
+        cleanup.callback(ports.release)
+        if self._folder is None:
             folder = Path(tempfile.mkdtemp(prefix="mooring-plane-"))
-            undo.push(lambda kind, *_: _remove(folder, keep_logs=kind is not None))
+            cleanup.push(lambda kind, *_: _remove(folder, keep_logs=kind is not None))
         else:
-            folder = self._asked_folder.absolute()
+            folder = self._folder.absolute()
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if any(folder.iterdir()):
                 raise ControlPlaneFailed(f"{folder} is not empty", part="control plane")
@@ -211,27 +211,27 @@ class ControlPlane(Access):
         return Readiness(url, paths, self.authority, self.certificate("admin"))
 
     def _process(self, name: str, arguments: Sequence[str], readiness: Readiness) -> Process:
-        # One guard is enough to remove a temporary folder: that of the part with the most data.
-        is_temporary = self._asked_folder is None
+        # One guard is enough to remove a temporary folder: that of etcd, which has the most data.
+        is_temporary = self._folder is None
         return Process(
             name,
-            [str(self.programs / name), *arguments, *self._further[name]],
+            [str(self.programs / name), *arguments, *self._extra_arguments[name]],
             tool=self.programs / "plane-tool",
             folder=self.folder,
             readiness=readiness,
             environment=self.environment(),
-            litter=self.folder if is_temporary and name == "etcd" else None,
+            temporary_folder=self.folder if is_temporary and name == "etcd" else None,
             start_s_max=self._start_s_max,
         )
 
-    def _start(self, undo: ExitStack) -> None:
-        """Starts the servers one after another, then their clients side by side."""
+    def _start(self, cleanup: ExitStack) -> None:
+        """Starts the servers one by one, then their clients concurrently."""
         for part in (self.etcd, self.apiserver):
-            undo.callback(part.kill)
+            cleanup.callback(part.kill)
             part.launch()
             part.wait_until_ready()
         for part in self._clients.values():
-            undo.callback(part.kill)
+            cleanup.callback(part.kill)
             part.launch()
         self.kubectl("create", "--validate=false", "--filename", str(RBAC_FILE))
         for part in self._clients.values():
@@ -239,7 +239,7 @@ class ControlPlane(Access):
 
 
 def _remove(folder: Path, *, keep_logs: bool) -> None:
-    """Removes a temporary folder; after a failure the logs stay, keys and data never do."""
+    """Removes a temporary folder; after a failure keeps the logs, but no keys or data."""
     for path in folder.iterdir():
         if keep_logs and path.name == "logs":
             continue

@@ -1,10 +1,10 @@
-"""What can go wrong with a control plane; both are errors of the machine, not of the caller.
+"""Errors of a control plane. Their causes are on the machine, not in the caller.
 
 ::
 
     SchedulerError
-    ├── ControlPlaneUnavailable  it cannot be had here: no Go and no network, or the build failed
-    └── ControlPlaneFailed       a part of it did not start, or ended by itself
+    ├── ControlPlaneUnavailable  cannot be built here: no Go and no network, or a failed build
+    └── ControlPlaneFailed       a part did not start, or exited
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ __all__ = ["ControlPlaneFailed", "ControlPlaneUnavailable"]
 
 
 class ControlPlaneUnavailable(SchedulerError):
-    """There are no programs to start, and they cannot be built on this machine. One line."""
+    """The programs are missing and cannot be built on this machine. The message is one line."""
 
 
 class ControlPlaneFailed(SchedulerError):
-    """A part of the control plane did not do what it should; ends with the end of its log."""
+    """A part of the control plane failed; the message includes the tail of its log."""
 
     def __init__(self, problem: str, *, part: str, log_tail: str = "") -> None:
         self.part = part

@@ -1,4 +1,4 @@
-"""Kubeconfig files, and kubectl: how others get at a running control plane."""
+"""Access to a running control plane: kubeconfig files and kubectl."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mooring.testing.controlplane.programs import run_program
 
 __all__ = ["Access", "write_kubeconfig"]
 
-#: Longer than any answer of a healthy server, `kubectl wait` and `drain` set their own limits.
+#: Longer than any response of a healthy server; `kubectl wait` and `drain` have own timeouts.
 KUBECTL_S_MAX = 120.0
 
 SERVICE_ACCOUNT = "mooring"
@@ -22,30 +22,30 @@ SERVICE_ACCOUNT_NAMESPACE = "kube-system"
 
 
 class Access:
-    """The way to one running control plane: its address, kubeconfig files and kubectl.
+    """Access to a running control plane: its address, kubeconfig files and kubectl.
 
     Attributes:
-        folder: Where the certificates (``pki/``), ``kubeconfig/`` and ``logs/`` are.
+        folder: The folder with the certificates (``pki/``), ``kubeconfig/`` and ``logs/``.
         programs: The folder of the programs (``build``).
-        url: Of the API server, ``https://127.0.0.1:PORT``.
+        url: The API server's URL, ``https://127.0.0.1:PORT``.
     """
 
     def __init__(self, folder: Path, *, programs: Path, url: str) -> None:
-        """Nothing is read or started yet."""
+        """Stores the arguments; reads and starts nothing."""
         self.folder = folder
         self.programs = programs
         self.url = url
 
     @property
     def authority(self) -> Path:
-        """The certificate (PEM file) that the API server's own is signed by."""
+        """The PEM file of the CA that signed the API server's certificate."""
         return self.folder / "pki" / "ca.crt"
 
     def certificate(self, identity: str = "admin") -> Pair:
         """Returns the files of an identity's certificate and key.
 
         Raises:
-            KeyError: there is no such identity; the message lists all.
+            KeyError: there is no such identity; the message lists all identities.
         """
         if identity not in IDENTITIES:
             raise KeyError(f"no identity {identity!r}; there are {', '.join(IDENTITIES)}")
@@ -64,21 +64,21 @@ class Access:
         return path
 
     def kubectl(self, *arguments: str, identity: str = "admin", stdin: str = "") -> str:
-        """What ``kubectl ARGUMENTS`` prints.
+        """Runs ``kubectl ARGUMENTS``; returns its output.
 
         Raises:
-            ControlPlaneFailed: it exited with an error; the message is kubectl's.
+            ControlPlaneFailed: a nonzero exit code; the message is kubectl's.
         """
-        done = self.kubectl_result(*arguments, identity=identity, stdin=stdin)
-        if done.returncode:
-            said = done.stderr.strip() or done.stdout.strip()
-            raise ControlPlaneFailed(said, part=f"kubectl {' '.join(arguments)}")
-        return done.stdout
+        result = self.kubectl_result(*arguments, identity=identity, stdin=stdin)
+        if result.returncode:
+            message = result.stderr.strip() or result.stdout.strip()
+            raise ControlPlaneFailed(message, part=f"kubectl {' '.join(arguments)}")
+        return result.stdout
 
     def kubectl_result(
         self, *arguments: str, identity: str = "admin", stdin: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """Runs kubectl to its end and returns all of it; an exit code other than 0 is no error."""
+        """Runs kubectl; returns output and exit code. A nonzero code is no error."""
         return run_program(
             [self.programs / "kubectl", "--kubeconfig", self.kubeconfig(identity), *arguments],
             environment=self.environment(),
@@ -93,27 +93,27 @@ class Access:
         namespace: str = SERVICE_ACCOUNT_NAMESPACE,
         duration_s: int = 3600,
     ) -> str:
-        """A bearer token of a ServiceAccount, good for ``duration_s`` seconds (at least 600).
+        """Returns a bearer token of a ServiceAccount, valid for ``duration_s`` seconds (>= 600).
 
-        By default that of mooring's own, which has the same rights as the identity ``mooring``.
+        By default of mooring's ServiceAccount, with the same rights as the identity ``mooring``.
         """
         arguments = ["create", "token", name, f"--namespace={namespace}"]
         return self.kubectl(*arguments, f"--duration={duration_s}s").strip()
 
     def environment(self) -> dict[str, str]:
-        """What the programs see of the caller's environment: no proxy, no settings of a user."""
+        """Returns the programs' environment: PATH and HOME only, no proxies or user settings."""
         return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.folder / "home")}
 
 
 def write_kubeconfig(
     path: Path, *, url: str, authority: Path, pair: Pair | None = None, token: str | None = None
 ) -> None:
-    """Writes a kubeconfig file that nobody else can read, with all credentials inside.
+    """Writes a kubeconfig file with embedded credentials, mode 0600.
 
     Args:
-        path: Of the file; its folder must exist, an old file is replaced as a whole.
-        url: Of the API server.
-        authority: PEM file of who signed the server's certificate.
+        path: The file's path; its folder must exist, an existing file is replaced.
+        url: The API server's URL.
+        authority: PEM file of the CA that signed the server's certificate.
         pair: A client certificate, or
         token: a bearer token.
     """
@@ -133,7 +133,7 @@ def write_kubeconfig(
         "current-context": "plane",
     }
     partial = path.with_name(f"{path.name}.{os.getpid()}.new")
-    # Made with its mode, not given it later: there is no moment at which others could read it.
+    # Created with its mode: a later chmod would leave the file readable for a moment.
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         json.dump(content, file, indent=2)
     partial.replace(path)

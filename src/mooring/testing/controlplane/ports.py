@@ -1,9 +1,9 @@
-"""Ports on the loopback address that stay ours as long as a control plane lives.
+"""Ports on the loopback address, reserved for the lifetime of a control plane.
 
-Asking the kernel for a free port and giving it to a server later is a race, and a server that was
-killed could find its port taken by somebody's outgoing connection when it comes back. So ports are
-taken from below the range of outgoing connections, each under a lock that all control planes of a
-user respect; who listens besides is read from the kernel's table.
+A free port from the kernel could be taken before the server binds it, and the port of a killed
+server could be taken by an outgoing connection before its restart. So ports are below the range of
+outgoing connections, each with a lock file shared by all control planes of a user; ports of other
+servers are read from the kernel's table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mooring.testing.controlplane.failures import ControlPlaneUnavailable
 
 __all__ = ["Ports", "listening"]
 
-#: Linux takes the ports of outgoing connections from 32768 up; well-known servers sit lower.
+#: Linux uses ports from 32768 up for outgoing connections; well-known servers use lower ones.
 FIRST, LAST = 24000, 31999
 
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
@@ -25,31 +25,31 @@ LISTEN = "0A"
 
 
 class Ports:
-    """The ports of one control plane; given back by ``release`` or the end of the process."""
+    """The ports of a control plane; freed by ``release`` or the end of the process."""
 
     def __init__(self, folder: Path, *, tables: tuple[Path, ...] = TABLES) -> None:
-        """Locks are files in ``folder``, one per port that was ever used; it is made if missing."""
+        """Keeps one lock file per port in ``folder``, which is created if missing."""
         self._folder = folder
         self._tables = tables
-        self._held: list[IO[str]] = []
+        self._locks: list[IO[str]] = []
 
     def reserve(self) -> int:
-        """Returns a port that nobody listens on and no other control plane has.
+        """Reserves a port that no process listens on and no other control plane has.
 
         Raises:
-            ControlPlaneUnavailable: there is none left.
+            ControlPlaneUnavailable: no port is free.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        taken = listening(self._tables)
+        used = listening(self._tables)
         for port in range(FIRST, LAST + 1):
-            if port not in taken and self._lock(port):
+            if port not in used and self._lock(port):
                 return port
         raise ControlPlaneUnavailable(f"every port from {FIRST} to {LAST} is taken")
 
     def release(self) -> None:
-        """Gives all of them back; harmless when repeated."""
-        while self._held:
-            self._held.pop().close()
+        """Frees all ports; idempotent."""
+        while self._locks:
+            self._locks.pop().close()
 
     def _lock(self, port: int) -> bool:
         file = (self._folder / str(port)).open("a", encoding="ascii")
@@ -58,12 +58,12 @@ class Ports:
         except BlockingIOError:
             file.close()
             return False
-        self._held.append(file)
+        self._locks.append(file)
         return True
 
 
 def listening(tables: tuple[Path, ...] = TABLES) -> frozenset[int]:
-    """Returns the TCP ports that somebody on this machine listens on, on whatever address."""
+    """Returns the TCP ports in state LISTEN on this machine, on any address."""
     ports = set()
     for table in tables:
         if not os.access(table, os.R_OK):

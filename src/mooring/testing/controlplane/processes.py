@@ -1,9 +1,8 @@
-"""One program of a control plane as a process that can be killed and started again.
+"""A program of a control plane as a process that can be killed and restarted.
 
-It never outlives the Python process that started it: between them sits a guard (``plane-tool
-guard``), which sees a pipe close when its parent ends, however that happens, and takes the program
-along. No thread and no code between fork and exec is needed here, so it is safe in programs that
-have threads of their own.
+It never outlives the Python process that started it: its parent is a guard (``plane-tool guard``),
+which kills the program when a pipe from the Python process closes. That needs no thread and no code
+between fork and exec, so it is safe in programs with threads.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from mooring.testing.controlplane.failures import ControlPlaneFailed
 
 __all__ = ["Process", "Readiness"]
 
-#: What of a log is shown in an error.
+#: Limits of the log tail in an error.
 TAIL_LINES_MAX = 15
 TAIL_BYTES_MAX = 16_384
 LINE_LENGTH_MAX = 300
 
-#: How often a start looks whether the program has died meanwhile.
-LOOK_S = 0.1
+#: Interval at which a start checks whether the program has exited.
+POLL_INTERVAL_S = 0.1
 #: SIGKILL takes milliseconds, unless the disk hangs.
 KILL_S_MAX = 30.0
-#: kube-apiserver lets requests end before it does.
+#: kube-apiserver waits for running requests.
 TERMINATE_S_MAX = 90.0
 
 
 @dataclass(frozen=True)
 class Readiness:
-    """How a program is asked whether it is ready: every path must answer 200."""
+    """The readiness check of a program: every path must return 200."""
 
     url: str
     paths: Sequence[str]
@@ -49,7 +48,7 @@ class Readiness:
 
 @dataclass
 class Process:
-    """A program: ``launch`` and ``wait_until_ready``, then ``kill`` and ``restart`` as one likes.
+    """A program: ``launch``, ``wait_until_ready``, then any of ``kill``, ``restart`` and so on.
 
     ::
 
@@ -64,19 +63,19 @@ class Process:
     folder: Path
     readiness: Readiness
     environment: Mapping[str, str]
-    #: Removed, if the Python process dies without stopping this one.
-    litter: Path | None = None
+    #: A folder that the guard removes if the Python process dies without stopping the program.
+    temporary_folder: Path | None = None
     start_s_max: float = 60.0
     _guard: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
     def log(self) -> Path:
-        """Everything that it ever wrote, all its lives in one file."""
+        """The log file, with the output of all starts."""
         return self.folder / "logs" / f"{self.name}.log"
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and has not ended since."""
+        """True if the program was started and has not exited."""
         return self._guard is not None and self._guard.poll() is None
 
     @property
@@ -84,7 +83,7 @@ class Process:
         """The program's process id, for measurements; signals go through the methods here.
 
         Raises:
-            ControlPlaneFailed: it does not run, or was launched a millisecond ago.
+            ControlPlaneFailed: the program does not run, or was launched a millisecond ago.
         """
         if not self.is_running:
             raise ControlPlaneFailed("is not running", part=self.name)
@@ -93,15 +92,15 @@ class Process:
         return int(self._pid_file.read_text("ascii"))
 
     def launch(self) -> None:
-        """Starts it, and does not wait; its log goes on where it was."""
+        """Starts the program without waiting; its output is appended to the log."""
         assert not self.is_running, f"{self.name} runs already"
         self._pid_file.unlink(missing_ok=True)
         guard = [str(self.tool), "guard", f"--parent={os.getpid()}", f"--pid-file={self._pid_file}"]
-        litter = [f"--remove={self.litter}"] if self.litter else []
+        temporary_folder = [f"--remove={self.temporary_folder}"] if self.temporary_folder else []
         with self.log.open("ab") as log:
-            # A session of its own: ^C at the terminal is for the parent, which then stops this.
+            # A separate session: ^C at the terminal goes to the parent, which stops this process.
             self._guard = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
-                [*guard, *litter, "--", *self.command],
+                [*guard, *temporary_folder, "--", *self.command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -112,10 +111,10 @@ class Process:
             )
 
     def wait_until_ready(self) -> None:
-        """Returns when it serves.
+        """Waits until the program is ready.
 
         Raises:
-            ControlPlaneFailed: it ended, or was not ready after ``start_s_max``; with the end of
+            ControlPlaneFailed: it exited, or was not ready after ``start_s_max``; with the tail of
                 its log.
         """
         waiting = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
@@ -130,7 +129,7 @@ class Process:
         )
         with waiting:
             try:
-                problem = self._watched(waiting)
+                problem = self._wait_for_check(waiting)
             finally:
                 waiting.kill()
         if problem:
@@ -138,13 +137,13 @@ class Process:
             raise ControlPlaneFailed(problem, part=self.name, log_tail=self.log_tail())
 
     def kill(self) -> None:
-        """Ends it at once, as kill -9 does; returns when it is gone. Harmless when stopped."""
+        """Kills the program (SIGKILL) and waits for its end; no-op if stopped."""
         self._end(b"k", KILL_S_MAX)
 
     def terminate(self) -> None:
-        """Asks it to end (SIGTERM) and waits until it has; kills it if it does not.
+        """Terminates the program (SIGTERM) and waits for its end; kills it on timeout.
 
-        kube-apiserver takes a minute as long as clients have watches open.
+        kube-apiserver takes a minute while clients have open watches.
         """
         try:
             self._end(b"t", TERMINATE_S_MAX)
@@ -152,25 +151,25 @@ class Process:
             self.kill()
 
     def restart(self) -> None:
-        """Starts it again, same port and same data; returns when it is ready. Kills it if it runs.
+        """Kills and starts the program, with the same port and data; waits until it is ready.
 
         Raises:
-            ControlPlaneFailed: as ``wait_until_ready``.
+            ControlPlaneFailed: see ``wait_until_ready``.
         """
         self.kill()
         self.launch()
         self.wait_until_ready()
 
     def pause(self) -> None:
-        """Freezes it (SIGSTOP): connections stay open and nothing answers."""
+        """Stops the program (SIGSTOP): connections stay open without responses."""
         self._order(b"s")
 
     def resume(self) -> None:
-        """Lets it go on (SIGCONT)."""
+        """Continues the program (SIGCONT)."""
         self._order(b"c")
 
     def log_tail(self) -> str:
-        """Returns the last lines of its log, shortened to what fits on a screen."""
+        """Returns the last lines of the log, truncated."""
         if not self.log.exists():
             return ""
         with self.log.open("rb") as file:
@@ -182,18 +181,18 @@ class Process:
     def _pid_file(self) -> Path:
         return self.folder / f"{self.name}.pid"
 
-    def _watched(self, waiting: subprocess.Popen[str]) -> str:
-        """Waits for the answer, but not longer than the program lives; the problem, or nothing."""
+    def _wait_for_check(self, waiting: subprocess.Popen[str]) -> str:
+        """Waits for the readiness check or the program's exit; returns the problem, or ""."""
         while True:
             try:
-                _, said = waiting.communicate(timeout=LOOK_S)
+                _, stderr = waiting.communicate(timeout=POLL_INTERVAL_S)
             except subprocess.TimeoutExpired:
                 if self.is_running:
                     continue
                 return f"ended while starting (exit code {self._exit_code()})"
             if waiting.returncode == 0:
                 return ""
-            return said.strip().removeprefix("plane-tool wait: ")
+            return stderr.strip().removeprefix("plane-tool wait: ")
 
     def _exit_code(self) -> int | None:
         return None if self._guard is None else self._guard.returncode
@@ -214,11 +213,11 @@ class Process:
             if guard.poll() is None:
                 guard.stdin.write(order)
         except BrokenPipeError:
-            pass  # it ended by itself, just now
+            pass  # it exited at the same time
         try:
             guard.wait(limit_s)
         except subprocess.TimeoutExpired:
             raise ControlPlaneFailed(f"did not end in {limit_s:g} s", part=self.name) from None
-        # Closed last: the guard takes a closed pipe for the end of its parent.
+        # Closed last: the guard treats a closed pipe as the end of its parent.
         guard.stdin.close()
         self._guard = None

@@ -1,4 +1,4 @@
-"""Runs one program to its end. The only thing that the rest must know about ``subprocess.run``."""
+"""Runs a program to completion."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def run_program(
     environment: Mapping[str, str] | None = None,
     stdin: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """What the program wrote, and its exit code, whatever that is.
+    """Runs a program; returns its output and exit code. A nonzero code is no error.
 
     Raises:
-        OSError: it could not be started.
-        subprocess.TimeoutExpired: it ran longer than ``limit_s`` seconds, and was killed.
+        OSError: the program could not be started.
+        subprocess.TimeoutExpired: it ran longer than ``limit_s`` seconds and was killed.
     """
     return subprocess.run(  # noqa: S603 - a list of arguments, no shell; they come from this package
         command,

