@@ -144,7 +144,7 @@ def test_pods_follow_the_load_and_an_outage_stops_nobody(
                     assert await placed(f"pod-{number}") == idle
                 process.kill()
                 process.wait()
-                await until(lambda: not keeper.current(clock.monotonic_s()))
+                await until(lambda: not keeper.fresh_values(clock.monotonic_s()))
             assert await placed("after") in NODES
             assert keeper.failed > 0
             service.stop()
