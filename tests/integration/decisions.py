@@ -217,7 +217,7 @@ def _urgent() -> Iterator[Pod]:
         yield _pod(f"urgent-{number}", requests={"cpu": "2"}, spec={"priorityClassName": "urgent"})
     yield _pod("polite", requests={"cpu": "2"}, spec={"priorityClassName": "polite"})
     yield _pod(
-        "failed_and_unresolvable", requests={"cpu": "20"}, spec={"priorityClassName": "urgent"}
+        "hopeless", requests={"cpu": "20"}, spec={"priorityClassName": "urgent"}
     )
 
 
