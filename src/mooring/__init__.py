@@ -103,5 +103,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Public names, also those that are not loaded yet."""
+    """Returns the public names, including those that are not loaded yet."""
     return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
 """Clocks and random generators; the only module that reads the operating system's time.
 
-Everything else is given a ``Clock``. Tests and simulations give one that stands still until told
-otherwise (``mooring.testing.FakeClock``), so no test sleeps and every run can be repeated.
+Everything else is given a ``Clock``. Tests and simulations pass one that
+advances only when they say so (``VirtualClock``), so no test sleeps and every run can be repeated.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SystemClock:
         return time.time()
 
     def cpu_s(self) -> float:
-        """CPU seconds (user and system) of this process; for benchmarks."""
+        """Returns the CPU seconds (user and system) of this process; for benchmarks."""
         return time.process_time()
 
 

@@ -106,8 +106,8 @@ class ClusterEvent:
 
 @cache
 def _label(resource: EventResource, action: ActionType) -> str:
-    shown = ActionType.UPDATE if action is ActionType.UPDATE_OTHER else action
-    words = (shown.name or "").replace("|", "_").split("_")
+    action_shown = ActionType.UPDATE if action is ActionType.UPDATE_OTHER else action
+    words = (action_shown.name or "").replace("|", "_").split("_")
     return resource.value + "".join(word.capitalize() for word in words)
 
 
@@ -128,7 +128,7 @@ class QueueingHint(enum.Enum):
 #: (``mooring.state``, which this file must not import); ``old`` and ``new`` are API objects of the
 #: event's kind, ``old`` None when one was added, ``new`` None when one was deleted. For an event
 #: about that pod itself, ``new`` is its newest version. Raising counts as QUEUE: a pod tried
-#: once too often costs little, one that is never tried again is lost.
+#: once too often costs little, one that is never retried is lost.
 HintFunction = Callable[[Any, Any, Any], QueueingHint]
 
 
@@ -137,7 +137,7 @@ class ClusterEventWithHint:
     """An event that can help a refused pod, and a closer look at it (None = it always helps).
 
     ``pure`` says that ``hint`` reads no more of the pod than the plugin's ``sign`` does: it is then
-    called once for all parked pods of the same signature.
+    called once for all unschedulable pods of the same signature.
     """
 
     event: ClusterEvent

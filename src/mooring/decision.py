@@ -1,11 +1,11 @@
 """The record of one scheduling attempt, for users, recordings and comparisons.
 
-A ``Decision`` is built only when somebody asks. Its JSON form is that of the recordings
+A ``Decision`` is built only on demand. Its JSON form is that of the recordings
 (``tests/parity/data/README.md``): what a recording leaves out is left out here as well, so a
 recorded decision that is read and written again stays the same. Below the line come fields of our
 own; they are absent when there is nothing to say.
 
-Not here: how decisions are made (framework), told (sim/explain) or compared (sim/compare).
+Not here: making decisions (framework), explaining (explain) and comparing (recordings) them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
     │   ├── Unauthorized     401: the server does not know us
     │   ├── Forbidden        403: we may not do this
     │   ├── NotFound         404
-    │   ├── Conflict         409: somebody else was faster, or AlreadyExists
+    │   ├── Conflict         409: the object has changed, or AlreadyExists
     │   │   └── AlreadyExists
     │   ├── Gone             410: the resourceVersion is too old, list again
     │   ├── Invalid          422: the object breaks a rule; causes say which
@@ -102,10 +102,10 @@ class ConfigError(SchedulerError):
             where.append(self.path)
         text = ": ".join([*where, self.problem])
         if self.value is not None:
-            shown = repr(self.value)
-            if len(shown) > self.VALUE_LIMIT:
-                shown = shown[: self.VALUE_LIMIT] + "..."
-            text += f", got {shown}"
+            value_text = repr(self.value)
+            if len(value_text) > self.VALUE_LIMIT:
+                value_text = value_text[: self.VALUE_LIMIT] + "..."
+            text += f", got {value_text}"
         if self.suggestion:
             text += f" (did you mean {self.suggestion!r}?)"
         return text
@@ -152,7 +152,7 @@ class ConfigErrors(ConfigError):
     def _text(self) -> str:
         lines = [str(error) for error in self.errors]
         if self.is_cut:
-            lines.append(f"only the first {len(self.errors)} errors are shown")
+            lines.append(f"only the first {len(self.errors)} errors are value_text")
         return "\n".join(lines)
 
 

@@ -101,7 +101,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: *_Arguments,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """As in asyncio, with an order for timers of the same moment."""
+        """Schedules a timer as asyncio does, with an order for timers of the same moment."""
         self._check_closed()  # type: ignore[attr-defined]
         timer = _Timer(when, callback, args, self, context)
         self._n_timers += 1
@@ -112,7 +112,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return timer
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
-        """Refused: a thread would not wait for virtual time."""
+        """Raises an error: a thread would not wait for virtual time."""
         raise NotImplementedError("there are no threads on a virtual loop")
 
     def _move_on(self, timeout: float | None) -> None:

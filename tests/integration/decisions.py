@@ -216,9 +216,7 @@ def _urgent() -> Iterator[Pod]:
     for number in range(9):
         yield _pod(f"urgent-{number}", requests={"cpu": "2"}, spec={"priorityClassName": "urgent"})
     yield _pod("polite", requests={"cpu": "2"}, spec={"priorityClassName": "polite"})
-    yield _pod(
-        "hopeless", requests={"cpu": "20"}, spec={"priorityClassName": "urgent"}
-    )
+    yield _pod("hopeless", requests={"cpu": "20"}, spec={"priorityClassName": "urgent"})
 
 
 # ---------------------------------------------------------------- what became of them

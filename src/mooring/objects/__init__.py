@@ -1,4 +1,4 @@
-"""What Kubernetes says: its objects as structs, and the small languages that stand in them.
+"""Kubernetes objects as structs, and the parsers of their small languages.
 
 Here are the structs (``meta``, ``pod``, ``node``, ``storage``, ``workloads``, ``resource``), the
 table of kinds, decoding, quantities, selectors, tolerations, and what a pod asks for. Only the

@@ -226,11 +226,16 @@ def _uses_beta_zone(keys: list[str], labels: dict[str, str]) -> bool:
 
 def _values(terms: tuple[NodeSelectorTerm, ...], key: str) -> bool:
     """Returns whether some expression on ``key`` names a value."""
-    return any(each.key == key and each.values for term in terms for each in term.match_expressions)
+    return any(
+        expression.key == key and expression.values
+        for term in terms
+        for expression in term.match_expressions
+    )
 
 
 def _renamed(term: NodeSelectorTerm, renamed: dict[str, str]) -> NodeSelectorTerm:
     expressions = tuple(
-        replace(each, key=renamed.get(each.key, each.key)) for each in term.match_expressions
+        replace(expression, key=renamed.get(expression.key, expression.key))
+        for expression in term.match_expressions
     )
     return replace(term, match_expressions=expressions)

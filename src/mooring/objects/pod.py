@@ -164,7 +164,7 @@ class Toleration(ApiStruct, frozen=True, kw_only=True):
 
 
 class TopologySpreadConstraint(ApiStruct, frozen=True, kw_only=True):
-    """How evenly the selected pods are spread over the values of ``topology_key``."""
+    """Constraint on the spread of the selected pods over the values of ``topology_key``."""
 
     max_skew: Int32 = 0
     topology_key: str = ""

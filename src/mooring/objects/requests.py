@@ -99,7 +99,7 @@ def scheduler_units(amounts: Mapping[str, Quantity]) -> dict[str, int]:
 
 
 def allocatable_units(resources: ResourceList) -> dict[str, int]:
-    """A node's allocatable amounts in the units of ``scheduler_units``, ``pods`` included."""
+    """Returns a node's allocatable amounts in the units of ``scheduler_units``, with ``pods``."""
     amounts = _amounts(resources)
     units = scheduler_units(amounts)
     if PODS in amounts:
@@ -124,7 +124,7 @@ def nonzero_requests(pod: Pod, *, use_status: bool = False) -> tuple[int, int]:
 
 
 def fit_scored_units(pod: Pod, resource: str) -> int:
-    """What the pod adds to a node's use of a resource in the scores of NodeResourcesFit.
+    """Returns the amount of a resource that the pod adds in the scores of NodeResourcesFit.
 
     Millicores for cpu, whole units for all else. Every container that asks for none counts as 100m
     cpu and 200 MiB memory; the pod's own requests and its status do not count.
@@ -137,7 +137,7 @@ def fit_scored_units(pod: Pod, resource: str) -> int:
 
 
 def balanced_scored_units(pod: Pod, resource: str) -> int:
-    """What the pod adds to a node's use in the scores of NodeResourcesBalancedAllocation.
+    """Returns the amounts that the pod adds in the scores of NodeResourcesBalancedAllocation.
 
     Millicores for cpu, whole units for all else; what the pod really asks for, nothing assumed.
     """
@@ -150,13 +150,13 @@ def _units(amounts: Mapping[str, Quantity], resource: str) -> int:
 
 
 def has_pod_level_requests(pod: Pod) -> bool:
-    """Whether the pod itself, not only its containers, asks for cpu, memory or huge pages."""
+    """Returns whether the pod has pod-level requests of cpu, memory or huge pages."""
     resources = pod.spec.resources
     return resources is not None and any(map(_is_pod_level_resource, resources.requests))
 
 
 def is_resize_infeasible(pod: Pod) -> bool:
-    """Whether the kubelet has said that a resize can never be done; then it does not count."""
+    """Returns whether the kubelet has marked the resize as infeasible; then it does not count."""
     for condition in pod.status.conditions:
         if condition.type == "PodResizePending":
             return condition.reason == "Infeasible"
@@ -299,10 +299,10 @@ def _is_pod_level_resource(name: str) -> bool:
 
 
 def _effective(
-    asked: Amounts, in_force: ResourceList, allocated: ResourceList, *, is_infeasible: bool
+    requested: Amounts, in_force: ResourceList, allocated: ResourceList, *, is_infeasible: bool
 ) -> Amounts:
     """Returns the maximum of requested, in force and allocated; infeasible requests are omitted."""
-    result: Amounts = {} if is_infeasible else dict(asked)
+    result: Amounts = {} if is_infeasible else dict(requested)
     _raise_to(result, _amounts(in_force))
     _raise_to(result, _amounts(allocated))
     return result

@@ -57,12 +57,12 @@ def parse_label_selector(text: str) -> Selector:
     tokens = _Tokens(text)
     if tokens.next == _END:
         return EVERYTHING
-    found = [_requirement(tokens)]
+    parsed = [_requirement(tokens)]
     while tokens.take_if(","):
-        found.append(_requirement(tokens))
+        parsed.append(_requirement(tokens))
     if tokens.next != _END:
         raise tokens.surprise("',' or the end")
-    return selector_of(found)
+    return selector_of(parsed)
 
 
 class _Tokens:
@@ -89,9 +89,11 @@ class _Tokens:
         return self.next != _END and self.next[0] not in "=!(),<>"
 
     def surprise(self, expected: str) -> SelectorError:
-        shown = self._text if len(self._text) <= 120 else self._text[:117] + "..."
-        found = repr(self.next) if self.next != _END else "the end"
-        return SelectorError(f"{shown!r} is not a selector: found {found} instead of {expected}")
+        text_shown = self._text if len(self._text) <= 120 else self._text[:117] + "..."
+        parsed = repr(self.next) if self.next != _END else "the end"
+        return SelectorError(
+            f"{text_shown!r} is not a selector: found {parsed} instead of {expected}"
+        )
 
 
 def _requirement(tokens: _Tokens) -> Requirement:
@@ -119,7 +121,7 @@ def _single_value(tokens: _Tokens) -> str:
 
 
 def _set_of_values(tokens: _Tokens) -> tuple[str, ...]:
-    """The values between the brackets; nothing between two commas is the empty value."""
+    """Returns the values between the brackets; nothing between two commas is the empty value."""
     if not tokens.take_if("("):
         raise tokens.surprise("'('")
     values = [_value_in_set(tokens)]
@@ -153,27 +155,27 @@ class FieldSelector(msgspec.Struct, frozen=True, gc=False):
     def matches(self, fields: Mapping[str, str]) -> bool:
         """Returns whether an object with these fields (dotted name -> value) is selected."""
         return all(
-            (fields.get(asked.field, "") == asked.value) is asked.is_equal
-            for asked in self.requirements
+            (fields.get(condition.field, "") == condition.value) is condition.is_equal
+            for condition in self.requirements
         )
 
     def exact(self, field: str) -> str | None:
         """Returns the one value that the field must have, or None if it may have several."""
-        for asked in self.requirements:
-            if asked.field == field and asked.is_equal:
-                return asked.value
+        for condition in self.requirements:
+            if condition.field == field and condition.is_equal:
+                return condition.value
         return None
 
     def __str__(self) -> str:
         """Returns the selector as it is written in a URL's ``fieldSelector``."""
         return ",".join(
-            f"{asked.field}{'=' if asked.is_equal else '!='}{_escaped(asked.value)}"
-            for asked in self.requirements
+            f"{condition.field}{'=' if condition.is_equal else '!='}{_escaped(condition.value)}"
+            for condition in self.requirements
         )
 
 
 def parse_field_selector(text: str) -> FieldSelector:
-    r"""The selector that a text such as ``spec.nodeName=n1,status.phase!=Failed`` stands for.
+    r"""Returns the selector of a text such as ``spec.nodeName=n1,status.phase!=Failed``.
 
     A comma, an equals sign and a backslash in a value are written with a backslash before them.
 
@@ -190,11 +192,11 @@ def parse_field_selector(text: str) -> FieldSelector:
 
 
 def _field_requirement(part: str, text: str) -> FieldRequirement:
-    found = re.match(r"(?P<field>.*?)(?P<sign>!=|==|=)", part, re.DOTALL)
-    if found is None:
+    parsed = re.match(r"(?P<field>.*?)(?P<sign>!=|==|=)", part, re.DOTALL)
+    if parsed is None:
         raise SelectorError(f"{text[:120]!r} is not a field selector: no =, == or != in {part!r}")
-    value = "".join(_unescaped(part[found.end() :]))
-    return FieldRequirement(found["field"], value, is_equal=found["sign"] != "!=")
+    value = "".join(_unescaped(part[parsed.end() :]))
+    return FieldRequirement(parsed["field"], value, is_equal=parsed["sign"] != "!=")
 
 
 def _split_at_commas(text: str) -> list[str]:

@@ -295,7 +295,7 @@ def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
 
 
 def preferred_node_terms(terms: Iterable[PreferredSchedulingTerm]) -> tuple[PreferredNodeTerm, ...]:
-    """The terms that can add to a node's score: those with a weight and at least one condition.
+    """Returns the terms that can add to a node's score: with a weight and a requirement.
 
     Raises:
         SelectorError: One of them cannot be compiled; a preference is never dropped silently.

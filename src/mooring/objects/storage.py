@@ -130,7 +130,7 @@ class LocalVolume(ApiStruct, frozen=True, kw_only=True):
 
 
 class TypedObjectReference(ApiStruct, frozen=True, kw_only=True):
-    """Where a volume's first content comes from."""
+    """The source of a volume's initial content."""
 
     api_group: str | None = None
     kind: str = ""

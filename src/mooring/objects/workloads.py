@@ -85,7 +85,7 @@ class PodDisruptionBudgetSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudgetStatus(ApiStruct, frozen=True, kw_only=True):
-    """How many may go now; ``disrupted_pods`` are already on their way (pod name -> time)."""
+    """Number of allowed disruptions; ``disrupted_pods`` are being evicted (pod name -> time)."""
 
     observed_generation: Int64 = 0
     disrupted_pods: dict[str, str | None] = field(default_factory=dict)

@@ -187,7 +187,7 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, *, idle_s: float) -> AsyncIterator[Stream]:
-        """As ``Transport.stream``."""
+        """Implements ``Transport.stream``."""
         try:
             async with asyncio.timeout(request.deadline_s):
                 status, headers, content = await self._handle(request)

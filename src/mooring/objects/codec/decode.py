@@ -222,7 +222,7 @@ def _parsed(data: bytes, shape: Any = Any) -> Any:
 def _sanitized_utf8(data: bytes) -> bytes:
     """Replaces invalid UTF-8 and lone surrogates with U+FFFD, as Go does."""
     text = data.decode("utf-8", "replace")
-    return _ESCAPES.sub(lambda found: r"\ufffd" if found["half"] else found[0], text).encode()
+    return _ESCAPES.sub(lambda match: r"\ufffd" if match["half"] else match[0], text).encode()
 
 
 def _moved(error: ConfigError, prefix: str) -> ConfigError:

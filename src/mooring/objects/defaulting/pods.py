@@ -32,7 +32,7 @@ def add_default_tolerations(pod: Object) -> None:
     """Tolerates lost nodes for a while, unless the pod says for how long itself."""
     tolerations = pod["spec"].get("tolerations", [])
     tolerated = {
-        each.get("key", "") for each in tolerations if each.get("effect", "") in ("NoExecute", "")
+        item.get("key", "") for item in tolerations if item.get("effect", "") in ("NoExecute", "")
     }
     missing = [taint for taint in LOST_NODE_TAINTS if not tolerated & {taint, ""}]
     if missing:
@@ -82,7 +82,7 @@ def prepare_stored_spec(pod: Object) -> None:
         return
     for selector, conditions in _label_key_conditions(spec, labels):
         present = selector.get("matchExpressions", [])
-        _extend(selector, [each for each in conditions if each not in present])
+        _extend(selector, [item for item in conditions if item not in present])
 
 
 def merge_label_keys(spec: Object, labels: Mapping[str, str]) -> None:
@@ -94,7 +94,7 @@ def merge_label_keys(spec: Object, labels: Mapping[str, str]) -> None:
 def _label_key_conditions(
     spec: Object, labels: Mapping[str, str]
 ) -> Iterator[tuple[Object, list[Object]]]:
-    """Yields each selector with the conditions that its label keys stand for."""
+    """Yields item selector with the conditions that its label keys stand for."""
     for term in (*_pod_affinity_terms(spec), *spec.get("topologySpreadConstraints", ())):
         selector = term.get("labelSelector")
         if selector is None:

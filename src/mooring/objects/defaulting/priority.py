@@ -67,10 +67,18 @@ class PriorityClasses:
     """
 
     def __init__(self, classes: Iterable[Object]) -> None:
-        self._by_name = {each["metadata"]["name"]: each for each in classes}
-        marked = [each for each in self._by_name.values() if each.get("globalDefault")]
+        self._by_name = {
+            priority_class["metadata"]["name"]: priority_class for priority_class in classes
+        }
+        marked = [
+            priority_class
+            for priority_class in self._by_name.values()
+            if priority_class.get("globalDefault")
+        ]
         # A race can make two default classes; the lower one counts.
-        self.default = min(marked, key=lambda each: int(each["value"]), default=None)
+        self.default = min(
+            marked, key=lambda priority_class: int(priority_class["value"]), default=None
+        )
 
     def apply(self, pod: Object) -> None:
         """Gives a pod the priority and the preemption policy of its class.
@@ -96,11 +104,11 @@ class PriorityClasses:
 
 def _set_computed(spec: Object, name: str, computed: Any, title: str) -> None:
     """Sets a field that the class decides; the pod may not say otherwise."""
-    given = spec.get(name)
-    if given is not None and given != computed:
+    value = spec.get(name)
+    if value is not None and value != computed:
         message = (
-            f"the {title} ({given}) must not be provided in pod spec; priority admission "
-            f"controller computed {computed} from the given PriorityClass name"
+            f"the {title} ({value}) must not be provided in pod spec; priority admission "
+            f"controller computed {computed} from the value PriorityClass name"
         )
-        raise PriorityRefused(message, name, given)
+        raise PriorityRefused(message, name, value)
     spec[name] = computed

@@ -27,7 +27,9 @@ def is_default_class(storage_class: Object) -> bool:
 
 def default_storage_class(classes: Iterable[Object]) -> str | None:
     """Returns the name of the default storage class: of several the newest, then by name."""
-    marked = [each["metadata"] for each in classes if is_default_class(each)]
+    marked = [
+        storage_class["metadata"] for storage_class in classes if is_default_class(storage_class)
+    ]
     by_name = sorted(marked, key=lambda metadata: str(metadata["name"]))
     newest = sorted(
         by_name, key=lambda metadata: metadata.get("creationTimestamp") or "", reverse=True

@@ -4,7 +4,7 @@ Only what JSON can say comes out: dict with string keys, list, str, int, float, 
 YAML has beyond that, and what makes a text mean something else than it shows, is refused: anchors
 and aliases, tags, merge keys, equal keys in one mapping, infinite numbers. So is what is too deep.
 
-Values carry no positions, which would cost more than the parsing. When somebody finds a fault in a
+Values carry no positions, which would cost more than the parsing. When an error is found in a
 value, ``line_of`` reads the text once more and says on which line the path stands.
 """
 

@@ -56,8 +56,8 @@ class Objects(list[KubernetesObject]):
         skipped: Kind -> how many objects of it were skipped, since no scheduler reads that kind.
     """
 
-    def __init__(self, found: Iterable[KubernetesObject] = ()) -> None:
-        super().__init__(found)
+    def __init__(self, objects: Iterable[KubernetesObject] = ()) -> None:
+        super().__init__(objects)
         self.skipped: dict[str, int] = {}
 
 
@@ -89,7 +89,7 @@ class FieldProblem(Protocol):
 
     @property
     def body(self) -> str:
-        """What is wrong, with the value."""
+        """The error, with the value."""
         ...
 
 
@@ -153,7 +153,7 @@ class _Pending(NamedTuple):
 
 
 class _Reading:
-    """What was read so far."""
+    """The objects and errors read so far."""
 
     def __init__(self, validator: Validator | None, created: str) -> None:
         self.errors = FileErrors()
@@ -341,7 +341,7 @@ def _packed(obj: Object) -> bytes | Object:
 
 
 def _suffix(number: int) -> str:
-    """Five letters and digits, as an API server appends them."""
+    """Returns five letters and digits, as an API server appends them."""
     digits = []
     for _ in range(_SUFFIX_LENGTH):
         number, digit = divmod(number, len(_SUFFIX_ALPHABET))

@@ -27,7 +27,7 @@ class LabelClassColumns:
     def __init__(
         self, labels: Sequence[Iterable[tuple[str, str]]], selectors: Iterable[Selector]
     ) -> None:
-        """``labels`` are the labels of each class, by position."""
+        """Takes ``labels``, the labels of each class, by position."""
         self._length = len(labels)
         keys = {condition.key for selector in selectors for condition in selector.requirements}
         self._columns: dict[str, tuple[Codes, dict[str, int]]] = {}

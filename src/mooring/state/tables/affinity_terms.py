@@ -261,7 +261,7 @@ class PodTermTable:
     """
 
     def __init__(self, capacity: int = 0) -> None:
-        """``capacity`` is the length of columns: rows of the node table, used or not."""
+        """Takes ``capacity``, the length of the columns: rows of the node table, used or not."""
         self.affinity = TermIndex()
         self.anti_affinity = TermIndex()
         #: Preferred affinity and, with negative weights, preferred anti-affinity.

@@ -136,7 +136,7 @@ class PodCounters:
     """
 
     def __init__(self, pods: PodTable, capacity: int = 0) -> None:
-        """``capacity`` is the length of the columns: rows of the node table, used or not."""
+        """Takes ``capacity``, the length of the columns: rows of the node table, used or not."""
         self._pods = pods
         self._capacity = capacity
         self._classes: Interner[PodLabelClass] = Interner()

@@ -32,7 +32,7 @@ class AttachedVolumes:
     """
 
     def __init__(self, nodes: NodeTable, csi_nodes: CSINodes) -> None:
-        """``csi_nodes`` has the volume limits of the nodes."""
+        """Takes ``csi_nodes``, the volume limits of the nodes."""
         self._users: dict[str, dict[str, _Users]] = {}
         #: Node name -> driver -> volumes.
         self._counts: dict[str, dict[str, int]] = {}

@@ -171,7 +171,7 @@ class CapacitiesByClass:
         of_class = self._by_class.get(self._class_of.pop(object_key, ""))
         if of_class is not None:
             of_class.remove(object_key)
-        self._by_class = {name: known for name, known in self._by_class.items() if len(known)}
+        self._by_class = {name: free for name, free in self._by_class.items() if len(free)}
 
 
 def volume_limit(capacity: CSIStorageCapacity) -> Quantity | None:

@@ -70,19 +70,19 @@ NOTHING_COUNTED: Final = Counted({}, None, ())
 
 
 def attach_limit_volumes(
-    pod: Pod, known: KnownStorage, *, has_csi_node: bool = True, is_placed: bool = False
+    pod: Pod, storage: KnownStorage, *, has_csi_node: bool = True, is_placed: bool = False
 ) -> Counted:
     """Returns the volumes of a pod that count on a node.
 
     Args:
         pod: The pod.
-        known: The claims, volumes and classes.
+        storage: The claims, volumes and classes.
         has_csi_node: True if the node has a CSINode: without it no volume counts as migrated.
         is_placed: True if the pod is on a node: a claim that does not exist is skipped.
     """
     if not pod.spec.volumes:
         return NOTHING_COUNTED
-    count = _Count(pod, known, has_csi_node=has_csi_node)
+    count = _Count(pod, storage, has_csi_node=has_csi_node)
     problem = None
     for volume in pod.spec.volumes:
         problem = count.add(volume, is_placed=is_placed)
@@ -103,11 +103,11 @@ def counts(volume: Volume) -> bool:
 class _Count:
     """Counts the volumes of one pod."""
 
-    def __init__(self, pod: Pod, known: KnownStorage, *, has_csi_node: bool) -> None:
+    def __init__(self, pod: Pod, storage: KnownStorage, *, has_csi_node: bool) -> None:
         self.volumes: dict[str, str] = {}
         self.dependencies: dict[Dependency, None] = {}
         self._pod = pod
-        self._known = known
+        self._known = storage
         self._has_csi_node = has_csi_node
 
     def add(self, volume: Volume, *, is_placed: bool) -> Problem | None:

@@ -68,14 +68,14 @@ class VolumeUse:
     it).
     """
 
-    def __init__(self, nodes: NodeTable, known: KnownStorage, csi_nodes: CSINodes) -> None:
-        """``csi_nodes`` has the volume limits of the nodes."""
+    def __init__(self, nodes: NodeTable, storage: KnownStorage, csi_nodes: CSINodes) -> None:
+        """Takes ``csi_nodes``, the volume limits of the nodes."""
         self.disks = Disks()
         self.attached_volumes = AttachedVolumes(nodes, csi_nodes)
         #: Node name -> pod UID -> the reason why the pod's volumes cannot be counted.
         self.problems: dict[str, dict[str, str]] = {}
         self._nodes = nodes
-        self._known = known
+        self._known = storage
         self._uses: dict[str, PodUse] = {}
         self._users: Index = {}
         self._dependents: dict[Dependency, dict[str, None]] = {}

@@ -3,7 +3,7 @@
 Several CAs, so that clients of the API server have no access to etcd::
 
     ca ── server          the API server and the other programs' own endpoints
-       └─ one per identity: admin, mooring, nobody, ...
+       └─ one per identity: admin, mooring, ...
     etcd-ca ── etcd       etcd, as server and as its own client
             └─ etcd-client  kube-apiserver
     front-proxy-ca        no certificates: there is no front proxy
