@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+# Before anything imports them: the scenarios also run in process, in tests/unit.
+pytest.register_assert_rewrite("tests.integration.contract")
 
 # CI must give the same answer twice: no random start, no deadline on a slow machine.
 settings.register_profile(

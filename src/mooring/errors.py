@@ -152,7 +152,7 @@ class ConfigErrors(ConfigError):
     def _text(self) -> str:
         lines = [str(error) for error in self.errors]
         if self.is_cut:
-            lines.append(f"only the first {len(self.errors)} errors are value_text")
+            lines.append(f"only the first {len(self.errors)} errors are shown")
         return "\n".join(lines)
 
 

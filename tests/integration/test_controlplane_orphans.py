@@ -30,7 +30,7 @@ OWNER = """
 import os, sys
 from pathlib import Path
 from tests.integration.test_controlplane_orphans import process
-owned = process(Path(sys.argv[1]), Path(sys.argv[2]), temporary_folder=Path(sys.argv[3]))
+owned = process(Path(sys.argv[1]), Path(sys.argv[2]), litter=Path(sys.argv[3]))
 owned.launch()
 while not (owned.folder / "sleeper.pid").exists():
     pass

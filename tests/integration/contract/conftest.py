@@ -14,10 +14,6 @@ import pytest
 
 from mooring.testing.controlplane import Access
 from tests.integration.contract.api import Api
-from tests.integration.contract.scenario import SCENARIO_FILES
-
-for _name in SCENARIO_FILES:
-    pytest.register_assert_rewrite(f"tests.integration.contract.scenarios_{_name}")
 
 
 @pytest.fixture(scope="session")

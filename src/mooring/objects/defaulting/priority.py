@@ -108,7 +108,7 @@ def _set_computed(spec: Object, name: str, computed: Any, title: str) -> None:
     if value is not None and value != computed:
         message = (
             f"the {title} ({value}) must not be provided in pod spec; priority admission "
-            f"controller computed {computed} from the value PriorityClass name"
+            f"controller computed {computed} from the given PriorityClass name"
         )
         raise PriorityRefused(message, name, value)
     spec[name] = computed
