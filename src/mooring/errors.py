@@ -61,7 +61,7 @@ class ConfigError(SchedulerError):
         value: Any = None,
         suggestion: str | None = None,
     ) -> None:
-        """Holds the parts apart, so that callers can add what only they know (see ``located``)."""
+        """Keeps the parts, so that a caller can add the location later (see ``located``)."""
         self.problem = problem
         self.file = file
         self.document = document

@@ -11,7 +11,6 @@ from __future__ import annotations
 from mooring.config.defaults import with_ignored_resources
 from mooring.config.document import to_document
 from mooring.config.error_locations import located
-from mooring.config.field_errors import ConfigFieldErrors
 from mooring.config.legacy_policy.convert import ConvertedPolicy, convert_policy
 from mooring.config.load import default_configuration, from_document, load, loads
 from mooring.config.plugin_defaults import (
@@ -42,7 +41,6 @@ __all__ = [
     "GATED_PLUGINS",
     "IN_TREE_PLUGINS",
     "POINTS",
-    "ConfigFieldErrors",
     "ConvertedPolicy",
     "Extender",
     "KubeSchedulerConfiguration",

@@ -17,7 +17,7 @@ import msgspec
 
 from mooring.config import strict
 from mooring.config.defaults import with_defaults
-from mooring.config.field_errors import ConfigFieldErrors, FieldError
+from mooring.config.field_errors import FieldError
 from mooring.config.plugin_defaults import ARGS_TYPES
 from mooring.config.types import (
     API_VERSION,
@@ -25,7 +25,7 @@ from mooring.config.types import (
     KubeSchedulerConfiguration,
 )
 from mooring.config.validation.configuration import check
-from mooring.errors import ConfigError
+from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.files.documents import Path, json_document, line_of, path_text, yaml_documents
 from mooring.objects.files.limits import CONFIG_BYTES_MAX
 from mooring.objects.files.paths import read_bytes, shown_name
@@ -57,7 +57,7 @@ def loads(data: bytes | str, *, file: str | None = None) -> KubeSchedulerConfigu
     result = build(value)
     if isinstance(result, KubeSchedulerConfiguration):
         return result
-    raise ConfigFieldErrors([_located(error, data, file) for error in result])
+    raise ConfigErrors([_located(error, data, file) for error in result])
 
 
 def from_document(value: Any) -> KubeSchedulerConfiguration:
@@ -69,7 +69,7 @@ def from_document(value: Any) -> KubeSchedulerConfiguration:
     result = build({"apiVersion": API_VERSION, "kind": KIND} if value is None else value)
     if isinstance(result, KubeSchedulerConfiguration):
         return result
-    raise ConfigFieldErrors([_located(error, None, None) for error in result])
+    raise ConfigErrors([_located(error, None, None) for error in result])
 
 
 def default_configuration() -> KubeSchedulerConfiguration:

@@ -98,11 +98,11 @@ class PluginHandle:
         return self._rng.random()
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
-        """Returns the pod with this UID, if Permit holds it back."""
+        """Returns the pod with this UID if it waits in Permit."""
         return self.waiting.get(uid)
 
     def waiting_pods(self) -> Iterable[WaitingPod]:
-        """Returns all pods that Permit holds back."""
+        """Returns all pods that wait in Permit."""
         return self.waiting
 
     def activate(self, *uids: str) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from mooring import cli
-from mooring.config import ConfigFieldErrors, loads
+from mooring.config import loads
+from mooring.errors import ConfigErrors
 from tests.helpers.paths import UNIT_DATA
 
 DATA = UNIT_DATA / "configs.jsonl.gz"
@@ -83,7 +84,7 @@ WITH_PATHS = [case for case in BAD if _UPSTREAM_PATH.search(case["error"])]
 
 @pytest.mark.parametrize("case", WITH_PATHS, ids=ids)
 def test_the_same_places_are_at_fault(case: dict[str, Any]) -> None:
-    with pytest.raises(ConfigFieldErrors) as caught:
+    with pytest.raises(ConfigErrors) as caught:
         loads(case["text"])
     found = {FIT_ARGS.sub("", error.path or "") for error in caught.value.errors}
     expected = {FIT_ARGS.sub("", path) for path in _UPSTREAM_PATH.findall(case["error"])}

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from mooring.config import (
-    ConfigFieldErrors,
     default_configuration,
     from_document,
     load,
@@ -29,7 +28,7 @@ from mooring.config.types import (
     ResourceSpec,
     ScoringStrategy,
 )
-from mooring.errors import ConfigError
+from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.files.limits import CONFIG_BYTES_MAX
 from tests.helpers.paths import PARITY_DATA
 
@@ -43,7 +42,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def faults_of(text: str) -> list[str]:
-    with pytest.raises(ConfigFieldErrors) as caught:
+    with pytest.raises(ConfigErrors) as caught:
         loads(text, file="c.yaml")
     lines = str(caught.value).splitlines()
     assert lines == [str(error) for error in caught.value.errors]
@@ -108,7 +107,7 @@ def test_an_old_version_is_told_so() -> None:
 
 
 def test_located_keeps_all_faults() -> None:
-    with pytest.raises(ConfigFieldErrors) as caught:
+    with pytest.raises(ConfigErrors) as caught:
         from_document({**to_document(default_configuration()), "foo": 1, "bar": 2})
     located = caught.value.located(file="recording.json", document=1)
     assert str(located).splitlines() == [

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from mooring.config import strict
 from mooring.config.durations import duration_text
-from mooring.config.field_errors import ConfigFieldErrors, FieldError
+from mooring.config.field_errors import FieldError
 from mooring.config.legacy_policy.checks import kind_errors, policy_errors, type_error
 from mooring.config.legacy_policy.names import (
     GONE_ARGUMENTS,
@@ -47,7 +47,7 @@ from mooring.config.plugin_defaults import DEFAULT_PLUGINS, POINTS
 from mooring.config.plugin_sets import camel
 from mooring.config.types import API_VERSION, DEFAULT_SCHEDULER_NAME
 from mooring.config.types import KIND as CONFIGURATION
-from mooring.errors import ConfigError
+from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.files.documents import line_of, path_text
 
 _NS_PER_S = 10**9
@@ -100,7 +100,7 @@ def convert_policy(data: bytes | str, *, file: str | None = None) -> ConvertedPo
     if isinstance(result, dict):
         text = [_note(Note(as_written(note.path, value), note.text), data) for note in notes]
         return ConvertedPolicy(result, tuple(str(note.located(file=file)) for note in text))
-    raise ConfigFieldErrors(
+    raise ConfigErrors(
         [
             ConfigError(
                 error.problem,

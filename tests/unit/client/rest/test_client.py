@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from mooring.client.rest.client import EVICT_S_MAX, WRITE_S_MAX, Client, Patch
-from mooring.client.rest.fence import Fence, no_fence
 from mooring.client.rest.paths import path_of
 from mooring.client.transport.transport import Pool
-from mooring.clock import seeded_random
 from mooring.errors import (
     Conflict,
     LeaseLost,
@@ -26,29 +22,8 @@ from mooring.errors import (
 from mooring.objects import ObjectMeta, Pod
 from mooring.objects.kinds import KINDS, kind_named
 from mooring.objects.meta import Lease
-from tests.helpers.client_servers import Script, Sleeper, answer, refusal
-
-POD = {"metadata": {"name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": "5"}}
-WEB = Pod(metadata=ObjectMeta(name="web", namespace="shop", uid="u1", resource_version="5"))
-UNKNOWN = OutcomeUnknown("no answer")
-NOWHERE = Unreachable("refused")
-
-
-def run(
-    script: Script,
-    ask: Callable[[Client], Awaitable[Any]],
-    *,
-    fence: Fence = no_fence,
-) -> tuple[Any, list[float]]:
-    """What a request gives, and the seconds that were waited."""
-    sleeper = Sleeper()
-    client = Client(script, rng=seeded_random(1), fence=fence, sleep=sleeper)
-
-    async def main() -> Any:
-        return await ask(client)
-
-    return asyncio.run(main()), sleeper.waits_s
-
+from tests.helpers.client_requests import NOWHERE, POD, UNKNOWN, WEB, run
+from tests.helpers.client_servers import Script, answer, refusal
 
 # -- paths ----------------------------------------------------------------------------------------
 

@@ -2,47 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from mooring.client.rest.client import Client
-from mooring.client.rest.fence import Fence, no_fence
 from mooring.client.rest.reading import TRIES_MAX
 from mooring.client.transport.transport import AnswerTooLong, Pool, Request
-from mooring.clock import seeded_random
 from mooring.errors import (
     NotFound,
-    OutcomeUnknown,
     ServerError,
     TooManyRequests,
     Unreachable,
 )
-from mooring.objects import ObjectMeta, Pod
-from tests.helpers.client_servers import Script, Sleeper, answer, refusal
-
-POD = {"metadata": {"name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": "5"}}
-WEB = Pod(metadata=ObjectMeta(name="web", namespace="shop", uid="u1", resource_version="5"))
-UNKNOWN = OutcomeUnknown("no answer")
-NOWHERE = Unreachable("refused")
-
-
-def run(
-    script: Script,
-    ask: Callable[[Client], Awaitable[Any]],
-    *,
-    fence: Fence = no_fence,
-) -> tuple[Any, list[float]]:
-    """What a request gives, and the seconds that were waited."""
-    sleeper = Sleeper()
-    client = Client(script, rng=seeded_random(1), fence=fence, sleep=sleeper)
-
-    async def main() -> Any:
-        return await ask(client)
-
-    return asyncio.run(main()), sleeper.waits_s
+from tests.helpers.client_requests import NOWHERE, POD, UNKNOWN, WEB, run
+from tests.helpers.client_servers import Script, answer, refusal
 
 
 def test_get_gives_a_typed_object() -> None:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from mooring.config import ConfigFieldErrors, convert_policy
-from mooring.errors import ConfigError
+from mooring.config import convert_policy
+from mooring.errors import ConfigError, ConfigErrors
 from tests.helpers.policies import policy
 
 CURVE = "requestedToCapacityRatioArguments"
 
 
 def errors(text: str) -> list[str]:
-    with pytest.raises(ConfigFieldErrors) as caught:
+    with pytest.raises(ConfigErrors) as caught:
         convert_policy(text, file="p")
     return [str(error).removeprefix("p: line 1: ") for error in caught.value.errors]
 
@@ -216,7 +216,7 @@ priorities:
   weight: -2
 hardPodAffinitySymmetricWeight: 500
 """
-    with pytest.raises(ConfigFieldErrors) as caught:
+    with pytest.raises(ConfigErrors) as caught:
         convert_policy(text, file="old.yaml")
     found = [(each.line, each.path, each.value, each.suggestion) for each in caught.value.errors]
     assert found == [
