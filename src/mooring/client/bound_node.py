@@ -1,9 +1,9 @@
-"""Reads the node of a pod from the API server."""
+"""Whether a pod is still the same one, and on which node it is."""
 
 from __future__ import annotations
 
 from mooring.client.rest.client import Client
-from mooring.errors import NotFound
+from mooring.errors import Invalid, NotFound, SchedulerError
 from mooring.objects.pod import Pod
 
 
@@ -21,3 +21,13 @@ async def read_bound_node(client: Client, pod: Pod) -> str:
         raise NotFound(message, status=404, reason="NotFound")
     node_name: str = live.spec.node_name
     return node_name
+
+
+def is_other_uid(error: SchedulerError) -> bool:
+    """Returns whether a patch was refused because the object has another UID than the patch.
+
+    An admission policy refuses with the same code, but does not name the field.
+    """
+    return isinstance(error, Invalid) and any(
+        cause.startswith("metadata.uid:") for cause in error.causes
+    )

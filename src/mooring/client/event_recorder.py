@@ -1,14 +1,14 @@
 """Writes Events, which ``kubectl describe`` shows, without blocking the caller.
 
-``record`` adds an event to a bounded queue and returns. ``run`` writes them: the first of a series
-as an object of its own, each repetition within six minutes as a count in its ``series``::
+``record`` adds an event to its series and returns. ``run`` writes the series: the first event as an
+object of its own, each repetition within six minutes as a count in its ``series``::
 
-    record ──> queue (10 000, then the oldest are dropped) ──> 8 writers ──> create, patch series
+    record ──> series ──> WriteQueue (10 000, then events are dropped) ──> create, patch series
 
 Source: client-go's tools/events/event_broadcaster.go and event_recorder.go. *Differs:* a few
-writers instead of a goroutine for each event, of which one at a time has a series, so that none is
-patched before it is created; a limit on the number of cached series; a full queue
-drops its oldest event.
+writers, shared fairly by namespaces, instead of a goroutine for each event; no series is patched
+before it is created; a limit on the number of cached series; a full queue drops the oldest event of
+the namespace that has the most.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +23,8 @@ import msgspec
 
 from mooring.client.rest.client import Client, Patch
 from mooring.client.rest.paths import path_of
-from mooring.client.retry import TRANSIENT, RetryPolicy, Sleep, retry
+from mooring.client.retry import TRANSIENT, RetryPolicy, Sleep, requested_wait_s
+from mooring.client.write_queue import Retry, WriteQueue
 from mooring.clock import Clock, Rng, rfc3339_micro
 from mooring.errors import (
     AlreadyExists,
@@ -39,9 +39,8 @@ from mooring.objects.codec.decode import encode
 from mooring.objects.kinds import KINDS_BY_STRUCT, kind_named
 from mooring.objects.meta import Event, EventSeries, KubernetesObject, ObjectMeta, ObjectReference
 
-#: Upstream queues 1000 and writes any number concurrently; we queue more and write a few at a time.
+#: Series with an event that is not written yet.
 QUEUE_MAX: Final = 10_000
-WRITERS: Final = 8
 SERIES_MAX: Final = 10_000
 TRIES_MAX: Final = 12
 RETRY_POLICY: Final = RetryPolicy(TRIES_MAX, initial_s=10.0, factor=1.0, jitter=0.25)
@@ -100,20 +99,21 @@ class Recorder:
         self._clock = clock
         self._rng = rng
         self._sleep = sleep
-        self._queue: deque[tuple[Event, float]] = deque()
-        self._has_events = asyncio.Event()
-        self._busy = 0
+        self._writes: WriteQueue[_Series] = WriteQueue(
+            self._write, sleep=sleep, items_max=QUEUE_MAX
+        )
         self._series: dict[_Key, _Series] = {}
         self._refreshed_at_s = clock.monotonic_s()
         self._finished_at_s = clock.monotonic_s()
         self._statistics = RecorderStatistics()
 
     def __len__(self) -> int:
-        """Returns the number of events that are queued or being written."""
-        return len(self._queue) + self._busy
+        """Returns the number of series that are queued, being written or waiting for a retry."""
+        return len(self._writes)
 
     def statistics(self) -> RecorderStatistics:
         """Returns the counters of events by outcome."""
+        self._statistics.dropped = self._writes.dropped
         return self._statistics
 
     def record(
@@ -138,9 +138,6 @@ class Recorder:
         """
         assert type in ("Normal", "Warning"), type
         self._statistics.recorded += 1
-        if len(self._queue) >= QUEUE_MAX:
-            self._statistics.dropped += 1
-            self._queue.popleft()
         reference = _reference(regarding)
         event = Event(
             metadata=ObjectMeta(
@@ -156,114 +153,96 @@ class Recorder:
             note=_cut(note),
             type=type,
         )
-        self._queue.append((event, self._clock.monotonic_s()))
-        self._has_events.set()
+        self._add_to_series(event, self._clock.monotonic_s())
 
     async def run(self) -> None:
         """Writes events until cancelled; events that are queued then are lost."""
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(WRITERS):
-                tasks.create_task(self._write_loop())
+            tasks.create_task(self._writes.run())
             while True:
-                await self._update_series()
+                self._update_series()
                 await asyncio.sleep(SERIES_CHECK_S)
 
     async def write_waiting(self) -> None:
         """Writes the queued events one by one, and the series that are due."""
-        while self._queue:
-            await self._add_to_series(*self._queue.popleft())
-        await self._update_series()
+        await self._writes.write_all()
+        self._update_series()
+        await self._writes.write_all()
 
-    async def _write_loop(self) -> None:
-        while True:
-            while self._queue:
-                await self._add_to_series(*self._queue.popleft())
-            self._has_events.clear()
-            await self._has_events.wait()
-
-    async def _update_series(self) -> None:
+    def _update_series(self) -> None:
         now_s = self._clock.monotonic_s()
         if now_s - self._refreshed_at_s >= REFRESH_S:
             self._refreshed_at_s = now_s
-            await self._refresh()
+            self._refresh()
         if now_s - self._finished_at_s >= FINISH_S:
             self._finished_at_s = now_s
-            await self._finish(now_s)
+            self._finish(now_s)
 
-    async def _add_to_series(self, event: Event, happened_at_s: float) -> None:
+    def _add_to_series(self, event: Event, happened_at_s: float) -> None:
         key = _key(event)
-        entry = self._series.get(key)
-        if entry is None:
+        series = self._series.get(key)
+        if series is None:
             if len(self._series) >= SERIES_MAX:
                 # The oldest series ends early: its next event starts a new one.
                 del self._series[next(iter(self._series))]
-            entry = self._series[key] = _Series(event, happened_at_s)
-            await self._write(entry)
+            series = self._series[key] = _Series(event, happened_at_s)
+            self._enqueue(series)
             return
-        before = entry.event.series
-        series = EventSeries(
+        before = series.event.series
+        counted = EventSeries(
             count=(before.count if before is not None else 1) + 1,
             last_observed_time=event.event_time,
         )
-        entry.event = msgspec.structs.replace(entry.event, series=series)
-        entry.last_at_s = happened_at_s
+        series.event = msgspec.structs.replace(series.event, series=counted)
+        series.last_at_s = happened_at_s
         # Only the second event is written at once; later ones are counted, and written at the end.
         if before is None:
-            await self._write(entry)
+            self._enqueue(series)
 
-    async def _refresh(self) -> None:
+    def _enqueue(self, series: _Series) -> None:
+        metadata = series.event.metadata
+        self._writes.put(metadata.name, metadata.namespace, series)
+
+    def _refresh(self) -> None:
         """Writes active series again, before the API server expires them (one hour)."""
-        for entry in list(self._series.values()):
-            if entry.event.series is not None:
-                await self._write(entry)
+        for series in self._series.values():
+            if series.event.series is not None:
+                self._enqueue(series)
 
-    async def _finish(self, now_s: float) -> None:
+    def _finish(self, now_s: float) -> None:
         """Ends series without recent events: writes their last count."""
-        for key, entry in list(self._series.items()):
-            if entry.is_busy or now_s - entry.last_at_s <= FINISH_S:
+        for key, series in list(self._series.items()):
+            is_busy = series.event.metadata.name in self._writes
+            if is_busy or now_s - series.last_at_s <= FINISH_S:
                 continue
             del self._series[key]
-            if entry.event.series is not None:
-                await self._write(entry)
+            if series.event.series is not None:
+                self._enqueue(series)
 
-    async def _write(self, entry: _Series) -> None:
-        """Writes the current state of a series; a writer already in progress does it afterwards."""
-        entry.is_stale = True
-        if entry.is_busy:
-            return
-        entry.is_busy = True
-        self._busy += 1
+    async def _write(self, series: _Series, tries: int) -> Retry | None:
+        """Writes the current state of a series once; drops it after the last try."""
+        event = series.event
+        if not series.is_created:
+            event = msgspec.structs.replace(event, series=None)
         try:
-            while entry.is_stale:
-                entry.is_stale = False
-                await self._write_one(entry.event)
-        finally:
-            self._busy -= 1
-            entry.is_busy = False
-
-    async def _write_one(self, event: Event) -> None:
-        """Writes an event, with retries; drops it after the last one."""
-        try:
-            is_written = await retry(
-                lambda: self._try(event),
-                RETRY_POLICY,
-                sleep=self._sleep,
-                rng=self._rng,
-                should_retry=_should_retry,
-            )
+            is_written = await self._try(event)
         except LeaseLost as error:
             # The new leader reports what happens from now on; stopping is not the recorder's task.
             _log.info("event not written: lease lost", extra={"error": str(error)})
-        except (*TRANSIENT, _AlreadyCreated):
-            pass
-        else:
-            if is_written:
-                self._statistics.written += 1
-            else:
-                self._statistics.failed += 1
-            return
-        self._statistics.failed += 1
-        _log.warning("event dropped", extra={"reason": event.reason})
+            is_written = False
+        except (*TRANSIENT, _AlreadyCreated) as error:
+            _log.info("event not written yet", extra={"error": str(error)})
+            if tries < TRIES_MAX:
+                wait_s = RETRY_POLICY.wait_s(tries, error, self._rng)
+                return Retry(wait_s, is_requested=requested_wait_s(error) > 0)
+            _log.warning("event dropped", extra={"reason": event.reason})
+            is_written = False
+        if not is_written:
+            self._statistics.failed += 1
+            return None
+        self._statistics.written += 1
+        was_created, series.is_created = series.is_created, True
+        return Retry(0.0) if not was_created and series.event.series is not None else None
 
     async def _try(self, event: Event) -> bool:
         """Writes an event once; returns False if the server refuses it for good.
@@ -318,11 +297,6 @@ class _AlreadyCreated(SchedulerError):
     """An earlier try created the event: a retry patches it."""
 
 
-def _should_retry(error: SchedulerError) -> bool:
-    _log.info("event not written yet", extra={"error": str(error)})
-    return isinstance(error, (*TRANSIENT, _AlreadyCreated))
-
-
 @dataclass
 class _Series:
     """Repeated events that are written as one.
@@ -330,14 +304,12 @@ class _Series:
     Attributes:
         event: The event to write.
         last_at_s: The time of the last event, on the monotonic clock.
-        is_busy: True while a writer writes it.
-        is_stale: True if the current state is not written yet.
+        is_created: Whether its first event was written.
     """
 
     event: Event
     last_at_s: float
-    is_busy: bool = False
-    is_stale: bool = False
+    is_created: bool = False
 
 
 def _reference(obj: KubernetesObject) -> ObjectReference:

@@ -1,8 +1,9 @@
 """Writes to the status of pending pods why they are not scheduled, in the background.
 
 The PodScheduled condition says why a pod is pending, ``nominatedNodeName`` to which node it is
-nominated. Of several updates of one pod only the newest is written. A write that fails is retried,
-unless there is a newer update or the pod is being bound meanwhile.
+nominated. Of several updates of one pod only the newest is written. Nominations are written before
+all others, since other clients do not know of them until then. A write that fails is retried until
+there is a newer update, or the pod is being bound or deleted.
 
 Source: pkg/scheduler/schedule_one.go (updatePod), pkg/api/v1/pod/util.go (UpdatePodCondition).
 """
@@ -11,20 +12,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from mooring.client import Client
-from mooring.client.retry import TRANSIENT, RetryPolicy, Sleep, retry
+from mooring.client.bound_node import is_other_uid, read_bound_node
+from mooring.client.retry import TRANSIENT, RetryPolicy, Sleep, requested_wait_s
+from mooring.client.write_queue import Retry, WriteQueue
 from mooring.clock import Clock, Rng
-from mooring.errors import ApiError, OutcomeUnknown, SchedulerError, Unreachable
+from mooring.errors import ApiError, Conflict, NotFound, OutcomeUnknown, SchedulerError, Unreachable
+from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.scheduler.pod_condition import condition_patch
 
-#: Pods with an update in the queue; beyond that the oldest update is dropped.
-QUEUE_MAX: Final = 10_000
-WRITERS: Final = 4
-RETRY_POLICY: Final = RetryPolicy(tries_max=6, initial_s=1.0, factor=1.0, jitter=0.0)
+#: Without an end: what is not written is not seen by people, nor by a cluster autoscaler.
+RETRY_POLICY: Final = RetryPolicy(tries_max=math.inf, initial_s=0.2, max_s=60.0, jitter=0.1)
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +56,6 @@ class WriterStatistics:
 
     written: int = 0
     unchanged: int = 0
-    dropped: int = 0
     failed: int = 0
 
 
@@ -74,40 +76,37 @@ class StatusWriter:
         self._client = client
         self._clock = clock
         self._rng = rng
-        self._sleep = sleep
-        self._queued: dict[str, StatusUpdate] = {}
-        #: UIDs of the pods with a write in progress.
-        self._in_progress: set[str] = set()
-        #: Of those: a failed write must not be retried.
-        self._cancelled: set[str] = set()
-        self._wake = asyncio.Event()
+        self._writes: WriteQueue[StatusUpdate] = WriteQueue(self._write, sleep=sleep)
 
     def __len__(self) -> int:
-        """Returns the number of updates that are queued or being written."""
-        return len(self._queued) + len(self._in_progress)
+        """Returns the number of updates that are queued, being written or waiting for a retry."""
+        return len(self._writes)
 
     def enqueue(self, update: StatusUpdate) -> None:
-        """Queues an update; never waits. It replaces a queued update of the same pod."""
+        """Queues an update; never waits. It replaces the update of the same pod.
+
+        A nomination that is not written yet is kept, unless the update has another one.
+        """
         uid = update.pod.metadata.uid
-        self._queued.pop(uid, None)
+        before = self._writes.get(uid)
+        if before is not None and update.nominated is None:
+            update = update._replace(nominated=before.nominated)
+        elif before is not None and before.nominated and update.announced is None:
+            # It may be being written now: then it has to be cleared.
+            update = update._replace(announced=before.nominated)
         if status_patch(update, now_s=0.0) is None:
             self.statistics.unchanged += 1
+            self._writes.remove(uid)
             return
-        if len(self._queued) >= QUEUE_MAX:
-            self._queued.pop(next(iter(self._queued)))
-            self.statistics.dropped += 1
-        self._queued[uid] = update
-        self._wake.set()
+        self._writes.put(uid, update.pod.metadata.namespace, update, urgent=bool(update.nominated))
 
     def cancel_update(self, uid: str) -> None:
-        """Cancels the pending update of a pod that is being bound.
+        """Cancels the pending update of a pod that is being bound, or was deleted.
 
         Otherwise its status would say that it is unschedulable when it has a node. A request that
         was sent already is not taken back.
         """
-        self._queued.pop(uid, None)
-        if uid in self._in_progress:
-            self._cancelled.add(uid)
+        self._writes.remove(uid)
 
     async def nominate(self, pod: Pod, node_name: str) -> bool:
         """Sets status.nominatedNodeName with one request. Returns True if it may have been stored.
@@ -127,65 +126,42 @@ class StatusWriter:
 
     async def run(self) -> None:
         """Writes until cancelled; updates that are queued then are lost."""
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(WRITERS):
-                tasks.create_task(self._write_all())
+        await self._writes.run()
 
-    async def _write_all(self) -> None:
-        while True:
-            update = self._next()
-            if update is None:
-                self._wake.clear()
-                await self._wake.wait()
-                continue
-            uid = update.pod.metadata.uid
-            self._in_progress.add(uid)
-            try:
-                await self._write(update)
-            finally:
-                self._in_progress.discard(uid)
-                self._cancelled.discard(uid)
-                self._wake.set()
-
-    def _next(self) -> StatusUpdate | None:
-        """Returns the oldest queued update of a pod with no write in progress."""
-        for uid in self._queued:
-            if uid not in self._in_progress:
-                return self._queued.pop(uid)
-        return None
-
-    async def _write(self, update: StatusUpdate) -> None:
-        """Writes an update, with retries until there is a newer one."""
-        uid = update.pod.metadata.uid
+    async def _write(self, update: StatusUpdate, tries: int) -> Retry | None:
+        """Writes an update once. Only the deletion of the pod ends the retries."""
         status = status_patch(update, now_s=self._clock.wall_s())
-        assert status is not None
-
-        async def write() -> None:
-            if self._is_outdated(uid):
-                raise _Outdated("there is a newer update, or the pod is being bound")
+        if status is None:
+            return None
+        try:
             # One try: the wait between two tries is ours, since the update may become outdated.
             await self._client.patch_pod_status(update.pod, status, tries=1)
-
-        def should_retry(error: SchedulerError) -> bool:
-            _log.info("status of a pod not written", extra={"error": str(error)})
-            return isinstance(error, TRANSIENT) and not self._is_outdated(uid)
-
-        try:
-            await retry(
-                write, RETRY_POLICY, sleep=self._sleep, rng=self._rng, should_retry=should_retry
+        except (*TRANSIENT, ApiError) as error:
+            _log.info(
+                "status of a pod not written",
+                extra={"pod": key(update.pod), "tries": tries, "error": str(error)},
             )
-            self.statistics.written += 1
-        except (*TRANSIENT, ApiError, _Outdated):
-            # An ApiError mostly means that the pod was deleted.
-            self.statistics.failed += 1
+            if await self._is_deleted(update.pod, error):
+                self.statistics.failed += 1
+                return None
+            wait_s = RETRY_POLICY.wait_s(tries, error, self._rng)
+            return Retry(wait_s, is_requested=requested_wait_s(error) > 0)
+        self.statistics.written += 1
+        return None
 
-    def _is_outdated(self, uid: str) -> bool:
-        """Returns whether the update has been replaced or cancelled."""
-        return uid in self._queued or uid in self._cancelled
-
-
-class _Outdated(SchedulerError):
-    """The update must not be written any more."""
+    async def _is_deleted(self, pod: Pod, error: SchedulerError) -> bool:
+        """Returns whether a write failed because the pod does not exist any more."""
+        if isinstance(error, NotFound) or is_other_uid(error):
+            return True
+        if not isinstance(error, Conflict):
+            return False
+        try:
+            await read_bound_node(self._client, pod)
+        except NotFound:
+            return True
+        except (*TRANSIENT, ApiError):
+            pass
+        return False
 
 
 def status_patch(update: StatusUpdate, *, now_s: float) -> dict[str, Any] | None:

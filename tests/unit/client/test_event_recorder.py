@@ -94,8 +94,8 @@ def test_the_second_one_makes_a_series_and_the_third_is_only_counted() -> None:
     case = Case(STORED, STORED)
     for note in ("first", "second", "third"):
         case.record(note)
+        case.write()
         case.clock.advance(1)
-    case.write()
     (_, created), (method, patched) = case.sent
     assert method == "PATCH"
     assert case.script.requests[1].path.endswith(created["metadata"]["name"])
@@ -155,12 +155,22 @@ def test_a_series_that_goes_on_is_written_every_half_hour() -> None:
     case = Case(STORED, STORED, STORED)
     for _ in range(3):
         case.record()
-    case.write()
+        case.write()
     for _ in range(int(REFRESH_S / 300)):
         case.clock.advance(300)
         case.record()
         case.write()
     assert [body["series"]["count"] for _, body in case.sent[1:]] == [2, 9]
+
+
+def test_repetitions_before_the_first_write_are_one_event_and_its_count() -> None:
+    case = Case(STORED, STORED)
+    for _ in range(3):
+        case.record()
+    case.write()
+    (_, created), (method, patched) = case.sent
+    assert "series" not in created
+    assert (method, patched["series"]["count"]) == ("PATCH", 3)
 
 
 def test_a_series_whose_event_is_gone_is_created_anew() -> None:

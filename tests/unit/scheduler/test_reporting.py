@@ -33,12 +33,12 @@ class Office:
 
     def event(self, name: str = "default-scheduler") -> Any:
         """The one event of a scheduler."""
-        ((event, _),) = self.recorders[name]._queue
-        return event
+        (series,) = self.recorders[name]._writes.values()
+        return series.event
 
     def word(self) -> Any:
         """The one word about a pod's status."""
-        (word,) = self.writer._queued.values()
+        (word,) = self.writer._writes.values()
         return word
 
 

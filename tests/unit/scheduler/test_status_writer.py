@@ -15,8 +15,13 @@ from mooring.clock import seeded_random
 from mooring.errors import LeaseLost, OutcomeUnknown, Unreachable
 from mooring.objects.codec.decode import encode
 from mooring.objects.pod import Pod
-from mooring.scheduler import status_writer
-from mooring.scheduler.status_writer import RETRY_POLICY, StatusUpdate, StatusWriter, status_patch
+from mooring.scheduler.status_writer import (
+    RETRY_POLICY,
+    StatusUpdate,
+    StatusWriter,
+    WriterStatistics,
+    status_patch,
+)
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock
 from tests.helpers.client_servers import Script, answer, refusal
@@ -177,28 +182,103 @@ def test_what_passes_is_tried_again(failure: Any) -> None:
 
 
 @virtually
-async def test_it_is_given_up_in_the_end() -> None:
-    async with writing(*[CUT] * int(RETRY_POLICY.tries_max)) as (writer, script):
+async def test_a_write_is_retried_as_long_as_the_pod_exists() -> None:
+    refused_by_policy = refusal(422, "Invalid", "ValidatingAdmissionPolicy 'p' denied request")
+    failures = [*[CUT] * 5, refusal(403, "Forbidden"), *[refused_by_policy] * 4]
+    async with writing(*failures, stored()) as (writer, script):
         writer.enqueue(word())
-        await asyncio.sleep(60)
-        assert len(script.requests) == RETRY_POLICY.tries_max
-        assert writer.statistics.failed == 1
+        await asyncio.sleep(600)
+        assert len(script.requests) == len(failures) + 1
+        assert writer.statistics == WriterStatistics(written=1)
         assert len(writer) == 0
 
 
-@pytest.mark.parametrize(
-    ("code", "reason"), [(404, "NotFound"), (409, "Conflict"), (422, "Invalid")]
+@virtually
+async def test_a_conflict_is_retried_if_the_pod_is_the_same() -> None:
+    async with writing(refusal(409, "Conflict"), stored(), stored()) as (writer, script):
+        writer.enqueue(word())
+        await asyncio.sleep(1)
+        assert [request.method for request in script.requests] == ["PATCH", "GET", "PATCH"]
+        assert writer.statistics.written == 1
+
+
+OTHER_UID = answer(
+    422,
+    {
+        "kind": "Status",
+        "code": 422,
+        "reason": "Invalid",
+        "message": "no",
+        "details": {"causes": [{"field": "metadata.uid", "message": "field is immutable"}]},
+    },
 )
-def test_what_is_refused_for_good_is_not(code: int, reason: str) -> None:
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [refusal(404, "NotFound")],
+        [OTHER_UID],
+        [refusal(409, "Conflict"), refusal(404, "NotFound")],
+        [refusal(409, "Conflict"), answer(200, encode(make_pod("web", uid="u2")))],
+    ],
+)
+def test_the_status_of_a_deleted_pod_is_not_retried(answers: list[Any]) -> None:
     @virtually
     async def main() -> None:
-        async with writing(refusal(code, reason)) as (writer, script):
+        async with writing(*answers) as (writer, script):
             writer.enqueue(word())
-            await asyncio.sleep(10)
-            assert len(script.requests) == 1
+            await asyncio.sleep(120)
+            assert len(script.requests) == len(answers)
             assert writer.statistics.failed == 1
 
     main()
+
+
+@virtually
+async def test_a_newer_update_waits_as_long_as_the_server_asked() -> None:
+    busy = refusal(429, "TooManyRequests", **{"retry-after": "5"})
+    async with writing(busy, stored()) as (writer, script):
+        writer.enqueue(word(message="first"))
+        await asyncio.sleep(0.1)
+        writer.enqueue(word(message="second"))
+        await asyncio.sleep(4.8)
+        assert len(script.requests) == 1
+        await asyncio.sleep(1)
+        assert len(script.requests) == 2
+
+
+@virtually
+async def test_a_nomination_that_is_not_written_yet_survives_a_newer_update() -> None:
+    async with writing(CUT, stored()) as (writer, script):
+        writer.enqueue(word(nominated="a"))
+        await asyncio.sleep(0.1)
+        writer.enqueue(word(message="not eligible", nominated=None))
+        await asyncio.sleep(5)
+        status = script.requests[-1].body["status"]
+        assert status["nominatedNodeName"] == "a"
+        assert status["conditions"][0]["message"] == "not eligible"
+
+
+@virtually
+async def test_a_nomination_that_ends_before_it_is_written_is_cleared() -> None:
+    async with writing(CUT, stored()) as (writer, script):
+        writer.enqueue(word(nominated="a"))
+        await asyncio.sleep(0.1)
+        writer.enqueue(word(message="no candidates", nominated=""))
+        await asyncio.sleep(5)
+        assert script.requests[-1].body["status"]["nominatedNodeName"] is None
+
+
+@virtually
+async def test_nominations_are_written_first() -> None:
+    async with writing(*[stored()] * 40) as (writer, script):
+        for number in range(39):
+            writer.enqueue(word(make_pod(f"p{number}", uid=f"u{number}")))
+        writer.enqueue(word(make_pod("preemptor", uid="u"), nominated="a"))
+        await asyncio.sleep(1)
+        assert "preemptor" in script.requests[0].path
+        assert len(script.requests) == 40
 
 
 @virtually
@@ -208,11 +288,11 @@ async def test_only_the_newest_word_about_a_pod_is_written() -> None:
         await asyncio.sleep(0.1)
         writer.enqueue(word(message="second"))
         writer.enqueue(word(message="third"))
-        assert len(writer) == 2
+        assert len(writer) == 1
         await asyncio.sleep(5)
         said = [each.body["status"]["conditions"][0]["message"] for each in script.requests]
         assert said == ["first", "third"]
-        assert (writer.statistics.written, writer.statistics.failed) == (1, 1)
+        assert writer.statistics == WriterStatistics(written=1)
 
 
 @virtually
@@ -225,14 +305,12 @@ async def test_a_word_that_says_what_stands_takes_an_older_one_away() -> None:
 
 
 @virtually
-async def test_too_many_words_drop_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_writer, "QUEUE_MAX", 2)
-    clock = LoopClock(asyncio.get_running_loop())
-    writer = StatusWriter(Client(Script(), rng=seeded_random(0)), clock=clock, rng=seeded_random(0))
-    for name in ("a", "b", "c"):
-        writer.enqueue(word(make_pod(name, uid=name)))
-    assert list(writer._queued) == ["b", "c"]
-    assert writer.statistics.dropped == 1
+async def test_no_update_is_dropped_however_many_there_are() -> None:
+    async with writing(*[stored()] * 15_000) as (writer, script):
+        for number in range(15_000):
+            writer.enqueue(word(make_pod(f"p{number}", uid=f"u{number}")))
+        await asyncio.sleep(1)
+        assert writer.statistics.written == len(script.requests) == 15_000
 
 
 def test_a_lost_lease_ends_it() -> None:
