@@ -164,6 +164,7 @@ class ApiError(SchedulerError):
         reason: That of its Status: "NotFound", "Expired" ...; "" if it sent none.
         causes: What exactly was wrong, as "field: message".
         retry_after_s: How long the server asks us to wait; None if it does not say.
+        server_message: The server's own text, without the request; "" if it sent none.
     """
 
     def __init__(
@@ -174,8 +175,10 @@ class ApiError(SchedulerError):
         reason: str = "",
         causes: tuple[str, ...] = (),
         retry_after_s: float | None = None,
+        server_message: str = "",
     ) -> None:
         super().__init__(message)
+        self.server_message = server_message
         self.status = status
         self.reason = reason
         self.causes = causes

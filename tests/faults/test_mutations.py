@@ -10,7 +10,7 @@ import pytest
 from tests.faults.mutations import MUTATIONS, Patch, hunt
 
 #: The first that finds it ends the hunt; most are found by one of the first ten.
-SEEDS = 60
+SEEDS = 120
 BY_NAME = {mutation.__name__: mutation for mutation in MUTATIONS}
 
 

@@ -60,6 +60,7 @@ class _Item(Generic[T]):
         "state",
         "tries",
         "value",
+        "wait_number",
     )
 
     def __init__(self, namespace: str, value: T) -> None:
@@ -72,6 +73,8 @@ class _Item(Generic[T]):
         self.is_replaced = False
         self.is_removed = False
         self.is_wait_requested = False
+        #: The number of its last wait: a newer value may have ended an earlier one.
+        self.wait_number = 0
 
 
 class WriteQueue(Generic[T]):
@@ -100,6 +103,8 @@ class WriteQueue(Generic[T]):
         self._items: dict[Hashable, _Item[T]] = {}
         self._urgent = _Ready()
         self._ready = _Ready()
+        #: Removed items that wait, since the server asked for it.
+        self._parked = 0
         self._sizes: Counter[str] = Counter()
         self._writing: Counter[str] = Counter()
         self._failing: set[str] = set()
@@ -108,10 +113,11 @@ class WriteQueue(Generic[T]):
 
     def __len__(self) -> int:
         """Returns the number of keys that are queued, being written, or waiting for a retry."""
-        return len(self._items)
+        return len(self._items) - self._parked
 
     def __contains__(self, key: Hashable) -> bool:
-        return key in self._items
+        item = self._items.get(key)
+        return item is not None and not (item.is_removed and item.state is _State.WAITING)
 
     def get(self, key: Hashable) -> T | None:
         """Returns the value of a key that is not written yet, or being written."""
@@ -147,7 +153,11 @@ class WriteQueue(Generic[T]):
             self._ready.remove(item.namespace, key)
             item.is_urgent = True
             self._make_ready(key, item)
-        elif item.state is _State.WAITING and not item.is_wait_requested:
+        elif item.state is _State.WAITING and item.is_wait_requested:
+            self._parked -= item.is_removed
+            item.is_removed = False
+            item.is_urgent = item.is_urgent or urgent
+        elif item.state is _State.WAITING:
             item.tries = 0
             item.is_urgent = item.is_urgent or urgent
             self._make_ready(key, item)
@@ -155,12 +165,18 @@ class WriteQueue(Generic[T]):
     def remove(self, key: Hashable) -> None:
         """Drops the value of a key. A write in progress is not interrupted, nor repeated."""
         item = self._items.get(key)
-        if item is None:
+        if item is None or item.is_removed:
             return
         if item.state is _State.WRITING:
             # It stays until the write ends: a later value must not be written at the same time.
             item.is_removed = True
-            return
+        elif item.state is _State.WAITING and item.is_wait_requested:
+            item.is_removed = True
+            self._parked += 1
+        else:
+            self._delete(key, item)
+
+    def _delete(self, key: Hashable, item: _Item[T]) -> None:
         del self._items[key]
         self._sizes[item.namespace] -= 1
         if not self._sizes[item.namespace]:
@@ -183,8 +199,7 @@ class WriteQueue(Generic[T]):
             key, item = next_item
             wait_s = await self._write(key, item)
             if wait_s is not None:
-                await self._sleep(wait_s)
-                self._end_wait(key, item)
+                await self._wait(key, item, wait_s)
 
     async def _write_items(self) -> None:
         while True:
@@ -200,12 +215,16 @@ class WriteQueue(Generic[T]):
                 self._tasks.create_task(self._wait(key, item, wait_s))
 
     async def _wait(self, key: Hashable, item: _Item[T], wait_s: float) -> None:
+        item.wait_number += 1
+        number = item.wait_number
         await self._sleep(wait_s)
-        self._end_wait(key, item)
-
-    def _end_wait(self, key: Hashable, item: _Item[T]) -> None:
-        # A newer value may have ended the wait before.
-        if self._items.get(key) is item and item.state is _State.WAITING:
+        is_waiting = self._items.get(key) is item and item.state is _State.WAITING
+        if not is_waiting or item.wait_number != number:
+            return
+        if item.is_removed:
+            self._parked -= 1
+            self._delete(key, item)
+        else:
             self._make_ready(key, item)
 
     def _next(self) -> tuple[Hashable, _Item[T]] | None:
@@ -244,9 +263,10 @@ class WriteQueue(Generic[T]):
         return self._after(key, item, retry)
 
     def _after(self, key: Hashable, item: _Item[T], retry: Retry | None) -> float | None:
-        if item.is_removed or (retry is None and not item.is_replaced):
-            item.state = _State.WAITING
-            self.remove(key)
+        if item.is_removed and retry is not None and retry.is_requested:
+            self._parked += 1
+        elif item.is_removed or (retry is None and not item.is_replaced):
+            self._delete(key, item)
             return None
         if item.is_replaced:
             item.tries = 0
@@ -267,7 +287,8 @@ class WriteQueue(Generic[T]):
             return
         largest = max(self._sizes, key=self._sizes.__getitem__)
         for key, item in self._items.items():
-            if item.namespace == largest and item.state is not _State.WRITING:
+            is_droppable = item.state is not _State.WRITING and not item.is_removed
+            if item.namespace == largest and is_droppable:
                 self.remove(key)
                 self.dropped += 1
                 return

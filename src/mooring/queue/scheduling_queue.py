@@ -282,6 +282,22 @@ class SchedulingQueue:
             elif uid in self._in_flight:
                 self._in_flight.record(FORCE_ACTIVATE, None, _Only(uid))
 
+    def retry_after_backoff(self, uid: str) -> None:
+        """Moves an unschedulable or gated pod to the backoff queue, as after an error.
+
+        It is not popped early, and its backoff grows with its attempts. Other pods are left where
+        they are.
+        """
+        entry = self._pods.get(uid)
+        if entry is None or not entry.queue_name.waits_for_event:
+            return
+        # Without a rejecting plugin the backoff is that of an error.
+        entry.unschedulable_plugins = entry.pending_plugins = frozenset()
+        entry.consecutive_errors = max(entry.consecutive_errors, entry.unschedulable_count, 1)
+        entry.timestamp_s = self._clock.monotonic_s()
+        entry.backoff_expiration_s = None
+        self._queues.requeue(entry, RequeueStrategy.AFTER_BACKOFF, FORCE_ACTIVATE.label)
+
     def flush(self) -> None:
         """Requeues pods whose backoff has expired, or that are unschedulable for too long."""
         now_s = self._clock.monotonic_s()

@@ -162,7 +162,8 @@ class BindingCycle:
                 reason = await self._pods_in_prebind.run(cycle.pod.uid, work)
             if reason is not None:
                 return reason
-        return await bind_points.bind(framework, cycle, node_name)
+        async with self._bindings.request(cycle.pod.metadata.namespace):
+            return await bind_points.bind(framework, cycle, node_name)
 
     def _finish_binding(self, binding_ctx: BindingContext) -> None:
         """Reports a bound pod, and runs PostBind."""

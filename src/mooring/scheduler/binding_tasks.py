@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final, NamedTuple
 
 from mooring.clock import Rng
-from mooring.errors import InvariantViolation, LeaseLost
+from mooring.errors import InvariantViolation, LeaseLost, SchedulerError
 
 #: Bindings with a request in progress; scheduling pauses beyond that. The API server limits its own
 #: concurrency, so more would only be refused (429).
 BINDINGS_MAX: Final = 256
+
+#: A request that takes longer is slow, and does not count for the limit: requests that are never
+#: answered must not stop the scheduling of all other pods.
+SLOW_S: Final = 2.0
+
+#: Slow requests of one namespace. Further ones wait, so that they do not use up the connections.
+SLOW_PER_NAMESPACE_MAX: Final = 32
+
+#: How long a binding waits for that, before it fails.
+NAMESPACE_WAIT_S_MAX: Final = 30.0
 
 #: Pause of scheduling after a request that did not reach the API server: doubled up to the maximum.
 PAUSE_S: Final = 0.2
 PAUSE_S_MAX: Final = 5.0
 
 _log = logging.getLogger(__name__)
+
+
+class _Request(NamedTuple):
+    """A binding request in progress; the time is the event loop's."""
+
+    namespace: str
+    started_at_s: float
 
 
 class BindingTasks:
@@ -39,6 +56,8 @@ class BindingTasks:
         self._waiting = 0
         #: Of those, the ones that wait in Permit.
         self._in_permit = 0
+        #: Requests in progress, the oldest first.
+        self._requests: dict[object, _Request] = {}
         self._changed = asyncio.Event()
         self._pause_s = 0.0
 
@@ -58,9 +77,8 @@ class BindingTasks:
 
     async def wait_for_slot(self) -> None:
         """Waits until another pod may be scheduled."""
-        while len(self._running) - self._waiting >= self._limit:
-            self._changed.clear()
-            await self._changed.wait()
+        while len(self._running) - self._waiting - self._slow_count() >= self._limit:
+            await self._wait_for_change()
         if self._pause_s:
             await asyncio.sleep(self._pause_s * (1 + self._rng.random()))
 
@@ -82,6 +100,54 @@ class BindingTasks:
         """Cancels all running bindings: the scheduler ends."""
         for task in list(self._running):
             task.cancel()
+
+    @asynccontextmanager
+    async def request(self, namespace: str) -> AsyncIterator[None]:
+        """Is in progress while the block runs, which binds a pod of this namespace.
+
+        Raises:
+            SchedulerError: too many requests of the namespace have no answer.
+        """
+        if self._slow_count(namespace) >= SLOW_PER_NAMESPACE_MAX:
+            await self._wait_for_namespace(namespace)
+        key = object()
+        self._requests[key] = _Request(namespace, asyncio.get_running_loop().time())
+        try:
+            yield
+        finally:
+            del self._requests[key]
+            self._changed.set()
+
+    async def _wait_for_namespace(self, namespace: str) -> None:
+        try:
+            with self.outside_request():
+                async with asyncio.timeout(NAMESPACE_WAIT_S_MAX):
+                    while self._slow_count(namespace) >= SLOW_PER_NAMESPACE_MAX:
+                        await self._wait_for_change()
+        except TimeoutError:
+            message = (
+                f"not bound: {SLOW_PER_NAMESPACE_MAX} binding requests of namespace "
+                f"{namespace} have no answer"
+            )
+            raise SchedulerError(message) from None
+
+    def _slow_count(self, namespace: str | None = None) -> int:
+        """Returns the number of slow requests, of all namespaces or of one."""
+        count, slow_before_s = 0, 0.0
+        for request in self._requests.values():
+            if not slow_before_s:
+                slow_before_s = asyncio.get_running_loop().time() - SLOW_S
+            if request.started_at_s > slow_before_s:
+                break  # this one and all later ones are not slow
+            count += namespace in (None, request.namespace)
+        return count
+
+    async def _wait_for_change(self) -> None:
+        """Waits until a binding ends or waits, or a request becomes slow."""
+        self._changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SLOW_S):
+                await self._changed.wait()
 
     @contextmanager
     def outside_request(self) -> Iterator[None]:

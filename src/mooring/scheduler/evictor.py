@@ -10,13 +10,14 @@ Source: pkg/scheduler/framework/preemption/executor.go (PreemptPod), pkg/schedul
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from mooring.client import Client
+from mooring.client.bound_node import is_other_uid
 from mooring.client.retry import TRANSIENT, RetryPolicy, Sleep, retry
 from mooring.clock import Clock, Rng
-from mooring.errors import Conflict, Invalid, NotFound, SchedulerError
+from mooring.errors import ApiError, Conflict, NotFound, SchedulerError
 from mooring.objects.pod import Pod
 from mooring.scheduler.pod_condition import condition_patch
 
@@ -67,17 +68,17 @@ class Evictor:
             message=message,
             now_s=self._clock.wall_s(),
         )
+        if condition is not None and not await self._patch_status(pod, {"conditions": [condition]}):
+            return False
         try:
-            if condition is not None:
-                status = {"conditions": [condition]}
-                await self._write_with_retry(lambda: self._client.patch_pod_status(pod, status))
             await self._write_with_retry(
                 lambda: self._client.delete(
                     "Pod", metadata.name, metadata.namespace, uid=metadata.uid
-                )
+                ),
+                TRANSIENT,
             )
-        except (NotFound, Invalid, Conflict) as error:
-            # Deleted, or there is another pod of the same name.
+        except (NotFound, Conflict) as error:
+            # The only precondition is the UID: there is another pod of the same name.
             _log.info("victim already deleted", extra={"pod": metadata.name, "error": str(error)})
             return False
         return True
@@ -88,21 +89,30 @@ class Evictor:
         Raises:
             ApiError, OutcomeUnknown, Unreachable, LeaseLost: as ``evict``.
         """
-        status = {"nominatedNodeName": None}
+        await self._patch_status(pod, {"nominatedNodeName": None})
+
+    async def _patch_status(self, pod: Pod, status: Mapping[str, Any]) -> bool:
+        """Patches the status, with retries. Returns False if the pod was deleted already."""
         try:
-            await self._write_with_retry(lambda: self._client.patch_pod_status(pod, status))
-        except (NotFound, Invalid) as error:
-            fields = {"pod": pod.metadata.name, "error": str(error)}
-            _log.info("nominated pod already deleted", extra=fields)
+            await self._write_with_retry(
+                lambda: self._client.patch_pod_status(pod, status), (*TRANSIENT, Conflict)
+            )
+        except ApiError as error:
+            if not isinstance(error, NotFound) and not is_other_uid(error):
+                raise
+            _log.info("pod already deleted", extra={"pod": pod.metadata.name, "error": str(error)})
+            return False
+        return True
 
-    async def _write_with_retry(self, write: Callable[[], Awaitable[Any]]) -> None:
+    async def _write_with_retry(
+        self, write: Callable[[], Awaitable[Any]], retried: tuple[type[SchedulerError], ...]
+    ) -> None:
+        def should_retry(error: SchedulerError) -> bool:
+            if isinstance(error, retried):
+                _log.info("retrying an eviction", extra={"error": str(error)})
+                return True
+            return False
+
         await retry(
-            write, RETRY_POLICY, sleep=self._sleep, rng=self._rng, should_retry=_should_retry
+            write, RETRY_POLICY, sleep=self._sleep, rng=self._rng, should_retry=should_retry
         )
-
-
-def _should_retry(error: SchedulerError) -> bool:
-    if not isinstance(error, TRANSIENT):
-        return False
-    _log.info("retrying an eviction", extra={"error": str(error)})
-    return True

@@ -122,9 +122,17 @@ class PluginHandle:
 
         Raises:
             ApiError: it is refused.
+            OutcomeUnknown: no try was answered; it did not happen.
             Unreachable: it surely did not happen.
         """
-        await bind_pod(self._client, pod.pod, node_name, rng=self._rng, sleep=self._sleep)
+        await bind_pod(
+            self._client,
+            pod.pod,
+            node_name,
+            clock=self._clock,
+            rng=self._rng,
+            sleep=self._sleep,
+        )
 
     async def read(self, path: str) -> bytes:
         """Returns the API server's response to a GET of ``path``.

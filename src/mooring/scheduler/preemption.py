@@ -9,14 +9,16 @@
                                    │ an eviction failed             v
                                    └────────────<──────── evict the last one
                                    v
-                        activate the preemptor
+                   retry the preemptor, after its backoff
 
 Meanwhile DefaultPreemption's PreEnqueue gates the preemptor (``is_running``): it could not be bound
 yet, and would choose other victims. The last victim is evicted alone, so that its deletion,
 observed before the request is answered, lets the preemptor through.
 
 Source: pkg/scheduler/framework/preemption/executor.go. *Differs:* a preemptor that was gated while
-victims were deleted is activated at the end, where upstream waits for another deletion.
+victims were deleted is activated at the end, where upstream waits for another deletion. After a
+failed eviction upstream activates the preemptor at once, which would send the same requests again
+without a pause: here it waits for its backoff.
 """
 
 from __future__ import annotations
@@ -121,7 +123,7 @@ class PreemptionExecutor:
             if self._running.get(uid) is run:
                 del self._running[uid]
         if not is_evicted:
-            self._queue.activate([uid])
+            self._queue.retry_after_backoff(uid)
         elif self._is_gated(uid):
             # Victims were deleted while it was gated: no other event may requeue it.
             await self._wait_until_deleted(victims)

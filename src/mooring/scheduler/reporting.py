@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from mooring.client import Recorder
-from mooring.errors import SchedulerError
+from mooring.errors import ApiError, SchedulerError
 from mooring.framework import Diagnosis
 from mooring.framework.status import Status
 from mooring.queue import profile_of
@@ -115,8 +115,9 @@ def _assigned(pod: PodInfo, node_name: str) -> str:
 
 
 def error_text(error: SchedulerError) -> str:
-    """Returns the message of an error, after its notes."""
-    return ": ".join([*getattr(error, "__notes__", ()), str(error)])
+    """Returns the message of an error, after its notes; of the API server its own text."""
+    message = (isinstance(error, ApiError) and error.server_message) or str(error)
+    return ": ".join([*getattr(error, "__notes__", ()), message])
 
 
 def _cut(message: str) -> str:

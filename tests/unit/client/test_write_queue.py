@@ -137,6 +137,33 @@ async def test_a_newer_value_ends_our_own_wait_but_not_one_that_the_server_asked
 
 
 @virtually
+async def test_the_wait_that_the_server_asked_for_outlives_the_value() -> None:
+    server = Server(lambda _, tries: (0.0, Retry(5.0, is_requested=True) if tries == 1 else None))
+    async with running(server) as queue:
+        queue.put("a", "ns", "A1")
+        await asyncio.sleep(1)
+        queue.remove("a")
+        assert (len(queue), "a" in queue, queue.values()) == (0, False, [])
+        await asyncio.sleep(1)
+        queue.put("a", "ns", "A2")
+        assert (len(queue), "a" in queue, queue.values()) == (1, True, ["A2"])
+        await asyncio.sleep(10)
+        assert server.started == [(0.0, "A1"), (5.0, "A2")]
+        assert len(queue) == 0
+
+
+@virtually
+async def test_a_wait_that_a_newer_value_has_ended_does_not_end_the_next_one() -> None:
+    server = Server(lambda value, tries: (0.0, Retry(5.0) if (value, tries) != ("A2", 2) else None))
+    async with running(server) as queue:
+        queue.put("a", "ns", "A1")
+        await asyncio.sleep(1)
+        queue.put("a", "ns", "A2")
+        await asyncio.sleep(10)
+        assert server.started == [(0.0, "A1"), (1.0, "A2"), (6.0, "A2")]
+
+
+@virtually
 async def test_urgent_values_are_written_first() -> None:
     server = Server()
     queue = WriteQueue(server.write, sleep=asyncio.sleep)

@@ -8,20 +8,29 @@ from typing import Any
 import pytest
 
 from mooring.client import Client
+from mooring.client.transport.transport import Request, Response
 from mooring.clock import seeded_random
 from mooring.errors import (
-    ApiError,
     Conflict,
     Forbidden,
     LeaseLost,
     NotFound,
     OutcomeUnknown,
+    ServerError,
     TooManyRequests,
     Unreachable,
 )
 from mooring.objects.codec.decode import encode
-from mooring.scheduler.bind_pod import RETRY_POLICY, bind_pod
+from mooring.scheduler.bind_pod import (
+    ARRIVES_WITHIN_S,
+    GIVE_UP_AFTER_S,
+    READ_AFTER_S,
+    RETRY_POLICY,
+    bind_pod,
+)
+from mooring.scheduler.reporting import error_text
 from mooring.testing import make_pod
+from mooring.virtual_loop import LoopClock
 from tests.helpers.client_servers import Script, answer, refusal
 from tests.helpers.running_scheduler import virtually
 
@@ -46,13 +55,15 @@ class Try:
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
+        await asyncio.sleep(seconds)
 
     def run(self) -> None:
         @virtually
         async def main() -> None:
             rng = seeded_random(0)
             client = Client(self.script, rng=rng, sleep=asyncio.sleep)
-            await bind_pod(client, POD, "a", rng=rng, sleep=self.sleep)
+            clock = LoopClock(asyncio.get_running_loop())
+            await bind_pod(client, POD, "a", clock=clock, rng=rng, sleep=self.sleep)
 
         main()
 
@@ -103,8 +114,15 @@ def test_it_returns_when_the_pod_is_surely_bound(answers: list[Any], asked: str)
         ([LOST, there("b")], "BG", Conflict),
         ([LOST, there("a", uid="u2")], "BG", NotFound),
         ([LOST, refusal(404, "NotFound")], "BG", NotFound),
+        # The server failed, and the pod is not bound: as upstream the attempt has failed.
+        ([refusal(500, "InternalError"), there("")], "BG", ServerError),
+        ([refusal(504, "Timeout"), CUT, there("")], "BGG", ServerError),
         # A refusal counts once it is known that the first try has done nothing.
-        ([LOST, there(""), refusal(403, "Forbidden"), there("")], "BGBG", Forbidden),
+        (
+            [LOST, there(""), refusal(403, "Forbidden"), *[there("")] * 26],
+            "BGB" + "G" * 26,
+            Forbidden,
+        ),
         ([LeaseLost("over")], "B", LeaseLost),
     ],
 )
@@ -126,16 +144,94 @@ def test_it_says_which_pod_by_its_uid() -> None:
     assert request.body["target"]["name"] == "a"
 
 
+def test_a_pod_that_was_created_again_is_not_found() -> None:
+    with pytest.raises(NotFound, match="was deleted and created again"):
+        Try(TAKEN, there("a", uid="u2")).run()
+
+
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("answers", "message"),
     [
-        (there("b"), "is bound to node b already"),
-        (there("a", uid="u2"), "was deleted and created again"),
+        # The server's own words, as upstream reports them.
+        ([TAKEN, there("b")], "pod web is already assigned to node"),
+        (
+            [LOST, there("b")],
+            'Operation cannot be fulfilled on pods/binding "web": '
+            'pod web is already assigned to node "b"',
+        ),
     ],
 )
-def test_a_conflict_says_what_is_there_instead(found: Any, told: str) -> None:
-    with pytest.raises(ApiError, match=told):
-        Try(TAKEN, found).run()
+def test_a_conflict_has_the_message_of_the_api_server(answers: list[Any], message: str) -> None:
+    with pytest.raises(Conflict) as caught:
+        Try(*answers).run()
+    assert error_text(caught.value) == message
+
+
+def test_a_request_that_arrives_late_has_bound_the_pod() -> None:
+    tried = Try(LOST, there(""), refusal(500, "InternalError"), *[there("")] * 20, there("a"))
+    tried.run()
+    assert tried.asked == "BGB" + "G" * 21
+
+
+class Slow:
+    """An API server that answers a binding after some time, or loses its connection then."""
+
+    def __init__(self, seconds: float, *, is_bound: bool, is_lost: bool = False) -> None:
+        self.seconds = seconds
+        self.is_bound = is_bound
+        self.is_lost = is_lost
+        self.requests: list[tuple[float, str]] = []
+
+    async def request(self, request: Request) -> Response:
+        loop = asyncio.get_running_loop()
+        self.requests.append((loop.time(), request.method))
+        if request.method == "GET":
+            return there("a" if self.is_bound else "")
+        try:
+            async with asyncio.timeout(request.deadline_s):
+                await asyncio.sleep(self.seconds)
+        except TimeoutError as error:
+            raise OutcomeUnknown("no answer") from error
+        if self.is_lost:
+            raise LOST
+        return DONE
+
+    def bind(self) -> float:
+        """Binds the pod; returns the seconds that it took."""
+
+        @virtually
+        async def main() -> None:
+            loop, rng = asyncio.get_running_loop(), seeded_random(0)
+            client = Client(self, rng=rng)  # type: ignore[arg-type]
+            await bind_pod(client, POD, "a", clock=LoopClock(loop), rng=rng, sleep=asyncio.sleep)
+            self.took_s = loop.time()
+
+        main()
+        return self.took_s
+
+
+def test_a_webhook_may_take_its_time() -> None:
+    server = Slow(28.0, is_bound=False)
+    assert server.bind() == pytest.approx(28.0)
+    assert [method for _, method in server.requests] == ["POST", "GET"]
+
+
+@pytest.mark.parametrize("lost_after_s", [0.001, 1000.0])
+def test_a_binding_without_an_answer_fails_when_it_cannot_arrive_any_more(
+    lost_after_s: float,
+) -> None:
+    server = Slow(lost_after_s, is_bound=False, is_lost=True)
+    with pytest.raises(OutcomeUnknown):
+        server.bind()
+    posts = [at_s for at_s, method in server.requests if method == "POST"]
+    reads = [at_s for at_s, method in server.requests if method == "GET"]
+    assert posts[-1] < GIVE_UP_AFTER_S + 2 * RETRY_POLICY.max_s
+    assert posts[-1] + ARRIVES_WITHIN_S <= reads[-1] < posts[-1] + ARRIVES_WITHIN_S + 10
+
+
+def test_an_answer_that_is_lost_is_not_waited_for() -> None:
+    server = Slow(1000.0, is_bound=True)
+    assert server.bind() == pytest.approx(READ_AFTER_S)
 
 
 def are_doubled(slept: list[float]) -> bool:

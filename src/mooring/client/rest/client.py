@@ -147,8 +147,13 @@ class Client(ReadClient):
         path = path_of(as_kind(kind), namespace, name)
         await self.write("DELETE", path, msgspec.json.encode(options))
 
-    async def bind(self, pod: Pod, node_name: str) -> None:
+    async def bind(self, pod: Pod, node_name: str, *, deadline_s: float = WRITE_S_MAX) -> None:
         """Assigns exactly this pod (by UID) to a node.
+
+        Args:
+            pod: The pod.
+            node_name: The node.
+            deadline_s: How long the request may take.
 
         Raises:
             Conflict: the pod is bound already, is terminating, or has another UID.
@@ -166,7 +171,7 @@ class Client(ReadClient):
             "target": {"apiVersion": "v1", "kind": "Node", "name": node_name},
         }
         path = path_of(kind_named("Pod"), metadata.namespace, metadata.name, "binding")
-        await self.write("POST", path, msgspec.json.encode(binding))
+        await self.write("POST", path, msgspec.json.encode(binding), deadline_s=deadline_s)
 
     async def evict(self, pod: Pod, *, grace_period_s: int | None = None) -> None:
         """Evicts exactly this pod (by UID), if its PodDisruptionBudgets allow it.

@@ -122,6 +122,7 @@ def make_error(message: str, *, code: int, status: Status, wait_s: float | None)
         reason=reason,
         causes=tuple(f"{cause.field}: {cause.message}" for cause in causes or ()),
         retry_after_s=wait_s,
+        server_message=(status.message or "")[:MESSAGE_LENGTH_MAX],
     )
 
 

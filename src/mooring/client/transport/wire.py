@@ -28,6 +28,11 @@ from mooring.errors import Unreachable
 
 CONNECT_S_MAX: Final = 10.0
 
+#: A request that takes longer is slow. A few that are not answered must not hold up the others, so
+#: it does not count for the limit of connections; but no more than ``SLOW_MAX`` do so.
+SLOW_S: Final = 2.0
+SLOW_MAX: Final = 512
+
 #: Maximum response head; servers send less than a hundredth of it.
 HEAD_BYTES_MAX: Final = 1 << 20
 
@@ -49,7 +54,7 @@ class Http1Pool:
         server: The URL of the server; its path is the prefix of every request's path.
         tls: Verifies the server; None for plain http.
         server_name: The name in the server's certificate, if it differs from the URL's host.
-        limit: Maximum number of connections.
+        limit: Maximum number of connections without a slow request.
         user_agent: For the server's logs.
         look_up: Returns the addresses of a host and port, in the order in which they are tried;
         raises OSError. By default the system's resolver.
@@ -80,6 +85,8 @@ class Http1Pool:
         self._look_up = look_up
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
+        #: Connection -> when its request began, in seconds of the event loop; the oldest first.
+        self._requests: dict[_Connection, float] = {}
         self._opening = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_closed = False
@@ -108,11 +115,13 @@ class Http1Pool:
         text = self._text(request, headers)
         connection = await self._acquire()
         is_sent()
+        self._requests[connection] = asyncio.get_running_loop().time()
         try:
             return await connection.exchange(text, request.bytes_max)
         except AnswerTooLong as error:
             raise AnswerTooLong(f"{request.method} {request.path}: {error}") from None
         finally:
+            del self._requests[connection]
             self._release(connection)
 
     async def close(self) -> None:
@@ -143,16 +152,28 @@ class Http1Pool:
                 connection = self._idle.pop()
                 if connection.is_open:
                     return connection
-            if len(self._all) + self._opening < self._limit:
+            if len(self._all) + self._opening - self._slow_count() < self._limit:
                 return await self._open()
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
+            timer = asyncio.get_running_loop().call_later(SLOW_S, self._wake_next)
             try:
                 await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
                     self._wake_next()  # it was our turn: pass it on
                 raise
+            finally:
+                timer.cancel()
+
+    def _slow_count(self) -> int:
+        """Returns the number of connections whose request is slow: they do not count."""
+        count, slow_before_s = 0, asyncio.get_running_loop().time() - SLOW_S
+        for started_at_s in self._requests.values():
+            if started_at_s > slow_before_s or count >= SLOW_MAX:
+                break  # this one and all later ones are not slow
+            count += 1
+        return count
 
     async def _open(self) -> _Connection:
         self._opening += 1
@@ -189,7 +210,8 @@ class Http1Pool:
         raise failure
 
     def _release(self, connection: _Connection) -> None:
-        if connection.is_open and connection.is_free and not self._is_retired:
+        is_usable = connection.is_open and connection.is_free and not self._is_retired
+        if is_usable and len(self._all) <= self._limit:
             self._idle.append(connection)
         else:
             connection.abort()

@@ -118,7 +118,8 @@ def _ineligible_reason(cycle: Cycle, diagnosis: Diagnosis) -> str:
     pod, nodes = cycle.pod, cycle.snapshot.nodes
     if pod.spec.preemption_policy == "Never":
         return NEVER
-    name = pod.status.nominated_node_name
+    # The status is written later: an attempt in between must not choose further victims.
+    name = cycle.snapshot.nominator.node_of(pod.uid) or pod.status.nominated_node_name
     if not name:
         return ""
     status = diagnosis.status_of(name)
