@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mooring.client.rest.client import Client
 from mooring.errors import Invalid, NotFound, SchedulerError
 from mooring.objects.pod import Pod
+
+#: A binding may reach the API server so long after it was sent, over proxies or an extender.
+ARRIVES_WITHIN_S: Final = 125.0
 
 
 async def read_bound_node(client: Client, pod: Pod) -> str:

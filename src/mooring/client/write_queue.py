@@ -199,7 +199,7 @@ class WriteQueue(Generic[T]):
             key, item = next_item
             wait_s = await self._write(key, item)
             if wait_s is not None:
-                await self._wait(key, item, wait_s)
+                await self._wait(key, item, wait_s, item.wait_number)
 
     async def _write_items(self) -> None:
         while True:
@@ -212,11 +212,9 @@ class WriteQueue(Generic[T]):
             wait_s = await self._write(key, item)
             if wait_s is not None:
                 assert self._tasks is not None
-                self._tasks.create_task(self._wait(key, item, wait_s))
+                self._tasks.create_task(self._wait(key, item, wait_s, item.wait_number))
 
-    async def _wait(self, key: Hashable, item: _Item[T], wait_s: float) -> None:
-        item.wait_number += 1
-        number = item.wait_number
+    async def _wait(self, key: Hashable, item: _Item[T], wait_s: float, number: int) -> None:
         await self._sleep(wait_s)
         is_waiting = self._items.get(key) is item and item.state is _State.WAITING
         if not is_waiting or item.wait_number != number:
@@ -274,6 +272,7 @@ class WriteQueue(Generic[T]):
             self._make_ready(key, item)
             return None
         item.state, item.is_wait_requested = _State.WAITING, retry.is_requested
+        item.wait_number += 1
         return retry.wait_s
 
     def _make_ready(self, key: Hashable, item: _Item[T]) -> None:

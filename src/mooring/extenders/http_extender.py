@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from mooring.client import Client
-from mooring.client.bound_node import read_bound_node
+from mooring.client.bound_node import ARRIVES_WITHIN_S, read_bound_node
 from mooring.client.retry import Sleep
 from mooring.clock import Clock
 from mooring.config.types import Extender
@@ -28,7 +28,8 @@ NAMES_BYTES_MAX: Final = 16 << 20
 OBJECTS_BYTES_MAX: Final = 128 << 20
 
 #: Interval of reading a pod while it is unknown whether an extender has bound it.
-ASK_AGAIN_S: Final = 0.25
+READ_AGAIN_S: Final = 0.25
+READ_AGAIN_S_MAX: Final = 5.0
 
 
 class HTTPExtender:
@@ -178,7 +179,7 @@ class HTTPExtender:
             try:
                 wire.read_bind(await self._post_within(limit_s, self._config.bind_verb, body))
             except NoResponse as error:
-                if not error.is_sent or not await self._is_bound_soon(pod, node_name, limit_s):
+                if not error.is_sent or not await self._is_bound_in_the_end(pod, node_name):
                     raise
             except ExtenderError:
                 if not await self._is_bound(pod, node_name):
@@ -209,23 +210,31 @@ class HTTPExtender:
                 raise
         return await self._post(verb, body, bytes_max)
 
-    async def _is_bound_soon(self, pod: PodInfo, node_name: str, limit_s: float) -> bool:
-        """Returns whether the pod is bound to the node within the time limit of a call."""
-        ends_s = self._clock.monotonic_s() + limit_s
-        while not await self._is_bound(pod, node_name):
-            if self._clock.monotonic_s() >= ends_s:
-                return False
-            await self._sleep(ASK_AGAIN_S)
-        return True
+    async def _is_bound_in_the_end(self, pod: PodInfo, node_name: str) -> bool:
+        """Returns whether the pod is bound to the node; waits until that cannot change any more.
 
-    async def _is_bound(self, pod: PodInfo, node_name: str) -> bool:
-        """Returns whether the pod is bound to the node; False if it cannot be read."""
+        The pod keeps its resources on the node meanwhile: a binding that arrives late must not
+        exceed them.
+        """
+        ends_s, wait_s = self._clock.monotonic_s() + ARRIVES_WITHIN_S, READ_AGAIN_S
+        while True:
+            # The next leader must not be held up by what this one waits for.
+            self._client.pass_fence()
+            may_arrive = self._clock.monotonic_s() < ends_s
+            is_bound = await self._is_bound(pod, node_name)
+            if is_bound or (is_bound is not None and not may_arrive):
+                return is_bound
+            await self._sleep(wait_s)
+            wait_s = min(2 * wait_s, READ_AGAIN_S_MAX)
+
+    async def _is_bound(self, pod: PodInfo, node_name: str) -> bool | None:
+        """Returns whether the pod is bound to the node; None if it cannot be read."""
         try:
             bound_node = await read_bound_node(self._client, pod.pod)
         except NotFound as error:
             raise ExtenderError(f"pod {pod.key} was deleted") from error
         except SchedulerError:
-            return False
+            return None
         if bound_node and bound_node != node_name:
             raise ExtenderError(f"pod {pod.key} is bound to node {bound_node} already")
         return bool(bound_node)

@@ -316,12 +316,17 @@ class SchedulingQueue:
         too_old = [
             entry
             for entry in self._queues.unschedulable_pods
-            if self._queues.unschedulable_pods.accepts_event(entry, UNSCHEDULABLE_TIMEOUT)
-            and now_s - entry.timestamp_s > self._options.max_unschedulable_s
+            if now_s - entry.timestamp_s > self._options.max_unschedulable_s
         ]
         for entry in too_old:
             entry.was_flushed = True
-            self._queues.requeue(entry, RequeueStrategy.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label)
+            if self._queues.unschedulable_pods.accepts_event(entry, UNSCHEDULABLE_TIMEOUT):
+                self._queues.requeue(
+                    entry, RequeueStrategy.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label
+                )
+        if too_old:
+            # As upstream the flush is an event for the pods in flight as well.
+            self._in_flight.record(UNSCHEDULABLE_TIMEOUT, None, None)
 
 
 class _Only:

@@ -48,9 +48,9 @@ class UnschedulablePods:
             entry.order = self._last_order
             self._pods[entry.uid] = entry
         (self._gated.add if entry.gating_plugin else self._gated.discard)(entry.uid)
-        # Only the gating plugin can requeue a gated pod.
-        plugins = [entry.gating_plugin] if entry.gating_plugin else sorted(entry.rejectors)
-        entry.groups = tuple((plugin, self._hints.group(plugin, entry.pod)) for plugin in plugins)
+        entry.groups = tuple(
+            (plugin, self._hints.group(plugin, entry.pod)) for plugin in sorted(entry.rejectors)
+        )
         for plugin, group in entry.groups:
             self._groups.setdefault(plugin, {}).setdefault(group, {})[entry.uid] = entry
 
@@ -86,12 +86,10 @@ class UnschedulablePods:
         requeued: dict[str, tuple[QueuedPod, RequeueStrategy]] = {}
         for (profile, plugin), registrations in self._hints.registrations_for(event).items():
             for entry in self._pods_requeued_by(plugin, profile, registrations, old, new):
+                if not self.accepts_event(entry, event):
+                    continue
                 before = requeued.get(entry.uid, (entry, RequeueStrategy.SKIP))[1]
-                strategy = strategy_of(entry, plugin)
-                if entry.gating_plugin and entry.pending_plugins:
-                    # It is indexed under its gating plugin alone, but may be pending on others.
-                    strategy = self._hints.strategy(entry, event, old, new)
-                requeued[entry.uid] = entry, max(before, strategy)
+                requeued[entry.uid] = entry, max(before, strategy_of(entry, plugin))
         return sorted(requeued.values(), key=lambda pair: pair[0].order)
 
     def _pods_requeued_by(

@@ -26,7 +26,7 @@ from contextlib import suppress
 from typing import Final
 
 from mooring.client import Client
-from mooring.client.bound_node import read_bound_node
+from mooring.client.bound_node import ARRIVES_WITHIN_S, read_bound_node
 from mooring.client.retry import RetryPolicy, Sleep, retry
 from mooring.clock import Clock, Rng
 from mooring.errors import (
@@ -49,9 +49,6 @@ READ_AFTER_S: Final = 10.0
 
 #: After so long without an answer to any try there is no further one.
 GIVE_UP_AFTER_S: Final = 30.0
-
-#: A request may reach the API server so long after it was sent, over proxies.
-ARRIVES_WITHIN_S: Final = 125.0
 
 #: Waits between two tries, and between two reads: doubled.
 RETRY_POLICY: Final = RetryPolicy(tries_max=math.inf, initial_s=0.1, max_s=5.0)

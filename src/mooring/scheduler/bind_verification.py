@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 from mooring.client import Client
 from mooring.client.bound_node import read_bound_node
-from mooring.client.retry import Sleep
+from mooring.client.retry import Sleep, requested_wait_s
 from mooring.clock import Clock
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.pod import Pod
@@ -112,6 +112,9 @@ class BindVerifier:
             is_bound = False
         except SchedulerError as error:
             _log.warning("cannot read pod from API server", extra={"error": str(error)})
+            if self._unconfirmed.get(uid) is binding:
+                check_at_s = self._clock.monotonic_s() + requested_wait_s(error)
+                self._unconfirmed[uid] = binding._replace(check_at_s=check_at_s)
             return
         if self._unconfirmed.get(uid) is not binding or not self._cache.is_assumed(uid):
             return  # an event arrived meanwhile

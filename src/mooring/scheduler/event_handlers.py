@@ -24,7 +24,7 @@ from mooring.objects.kinds import KINDS
 from mooring.objects.meta import key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.queue import SchedulingQueue, node_changes, pod_changes
+from mooring.queue import QueueName, SchedulingQueue, node_changes, pod_changes
 from mooring.state import Cache, PodInfo
 from mooring.state.apply import apply_change
 
@@ -196,7 +196,8 @@ class EventHandlers:
             self._queue.move(POD_GONE, placed.info.pod, None)
         if old is None:
             self._queue.add(info)
-            self._nominate(info)
+            if self._queue.queue_of(info.uid) is not QueueName.GATED:
+                self._nominate(info)
             return
         queued = self._queue.get(info.uid)
         before = queued.pod if queued is not None and queued.pod.pod is old else PodInfo(old)

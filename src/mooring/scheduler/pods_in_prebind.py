@@ -36,7 +36,10 @@ class PodsInPreBind:
         except TimeoutError as error:
             if not pod.cancel_message:
                 raise
-            raise SchedulerError(pod.cancel_message) from error
+            cancelled = SchedulerError(pod.cancel_message)
+            for note in getattr(error.__cause__, "__notes__", ()):  # names the plugin
+                cancelled.add_note(note)
+            raise cancelled from error
         finally:
             del self._pods[uid]
         if pod.cancel_message:

@@ -100,10 +100,21 @@ class Reporting:
             nominated: Its new nomination; "" = none, None = unchanged.
             announced: The nomination that ``expected`` wrote, if ``pod`` may be older than that.
         """
-        message = error_text(why) if isinstance(why, SchedulerError) else why.message
+        message = self._record_failure(pod, why)
         reason = SCHEDULER_ERROR if isinstance(why, SchedulerError) else UNSCHEDULABLE
-        self._record(pod, "Warning", "FailedScheduling", "Scheduling", _cut(message))
         self._writer.enqueue(StatusUpdate(pod.pod, reason, message, nominated, announced))
+
+    def failed_for_good(self, pod: PodInfo, why: Diagnosis | Status | SchedulerError) -> None:
+        """Reports a failed attempt for a pod that was deleted, or bound by another scheduler.
+
+        It has no condition to be written: it does not exist, or is scheduled.
+        """
+        self._record_failure(pod, why)
+
+    def _record_failure(self, pod: PodInfo, why: Diagnosis | Status | SchedulerError) -> str:
+        message = error_text(why) if isinstance(why, SchedulerError) else why.message
+        self._record(pod, "Warning", "FailedScheduling", "Scheduling", _cut(message))
+        return message
 
     def _record(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
         recorder = self._recorders[profile_of(pod)]

@@ -229,7 +229,8 @@ class Scheduler:
     ) -> None:
         """Requeues a pod in its newest version, and writes the reason to event and status.
 
-        A pod that was deleted, bound by another scheduler, or created again is not requeued.
+        A pod that was deleted, or bound by another scheduler, is not requeued, but has its event;
+        one that was created again has none.
 
         Args:
             entry: As it was popped.
@@ -242,6 +243,8 @@ class Scheduler:
         live = self._pods.get(entry.pod.key)
         if live is None or live.spec.node_name or live.metadata.uid != entry.uid:
             self._cache.nominator.remove(entry.uid)
+            if live is None or live.metadata.uid == entry.uid:
+                self._reporting.failed_for_good(entry.pod, reason)
             return
         pod = entry.pod if live is entry.pod.pod else PodInfo(live)
         refused_by: Any = reason.unschedulable_plugins if isinstance(reason, Diagnosis) else ()

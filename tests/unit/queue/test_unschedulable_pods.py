@@ -195,7 +195,15 @@ def test_behind_a_gate_only_the_keepers_events_are_heard() -> None:
     unschedulable.add(refused("gated", "Gate", "Fit", gate="Gate"))
 
     assert helped(unschedulable, NODE_ADD) == []
-    assert fit.pods == []
+    assert helped(unschedulable, PV_ADD) == ["gated"]
+
+
+def test_every_plugin_that_refused_a_gated_pod_is_asked_once_the_keeper_listens() -> None:
+    deaf_to_it = Asked(QueueingHint.SKIP)
+    unschedulable = parked_by(
+        Keeper("Gate", closed, on(PV_ADD, deaf_to_it)), Refuser("Fit", on(PV_ADD))
+    )
+    unschedulable.add(refused("gated", "Gate", "Fit", gate="Gate"))
     assert helped(unschedulable, PV_ADD) == ["gated"]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.client import Client
+from mooring.client.bound_node import ARRIVES_WITHIN_S
 from mooring.client.transport.transport import Request, Response
 from mooring.clock import seeded_random
 from mooring.errors import (
@@ -22,7 +23,6 @@ from mooring.errors import (
 )
 from mooring.objects.codec.decode import encode
 from mooring.scheduler.bind_pod import (
-    ARRIVES_WITHIN_S,
     GIVE_UP_AFTER_S,
     READ_AFTER_S,
     RETRY_POLICY,

@@ -210,8 +210,7 @@ async def test_a_waiting_pod_that_somebody_else_binds_is_let_go_of() -> None:
         assert placed.info.node_name == other
         assert life.service.queue.pods() == []
         assert life.seen.of("bound") == []
-        # It has a node: that it was not scheduled is nothing to tell.
-        assert await life.events("web") == []
+        assert [event.reason for event in await life.events("web")] == ["FailedScheduling"]
         assert (await life.condition("web"))["status"] == "True"
 
 

@@ -324,7 +324,11 @@ async def test_a_victim_in_pre_bind_is_called_off_in_memory() -> None:
         await life.until_seen("bound", "new")
         assert prepares.cancelled == ["old"]
         assert deletions(life) == []
-        assert ("failed", "old", "preempted by DefaultPreemption") in life.seen.lines
+        assert (
+            "failed",
+            "old",
+            'running PreBind plugin "Prepares": preempted by DefaultPreemption',
+        ) in life.seen.lines
         await life.delete("old")
 
 

@@ -364,7 +364,10 @@ async def test_a_pod_that_vanishes_in_the_middle_is_not_put_back() -> None:
         await life.until_seen("attempted", "web")
         assert life.service.queue.pods() == []
         assert life.seen.of("failed") == []
-        assert await life.events("web") == []
+        await life.settle()
+        # Neither condition nor queue, but the event, as upstream.
+        assert [event.reason for event in await life.events("web")] == ["FailedScheduling"]
+        assert await life.condition("web") is None
 
 
 @virtually

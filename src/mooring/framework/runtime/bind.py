@@ -9,6 +9,7 @@ RunPreBindPlugins, RunBindPlugins).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -185,7 +186,7 @@ async def _wait(
         return await method(*arguments)
     except PluginError:
         raise
-    except SchedulerError as error:
+    except (SchedulerError, asyncio.CancelledError) as error:
         error.add_note(f'running {point} plugin "{plugin.name}"')
         raise
     except Exception as error:  # a plugin may raise anything; its pod alone fails
