@@ -234,11 +234,16 @@ def _command(case: Case, plane: controlplane.ControlPlane) -> list[str]:
     kubeconfig, name = str(plane.kubeconfig("mooring")), case.scheduler
     if name == "mooring":
         words = ["run", "--kubeconfig", kubeconfig, "--log-level", "warning"]
-        if case.extenders:
-            document = {"apiVersion": API_VERSION, "kind": KIND, "extenders": case.extenders}
-            file = plane.folder / "mooring.yaml"
-            file.write_text(json.dumps(document))
-            words += ["--config", str(file)]
+        document = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "extenders": case.extenders or [],
+            # kube-scheduler may not have released the lease yet.
+            "leaderElection": {"leaderElect": False},
+        }
+        file = plane.folder / "mooring.yaml"
+        file.write_text(json.dumps(document))
+        words += ["--config", str(file)]
         return [sys.executable, "-m", "mooring", *words]
     words = ["--kubeconfig", kubeconfig, *(["--events"] if name == "null-events" else [])]
     return [sys.executable, "-m", "bench.null_scheduler", *words]

@@ -58,6 +58,13 @@ def seeded_random(seed: int) -> Rng:
     return random.Random(seed)  # noqa: S311 - chance for simulations and tie-breaks, not for secrets
 
 
+def random_uuid(rng: Rng) -> str:
+    """Returns a UUID of version 4 from ``rng``."""
+    text = f"{rng.getrandbits(128):032x}"
+    variant = "89ab"[int(text[16], 16) % 4]
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
+
+
 def rfc3339(wall_s: float) -> str:
     """Returns a moment (seconds since 1970-01-01 UTC) as the API writes it, in whole seconds.
 

@@ -22,6 +22,7 @@ CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles: [{schedulerName: NAME}]
+leaderElection: {leaderElect: false}
 """
 
 

@@ -68,19 +68,22 @@ def command(
 async def _run(
     access: Access, config: KubeSchedulerConfiguration, plugins: tuple[str, ...], seed: int
 ) -> None:
-    from mooring.client import Client
+    from mooring.client import Client, no_fence
     from mooring.client.transport.auth import connect
+    from mooring.scheduler.leader_election import make_elector
     from mooring.scheduler.service import Service, ServiceOptions
 
     clock, rng = SystemClock(), seeded_random(seed)
     transport = connect(access, clock=clock, environment=os.environ)
     try:
+        elector = make_elector(transport, config, clock=clock, rng=rng)
+        fence = elector.fence if elector is not None else no_fence
         service = Service(
-            Client(transport, rng=rng),
+            Client(transport, rng=rng, fence=fence),
             config,
             clock=clock,
             rng=rng,
-            options=ServiceOptions(plugins=plugins, instance=os.uname().nodename),
+            options=ServiceOptions(plugins=plugins, instance=os.uname().nodename, elector=elector),
         )
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, service.stop)

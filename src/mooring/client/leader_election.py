@@ -50,6 +50,9 @@ JITTER: Final = 1.2
 
 WAIT_S_MIN: Final = 0.01
 
+#: ``check_health`` fails so long after the lease has expired.
+HEALTH_TOLERANCE_S: Final = 20.0
+
 _KIND: Final = kind_named("Lease")
 _FAILURES: Final = (ApiError, ConfigError, OutcomeUnknown, Unreachable)
 _log = logging.getLogger(__name__)
@@ -140,11 +143,27 @@ class Elector:
         self._needs_read = True
         #: Lost or released: a request in flight must not make us lead again.
         self._is_over = False
+        self._renewed_at_s = -math.inf
+
+    @property
+    def lease(self) -> Lease | None:
+        """The Lease as it was last read or written."""
+        return self._observed
 
     @property
     def is_leading(self) -> bool:
         """True while we may write."""
         return self._remaining_s() > 0
+
+    def check_health(self) -> str | None:
+        """Returns what is wrong if we lead, but have not renewed the lease for far too long.
+
+        Differs: upstream's check of this name is not connected to its elector and never fails.
+        """
+        late_s = self._clock.monotonic_s() - self._renewed_at_s - self._times.duration_s
+        if self._is_over or not math.isfinite(late_s) or late_s <= HEALTH_TOLERANCE_S:
+            return None
+        return f"failed election to renew leadership on lease {self._name}"
 
     def fence(self) -> float:
         """Returns how many seconds a write may take from now on.
@@ -228,6 +247,7 @@ class Elector:
             return False
         if is_ours and not self._is_over:
             self._leads_until_s = started_at_s + self._times.renew_s
+            self._renewed_at_s = started_at_s
         return is_ours and not self._is_over
 
     async def _try_once(self, started_at_s: float) -> bool:
@@ -235,7 +255,7 @@ class Elector:
             try:
                 self._observe(decode(await self._read(), _KIND))
             except NotFound:
-                self._observe(await self._write("POST", self._held_lease(None)))
+                self._observe(await self._write("POST", self._new_lease()))
                 return True
             self._needs_read = False
         lease = self._observed
@@ -249,10 +269,21 @@ class Elector:
         self._observe(await self._write("PUT", self._held_lease(lease)))
         return True
 
-    def _held_lease(self, observed: Lease | None) -> Lease:
+    def _new_lease(self) -> Lease:
+        """Returns a Lease to be created; if ours was deleted, we have led since the same time."""
+        metadata = ObjectMeta(name=self._name, namespace=self._namespace)
+        held = self._held_lease(Lease(metadata=metadata))
+        was_ours = self._observed is not None and self.leader == self.identity
+        acquired = self._observed.spec.acquire_time if was_ours and self._observed else None
+        spec = msgspec.structs.replace(
+            held.spec, acquire_time=acquired or held.spec.acquire_time, lease_transitions=0
+        )
+        return Lease(metadata=metadata, spec=spec)
+
+    def _held_lease(self, observed: Lease) -> Lease:
         """Returns the Lease with us as holder."""
         now = rfc3339_micro(self._clock.wall_s())
-        before = observed.spec if observed is not None else LeaseSpec()
+        before = observed.spec
         is_ours = before.holder_identity == self.identity
         transitions = before.lease_transitions or 0
         spec = msgspec.structs.replace(
@@ -262,10 +293,9 @@ class Elector:
             lease_duration_seconds=math.ceil(self._times.duration_s),
             acquire_time=before.acquire_time if is_ours else now,
             renew_time=now,
-            lease_transitions=transitions if is_ours or observed is None else transitions + 1,
+            lease_transitions=transitions if is_ours else transitions + 1,
         )
-        metadata = ObjectMeta(name=self._name, namespace=self._namespace)
-        return Lease(metadata=metadata if observed is None else observed.metadata, spec=spec)
+        return Lease(metadata=observed.metadata, spec=spec)
 
     def _released_lease(self) -> Lease:
         """Returns the Lease without a holder."""

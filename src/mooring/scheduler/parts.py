@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.client import Client, Informer, Recorder
+from mooring.client import Client, Elector, Informer, Recorder
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.config import Extender, KubeSchedulerConfiguration
@@ -48,6 +48,7 @@ class ServiceOptions:
         bindings_max: Bindings with a request in progress at the same time.
         instance: Suffix of the reporting instance of events, after the profile's name.
         observer: Called for everything that happens.
+        elector: Acquires the lease; the client's fence has to be its. None = no leader election.
         transport_factory: Makes the transport to an extender; HTTP by default.
     """
 
@@ -56,6 +57,7 @@ class ServiceOptions:
     bindings_max: int = BINDINGS_MAX
     instance: str = "mooring"
     observer: Observer = field(default_factory=Observer)
+    elector: Elector | None = None
     transport_factory: Callable[[Extender], ExtenderTransport] | None = None
 
 

@@ -1,5 +1,11 @@
 """Runs a scheduler: one task schedules, all else are tasks in the background.
 
+::
+
+    informers synced ──> the lease is ours (if there is leader election) ──> schedule ──> stop
+                                                                                 │
+                     LeaseLost, nothing is written any more <── not renewed ─────┘
+
 Informers, binding cycles, events and conditions are background tasks; the scheduling task yields to
 them after 2 ms or 32 attempts, whichever comes first. A flush task requeues the pods whose backoff
 has expired, or that have been unschedulable for too long.
@@ -19,6 +25,7 @@ from mooring.clock import Clock, Rng
 from mooring.config import KubeSchedulerConfiguration, default_configuration
 from mooring.errors import Forbidden, Unauthorized
 from mooring.scheduler.gc_tuning import freeze_heap, gc_thresholds
+from mooring.scheduler.leader_election import record_leader
 from mooring.scheduler.parts import SchedulerParts, ServiceOptions
 from mooring.scheduler.plugin_tasks import run_background
 
@@ -78,6 +85,8 @@ class Service(SchedulerParts):
             rng=rng,
             sleep=sleep,
         )
+        self._elector = options.elector if options is not None else None
+        self._delays_cache = (config or default_configuration()).delay_cache_until_active
         self._synced = asyncio.Event()
         self._stopping = asyncio.Event()
 
@@ -133,28 +142,63 @@ class Service(SchedulerParts):
             await self.extenders.close()
 
     async def _run(self) -> None:
+        is_finished = True
         async with asyncio.TaskGroup() as group:
             self.bindings.open(group)
             self.preemption_executor.open(group)
-            scheduling = [self._schedule(), self._flush()]
-            others: list[Coroutine[Any, Any, None]] = [
-                *(informer.run() for informer in self._all_informers()),
-                *(recorder.run() for recorder in self.recorders.values()),
-                self.writer.run(),
-                self.bind_verifier.run(),
-                *self._plugin_tasks(),
-            ]
-            other_tasks = [group.create_task(coroutine) for coroutine in others]
-            scheduling_tasks = [group.create_task(coroutine) for coroutine in scheduling]
+            #: Cancelled first, and last.
+            scheduling: list[asyncio.Task[None]] = []
+            others: list[asyncio.Task[None]] = []
+            start = group.create_task(self._start(group, scheduling, others))
             await self._stopping.wait()
-            _cancel(scheduling_tasks)
+            _cancel([start, *scheduling])
             unfinished = await self.bindings.drain(DRAIN_S)
             if unfinished:
                 _log.warning("bindings did not end in time", extra={"bindings": unfinished})
+                is_finished = False
             self.bindings.cancel()
             self.preemption_executor.cancel()
             await self._wait_until_flushed()
-            _cancel(other_tasks)
+            _cancel(others)
+        if self._elector is not None and is_finished:
+            # Nothing of ours is under way any more: the next leader may begin at once.
+            await self._elector.release()
+
+    async def _start(
+        self,
+        group: asyncio.TaskGroup,
+        scheduling: list[asyncio.Task[None]],
+        others: list[asyncio.Task[None]],
+    ) -> None:
+        """Starts the tasks: informers, then, once the lease is ours, all that writes."""
+
+        def start(tasks: list[asyncio.Task[None]], *work: Coroutine[Any, Any, None]) -> None:
+            tasks += [group.create_task(coroutine) for coroutine in work]
+
+        def start_informers() -> None:
+            start(others, *(informer.run() for informer in self._all_informers()))
+
+        elector = self._elector
+        delays_cache = elector is not None and self._delays_cache
+        if not delays_cache:
+            start_informers()
+            await self._wait_until_listed()
+        if elector is not None:
+            await elector.wait_until_leading()
+            component = next(iter(self.profiles))
+            recorded = record_leader(self._client, elector, component=component, clock=self._clock)
+            start(others, elector.keep(), recorded)
+        if delays_cache:
+            start_informers()
+            await self._wait_until_listed()
+        start(
+            others,
+            *(recorder.run() for recorder in self.recorders.values()),
+            self.writer.run(),
+            self.bind_verifier.run(),
+            *self._plugin_tasks(),
+        )
+        start(scheduling, self._schedule(), self._flush())
 
     def _plugin_tasks(self) -> list[Coroutine[Any, Any, None]]:
         """Returns the background coroutines of plugins, once for each plugin object."""
@@ -176,7 +220,6 @@ class Service(SchedulerParts):
             _warn_not_synced(self._all_informers())
 
     async def _schedule(self) -> None:
-        await self._wait_until_listed()
         freeze_heap()
         self._synced.set()
         _log.info("caches synced", extra={"nodes": len(self.cache.nodes)})

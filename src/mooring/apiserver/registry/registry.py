@@ -37,7 +37,7 @@ from mooring.apiserver.schema.event_conversion import is_view
 from mooring.apiserver.storage.stored_object import Stored, key_of
 from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import validate_metadata, validate_metadata_update
-from mooring.clock import rfc3339
+from mooring.clock import random_uuid, rfc3339
 from mooring.objects.schema.decoding import empty
 from mooring.objects.schema.types import structs
 
@@ -220,9 +220,7 @@ class Registry:
 
     def new_uid(self) -> str:
         """Returns a random UUID (version 4) from our own generator."""
-        text = f"{self.rng.getrandbits(128):032x}"
-        variant = "89ab"[int(text[16], 16) % 4]
-        return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
+        return random_uuid(self.rng)
 
     def update(
         self,

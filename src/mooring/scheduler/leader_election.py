@@ -1,0 +1,99 @@
+"""Leader election of a scheduler: its candidate, and the event that names the leader.
+
+Source: cmd/kube-scheduler/app/server.go; client-go's tools/leaderelection/resourcelock.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import msgspec
+
+from mooring.client import Client, Elector, LeaseTimes, Transport
+from mooring.clock import Clock, Rng, random_uuid, rfc3339
+from mooring.config import KubeSchedulerConfiguration
+from mooring.errors import LeaseLost, SchedulerError
+from mooring.objects.meta import Lease
+
+_log = logging.getLogger(__name__)
+
+
+def make_elector(
+    transport: Transport, config: KubeSchedulerConfiguration, *, clock: Clock, rng: Rng
+) -> Elector | None:
+    """Returns a candidate for the lease of the configuration; None if it has no leader election.
+
+    Its identity is new each time: the host's name and a random UUID.
+    """
+    election = config.leader_election
+    if not election.leader_elect:
+        return None
+    return Elector(
+        transport,
+        election.resource_namespace,
+        election.resource_name,
+        identity=f"{os.uname().nodename}_{random_uuid(rng)}",
+        clock=clock,
+        rng=rng,
+        times=LeaseTimes(
+            duration_s=election.lease_duration_s,
+            renew_s=election.renew_deadline_s,
+            retry_s=election.retry_period_s,
+        ),
+    )
+
+
+async def record_leader(client: Client, elector: Elector, *, component: str, clock: Clock) -> None:
+    """Writes the event that this candidate leads now; a failure is only logged.
+
+    Args:
+        client: Its fence is the elector's.
+        elector: Leads.
+        component: The schedulerName of the first profile.
+        clock: For the time of the event.
+
+    Raises:
+        LeaseLost: the lease does not allow writes any more.
+    """
+    lease = elector.lease
+    assert lease is not None, "the elector leads"
+    now_s = clock.wall_s()
+    event = _event(lease, f"{elector.identity} became leader", component, now_s)
+    path = f"/api/v1/namespaces/{lease.metadata.namespace}/events"
+    try:
+        await client.write("POST", path, msgspec.json.encode(event))
+    except LeaseLost:
+        raise
+    except SchedulerError as error:
+        _log.warning("event of leader election not written", extra={"error": str(error)})
+
+
+def _event(lease: Lease, message: str, component: str, now_s: float) -> dict[str, object]:
+    """Returns an event of the core group, as client-go's leader election writes it."""
+    metadata, now = lease.metadata, rfc3339(now_s)
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{metadata.name}.{int(now_s * 1e9):x}",
+            "namespace": metadata.namespace,
+        },
+        "involvedObject": {
+            "kind": "Lease",
+            "namespace": metadata.namespace,
+            "name": metadata.name,
+            "uid": metadata.uid,
+            "apiVersion": "coordination.k8s.io/v1",
+            "resourceVersion": metadata.resource_version,
+        },
+        "reason": "LeaderElection",
+        "message": message,
+        "source": {"component": component},
+        "reportingComponent": component,
+        "reportingInstance": "",
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+        "type": "Normal",
+    }
