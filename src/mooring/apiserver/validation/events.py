@@ -103,8 +103,3 @@ def validate_new_event_update(new: Object, old: Object) -> list[FieldError]:
         for name in _IMMUTABLE_FIELDS
         if new.get(name) != old.get(name)
     ]
-
-
-def validate_event_update(new: Object, _old: Object) -> list[FieldError]:
-    """Validates a change of an event of core/v1."""
-    return validate_event(new)

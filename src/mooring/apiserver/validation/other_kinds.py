@@ -126,11 +126,6 @@ def validate_lease(lease: Object) -> list[FieldError]:
     return errors
 
 
-def validate_lease_update(new: Object, _old: Object) -> list[FieldError]:
-    """Validates a change of a lease."""
-    return validate_lease(new)
-
-
 def validate_budget(budget: Object) -> list[FieldError]:
     """Validates a new disruption budget."""
     spec = budget["spec"]
@@ -150,11 +145,6 @@ def validate_budget(budget: Object) -> list[FieldError]:
         supported = ["AlwaysAllow", "IfHealthyBudget"]
         errors.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, supported))
     return errors
-
-
-def validate_budget_update(new: Object, _old: Object) -> list[FieldError]:
-    """Validates a change of a disruption budget."""
-    return validate_budget(new)
 
 
 def validate_int_or_percent(
