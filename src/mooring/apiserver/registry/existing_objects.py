@@ -31,7 +31,7 @@ from mooring.objects.defaulting.pods import is_stored
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mooring.apiserver.errors import FieldError
+    from mooring.apiserver.errors import Errors, FieldError
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.types import Object
 
@@ -58,10 +58,10 @@ class ExistingObjects:
         resource = _RESOURCES.get((obj["apiVersion"], obj["kind"]))
         if resource is None:
             return []
-        return _metadata_errors(resource, obj) + _errors_of(resource, obj)
+        return [*_metadata_errors(resource, obj), *_errors_of(resource, obj)]
 
 
-def _metadata_errors(resource: Resource, obj: Object) -> list[FieldError]:
+def _metadata_errors(resource: Resource, obj: Object) -> Errors:
     metadata = obj["metadata"]
     if resource.namespaced and not metadata.get("namespace"):
         metadata = {**metadata, "namespace": DEFAULT_NAMESPACE}
@@ -69,7 +69,7 @@ def _metadata_errors(resource: Resource, obj: Object) -> list[FieldError]:
     return validate_metadata(metadata, namespaced=resource.namespaced, check_name=check_name)
 
 
-def _errors_of(resource: Resource, obj: Object) -> list[FieldError]:
+def _errors_of(resource: Resource, obj: Object) -> Errors:
     if resource.kind == "Pod":
         return _errors_of_pod(obj)
     if resource.kind == "Event":
@@ -81,7 +81,7 @@ def _errors_of(resource: Resource, obj: Object) -> list[FieldError]:
     return strategy.validate(obj)
 
 
-def _errors_of_pod(pod: Object) -> list[FieldError]:
+def _errors_of_pod(pod: Object) -> Errors:
     """Returns the errors of a pod; specs that differ only in the node are validated once."""
     spec = dict(pod["spec"])
     node = spec.pop("nodeName", "")
@@ -98,4 +98,4 @@ def _errors_of_pod(pod: Object) -> list[FieldError]:
 @lru_cache(maxsize=VALID_SPEC_CACHE_SIZE)
 def _is_valid_cached(encoded_spec: bytes) -> bool:
     """Returns True if a spec is valid for new and for stored pods."""
-    return not validate_new_pod({"spec": msgspec.json.decode(encoded_spec)})
+    return not any(validate_new_pod({"spec": msgspec.json.decode(encoded_spec)}))

@@ -196,12 +196,11 @@ class Registry:
     ) -> list[FieldError]:
         namespaced = resource.namespaced
         check_name = strategy.check_name
-        errors = validate_metadata(obj["metadata"], namespaced=namespaced, check_name=check_name)
-        if not errors and path_segment(obj["metadata"]["name"]):
-            errors = validate_metadata(
-                obj["metadata"], namespaced=namespaced, check_name=path_segment
-            )
-        return errors + strategy.validate(obj)
+        metadata = obj["metadata"]
+        errors = [*validate_metadata(metadata, namespaced=namespaced, check_name=check_name)]
+        if not errors and path_segment(metadata["name"]):
+            errors += validate_metadata(metadata, namespaced=namespaced, check_name=path_segment)
+        return [*errors, *strategy.validate(obj)]
 
     def _check_errors(self, resource: Resource, name: str, errors: list[FieldError]) -> None:
         if errors:

@@ -14,26 +14,26 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import FieldError
+from mooring.apiserver.errors import Errors
 from mooring.apiserver.types import Object
 
 #: Takes the object and the current time.
 Prepare = Callable[[Object, str], None]
 PrepareUpdate = Callable[[Object, Object], None]
-Validate = Callable[[Object], list[FieldError]]
-ValidateUpdate = Callable[[Object, Object], list[FieldError]]
+Validate = Callable[[Object], Errors]
+ValidateUpdate = Callable[[Object, Object], Errors]
 
 
 def nothing(_found: Object, _now: str) -> None:
     """Prepares nothing."""
 
 
-def always_valid(_: Object) -> list[FieldError]:
+def always_valid(_: Object) -> Errors:
     """Returns no errors."""
     return []
 
 
-def valid_update(_new: Object, _old: Object) -> list[FieldError]:
+def valid_update(_new: Object, _old: Object) -> Errors:
     """Returns no errors."""
     return []
 

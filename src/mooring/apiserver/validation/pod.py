@@ -14,7 +14,7 @@ import msgspec
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import (
-    FieldError,
+    Errors,
     duplicate,
     forbidden_field,
     invalid,
@@ -57,7 +57,7 @@ CACHED_SPEC_BYTES_MAX = 16 << 10
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def validate_pod(pod: Object) -> list[FieldError]:
+def validate_pod(pod: Object) -> Errors:
     """Validates a new pod, except its metadata.
 
     Most pods are created from few templates, so valid specs are cached.
@@ -70,31 +70,29 @@ def validate_pod(pod: Object) -> list[FieldError]:
 
 @lru_cache(maxsize=VALID_SPEC_CACHE_SIZE)
 def _is_valid_cached(encoded_spec: bytes) -> bool:
-    return not validate_new_pod({"spec": msgspec.json.decode(encoded_spec)})
+    return not any(validate_new_pod({"spec": msgspec.json.decode(encoded_spec)}))
 
 
-def validate_new_pod(pod: Object) -> list[FieldError]:
+def validate_new_pod(pod: Object) -> Errors:
     """Validates a new pod, except its metadata, without the cache."""
-    errors = validate_pod_spec(pod)
+    yield from validate_pod_spec(pod)
     spec = pod["spec"]
     if spec.get("ephemeralContainers"):
-        errors.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
+        yield forbidden_field("spec.ephemeralContainers", "cannot be set on create")
     if spec.get("nodeName") and spec.get("schedulingGates"):
         problem = "cannot be set until all schedulingGates have been cleared"
-        errors.append(forbidden_field("spec.nodeName", problem))
-    return errors
+        yield forbidden_field("spec.nodeName", problem)
 
 
-def validate_pod_spec(pod: Object) -> list[FieldError]:
+def validate_pod_spec(pod: Object) -> Errors:
     """Validates the spec of a new or changed pod."""
     spec = pod["spec"]
-    errors = validate_spec(spec, "spec")
+    yield from validate_spec(spec, "spec")
     for kind in ("containers", "initContainers"):
-        errors += validate_image_spaces(spec.get(kind) or (), f"spec.{kind}")
-    return errors
+        yield from validate_image_spaces(spec.get(kind) or (), f"spec.{kind}")
 
 
-def _validate_pod_level_names(resources: Object, field: str) -> list[FieldError]:
+def _validate_pod_level_names(resources: Object, field: str) -> Errors:
     """Validates the names of pod-level resources."""
     return [
         not_supported(f"{field}.{kind}[{name}]", name, ("cpu", "hugepages-", "memory"))
@@ -104,7 +102,7 @@ def _validate_pod_level_names(resources: Object, field: str) -> list[FieldError]
     ]
 
 
-def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> list[FieldError]:
+def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> Errors:
     """Validates the spec of a pod, or of a pod template."""
     volumes, errors = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
     claims = frozenset(claim["name"] for claim in spec.get("resourceClaims", ()))
@@ -140,18 +138,16 @@ def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> lis
     return errors
 
 
-def _validate_gates_and_system(spec: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_gates_and_system(spec: Object, field: str) -> Errors:
     for number, gate in enumerate(spec.get("readinessGates", ())):
         child_field, kind = f"{field}.readinessGates[{number}].conditionType", gate["conditionType"]
-        errors += field_errors(child_field, kind, names.qualified_name(kind))
+        yield from field_errors(child_field, kind, names.qualified_name(kind))
     name = spec.get("os", {}).get("name")
     if name is not None and name not in _SYSTEMS:
-        errors.append(not_supported(f"{field}.os", name, _SYSTEMS))
-    return errors
+        yield not_supported(f"{field}.os", name, _SYSTEMS)
 
 
-def _validate_choices(spec: Object, field: str) -> list[FieldError]:
+def _validate_choices(spec: Object, field: str) -> Errors:
     return [
         not_supported(f"{field}.{name}", spec[name], supported)
         for name, supported in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES))
@@ -159,8 +155,7 @@ def _validate_choices(spec: Object, field: str) -> list[FieldError]:
     ]
 
 
-def _validate_names(spec: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_names(spec: Object, field: str) -> Errors:
     for name, check in (
         ("serviceAccountName", names.dns_subdomain),
         ("nodeName", names.dns_subdomain),
@@ -170,21 +165,19 @@ def _validate_names(spec: Object, field: str) -> list[FieldError]:
         ("runtimeClassName", names.dns_subdomain),
     ):
         if value := spec.get(name):
-            errors += field_errors(f"{field}.{name}", value, check(value))
-    return errors
+            yield from field_errors(f"{field}.{name}", value, check(value))
 
 
-def _validate_claims(claims: Iterable[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_claims(claims: Iterable[Object], field: str) -> Errors:
     claim_names: set[str] = set()
     for number, claim in enumerate(claims):
         item_field, name = f"{field}[{number}]", claim["name"]
         if not name:
-            errors.append(required(f"{item_field}.name"))
+            yield required(f"{item_field}.name")
         elif name in claim_names:
-            errors.append(duplicate(f"{item_field}.name", name))
+            yield duplicate(f"{item_field}.name", name)
         else:
-            errors += field_errors(f"{item_field}.name", name, names.dns_label(name))
+            yield from field_errors(f"{item_field}.name", name, names.dns_label(name))
         claim_names.add(name)
         kinds = ("resourceClaimName", "resourceClaimTemplateName")
         sources = [kind for kind in kinds if kind in claim]
@@ -194,12 +187,11 @@ def _validate_claims(claims: Iterable[Object], field: str) -> list[FieldError]:
                 if sources
                 else "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             )
-            errors.append(invalid(item_field, _internal_claim(claim), problem))
+            yield invalid(item_field, _internal_claim(claim), problem)
         for kind in sources:
-            errors += field_errors(
+            yield from field_errors(
                 f"{item_field}.{kind}", claim[kind], names.dns_subdomain(claim[kind])
             )
-    return errors
 
 
 def _internal_claim(claim: Object) -> Object:
@@ -214,57 +206,43 @@ def _internal_claim(claim: Object) -> Object:
 # ---------------------------------------------------------------------- changes
 
 
-def validate_update(new: Object, old: Object) -> list[FieldError]:
+def validate_update(new: Object, old: Object) -> Errors:
     """Validates a change of a pod, except its metadata."""
     spec, before = new["spec"], old["spec"]
     if spec == before:
-        return []
-    errors = validate_pod_spec(new)
+        return
+    yield from validate_pod_spec(new)
     for kind in ("containers", "initContainers"):
-        new_errors, stop = _validate_images(spec, before, kind)
-        errors += new_errors
-        if stop:
-            return errors
-    new_errors, stop = _validate_deadline(spec, before)
-    errors += new_errors
-    if stop:
-        return errors
-    errors += _validate_tolerations_added(spec, before)
-    errors += _validate_gates_removed(spec, before)
-    return errors + _validate_rest(spec, before)
+        field, containers = f"spec.{kind}", spec.get(kind) or ()
+        if len(containers) != len(before.get(kind) or ()):
+            yield forbidden_field(field, "pod updates may not add or remove containers")
+            return
+        for number, container in enumerate(containers):
+            if not container.get("image"):
+                yield required(f"{field}[{number}].image")
+        yield from validate_image_spaces(containers, field)
+    deadline_errors = list(_validate_deadline(spec, before))
+    yield from deadline_errors
+    if deadline_errors and spec.get("activeDeadlineSeconds") is not None:
+        return
+    yield from _validate_tolerations_added(spec, before)
+    yield from _validate_gates_removed(spec, before)
+    yield from _validate_rest(spec, before)
 
 
-def _validate_images(spec: Object, before: Object, kind: str) -> tuple[list[FieldError], bool]:
-    containers, others = spec.get(kind) or (), before.get(kind) or ()
-    field = f"spec.{kind}"
-    if len(containers) != len(others):
-        return [forbidden_field(field, "pod updates may not add or remove containers")], True
-    errors = [
-        required(f"{field}[{number}].image")
-        for number, container in enumerate(containers)
-        if not container.get("image")
-    ]
-    return errors + validate_image_spaces(containers, field), False
-
-
-def _validate_deadline(spec: Object, before: Object) -> tuple[list[FieldError], bool]:
+def _validate_deadline(spec: Object, before: Object) -> Errors:
     field = "spec.activeDeadlineSeconds"
     deadline, earlier = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
     if deadline is None:
-        if earlier is None:
-            return [], False
-        problem = "must not update from a positive integer to nil value"
-        return [invalid(field, None, problem)], False
-    if not 0 <= deadline <= _INT32_MAX:
-        problem = f"must be between 0 and {_INT32_MAX}, inclusive"
-        return [invalid(field, deadline, problem)], True
-    if earlier is not None and earlier < deadline:
-        problem = "must be less than or equal to previous value"
-        return [invalid(field, deadline, problem)], True
-    return [], False
+        if earlier is not None:
+            yield invalid(field, None, "must not update from a positive integer to nil value")
+    elif not 0 <= deadline <= _INT32_MAX:
+        yield invalid(field, deadline, f"must be between 0 and {_INT32_MAX}, inclusive")
+    elif earlier is not None and earlier < deadline:
+        yield invalid(field, deadline, "must be less than or equal to previous value")
 
 
-def _validate_tolerations_added(spec: Object, before: Object) -> list[FieldError]:
+def _validate_tolerations_added(spec: Object, before: Object) -> Errors:
     """Checks that tolerations are only added; existing ones may change their seconds."""
     field = "spec.tolerations"
 
@@ -278,7 +256,7 @@ def _validate_tolerations_added(spec: Object, before: Object) -> list[FieldError
     return validate_tolerations(spec.get("tolerations", ()), field)
 
 
-def _validate_gates_removed(spec: Object, before: Object) -> list[FieldError]:
+def _validate_gates_removed(spec: Object, before: Object) -> Errors:
     old_names = {gate["name"] for gate in before.get("schedulingGates", ())}
     return [
         forbidden_field(
@@ -290,10 +268,9 @@ def _validate_gates_removed(spec: Object, before: Object) -> list[FieldError]:
     ]
 
 
-def _validate_rest(spec: Object, before: Object) -> list[FieldError]:
+def _validate_rest(spec: Object, before: Object) -> Errors:
     """Checks that all fields that may not change are equal."""
     spec = deepcopy(spec)
-    errors: list[FieldError] = []
     for kind in ("containers", "initContainers"):
         pairs = zip(spec.get(kind) or (), before.get(kind) or (), strict=True)
         for container, other in pairs:
@@ -304,12 +281,11 @@ def _validate_rest(spec: Object, before: Object) -> list[FieldError]:
     if grace is not None and grace < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         spec["terminationGracePeriodSeconds"] = grace
     if before.get("schedulingGates"):
-        errors += _validate_gated(spec, before)
+        yield from _validate_gated(spec, before)
     if spec != before:
         changed = sorted(name for name in {*spec, *before} if spec.get(name) != before.get(name))
         problem = f"pod updates may not change fields other than {CHANGEABLE}\n"
-        errors.append(forbidden_field("spec", problem + describe_difference(spec, before, changed)))
-    return errors
+        yield forbidden_field("spec", problem + describe_difference(spec, before, changed))
 
 
 def copy_field_from(spec: Object, before: Object, name: str) -> None:
@@ -331,19 +307,18 @@ def describe_difference(spec: Object, before: Object, changed: list[str]) -> str
     return "\n".join(lines) + "\n"
 
 
-def _validate_gated(spec: Object, before: Object) -> list[FieldError]:
+def _validate_gated(spec: Object, before: Object) -> Errors:
     """Validates a change of a gated pod's node selector and affinity: only restrictions."""
-    errors: list[FieldError] = []
     selector, old_selector = spec.get("nodeSelector", {}), before.get("nodeSelector", {})
     if selector != old_selector:
         if any(selector.get(key) != value for key, value in old_selector.items()):
             problem = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-            errors.append(invalid("spec.nodeSelector", selector, problem))
+            yield invalid("spec.nodeSelector", selector, problem)
         copy_field_from(spec, before, "nodeSelector")
     node_affinity = spec.get("affinity", {}).get("nodeAffinity")
     old_affinity = before.get("affinity", {}).get("nodeAffinity")
     if node_affinity != old_affinity:
-        errors += _validate_terms_added(node_affinity, old_affinity)
+        yield from _validate_terms_added(node_affinity, old_affinity)
         affinity = dict(spec.get("affinity", {}))
         affinity.pop("nodeAffinity", None)
         if old_affinity is not None:
@@ -352,10 +327,9 @@ def _validate_gated(spec: Object, before: Object) -> list[FieldError]:
             spec["affinity"] = affinity
         else:
             spec.pop("affinity", None)
-    return errors
 
 
-def _validate_terms_added(new: Any, old: Any) -> list[FieldError]:
+def _validate_terms_added(new: Any, old: Any) -> Errors:
     field = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
     before = (old or {}).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
     if not before:

@@ -6,12 +6,17 @@ are used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from msgspec import convert
 
-from mooring.apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
+from mooring.apiserver.errors import (
+    Errors,
+    forbidden_field,
+    invalid,
+    not_supported,
+    required,
+)
 from mooring.apiserver.validation.metadata import (
     IMMUTABLE,
     validate_annotations,
@@ -40,32 +45,30 @@ _MUTABLE_IN_STATEFUL_SETS = (
 )
 
 
-def validate_workload(workload: Object) -> list[FieldError]:
+def validate_workload(workload: Object) -> Errors:
     """Validates a new workload."""
     kind, spec = workload["kind"], workload["spec"]
     before: tuple[str, ...] = ("replicas",)
     after: tuple[str, ...] = ("minReadySeconds", "revisionHistoryLimit")
-    errors: list[FieldError] = []
     if kind == "StatefulSet":
-        errors += _validate_stateful(spec)
+        yield from _validate_stateful(spec)
         before, after = ("replicas", "minReadySeconds"), ()
     elif kind == "ReplicaSet":
         before, after = ("replicas", "minReadySeconds"), ()
-    errors += _not_negative(spec, before)
-    errors += _validate_selector(workload)
-    errors += _validate_template(spec, kind)
+    yield from _not_negative(spec, before)
+    yield from _validate_selector(workload)
+    yield from _validate_template(spec, kind)
     if kind == "Deployment":
-        errors += _validate_strategy(spec["strategy"])
-    errors += _not_negative(spec, after[:1])
+        yield from _validate_strategy(spec["strategy"])
+    yield from _not_negative(spec, after[:1])
     if kind == "DaemonSet":
-        errors += _validate_daemon_strategy(spec["updateStrategy"])
-    errors += _not_negative(spec, after[1:])
+        yield from _validate_daemon_strategy(spec["updateStrategy"])
+    yield from _not_negative(spec, after[1:])
     if kind == "Deployment":
-        errors += _validate_deadline(spec)
-    return errors
+        yield from _validate_deadline(spec)
 
 
-def _not_negative(spec: Object, names: tuple[str, ...]) -> list[FieldError]:
+def _not_negative(spec: Object, names: tuple[str, ...]) -> Errors:
     return [
         invalid(f"spec.{name}", spec[name], _NOT_NEGATIVE)
         for name in names
@@ -73,40 +76,39 @@ def _not_negative(spec: Object, names: tuple[str, ...]) -> list[FieldError]:
     ]
 
 
-def _validate_selector(workload: Object) -> list[FieldError]:
+def _validate_selector(workload: Object) -> Errors:
     selector = workload["spec"].get("selector")
     if selector is None:
         # Upstream does not require it of DaemonSets here.
-        return [] if workload["kind"] == "DaemonSet" else [required("spec.selector")]
-    errors = validate_label_selector(selector, "spec.selector")
+        if workload["kind"] != "DaemonSet":
+            yield required("spec.selector")
+        return
+    yield from validate_label_selector(selector, "spec.selector")
     if not selector:
         # As upstream, also for ReplicaSets.
         kind = "deployment" if workload["kind"] == "ReplicaSet" else workload["kind"].lower()
         problem = f"empty selector is invalid for {kind}"
-        errors.append(invalid("spec.selector", selector, problem))
-    return errors
+        yield invalid("spec.selector", selector, problem)
 
 
-def _validate_template(spec: Object, kind: str) -> list[FieldError]:
+def _validate_template(spec: Object, kind: str) -> Errors:
     template = spec.get("template", {})
-    errors: list[FieldError] = []
     if not matches_template(spec):
         labels = template.get("metadata", {}).get("labels")
         sorted_labels = dict(sorted(labels.items())) if labels else labels
-        errors.append(invalid("spec.template.metadata.labels", sorted_labels, MISMATCH))
-    errors += validate_template_metadata(template)
+        yield invalid("spec.template.metadata.labels", sorted_labels, MISMATCH)
+    yield from validate_template_metadata(template)
     if kind == "StatefulSet":
-        errors += validate_template_metadata(template)  # twice, as upstream
+        yield from validate_template_metadata(template)  # twice, as upstream
     pod_spec = template.get("spec", {})
-    errors += validate_spec(_with_claims(spec, pod_spec), "spec.template.spec", is_template=True)
+    yield from validate_spec(_with_claims(spec, pod_spec), "spec.template.spec", is_template=True)
     policy = pod_spec.get("restartPolicy")
     if policy != "Always":
-        errors.append(not_supported("spec.template.spec.restartPolicy", policy, ["Always"]))
+        yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
     if "activeDeadlineSeconds" in pod_spec:
         title = "ReplicaSet" if kind == "Deployment" else kind
         problem = f"activeDeadlineSeconds in {title} is not Supported"
-        errors.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", problem))
-    return errors
+        yield forbidden_field("spec.template.spec.activeDeadlineSeconds", problem)
 
 
 def matches_template(spec: Object) -> bool:
@@ -114,19 +116,18 @@ def matches_template(spec: Object) -> bool:
     selector = spec.get("selector")
     if selector is None:
         return False
-    if validate_label_selector(selector, ""):
+    if any(validate_label_selector(selector, "")):
         return True
     labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
     return compile_label_selector(convert(selector, LabelSelector)).matches(labels)
 
 
-def validate_template_metadata(template: Object) -> list[FieldError]:
+def validate_template_metadata(template: Object) -> Errors:
     """Validates the labels and annotations of a pod template."""
     metadata: dict[str, Any] = template.get("metadata", {})
-    errors = validate_labels(metadata.get("labels", {}), "spec.template.labels")
+    yield from validate_labels(metadata.get("labels", {}), "spec.template.labels")
     if annotations := metadata.get("annotations"):
-        errors += validate_annotations(annotations, "spec.template.annotations")
-    return errors
+        yield from validate_annotations(annotations, "spec.template.annotations")
 
 
 def _with_claims(spec: Object, pod_spec: Object) -> Object:
@@ -139,7 +140,7 @@ def _with_claims(spec: Object, pod_spec: Object) -> Object:
     return {**pod_spec, "volumes": volumes}
 
 
-def _validate_strategy(strategy: Object) -> Iterator[FieldError]:
+def _validate_strategy(strategy: Object) -> Errors:
     field, kind = "spec.strategy", strategy["type"]
     rolling = strategy.get("rollingUpdate")
     if kind == "Recreate":
@@ -166,7 +167,7 @@ def _validate_strategy(strategy: Object) -> Iterator[FieldError]:
         yield from validate_int_or_percent(unavailable, f"{child_field}.maxUnavailable")
 
 
-def _validate_daemon_strategy(strategy: Object) -> list[FieldError]:
+def _validate_daemon_strategy(strategy: Object) -> Errors:
     kind = strategy["type"]
     if kind in ("RollingUpdate", "OnDelete"):
         return []
@@ -174,7 +175,7 @@ def _validate_daemon_strategy(strategy: Object) -> list[FieldError]:
     return [not_supported("spec.updateStrategy", internal, ["RollingUpdate", "OnDelete"])]
 
 
-def _validate_deadline(spec: Object) -> Iterator[FieldError]:
+def _validate_deadline(spec: Object) -> Errors:
     field, deadline = "spec.progressDeadlineSeconds", spec.get("progressDeadlineSeconds")
     if deadline is None:
         return
@@ -184,7 +185,7 @@ def _validate_deadline(spec: Object) -> Iterator[FieldError]:
         yield invalid(field, deadline, "must be greater than minReadySeconds")
 
 
-def _validate_stateful(spec: Object) -> Iterator[FieldError]:
+def _validate_stateful(spec: Object) -> Errors:
     policy = spec["podManagementPolicy"]
     if policy not in ("OrderedReady", "Parallel"):
         problem = "must be 'OrderedReady' or 'Parallel'"
@@ -195,10 +196,14 @@ def _validate_stateful(spec: Object) -> Iterator[FieldError]:
         yield invalid("spec.updateStrategy", internal, "must be 'RollingUpdate' or 'OnDelete'")
 
 
-def validate_workload_update(new: Object, old: Object) -> list[FieldError]:
+def validate_workload_update(new: Object, old: Object) -> Errors:
     """Validates a change of a workload: its selector is immutable."""
-    errors = validate_workload(new)
     spec, before = new["spec"], old["spec"]
+    has_new_selector = spec.get("selector") != before.get("selector")
+    selector_error = invalid("spec.selector", _sorted(spec.get("selector")), IMMUTABLE)
+    if new["kind"] == "DaemonSet" and has_new_selector:
+        yield selector_error
+    yield from validate_workload(new)
     if new["kind"] == "StatefulSet":
         names = ({*spec} | {*before}) - {*_MUTABLE_IN_STATEFUL_SETS}
         if any(spec.get(name) != before.get(name) for name in names):
@@ -207,11 +212,9 @@ def validate_workload_update(new: Object, old: Object) -> list[FieldError]:
                 f"updates to statefulset spec for fields other than {names_text} and "
                 f"'{_MUTABLE_IN_STATEFUL_SETS[-1]}' are forbidden"
             )
-            errors.append(forbidden_field("spec", problem))
-    elif spec.get("selector") != before.get("selector"):
-        error = invalid("spec.selector", _sorted(spec.get("selector")), IMMUTABLE)
-        errors = [error, *errors] if new["kind"] == "DaemonSet" else [*errors, error]
-    return errors
+            yield forbidden_field("spec", problem)
+    elif new["kind"] != "DaemonSet" and has_new_selector:
+        yield selector_error
 
 
 def _sorted(selector: Object | None) -> Object | None:
