@@ -18,13 +18,14 @@ from mooring.apiserver import names
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.registry.strategy import nothing
 from mooring.apiserver.resources import RESOURCES
-from mooring.apiserver.validation.metadata import field_errors, validate_metadata
+from mooring.apiserver.validation.metadata import validate_metadata
 from mooring.apiserver.validation.pod import (
     CACHED_SPEC_BYTES_MAX,
     VALID_SPEC_CACHE_SIZE,
     validate_new_pod,
     validate_pod_spec,
 )
+from mooring.apiserver.validation.rules import field_errors
 from mooring.objects.defaulting.admission import DEFAULT_NAMESPACE
 from mooring.objects.defaulting.pods import is_stored
 
@@ -91,7 +92,7 @@ def _errors_of_pod(pod: Object) -> Errors:
         encoded = b""
     is_valid = 0 < len(encoded) <= CACHED_SPEC_BYTES_MAX and _is_valid_cached(encoded)
     if is_valid and not (node and "schedulingGates" in spec):
-        return field_errors("spec.nodeName", node, names.dns_subdomain(node)) if node else []
+        return field_errors("spec.nodeName", node, names.dns_subdomain) if node else []
     return validate_pod_spec(pod) if is_stored(pod) else validate_new_pod(pod)
 
 

@@ -20,14 +20,18 @@ from mooring.apiserver.errors import (
     not_supported,
     required,
 )
-from mooring.apiserver.validation.metadata import field_errors, validate_label_selector
+from mooring.apiserver.validation.metadata import (
+    NO_OPERATOR,
+    validate_expression,
+    validate_label_selector,
+)
+from mooring.apiserver.validation.rules import field_errors, one_of
 
 Object = Mapping[str, Any]
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_NO_OPERATOR = "not a valid selector operator"
 _IN_RANGE = "must be in the range 1-100"
 
 
@@ -70,41 +74,18 @@ def validate_node_selector(selector: Object, field: str) -> Errors:
 
 def _validate_node_term(term: Object, field: str, *, is_strict: bool) -> Errors:
     for number, expression in enumerate(term.get("matchExpressions", ())):
-        yield from _validate_expression(
-            expression, f"{field}.matchExpressions[{number}]", is_strict=is_strict
+        item_field = f"{field}.matchExpressions[{number}]"
+        yield from validate_expression(
+            expression, item_field, comparisons=("Gt", "Lt"), has_label_values=is_strict
         )
     for number, expression in enumerate(term.get("matchFields", ())):
         yield from _validate_field_expression(expression, f"{field}.matchFields[{number}]")
 
 
-def _validate_expression(expression: Object, field: str, *, is_strict: bool) -> Errors:
-    operator, values = expression["operator"], expression.get("values", ())
-    child_field = f"{field}.values"
-    if operator in ("In", "NotIn"):
-        if not values:
-            yield required(child_field, "must be specified when `operator` is 'In' or 'NotIn'")
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            problem = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            yield forbidden_field(child_field, problem)
-    elif operator in ("Gt", "Lt"):
-        if len(values) != 1:
-            problem = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            yield required(child_field, problem)
-    else:
-        yield invalid(f"{field}.operator", operator, _NO_OPERATOR)
-    yield from field_errors(
-        f"{field}.key", expression["key"], names.qualified_name(expression["key"])
-    )
-    if is_strict:
-        for number, value in enumerate(values):
-            yield from field_errors(f"{child_field}[{number}]", value, names.label_value(value))
-
-
 def _validate_field_expression(expression: Object, field: str) -> Errors:
     operator, values = expression["operator"], expression.get("values", ())
     if operator not in ("In", "NotIn"):
-        yield invalid(f"{field}.operator", operator, _NO_OPERATOR)
+        yield invalid(f"{field}.operator", operator, NO_OPERATOR)
     elif len(values) != 1:
         problem = (
             "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
@@ -114,7 +95,7 @@ def _validate_field_expression(expression: Object, field: str) -> Errors:
         yield invalid(f"{field}.key", expression["key"], "not a valid field selector key")
         return
     for number, value in enumerate(values):
-        yield from field_errors(f"{field}.values[{number}]", value, names.dns_subdomain(value))
+        yield from field_errors(f"{field}.values[{number}]", value, names.dns_subdomain)
 
 
 def _validate_pod_terms(terms: Iterable[Object], field: str, *, is_weighted: bool) -> Errors:
@@ -132,12 +113,12 @@ def _validate_pod_term(term: Object, field: str) -> Errors:
     yield from validate_label_selector(term.get("labelSelector"), f"{field}.labelSelector")
     yield from validate_label_selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
     for name in term.get("namespaces", ()):
-        yield from field_errors(f"{field}.namespace", name, names.dns_label(name))
+        yield from field_errors(f"{field}.namespace", name, names.dns_label)
     yield from _validate_label_keys(term, field)
     topology = term.get("topologyKey", "")
     if not topology:
         yield required(f"{field}.topologyKey", "can not be empty")
-    yield from field_errors(f"{field}.topologyKey", topology, names.qualified_name(topology))
+    yield from field_errors(f"{field}.topologyKey", topology, names.qualified_name)
 
 
 def _validate_label_keys(term: Object, field: str) -> Errors:
@@ -149,7 +130,7 @@ def _validate_label_keys(term: Object, field: str) -> Errors:
             problem = "must not be specified when labelSelector is not set"
             yield forbidden_field(f"{field}.{name}", problem)
         for number, key in enumerate(label_keys):
-            yield from field_errors(f"{field}.{name}[{number}]", key, names.qualified_name(key))
+            yield from field_errors(f"{field}.{name}[{number}]", key, names.qualified_name)
     # The server has merged the keys into the selector already, so one occurrence is allowed.
     selector_keys = set((selector or {}).get("matchLabels", {}))
     for condition in (selector or {}).get("matchExpressions", ()):
@@ -173,7 +154,7 @@ def validate_tolerations(tolerations: Iterable[Object], field: str) -> Errors:
 def _validate_toleration(toleration: Object, field: str) -> Errors:
     key, operator = toleration.get("key", ""), toleration.get("operator", "")
     value, effect = toleration.get("value", ""), toleration.get("effect", "")
-    yield from field_errors(f"{field}.key", key, names.qualified_name(key)) if key else []
+    yield from field_errors(f"{field}.key", key, names.qualified_name) if key else []
     child_field = f"{field}.operator"
     if not key and operator != "Exists":
         problem = (
@@ -206,7 +187,7 @@ def validate_taints(taints: Iterable[Object], field: str) -> Errors:
     for number, taint in enumerate(taints):
         item_field = f"{field}[{number}]"
         key, value, effect = taint["key"], taint.get("value", ""), taint["effect"]
-        yield from field_errors(f"{item_field}.key", key, names.qualified_name(key))
+        yield from field_errors(f"{item_field}.key", key, names.qualified_name)
         if problems := names.label_value(value):
             yield invalid(f"{item_field}.value", value, ";".join(problems))
         if not effect:
@@ -254,9 +235,7 @@ def _validate_constraint(constraint: Object, field: str) -> Errors:
             problem = "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not"
             yield invalid(child_field, domains, f"{problem} {action}")
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-        policy = constraint.get(name)
-        if policy is not None and policy not in ("Honor", "Ignore"):
-            yield not_supported(f"{field}.{name}", policy, ["Honor", "Ignore"])
+        yield from one_of(f"{field}.{name}", constraint.get(name), ["Honor", "Ignore"])
     yield from _validate_label_keys(constraint, field)
     yield from validate_label_selector(constraint.get("labelSelector"), f"{field}.labelSelector")
 
@@ -266,7 +245,7 @@ def validate_gates(gates: Iterable[Object], field: str) -> Errors:
     gate_names: set[str] = set()
     for number, gate in enumerate(gates):
         item_field, name = f"{field}[{number}]", gate["name"]
-        yield from field_errors(item_field, name, names.qualified_name(name))
+        yield from field_errors(item_field, name, names.qualified_name)
         if name in gate_names:
             yield duplicate(item_field, name)
         gate_names.add(name)

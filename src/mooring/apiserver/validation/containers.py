@@ -22,14 +22,15 @@ from mooring.apiserver.errors import (
     required,
 )
 from mooring.apiserver.validation.env import validate_env, validate_env_from
-from mooring.apiserver.validation.metadata import field_errors
 from mooring.apiserver.validation.probes import PROBES, validate_hooks_and_probes
 from mooring.apiserver.validation.resources import validate_requirements
+from mooring.apiserver.validation.rules import field_errors, one_of, required_value
 from mooring.apiserver.validation.volumes import validate_devices, validate_mounts
 
 Object = Mapping[str, Any]
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_RESTART_POLICIES = ("Always", "Never", "OnFailure")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _RESIZED, _RESIZE_POLICIES = ("cpu", "memory"), ("NotRequired", "RestartContainer")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
@@ -65,14 +66,14 @@ def validate_containers(
         yield from _validate_container(container, item_field, volumes, claims)
         yield from _validate_new_name(container["name"], names, item_field)
         yield from validate_hooks_and_probes(container, item_field, grace_s)
-        if (policy := container.get("restartPolicy")) is not None:
-            yield from _validate_restart_policy(policy, item_field)
+        policy = container.get("restartPolicy")
+        yield from one_of(f"{item_field}.restartPolicy", policy, _RESTART_POLICIES)
     yield from validate_host_ports(containers, f"{field}.containers")
     for number, container in enumerate(spec.get("initContainers", ())):
         item_field = f"{field}.initContainers[{number}]"
         yield from _validate_container(container, item_field, volumes, claims)
         policy = container.get("restartPolicy")
-        yield from _validate_restart_policy(policy, item_field) if policy is not None else []
+        yield from one_of(f"{item_field}.restartPolicy", policy, _RESTART_POLICIES)
         yield from _validate_new_name(container["name"], names, item_field)
         yield from validate_host_ports([container], f"{field}.initContainers")
         yield from _validate_init(container, item_field, grace_s)
@@ -105,12 +106,6 @@ def _validate_ephemeral(
         )
 
 
-def _validate_restart_policy(policy: str, field: str) -> Errors:
-    if policy in ("Always", "OnFailure", "Never"):
-        return []
-    return [not_supported(f"{field}.restartPolicy", policy, ["Always", "Never", "OnFailure"])]
-
-
 def _validate_new_name(name: str, names: set[str], field: str) -> Errors:
     if name in names:
         return [duplicate(f"{field}.name", name)]
@@ -132,16 +127,11 @@ def _validate_container(
     container: Object, field: str, volumes: Mapping[str, Object], claims: frozenset[str]
 ) -> Errors:
     name, image = container["name"], container.get("image", "")
-    if not name:
-        yield required(f"{field}.name")
-    else:
-        yield from field_errors(f"{field}.name", name, name_checks.dns_label(name))
+    yield from required_value(f"{field}.name", name, name_checks.dns_label)
     if not image:
         yield required(f"{field}.image")
     policy = container["terminationMessagePolicy"]
-    if policy not in _MESSAGE_POLICIES:
-        child_field = f"{field}.terminationMessagePolicy"
-        yield not_supported(child_field, policy, _MESSAGE_POLICIES)
+    yield from one_of(f"{field}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
     if ports := container.get("ports"):
         yield from _validate_ports(ports, f"{field}.ports")
     if env := container.get("env"):
@@ -152,9 +142,7 @@ def _validate_container(
         yield from validate_mounts(container, f"{field}.volumeMounts", volumes)
     if "volumeDevices" in container:
         yield from validate_devices(container, f"{field}.volumeDevices", volumes)
-    policy = container["imagePullPolicy"]
-    if policy not in _PULL_POLICIES:
-        yield not_supported(f"{field}.imagePullPolicy", policy, _PULL_POLICIES)
+    yield from one_of(f"{field}.imagePullPolicy", container["imagePullPolicy"], _PULL_POLICIES)
     resources = container["resources"]
     yield from validate_requirements(resources, f"{field}.resources", claims)
     if policies := container.get("resizePolicy"):
@@ -190,25 +178,16 @@ def _validate_ports(ports: Iterable[Object], field: str) -> Errors:
     for number, port in enumerate(ports):
         item_field = f"{field}[{number}]"
         name = port.get("name", "")
-        problems = name_checks.port_name(name) if name else ()
-        yield from field_errors(f"{item_field}.name", name, problems)
-        if name and not problems:
-            if name in names:
-                yield duplicate(f"{item_field}.name", name)
-            names.add(name)
-        container_port, host_port = port["containerPort"], port.get("hostPort", 0)
-        if not container_port:
-            yield required(f"{item_field}.containerPort")
+        if name and name_checks.port_name(name):
+            yield from field_errors(f"{item_field}.name", name, name_checks.port_name)
         else:
-            problems = name_checks.port_number(container_port)
-            yield from (
-                invalid(f"{item_field}.containerPort", container_port, text) for text in problems
-            )
-        if host_port:
-            problems = name_checks.port_number(host_port)
-            yield from (invalid(f"{item_field}.hostPort", host_port, text) for text in problems)
-        if port["protocol"] not in _PROTOCOLS:
-            yield not_supported(f"{item_field}.protocol", port["protocol"], _PROTOCOLS)
+            yield from _validate_new_name(name, names, item_field)
+        yield from required_value(
+            f"{item_field}.containerPort", port["containerPort"], name_checks.port_number
+        )
+        if host_port := port.get("hostPort", 0):
+            yield from field_errors(f"{item_field}.hostPort", host_port, name_checks.port_number)
+        yield from one_of(f"{item_field}.protocol", port["protocol"], _PROTOCOLS)
 
 
 def validate_host_ports(containers: Iterable[Object], field: str) -> Errors:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, invalid, not_supported, required
-from mooring.apiserver.validation.metadata import field_errors
+from mooring.apiserver.validation.rules import field_errors, required_value
 
 Object = Mapping[str, Any]
 
@@ -58,10 +58,7 @@ def validate_env(env: Iterable[Object], field: str) -> Errors:
     """Validates the environment variables."""
     for number, variable in enumerate(env):
         item_field, name = f"{field}[{number}]", variable["name"]
-        if not name:
-            yield required(f"{item_field}.name")
-        else:
-            yield from field_errors(f"{item_field}.name", name, names.environment_name(name))
+        yield from required_value(f"{item_field}.name", name, names.environment_name)
         if "valueFrom" in variable:
             yield from _validate_source(variable, f"{item_field}.valueFrom")
 
@@ -87,11 +84,8 @@ def _validate_source(variable: Object, field: str) -> Errors:
 
 def _validate_key_ref(reference: Object, field: str) -> Errors:
     name, key = reference.get("name", ""), reference["key"]
-    yield from field_errors(f"{field}.name", name, names.dns_subdomain(name))
-    if not key:
-        yield required(f"{field}.key")
-    else:
-        yield from field_errors(f"{field}.key", key, names.config_key(key))
+    yield from field_errors(f"{field}.name", name, names.dns_subdomain)
+    yield from required_value(f"{field}.key", key, names.config_key)
 
 
 def validate_field_ref(reference: Object, field: str, supported: Sequence[str]) -> Errors:
@@ -114,7 +108,7 @@ def validate_field_ref(reference: Object, field: str, supported: Sequence[str]) 
             yield not_supported(f"{field}.fieldPath", path, supported)
         return
     key = subscript.lower() if stem == "metadata.annotations" else subscript
-    yield from field_errors(field, key, names.qualified_name(key))
+    yield from field_errors(field, key, names.qualified_name)
 
 
 def _split(path: str) -> tuple[str, str | None]:
@@ -172,16 +166,11 @@ def validate_env_from(sources: Iterable[Object], field: str) -> Errors:
     for number, source in enumerate(sources):
         item_field = f"{field}[{number}]"
         if prefix := source.get("prefix"):
-            yield from field_errors(f"{item_field}.prefix", prefix, names.environment_name(prefix))
+            yield from field_errors(f"{item_field}.prefix", prefix, names.environment_name)
         specified = [name for name in ("configMapRef", "secretRef") if name in source]
         check = names.as_prefix(names.dns_subdomain)
         for name in specified:
             source_name = source[name].get("name", "")
-            if not source_name:
-                yield required(f"{item_field}.{name}.name")
-            else:
-                yield from field_errors(
-                    f"{item_field}.{name}.name", source_name, check(source_name)
-                )
+            yield from required_value(f"{item_field}.{name}.name", source_name, check)
         if len(specified) != 1:
             yield invalid(field, "", _TOO_MANY if specified else _MUST_SPECIFY_ALL)

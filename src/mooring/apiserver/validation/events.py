@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import Errors, invalid, required
-from mooring.apiserver.validation.metadata import IMMUTABLE, field_errors
+from mooring.apiserver.validation.rules import IMMUTABLE, field_errors, required_fields
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -31,9 +31,7 @@ def validate_event(event: Object) -> Errors:
     controller = event.get("reportingComponent", "")
     if not controller:
         yield required("reportingController")
-    yield from field_errors(
-        "reportingController", controller, name_checks.qualified_name(controller)
-    )
+    yield from field_errors("reportingController", controller, name_checks.qualified_name)
     for name, length, is_required in (
         ("reportingInstance", 128, True),
         ("action", 128, True),
@@ -69,8 +67,7 @@ def _validate_series(event: Object) -> Errors:
         return
     if series.get("count", 0) < 2:
         yield invalid("series.count", "", "should be at least 2")
-    if not series.get("lastObservedTime"):
-        yield required("series.lastObservedTime")
+    yield from required_fields(series, "series", "lastObservedTime")
 
 
 _IMMUTABLE_FIELDS = (
@@ -95,9 +92,7 @@ def validate_new_event_update(new: Object, old: Object) -> Errors:
     yield from validate_event(new)
     if new.get("series") != old.get("series"):
         yield from _validate_series(new)
-    names = {"reportingComponent": "reportingController"}
-    yield from (
-        invalid(names.get(name, name), new.get(name), IMMUTABLE)
-        for name in _IMMUTABLE_FIELDS
-        if new.get(name) != old.get(name)
-    )
+    for name in _IMMUTABLE_FIELDS:
+        if new.get(name) != old.get(name):
+            field = "reportingController" if name == "reportingComponent" else name
+            yield invalid(field, new.get(name), IMMUTABLE)

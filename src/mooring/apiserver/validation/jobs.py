@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import convert
-
 from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import Errors, invalid, not_supported, required
-from mooring.apiserver.validation.metadata import IMMUTABLE, validate_label_selector
+from mooring.apiserver.validation.metadata import validate_label_selector
 from mooring.apiserver.validation.pod import validate_spec
+from mooring.apiserver.validation.rules import IMMUTABLE, immutable, not_negative
 from mooring.apiserver.validation.workloads import (
     MISMATCH,
     matches_template,
+    selects,
     validate_template_metadata,
 )
-from mooring.objects.meta import LabelSelector
-from mooring.objects.selectors import compile_label_selector
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -79,14 +77,11 @@ def validate_job_update(new: Object, old: Object) -> Errors:
     spec, before = new["spec"], old["spec"]
     if spec.get("completions") != before.get("completions") and not _may_resize(spec, before):
         yield invalid("spec.completions", spec.get("completions"), IMMUTABLE)
-    names = ["selector", "template", "completionMode", "podFailurePolicy"]
-    names += ["backoffLimitPerIndex", "managedBy", "successPolicy"]
-    may_change_template = bool(before.get("suspend")) and "startTime" not in old["status"]
-    yield from (
-        invalid(f"spec.{name}", spec.get(name), IMMUTABLE)
-        for name in names
-        if spec.get(name) != before.get(name) and not (name == "template" and may_change_template)
-    )
+    yield from immutable(spec, before, "selector", parent="spec.")
+    if not before.get("suspend") or "startTime" in old["status"]:
+        yield from immutable(spec, before, "template", parent="spec.")
+    names = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy")
+    yield from immutable(spec, before, *names, "successPolicy", parent="spec.")
 
 
 def _may_resize(spec: Object, before: Object) -> bool:
@@ -114,23 +109,12 @@ def _validate_generated(job: Object) -> Errors:
             yield required(field, f"must be '{value}'")
         elif labels[name] != value:
             yield invalid(field, labels, f"must be '{value}'")
-    if not _selects(spec["selector"], expected):
+    if not selects(spec["selector"], expected):
         yield invalid("spec.selector", spec["selector"], "`selector` not auto-generated")
 
 
-def _selects(selector: Object | None, labels: Object) -> bool:
-    if selector is None or any(validate_label_selector(selector, "")):
-        return selector is not None  # an invalid selector is reported elsewhere
-    return compile_label_selector(convert(selector, LabelSelector)).matches(labels)
-
-
 def _validate_spec(spec: Object) -> Errors:
-    problem = "must be greater than or equal to 0"
-    yield from (
-        invalid(f"spec.{name}", spec[name], problem)
-        for name in _NOT_NEGATIVE
-        if spec.get(name, 0) < 0
-    )
+    yield from not_negative(spec, "spec", *_NOT_NEGATIVE)
     yield from _validate_mode(spec)
     template = spec["template"]
     own = template["spec"]

@@ -18,47 +18,37 @@ from mooring.apiserver.errors import (
     required,
     too_long,
 )
+from mooring.apiserver.validation.rules import IMMUTABLE, field_errors, not_negative, required_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 #: Bytes of all annotations of an object together.
 ANNOTATIONS_BYTES_MAX = 256 * 1024
-IMMUTABLE = "field is immutable"
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _STANDARD_FINALIZERS = ("kubernetes", ORPHAN, FOREGROUND)
-_OPERATORS_WITH_VALUES = ("In", "NotIn")
-_OPERATORS_WITHOUT_VALUES = ("Exists", "DoesNotExist")
+NO_OPERATOR = "not a valid selector operator"
 
 Metadata = dict[str, Any]
-
-
-def field_errors(field: str, value: str, problems: Iterable[str]) -> Errors:
-    """Returns a field error for each problem of one text."""
-    return [invalid(field, value, problem) for problem in problems]
 
 
 def validate_metadata(metadata: Metadata, *, namespaced: bool, check_name: names.Check) -> Errors:
     """Validates the metadata of a new object."""
     if base := metadata.get("generateName"):
         check = names.as_prefix(check_name)
-        yield from field_errors("metadata.generateName", base, check(base))
+        yield from field_errors("metadata.generateName", base, check)
     name = metadata.get("name", "")
     if not name:
         yield required("metadata.name", "name or generateName is required")
-    elif problems := check_name(name):
-        yield from field_errors("metadata.name", name, problems)
+    else:
+        yield from field_errors("metadata.name", name, check_name)
     namespace = metadata.get("namespace", "")
     if not namespaced:
         if namespace:
             yield forbidden_field("metadata.namespace", "not allowed on this type")
-    elif not namespace:
-        yield required("metadata.namespace")
-    elif problems := names.dns_label(namespace):
-        yield from field_errors("metadata.namespace", namespace, problems)
-    if metadata.get("generation", 0) < 0:
-        problem = "must be greater than or equal to 0"
-        yield invalid("metadata.generation", metadata["generation"], problem)
+    else:
+        yield from required_value("metadata.namespace", namespace, names.dns_label)
+    yield from not_negative(metadata, "metadata", "generation")
     yield from _shared_rules(metadata)
 
 
@@ -78,17 +68,15 @@ def _shared_rules(metadata: Metadata) -> Errors:
 def validate_labels(labels: Mapping[str, str], field: str) -> Errors:
     """Validates labels."""
     for key, value in labels.items():
-        if problems := names.qualified_name(key):
-            yield from field_errors(field, key, problems)
-        if problems := names.label_value(value):
-            yield from field_errors(field, value, problems)
+        yield from field_errors(field, key, names.qualified_name)
+        yield from field_errors(field, value, names.label_value)
 
 
 def validate_annotations(annotations: Mapping[str, str], field: str) -> Errors:
     """Validates annotations."""
     size = 0
     for key, value in annotations.items():
-        yield from field_errors(field, key, names.qualified_name(key.lower()))
+        yield from field_errors(field, key, names.annotation_key)
         size += len(key.encode()) + len(value.encode())
     if size > ANNOTATIONS_BYTES_MAX:
         yield too_long(field, ANNOTATIONS_BYTES_MAX)
@@ -123,7 +111,7 @@ def _validate_owners(owners: Sequence[dict[str, Any]]) -> Errors:
 def _validate_finalizers(finalizers: Sequence[str]) -> Errors:
     field = "metadata.finalizers"
     for finalizer in finalizers:
-        yield from field_errors(field, finalizer, names.qualified_name(finalizer))
+        yield from field_errors(field, finalizer, names.qualified_name)
     problem = "name is neither a standard finalizer name nor is it fully qualified"
     yield from (
         invalid(f"{field}[{number}]", finalizer, problem)
@@ -180,26 +168,37 @@ def validate_label_selector(selector: Mapping[str, Any] | None, field: str) -> E
     if selector is None:
         return
     yield from validate_labels(selector.get("matchLabels", {}), f"{field}.matchLabels")
-    for number, condition in enumerate(selector.get("matchExpressions", ())):
-        item_field = f"{field}.matchExpressions[{number}]"
-        operator, values = condition["operator"], condition.get("values", ())
-        if operator in _OPERATORS_WITH_VALUES:
-            if not values:
-                problem = "must be specified when `operator` is 'In' or 'NotIn'"
-                yield required(f"{item_field}.values", problem)
-        elif operator in _OPERATORS_WITHOUT_VALUES:
-            if values:
-                problem = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                yield forbidden_field(f"{item_field}.values", problem)
-        else:
-            yield invalid(f"{item_field}.operator", operator, "not a valid selector operator")
-        yield from field_errors(
-            f"{item_field}.key", condition["key"], names.qualified_name(condition["key"])
-        )
-        for position, value in enumerate(values):
-            yield from field_errors(
-                f"{item_field}.values[{position}]", value, names.label_value(value)
-            )
+    for number, expression in enumerate(selector.get("matchExpressions", ())):
+        yield from validate_expression(expression, f"{field}.matchExpressions[{number}]")
+
+
+def validate_expression(
+    expression: Mapping[str, Any],
+    field: str,
+    *,
+    comparisons: Sequence[str] = (),
+    has_label_values: bool = True,
+) -> Errors:
+    """Validates an expression of a label selector, or of a node selector with comparisons."""
+    operator, values = expression["operator"], expression.get("values", ())
+    if operator in ("In", "NotIn"):
+        if not values:
+            problem = "must be specified when `operator` is 'In' or 'NotIn'"
+            yield required(f"{field}.values", problem)
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            problem = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield forbidden_field(f"{field}.values", problem)
+    elif operator in comparisons:
+        if len(values) != 1:
+            problem = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            yield required(f"{field}.values", problem)
+    else:
+        yield invalid(f"{field}.operator", operator, NO_OPERATOR)
+    yield from field_errors(f"{field}.key", expression["key"], names.qualified_name)
+    if has_label_values:
+        for number, value in enumerate(values):
+            yield from field_errors(f"{field}.values[{number}]", value, names.label_value)
 
 
 def validate_field_manager(manager: str, field: str = "fieldManager") -> Errors:

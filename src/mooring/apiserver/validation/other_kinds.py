@@ -11,18 +11,17 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver import names as name_checks
-from mooring.apiserver.errors import (
-    Errors,
-    duplicate,
-    forbidden_field,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-)
+from mooring.apiserver.errors import Errors, duplicate, forbidden_field, invalid, required, too_long
 from mooring.apiserver.validation.affinity import validate_taints
-from mooring.apiserver.validation.metadata import IMMUTABLE, field_errors, validate_label_selector
+from mooring.apiserver.validation.metadata import validate_label_selector
 from mooring.apiserver.validation.resources import validate_node_resources
+from mooring.apiserver.validation.rules import (
+    NOT_NEGATIVE,
+    field_errors,
+    immutable,
+    not_negative,
+    one_of,
+)
 from mooring.objects.defaulting.priority import HIGHEST_USER_PRIORITY, system_classes
 
 if TYPE_CHECKING:
@@ -59,12 +58,10 @@ def validate_node_update(new: Object, old: Object) -> Errors:
             yield duplicate(f"status.addresses[{number}]", internal)
         addresses.append(address)
     spec, before = new["spec"], old["spec"]
-    if before.get("podCIDRs") and before["podCIDRs"] != spec.get("podCIDRs"):
-        problem = 'node updates may not change podCIDR except from "" to valid'
-        yield forbidden_field("spec.podCIDRs", problem)
-    if before.get("providerID") and before["providerID"] != spec.get("providerID"):
-        problem = 'node updates may not change providerID except from "" to valid'
-        yield forbidden_field("spec.providerID", problem)
+    for name, title in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
+        if before.get(name) and before[name] != spec.get(name):
+            problem = f'node updates may not change {title} except from "" to valid'
+            yield forbidden_field(f"spec.{name}", problem)
     # Twice, as upstream: a changed node is also validated as a new one.
     for _ in range(2):
         yield from validate_taints(spec.get("taints", ()), "metadata.taints")
@@ -78,9 +75,9 @@ def validate_priority_class(priority_class: Object) -> Errors:
     elif value > HIGHEST_USER_PRIORITY:
         problem = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
         yield forbidden_field("value", problem)
-    policy = priority_class.get("preemptionPolicy")
-    if policy is not None and policy not in _PREEMPTION_POLICIES:
-        yield not_supported("preemptionPolicy", policy, _PREEMPTION_POLICIES)
+    yield from one_of(
+        "preemptionPolicy", priority_class.get("preemptionPolicy"), _PREEMPTION_POLICIES
+    )
 
 
 def _validate_system_class(name: str, value: int, priority_class: Object) -> Errors:
@@ -101,9 +98,7 @@ def validate_priority_class_update(new: Object, old: Object) -> Errors:
     """Validates a change of a priority class: values that pods have copied are immutable."""
     if new["value"] != old["value"]:
         yield forbidden_field("value", "may not be changed in an update.")
-    policy = new.get("preemptionPolicy")
-    if policy != old.get("preemptionPolicy"):
-        yield invalid("preemptionPolicy", policy, IMMUTABLE)
+    yield from immutable(new, old, "preemptionPolicy")
 
 
 def validate_lease(lease: Object) -> Errors:
@@ -112,10 +107,7 @@ def validate_lease(lease: Object) -> Errors:
     seconds = spec.get("leaseDurationSeconds")
     if seconds is not None and seconds <= 0:
         yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
-    transitions = spec.get("leaseTransitions")
-    if transitions is not None and transitions < 0:
-        problem = "must be greater than or equal to 0"
-        yield invalid("spec.leaseTransitions", transitions, problem)
+    yield from not_negative(spec, "spec", "leaseTransitions")
     if spec.get("preferredHolder") and not spec.get("strategy"):
         problem = "may only be specified if `strategy` is defined"
         yield forbidden_field("spec.preferredHolder", problem)
@@ -135,9 +127,8 @@ def validate_budget(budget: Object) -> Errors:
             yield from validate_int_or_percent(spec[name], f"spec.{name}")
     yield from validate_label_selector(spec.get("selector"), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
-    if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
-        supported = ["AlwaysAllow", "IfHealthyBudget"]
-        yield not_supported("spec.unhealthyPodEvictionPolicy", policy, supported)
+    supported = ("AlwaysAllow", "IfHealthyBudget")
+    yield from one_of("spec.unhealthyPodEvictionPolicy", policy, supported)
 
 
 def validate_int_or_percent(value: int | str, field: str, *, is_capped: bool = True) -> Errors:
@@ -154,8 +145,7 @@ def validate_int_or_percent(value: int | str, field: str, *, is_capped: bool = T
         if is_capped and int(value[:-1]) > 100:
             return [invalid(field, value, "must not be greater than 100%")]
         return []
-    problem = "must be greater than or equal to 0"
-    return [invalid(field, value, problem)] if value < 0 else []
+    return [invalid(field, value, NOT_NEGATIVE)] if value < 0 else []
 
 
 def validate_config_map(config_map: Object) -> Errors:
@@ -163,7 +153,7 @@ def validate_config_map(config_map: Object) -> Errors:
     size = 0
     for field in ("data", "binaryData", "stringData"):
         for key, value in config_map.get(field, {}).items():
-            yield from field_errors(f"{field}[{key}]", key, name_checks.config_key(key))
+            yield from field_errors(f"{field}[{key}]", key, name_checks.config_key)
             size += len(value)
     if size > DATA_BYTES_MAX:
         yield too_long("", DATA_BYTES_MAX)
@@ -194,12 +184,9 @@ def validate_service(service: Object) -> Errors:
         field = f"spec.ports[{number}]"
         if len(ports) > 1 and not port.get("name"):
             yield required(f"{field}.name")
-        problems = name_checks.port_number(port["port"])
-        yield from (invalid(f"{field}.port", port["port"], problem) for problem in problems)
+        yield from field_errors(f"{field}.port", port["port"], name_checks.port_number)
 
 
 def validate_immutable_spec(new: Object, old: Object) -> Errors:
     """Validates a change of an object whose spec is immutable."""
-    if new["spec"] == old["spec"]:
-        return []
-    return [invalid("spec", new["spec"], IMMUTABLE)]
+    return immutable(new, old, "spec")

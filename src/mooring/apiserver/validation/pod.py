@@ -32,8 +32,9 @@ from mooring.apiserver.validation.containers import (
     validate_host_network,
     validate_image_spaces,
 )
-from mooring.apiserver.validation.metadata import field_errors, validate_labels
+from mooring.apiserver.validation.metadata import validate_labels
 from mooring.apiserver.validation.resources import validate_requirements
+from mooring.apiserver.validation.rules import field_errors, one_of
 from mooring.apiserver.validation.volumes import validate_volumes
 
 if TYPE_CHECKING:
@@ -104,55 +105,44 @@ def _validate_pod_level_names(resources: Object, field: str) -> Errors:
 
 def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> Errors:
     """Validates the spec of a pod, or of a pod template."""
-    volumes, errors = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
+    volumes, volume_errors = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
+    yield from volume_errors
     claims = frozenset(claim["name"] for claim in spec.get("resourceClaims", ()))
-    errors += _validate_claims(spec.get("resourceClaims", ()), f"{field}.resourceClaims")
-    errors += validate_containers(spec, field, volumes, claims)
+    yield from _validate_claims(spec.get("resourceClaims", ()), f"{field}.resourceClaims")
+    yield from validate_containers(spec, field, volumes, claims)
     if resources := spec.get("resources"):
-        errors += _validate_pod_level_names(resources, f"{field}.resources")
-        errors += validate_requirements(resources, f"{field}.resources", claims)
+        yield from _validate_pod_level_names(resources, f"{field}.resources")
+        yield from validate_requirements(resources, f"{field}.resources", claims)
         if "claims" in resources:
             problem = "claims may not be set for Resources at pod-level"
-            errors.append(forbidden_field(f"{field}.resources.claims", problem))
-    errors += validate_host_network(spec, field, is_template=is_template)
-    errors += _validate_choices(spec, field)
-    errors += validate_labels(spec.get("nodeSelector", {}), f"{field}.nodeSelector")
-    errors += validate_affinity(spec.get("affinity"), f"{field}.affinity")
-    errors += validate_gates(spec.get("schedulingGates", ()), f"{field}.schedulingGates")
-    errors += validate_spread(
+            yield forbidden_field(f"{field}.resources.claims", problem)
+    yield from validate_host_network(spec, field, is_template=is_template)
+    yield from one_of(f"{field}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES)
+    yield from one_of(f"{field}.dnsPolicy", spec["dnsPolicy"], _DNS_POLICIES)
+    yield from validate_labels(spec.get("nodeSelector", {}), f"{field}.nodeSelector")
+    yield from validate_affinity(spec.get("affinity"), f"{field}.affinity")
+    yield from validate_gates(spec.get("schedulingGates", ()), f"{field}.schedulingGates")
+    yield from validate_spread(
         spec.get("topologySpreadConstraints", []), f"{field}.topologySpreadConstraints"
     )
-    errors += _validate_names(spec, field)
+    yield from _validate_names(spec, field)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _INT32_MAX:
         problem = f"must be between 1 and {_INT32_MAX}, inclusive"
-        errors.append(invalid(f"{field}.activeDeadlineSeconds", deadline, problem))
-    errors += validate_tolerations(spec.get("tolerations", ()), f"{field}.tolerations")
+        yield invalid(f"{field}.activeDeadlineSeconds", deadline, problem)
+    yield from validate_tolerations(spec.get("tolerations", ()), f"{field}.tolerations")
     policy = spec.get("preemptionPolicy")
-    if policy is not None and policy not in _PREEMPTION_POLICIES:
-        errors.append(not_supported(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES))
-    errors += _validate_gates_and_system(spec, field)
+    yield from one_of(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES)
+    yield from _validate_gates_and_system(spec, field)
     if overhead := spec.get("overhead"):
-        for error in validate_requirements({"limits": overhead}, f"{field}.overhead"):
-            errors.append(error)
-    return errors
+        yield from validate_requirements({"limits": overhead}, f"{field}.overhead")
 
 
 def _validate_gates_and_system(spec: Object, field: str) -> Errors:
     for number, gate in enumerate(spec.get("readinessGates", ())):
         child_field, kind = f"{field}.readinessGates[{number}].conditionType", gate["conditionType"]
-        yield from field_errors(child_field, kind, names.qualified_name(kind))
-    name = spec.get("os", {}).get("name")
-    if name is not None and name not in _SYSTEMS:
-        yield not_supported(f"{field}.os", name, _SYSTEMS)
-
-
-def _validate_choices(spec: Object, field: str) -> Errors:
-    return [
-        not_supported(f"{field}.{name}", spec[name], supported)
-        for name, supported in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES))
-        if spec.get(name) not in supported
-    ]
+        yield from field_errors(child_field, kind, names.qualified_name)
+    yield from one_of(f"{field}.os", spec.get("os", {}).get("name"), _SYSTEMS)
 
 
 def _validate_names(spec: Object, field: str) -> Errors:
@@ -165,7 +155,7 @@ def _validate_names(spec: Object, field: str) -> Errors:
         ("runtimeClassName", names.dns_subdomain),
     ):
         if value := spec.get(name):
-            yield from field_errors(f"{field}.{name}", value, check(value))
+            yield from field_errors(f"{field}.{name}", value, check)
 
 
 def _validate_claims(claims: Iterable[Object], field: str) -> Errors:
@@ -177,7 +167,7 @@ def _validate_claims(claims: Iterable[Object], field: str) -> Errors:
         elif name in claim_names:
             yield duplicate(f"{item_field}.name", name)
         else:
-            yield from field_errors(f"{item_field}.name", name, names.dns_label(name))
+            yield from field_errors(f"{item_field}.name", name, names.dns_label)
         claim_names.add(name)
         kinds = ("resourceClaimName", "resourceClaimTemplateName")
         sources = [kind for kind in kinds if kind in claim]
@@ -189,9 +179,7 @@ def _validate_claims(claims: Iterable[Object], field: str) -> Errors:
             )
             yield invalid(item_field, _internal_claim(claim), problem)
         for kind in sources:
-            yield from field_errors(
-                f"{item_field}.{kind}", claim[kind], names.dns_subdomain(claim[kind])
-            )
+            yield from field_errors(f"{item_field}.{kind}", claim[kind], names.dns_subdomain)
 
 
 def _internal_claim(claim: Object) -> Object:

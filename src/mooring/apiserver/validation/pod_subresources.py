@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, forbidden_field, invalid, quoted
-from mooring.apiserver.validation.metadata import IMMUTABLE, field_errors
 from mooring.apiserver.validation.pod import copy_field_from, describe_difference, validate_pod_spec
+from mooring.apiserver.validation.rules import IMMUTABLE, field_errors
 from mooring.objects.qos_class import qos_class
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def validate_status(new: Object, old: Object) -> Errors:
     nominated, earlier = status.get("nominatedNodeName", ""), before.get("nominatedNodeName", "")
     field = "status.nominatedNodeName"
     if nominated and nominated != earlier:
-        yield from field_errors(field, nominated, names.dns_subdomain(nominated))
+        yield from field_errors(field, nominated, names.dns_subdomain)
         if old["spec"].get("nodeName"):
             problem = "may not be set on pods that are already bound to a node"
             yield forbidden_field(field, problem)

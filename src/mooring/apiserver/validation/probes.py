@@ -9,14 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import (
-    Errors,
-    forbidden_field,
-    invalid,
-    not_supported,
-    required,
-)
-from mooring.apiserver.validation.metadata import field_errors
+from mooring.apiserver.errors import Errors, forbidden_field, invalid, required
+from mooring.apiserver.validation.rules import field_errors, not_negative, one_of
 
 Object = Mapping[str, Any]
 
@@ -48,10 +42,7 @@ def validate_hooks_and_probes(container: Object, field: str, grace_s: int | None
 
 def _validate_probe(probe: Object, field: str, kind: str) -> Errors:
     yield from _validate_action(probe, field, _PROBE_ACTIONS, None)
-    for name in _COUNTS:
-        if probe.get(name, 0) < 0:
-            problem = "must be greater than or equal to 0"
-            yield invalid(f"{field}.{name}", probe[name], problem)
+    yield from not_negative(probe, field, *_COUNTS)
     child_field = f"{field}.terminationGracePeriodSeconds"
     grace_s = probe.get("terminationGracePeriodSeconds")
     if grace_s is not None and grace_s <= 0:
@@ -91,14 +82,13 @@ def _validate_action(
 
 
 def _validate_http(action: Object, field: str) -> Errors:
-    scheme = action.get("scheme", "")
-    if scheme not in _SCHEMES:
-        yield not_supported(f"{field}.scheme", scheme, _SCHEMES)
+    yield from one_of(f"{field}.scheme", action.get("scheme", ""), _SCHEMES)
     for header in action.get("httpHeaders", ()):
         name = header["name"]
-        yield from field_errors(f"{field}.httpHeaders", name, names.header_name(name))
+        yield from field_errors(f"{field}.httpHeaders", name, names.header_name)
 
 
 def _validate_port(port: int | str, field: str) -> Errors:
-    problems = names.port_number(port) if isinstance(port, int) else names.port_name(port)
-    return [invalid(field, port, problem) for problem in problems]
+    if isinstance(port, int):
+        return field_errors(field, port, names.port_number)
+    return field_errors(field, port, names.port_name)

@@ -19,6 +19,7 @@ from mooring.apiserver.errors import (
     not_found_value,
     required,
 )
+from mooring.apiserver.validation.rules import NOT_NEGATIVE, field_errors
 from mooring.objects.quantity import Quantity
 
 _HUGE_PAGES = "hugepages-"
@@ -66,7 +67,7 @@ def validate_quantity(name: str, text: str, field: str) -> Errors:
     """Validates an amount of a resource."""
     amount = Quantity.from_wire(text)
     if amount.nanos < 0:
-        yield invalid(field, text, "must be greater than or equal to 0")
+        yield invalid(field, text, NOT_NEGATIVE)
     if name in _INTEGERS or is_extended(name):
         milli = -(-amount.nanos // _MILLI_NANOS)
         if milli % 1000:
@@ -123,12 +124,9 @@ def _validate_amount(name: str, text: str, field: str) -> Errors:
 
 
 def _validate_name(name: str, field: str) -> Errors:
-    problems = name_checks.qualified_name(name)
-    if problems:
-        yield from (invalid(field, name, problem) for problem in problems)
-        return
-    yield from []
-    if "/" not in name:
+    if name_checks.qualified_name(name):
+        yield from field_errors(field, name, name_checks.qualified_name)
+    elif "/" not in name:
         is_huge = name.startswith(_HUGE_PAGES)
         if name not in _STANDARD and not is_huge:
             problem = "must be a standard resource type or fully qualified"
@@ -176,8 +174,7 @@ def _validate_claims(claims: list[Any], field: str, pod_claims: frozenset[str]) 
             yield required(item_field)
             continue
         if request:
-            problems = name_checks.dns_label(request)
-            yield from (invalid(f"{item_field}.request", request, problem) for problem in problems)
+            yield from field_errors(f"{item_field}.request", request, name_checks.dns_label)
         overlaps = any(other == name or other.startswith(f"{name}/") for other in claim_keys)
         if key in claim_keys or name in claim_keys or (not request and overlaps):
             yield duplicate(item_field, key)

@@ -8,15 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import (
-    Errors,
-    forbidden_field,
-    invalid,
-    not_supported,
-    required,
-)
+from mooring.apiserver.errors import Errors, forbidden_field, not_supported, required
 from mooring.apiserver.validation.affinity import validate_node_selector
-from mooring.apiserver.validation.metadata import IMMUTABLE, field_errors, validate_label_selector
+from mooring.apiserver.validation.metadata import validate_label_selector
+from mooring.apiserver.validation.rules import immutable, one_of, required_value
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -28,17 +23,18 @@ _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 def validate_claim(claim: Object) -> Errors:
     """Validates a new claim."""
     spec = claim["spec"]
-    modes = spec.get("accessModes", [])
-    if not modes:
-        yield required("spec.accessModes", "at least 1 access mode is required")
-    yield from (
-        not_supported("spec.accessModes", mode, _ACCESS_MODES)
-        for mode in modes
-        if mode not in _ACCESS_MODES
-    )
+    yield from _validate_access_modes(spec, "at least 1 access mode is required")
     if "storage" not in spec.get("resources", {}).get("requests", {}):
         yield required("spec.resources[storage]")
     yield from validate_label_selector(spec.get("selector"), "spec.selector")
+
+
+def _validate_access_modes(spec: Object, detail: str = "") -> Errors:
+    modes = spec.get("accessModes", [])
+    if not modes:
+        yield required("spec.accessModes", detail)
+    for mode in modes:
+        yield from one_of("spec.accessModes", mode, _ACCESS_MODES)
 
 
 def validate_claim_update(new: Object, old: Object) -> Errors:
@@ -61,14 +57,7 @@ def validate_claim_update(new: Object, old: Object) -> Errors:
 def validate_volume(volume: Object) -> Errors:
     """Validates a new volume."""
     spec = volume["spec"]
-    modes = spec.get("accessModes", [])
-    if not modes:
-        yield required("spec.accessModes")
-    yield from (
-        not_supported("spec.accessModes", mode, _ACCESS_MODES)
-        for mode in modes
-        if mode not in _ACCESS_MODES
-    )
+    yield from _validate_access_modes(spec)
     capacity = spec.get("capacity", {})
     if not capacity:
         yield required("spec.capacity")
@@ -85,25 +74,13 @@ def validate_volume(volume: Object) -> Errors:
 
 def validate_storage_class(storage_class: Object) -> Errors:
     """Validates a new storage class."""
-    provisioner = storage_class["provisioner"]
-    if not provisioner:
-        yield required("provisioner")
-    else:
-        lowered = provisioner.lower()
-        yield from field_errors("provisioner", provisioner, names.qualified_name(lowered))
-    mode = storage_class.get("volumeBindingMode")
-    if mode not in _BINDING_MODES:
-        yield not_supported("volumeBindingMode", mode, _BINDING_MODES)
+    yield from required_value("provisioner", storage_class["provisioner"], names.annotation_key)
+    yield from one_of("volumeBindingMode", storage_class.get("volumeBindingMode"), _BINDING_MODES)
 
 
 def validate_storage_class_update(new: Object, old: Object) -> Errors:
     """Validates a change of a storage class."""
-    if new.get("parameters") != old.get("parameters"):
-        yield forbidden_field("parameters", "updates to parameters are forbidden.")
-    if new["provisioner"] != old["provisioner"]:
-        yield forbidden_field("provisioner", "updates to provisioner are forbidden.")
-    if new.get("reclaimPolicy") != old.get("reclaimPolicy"):
-        yield forbidden_field("reclaimPolicy", "updates to reclaimPolicy are forbidden.")
-    mode = new.get("volumeBindingMode")
-    if mode != old.get("volumeBindingMode"):
-        yield invalid("volumeBindingMode", mode, IMMUTABLE)
+    for name in ("parameters", "provisioner", "reclaimPolicy"):
+        if new.get(name) != old.get(name):
+            yield forbidden_field(name, f"updates to {name} are forbidden.")
+    yield from immutable(new, old, "volumeBindingMode")

@@ -22,7 +22,6 @@ from mooring.apiserver.errors import (
     forbidden_field,
     invalid,
     not_found_value,
-    not_supported,
     required,
     too_long,
 )
@@ -31,7 +30,7 @@ from mooring.apiserver.validation.env import (
     validate_field_ref,
     validate_resource_ref,
 )
-from mooring.apiserver.validation.metadata import field_errors
+from mooring.apiserver.validation.rules import field_errors, one_of, required_fields
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def validate_volumes(
         if not name:
             volume_errors.append(required(f"{item_field}.name"))
         else:
-            volume_errors += field_errors(f"{item_field}.name", name, name_checks.dns_label(name))
+            volume_errors += field_errors(f"{item_field}.name", name, name_checks.dns_label)
         if name in valid:
             volume_errors.append(duplicate(f"{item_field}.name", name))
         if volume_errors:
@@ -105,8 +104,7 @@ def _host_path(source: Object, field: str) -> Errors:
         yield required(f"{field}.path")
         return
     yield from _no_steps_back(path, f"{field}.path")
-    if kind not in _HOST_PATH_TYPES:
-        yield not_supported(f"{field}.type", kind, _HOST_PATH_TYPES)
+    yield from one_of(f"{field}.type", kind, _HOST_PATH_TYPES)
 
 
 def _keys(source: Object, field: str, *, name: str) -> Errors:
@@ -125,9 +123,7 @@ def _mode(source: Object, name: str, field: str) -> Errors:
 
 
 def _key_to_path(item: Object, field: str) -> Errors:
-    for name in ("key", "path"):
-        if not item[name]:
-            yield required(f"{field}.{name}")
+    yield from required_fields(item, field, "key", "path")
     yield from _file_path(item["path"], f"{field}.path")
     yield from _mode(item, "mode", field)
 
@@ -151,8 +147,7 @@ def _no_steps_back(path: str, field: str) -> Errors:
 
 
 def _claim(source: Object, field: str) -> Errors:
-    if not source["claimName"]:
-        yield required(f"{field}.claimName")
+    yield from required_fields(source, field, "claimName")
 
 
 def _downward_api(source: Object, field: str) -> Errors:
@@ -180,11 +175,13 @@ def _downward_file(file: Object, field: str) -> Errors:
 
 
 def _nfs(source: Object, field: str) -> Errors:
-    for name in ("server", "path"):
-        if not source[name]:
-            yield required(f"{field}.{name}")
+    yield from required_fields(source, field, "server", "path")
     if not source["path"].startswith("/"):
         yield invalid(f"{field}.path", source["path"], "must be an absolute path")
+
+
+def _driver_name(text: str) -> name_checks.Problems:
+    return name_checks.dns_subdomain(text.lower())
 
 
 def _csi(source: Object, field: str) -> Errors:
@@ -194,7 +191,7 @@ def _csi(source: Object, field: str) -> Errors:
         return
     if len(driver) > _DRIVER_NAME_MAX:
         yield too_long(f"{field}.driver", _DRIVER_NAME_MAX)
-    yield from field_errors(f"{field}.driver", driver, name_checks.dns_subdomain(driver.lower()))
+    yield from field_errors(f"{field}.driver", driver, _driver_name)
 
 
 def _ephemeral(source: Object, field: str) -> Errors:
@@ -320,8 +317,7 @@ def _validate_mount_options(
     propagation = mount.get("mountPropagation")
     if propagation is None:
         return
-    if propagation not in _PROPAGATIONS:
-        yield not_supported(f"{field}.mountPropagation", propagation, _PROPAGATIONS)
+    yield from one_of(f"{field}.mountPropagation", propagation, _PROPAGATIONS)
     is_privileged = container.get("securityContext", {}).get("privileged", False)
     if propagation == "Bidirectional" and not is_privileged:
         problem = "Bidirectional mount propagation is available only to privileged containers"

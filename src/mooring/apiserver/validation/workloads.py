@@ -10,21 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import convert
 
-from mooring.apiserver.errors import (
-    Errors,
-    forbidden_field,
-    invalid,
-    not_supported,
-    required,
-)
+from mooring.apiserver.errors import Errors, forbidden_field, invalid, not_supported, required
 from mooring.apiserver.validation.metadata import (
-    IMMUTABLE,
     validate_annotations,
     validate_label_selector,
     validate_labels,
 )
 from mooring.apiserver.validation.other_kinds import validate_int_or_percent
 from mooring.apiserver.validation.pod import validate_spec
+from mooring.apiserver.validation.rules import IMMUTABLE, NOT_NEGATIVE, not_negative
 from mooring.objects.meta import LabelSelector
 from mooring.objects.selectors import compile_label_selector
 
@@ -32,7 +26,6 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 MISMATCH = "`selector` does not match template `labels`"
-_NOT_NEGATIVE = "must be greater than or equal to 0"
 #: Mutable fields of a StatefulSet's spec.
 _MUTABLE_IN_STATEFUL_SETS = (
     "replicas",
@@ -55,25 +48,17 @@ def validate_workload(workload: Object) -> Errors:
         before, after = ("replicas", "minReadySeconds"), ()
     elif kind == "ReplicaSet":
         before, after = ("replicas", "minReadySeconds"), ()
-    yield from _not_negative(spec, before)
+    yield from not_negative(spec, "spec", *before)
     yield from _validate_selector(workload)
     yield from _validate_template(spec, kind)
     if kind == "Deployment":
         yield from _validate_strategy(spec["strategy"])
-    yield from _not_negative(spec, after[:1])
+    yield from not_negative(spec, "spec", *after[:1])
     if kind == "DaemonSet":
         yield from _validate_daemon_strategy(spec["updateStrategy"])
-    yield from _not_negative(spec, after[1:])
+    yield from not_negative(spec, "spec", *after[1:])
     if kind == "Deployment":
         yield from _validate_deadline(spec)
-
-
-def _not_negative(spec: Object, names: tuple[str, ...]) -> Errors:
-    return [
-        invalid(f"spec.{name}", spec[name], _NOT_NEGATIVE)
-        for name in names
-        if spec.get(name, 0) < 0
-    ]
 
 
 def _validate_selector(workload: Object) -> Errors:
@@ -113,12 +98,15 @@ def _validate_template(spec: Object, kind: str) -> Errors:
 
 def matches_template(spec: Object) -> bool:
     """Returns True if a selector matches its template's pods, or is invalid itself."""
-    selector = spec.get("selector")
-    if selector is None:
-        return False
-    if any(validate_label_selector(selector, "")):
-        return True
-    labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
+    return selects(
+        spec.get("selector"), spec.get("template", {}).get("metadata", {}).get("labels", {})
+    )
+
+
+def selects(selector: Object | None, labels: Object) -> bool:
+    """Returns True if a selector matches labels, or is invalid, which is reported elsewhere."""
+    if selector is None or any(validate_label_selector(selector, "")):
+        return selector is not None
     return compile_label_selector(convert(selector, LabelSelector)).matches(labels)
 
 
@@ -180,7 +168,7 @@ def _validate_deadline(spec: Object) -> Errors:
     if deadline is None:
         return
     if deadline < 0:
-        yield invalid(field, deadline, _NOT_NEGATIVE)
+        yield invalid(field, deadline, NOT_NEGATIVE)
     if deadline <= spec.get("minReadySeconds", 0):
         yield invalid(field, deadline, "must be greater than minReadySeconds")
 
