@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 import click
 
-from mooring.cli.options import file_names, workload_options
+from mooring.cli.options import file_option, workload_options
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
@@ -27,21 +27,14 @@ from mooring.simulation.workload import read_workload
 
 @click.command("explain")
 @click.argument("pod", metavar="POD")
-@click.option(
-    "--recording",
-    metavar="FILE",
-    shell_complete=file_names,
-    help="Explain a decision of this file.",
-)
+@file_option("--recording", help="Explain a decision of this file.")
 @click.option(
     "--attempt",
     type=click.IntRange(min=1),
     help="Number of the attempt in the recording; default: the last.",
 )
-@click.option(
+@file_option(
     "--kubeconfig",
-    metavar="FILE",
-    shell_complete=file_names,
     help="Explain a pod of this cluster. If mooring start runs it, its scheduler explains.",
 )
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.")

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from mooring import __version__
-from mooring.cli.options import file_names, workload_options
+from mooring.cli.options import file_option, output_option, workload_options
 from mooring.clock import Clock, SystemClock
 from mooring.config import load, to_document
 from mooring.recordings.format import RecordingWriter
@@ -31,15 +31,10 @@ if TYPE_CHECKING:
 
 @click.command("simulate")
 @workload_options
-@click.option(
-    "--save",
-    metavar="RECORDING",
-    shell_complete=file_names,
-    help="Save every decision to this file; .gz = compressed.",
+@file_option(
+    "--save", metavar="RECORDING", help="Save every decision to this file; .gz = compressed."
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@output_option("table", "json")
 def command(
     cluster: tuple[str, ...],
     pods: tuple[str, ...],
@@ -72,7 +67,7 @@ def command(
     summary = summarize(
         workload.name, utilization, counts, duration_s=duration_s, peak_rss_bytes=peak_rss_bytes()
     )
-    _print(summary, output)
+    print_summary(summary, output)
 
 
 def _writer(
@@ -107,7 +102,8 @@ def _view(
         yield PlainView(total, counts, utilization, clock=clock, out=sys.stdout)
 
 
-def _print(summary: Summary, output: str) -> None:
+def print_summary(summary: Summary, output: str) -> None:
+    """Prints a summary as JSON, or as tables: for a terminal or as plain text."""
     if output == "json":
         click.echo(json.dumps(msgspec.to_builtins(summary), indent=2))
     elif sys.stdout.isatty():
