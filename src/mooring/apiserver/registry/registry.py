@@ -25,6 +25,7 @@ from mooring.apiserver.errors import (
     not_found,
 )
 from mooring.apiserver.names import path_segment
+from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.patch.managed_fields import (
     FieldManager,
     keep_timestamps_if_unchanged,
@@ -331,25 +332,18 @@ def _prepare_update(
 ) -> None:
     """Copies the fields that a client cannot change from the old object."""
     metadata, before = new["metadata"], old["metadata"]
-    _carry_over(metadata, before, "generation")
+    restore_fields(metadata, before, "generation")
     rules.prepare(new, old)
     is_new = strategy.is_new_generation
     if is_new is not None and rules.raises_generation and is_new(new, old):
         metadata["generation"] = before.get("generation", 0) + 1
     if not metadata.get("uid"):
         metadata["uid"] = before["uid"]
-    _carry_over(metadata, before, "creationTimestamp")
+    restore_fields(metadata, before, "creationTimestamp")
     if "deletionTimestamp" in before:
         metadata["deletionTimestamp"] = before["deletionTimestamp"]
     if "deletionGracePeriodSeconds" not in metadata:
-        _carry_over(metadata, before, "deletionGracePeriodSeconds")
-
-
-def _carry_over(metadata: Object, before: Object, name: str) -> None:
-    if name in before:
-        metadata[name] = before[name]
-    else:
-        metadata.pop(name, None)
+        restore_fields(metadata, before, "deletionGracePeriodSeconds")
 
 
 def check_namespace(target: Target, metadata: Object) -> None:

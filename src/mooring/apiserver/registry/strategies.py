@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
+from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.registry import pod_strategy
 from mooring.apiserver.registry.strategy import (
     STATUS,
@@ -85,8 +86,7 @@ def _prepare_daemon_set_update(new: Object, old: Object) -> None:
 
 
 def _keep_spec_and_status(new: Object, old: Object) -> None:
-    keep_spec(new, old)
-    keep_status(new, old)
+    restore_fields(new, old, "spec", "status")
 
 
 def _prepare_approval(new: Object, old: Object) -> None:
@@ -106,10 +106,7 @@ def _slice_differs(new: Object, old: Object) -> bool:
 
 def _keep_spec_and_labels(new: Object, old: Object) -> None:
     keep_spec(new, old)
-    if "labels" in old["metadata"]:
-        new["metadata"]["labels"] = old["metadata"]["labels"]
-    else:
-        new["metadata"].pop("labels", None)
+    restore_fields(new["metadata"], old["metadata"], "labels")
 
 
 def _subresources(

@@ -21,6 +21,7 @@ from mooring.apiserver.errors import (
     not_supported,
     required,
 )
+from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.validation.affinity import (
     validate_affinity,
     validate_gates,
@@ -263,8 +264,7 @@ def _validate_rest(spec: Object, before: Object) -> Errors:
         pairs = zip(spec.get(kind) or (), before.get(kind) or (), strict=True)
         for container, other in pairs:
             container["image"] = other.get("image", "")
-    for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
-        copy_field_from(spec, before, name)
+    restore_fields(spec, before, "activeDeadlineSeconds", "schedulingGates", "tolerations")
     grace = before.get("terminationGracePeriodSeconds")
     if grace is not None and grace < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         spec["terminationGracePeriodSeconds"] = grace
@@ -274,14 +274,6 @@ def _validate_rest(spec: Object, before: Object) -> Errors:
         changed = sorted(name for name in {*spec, *before} if spec.get(name) != before.get(name))
         problem = f"pod updates may not change fields other than {CHANGEABLE}\n"
         yield forbidden_field("spec", problem + describe_difference(spec, before, changed))
-
-
-def copy_field_from(spec: Object, before: Object, name: str) -> None:
-    """Copies one field from the old object."""
-    if name in before:
-        spec[name] = before[name]
-    else:
-        spec.pop(name, None)
 
 
 def describe_difference(spec: Object, before: Object, changed: list[str]) -> str:
@@ -302,7 +294,7 @@ def _validate_gated(spec: Object, before: Object) -> Errors:
         if any(selector.get(key) != value for key, value in old_selector.items()):
             problem = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
             yield invalid("spec.nodeSelector", selector, problem)
-        copy_field_from(spec, before, "nodeSelector")
+        restore_fields(spec, before, "nodeSelector")
     node_affinity = spec.get("affinity", {}).get("nodeAffinity")
     old_affinity = before.get("affinity", {}).get("nodeAffinity")
     if node_affinity != old_affinity:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, forbidden_field, invalid, quoted
-from mooring.apiserver.validation.pod import copy_field_from, describe_difference, validate_pod_spec
+from mooring.apiserver.object_fields import restore_fields
+from mooring.apiserver.validation.pod import describe_difference, validate_pod_spec
 from mooring.apiserver.validation.rules import IMMUTABLE, field_errors
 from mooring.objects.qos_class import qos_class
 
@@ -63,8 +64,8 @@ def validate_resize(new: Object, old: Object) -> Errors:
         if len(containers) == len(others):
             for container, other in zip(containers, others, strict=True):
                 container["resources"] = other["resources"]
-                copy_field_from(container, other, "resizePolicy")
-    copy_field_from(spec, before, "resources")
+                restore_fields(container, other, "resizePolicy")
+    restore_fields(spec, before, "resources")
     if spec != before:
         problem = "only cpu and memory resources are mutable"
         yield forbidden_field("spec", problem)
