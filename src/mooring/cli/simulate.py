@@ -50,9 +50,7 @@ def command(
     Default input: the openb trace, 1 213 nodes and 8 152 pods of a real GPU cluster.
     """
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
-    config = load(config_file) if config_file else None
-    for note in notes(config, workload.pods, workload.skipped):
-        click.echo(f"mooring simulate: note: {note}", err=True)
+    config = read_config(config_file, workload, command="simulate")
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
     utilization, counts, clock = Utilization(workload.objects), OutcomeCounts(), SystemClock()
     with ExitStack() as stack:
@@ -68,6 +66,16 @@ def command(
         workload.name, utilization, counts, duration_s=duration_s, peak_rss_bytes=peak_rss_bytes()
     )
     print_summary(summary, output)
+
+
+def read_config(
+    file: str | None, workload: Workload, *, command: str
+) -> KubeSchedulerConfiguration | None:
+    """Returns the configuration in a file; prints notes on what does not work offline."""
+    config = load(file) if file else None
+    for note in notes(config, workload.pods, workload.skipped):
+        click.echo(f"mooring {command}: note: {note}", err=True)
+    return config
 
 
 def _writer(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver.auth.authentication import Identity, Tokens
 from mooring.apiserver.auth.authorization import Attributes, is_allowed, rules_in
-from mooring.apiserver.endpoints.body import json_kind
 from mooring.apiserver.errors import (
     ApiStatusError,
     Errors,
@@ -24,7 +23,7 @@ from mooring.apiserver.errors import (
     not_found,
 )
 from mooring.apiserver.resources import struct_of
-from mooring.apiserver.schema.type_errors import find_type_errors
+from mooring.apiserver.schema.type_errors import find_type_errors, json_kind
 from mooring.objects.schema.types import structs
 
 if TYPE_CHECKING:
