@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mooring.apiserver.errors import Errors, invalid, not_supported, required
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mooring.apiserver.names import Problems
 
 IMMUTABLE = "field is immutable"
 NOT_NEGATIVE = "must be greater than or equal to 0"
@@ -18,12 +20,13 @@ NOT_NEGATIVE = "must be greater than or equal to 0"
 _Value = TypeVar("_Value")
 
 
-def field_errors(field: str, value: _Value, check: Callable[[_Value], Iterable[str]]) -> Errors:
+def field_errors(field: str, value: _Value, check: Callable[[_Value], Problems]) -> Errors:
     """Returns a field error for each problem that a check finds in a value."""
-    return [invalid(field, value, problem) for problem in check(value)]
+    problems = check(value)
+    return [invalid(field, value, problem) for problem in problems] if problems else ()
 
 
-def required_value(field: str, value: _Value, check: Callable[[_Value], Iterable[str]]) -> Errors:
+def required_value(field: str, value: _Value, check: Callable[[_Value], Problems]) -> Errors:
     """Checks a value that may not be empty or zero."""
     return field_errors(field, value, check) if value else [required(field)]
 
