@@ -15,7 +15,8 @@ from mooring.framework.interface import PATCHED_KINDS
 from mooring.framework.waiting_pods import WaitingPod, WaitingPods
 from mooring.scheduler.bind_pod import bind_pod
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
-from mooring.state import Cache, PodInfo, Snapshot
+from mooring.state import PodInfo, Snapshot
+from mooring.state.cache import Cache
 
 #: Deadline of a plugin's read.
 READ_S: Final = 10.0

@@ -12,7 +12,8 @@ from mooring.clock import Rng, VirtualClock
 from mooring.errors import PluginError
 from mooring.framework.waiting_pods import WaitingPod, WaitingPods
 from mooring.simulation.offline_volumes import OfflineVolumes
-from mooring.state import Cache, PodInfo, Snapshot
+from mooring.state import PodInfo, Snapshot
+from mooring.state.cache import Cache
 
 
 class OfflineHandle:

@@ -290,3 +290,8 @@ class Cache:
         self._assumed.pop(uid, None)
         if self._uid_of.get(placed.info.key) == uid:
             del self._uid_of[placed.info.key]
+
+
+def empty_snapshot() -> Snapshot:
+    """Returns the state of a cluster without any object."""
+    return Cache().snapshot()

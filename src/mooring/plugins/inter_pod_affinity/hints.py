@@ -26,7 +26,7 @@ from mooring.plugins.inter_pod_affinity.terms import (
     matches,
     topology_keys,
 )
-from mooring.state import Cache, PodInfo, Snapshot
+from mooring.state import PodInfo, Snapshot, empty_snapshot
 from mooring.state.tables.counters import CounterKey
 from mooring.state.tables.pod_terms import PodTerms, compile_terms, terms_of
 
@@ -122,7 +122,7 @@ class Hints:
 
     def _snapshot(self) -> Snapshot:
         if self._handle is None:
-            return Cache().snapshot()
+            return empty_snapshot()
         snapshot: Any = self._handle.snapshot
         assert isinstance(snapshot, Snapshot)
         return snapshot

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.state import Cache, Change, ChangeLog
+from mooring.state import Change, ChangeLog
+from mooring.state.cache import Cache
 from mooring.state.columns.caches import LRUCache, NodeCache
 from mooring.testing import make_node, make_pod
 
