@@ -14,7 +14,6 @@ yet or no longer has: a placeholder row keeps the sums correct and takes no new 
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any, Protocol
 
 from mooring.errors import InvariantViolation
@@ -74,12 +73,7 @@ class Reservation:
     def __enter__(self) -> Reservation:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self.is_kept:
             self._cache.forget(self.info.uid)
 

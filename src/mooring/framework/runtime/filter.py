@@ -159,24 +159,22 @@ def _cached_filter_results(
     return cached.results, plan.uncached
 
 
+@dataclass(slots=True)
 class FilterCallerImpl:
     """Calls the filters of a framework to refresh cached results."""
 
-    __slots__ = ("_cycle", "_framework")
-
-    def __init__(self, framework: Framework, cycle: Cycle) -> None:
-        self._framework = framework
-        self._cycle = cycle
+    framework: Framework
+    cycle: Cycle
 
     def call_view(self, number: int, view: NodeView) -> FilterStatuses:
         """Returns the statuses of the nodes of a view."""
-        plugin = self._framework.filters[number]
-        return filter_one(self._framework, self._cycle, plugin, view)
+        plugin = self.framework.filters[number]
+        return filter_one(self.framework, self.cycle, plugin, view)
 
     def call_nodes(self, number: int, nodes: list[NodeInfo]) -> list[Status | None]:
         """Returns the status of each node."""
-        framework, plugin = self._framework, self._framework.filters[number]
-        statuses = framework.call_each(plugin, "Filter", plugin.filter_node, self._cycle, nodes)
+        framework, plugin = self.framework, self.framework.filters[number]
+        statuses = framework.call_each(plugin, "Filter", plugin.filter_node, self.cycle, nodes)
         for status in statuses:
             if status is not None and not isinstance(status, Status):
                 raise PluginError(plugin.name, "Filter", f"filter_node returned {status!r}")

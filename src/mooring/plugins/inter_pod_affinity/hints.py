@@ -82,7 +82,7 @@ class Hints:
             return QueueingHint.SKIP
         snapshot = self._snapshot()
         unschedulable = _unschedulable_pod(pod, snapshot)
-        return _hint(
+        return QueueingHint.queue_if(
             bool(unschedulable.terms.problems)
             or _now_satisfies_affinity(unschedulable, old, new)
             or _no_longer_blocks(unschedulable, old, new, snapshot)
@@ -98,7 +98,7 @@ class Hints:
         after = new.metadata.labels
         if old is None:
             # Differs: a pod without any terms may have been rejected by those of existing pods.
-            return _hint(
+            return QueueingHint.queue_if(
                 bool(anti_affinity_keys)
                 or not affinity_keys
                 or any(key in after for key in affinity_keys)
@@ -108,7 +108,7 @@ class Hints:
             return QueueingHint.QUEUE
         # Differs: the keys of existing pods' terms that match the pod count like its own.
         anti_affinity_keys += self._keys_of_others(pod)
-        return _hint(
+        return QueueingHint.queue_if(
             any(key in before and before[key] != after.get(key) for key in anti_affinity_keys)
         )
 
@@ -183,7 +183,3 @@ def _matches_pod(key: CounterKey, pod: Pod) -> bool:
 
 def _is_assigned_or_nominated(pod: Pod) -> bool:
     return bool(pod.spec.node_name or pod.status.nominated_node_name)
-
-
-def _hint(helps: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP

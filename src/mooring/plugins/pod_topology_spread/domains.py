@@ -91,6 +91,7 @@ class Domains:
         return _distinct(self.of_row[rows], self.missing, self.empty)
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class DomainLayout:
     """The domains of all constraints of a pod.
 
@@ -100,14 +101,9 @@ class DomainLayout:
         is_everywhere: True if all nodes have all keys.
     """
 
-    __slots__ = ("domains", "has_all_keys", "is_everywhere")
-
-    def __init__(
-        self, domains: tuple[Domains, ...], has_all_keys: Bools, *, is_everywhere: bool
-    ) -> None:
-        self.domains = domains
-        self.has_all_keys = has_all_keys
-        self.is_everywhere = is_everywhere
+    domains: tuple[Domains, ...]
+    has_all_keys: Bools
+    is_everywhere: bool
 
     def counts(self, number: int, counter: PodCounter) -> Counts:
         """Returns the matching pods of each domain of constraint ``number``, as a new array."""
@@ -191,7 +187,9 @@ def build_layout(snapshot: Snapshot, key: LayoutKey) -> DomainLayout:
             cache[cache_key] = _domains(nodes, topology_key, all_nodes.rows, eligible)
         domains.append(cache[cache_key])
     is_everywhere = np.count_nonzero(has_all_keys) == len(all_nodes)
-    return DomainLayout(tuple(domains), has_all_keys, is_everywhere=is_everywhere)
+    return DomainLayout(
+        domains=tuple(domains), has_all_keys=has_all_keys, is_everywhere=is_everywhere
+    )
 
 
 def _domains(nodes: NodeTable, key: str, live: Ids, eligible: Bools) -> Domains:
