@@ -35,7 +35,8 @@ from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.evictor import Evictor
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from tests.faults.harness.scenario import Scenario, run_scenario
 from tests.faults.harness.trace import InvariantBroken
 

@@ -14,7 +14,7 @@ from mooring.framework.waiting_pods import WaitingPods
 from mooring.objects import Pod
 from mooring.queue import QueueName, SchedulingQueue
 from mooring.scheduler.event_handlers import EventHandlers
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from tests.helpers.queues import Refuser, framework_of, on
 
 ALL = ClusterEvent(EventResource.ANY, ActionType.ALL)

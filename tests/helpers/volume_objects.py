@@ -15,7 +15,7 @@ from mooring.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.testing import make_pod
 
 ZONE = "topology.kubernetes.io/zone"

@@ -61,7 +61,7 @@ def replayed(path: Path, *, cache_results: bool) -> tuple[list[str], int]:
         driver,
         objects=recording.objects,
         config=config,
-        why_not=lambda pod: why_not_compared(driver.cache, pod),
+        why_not=lambda pod: why_not_compared(driver.cache.snapshot(), pod),
     )
     for step in steps_again:
         found += map(str, step.differences)

@@ -16,7 +16,8 @@ from mooring.plugins.contrib.random_scheduler import (
     RandomPriority,
 )
 from mooring.simulation.offline import OfflineHandle
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node, make_pod
 
 

@@ -22,7 +22,8 @@ from mooring.queue import QueuedPod, QueueName, SchedulingQueue
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.profiles import load_profiles
 from mooring.simulation.offline import OfflineHandle
-from mooring.state import Cache, audit
+from mooring.state import audit
+from mooring.state.cache import Cache
 from tests.plugins.upstream_tables import read
 
 FILE = Path(__file__).with_name("data") / "upstream_requeued.json.gz"

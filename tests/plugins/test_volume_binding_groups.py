@@ -12,7 +12,7 @@ from mooring.plugins.volume_binding import find_volumes as nodes
 from mooring.plugins.volume_binding.claims import PodClaims
 from mooring.plugins.volume_binding.matches import VolumeMatches
 from mooring.plugins.volume_binding.provisioning import ProvisioningChecks
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.state.volumes.free_index.first_match import NONE
 from mooring.state.volumes.free_index.groups import Positions
 from mooring.testing import Harness, make_node

@@ -10,7 +10,7 @@ import pytest
 from mooring.plugins.volume_binding import provisioning as module
 from mooring.plugins.volume_binding.matches import NO_FREE_STORAGE, NO_VOLUME_TO_BIND
 from mooring.plugins.volume_binding.provisioning import ProvisioningChecks
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node
 from tests.helpers.volume_objects import (
     DRIVER,

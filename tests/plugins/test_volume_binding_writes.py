@@ -15,7 +15,8 @@ from mooring.framework import Cycle
 from mooring.framework.runtime import bind as binding
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.plugins import VolumeBinding
-from mooring.state import Cache, PodInfo, Snapshot, audit
+from mooring.state import PodInfo, Snapshot, audit
+from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node
 from tests.helpers.volume_objects import (
     DRIVER,

@@ -13,6 +13,7 @@ from importlinter.contracts.acyclic_siblings import AcyclicSiblingsContract
 from importlinter.contracts.forbidden import ForbiddenContract
 from importlinter.contracts.independence import IndependenceContract
 from importlinter.contracts.layers import LayersContract
+from importlinter.contracts.protected import ProtectedContract
 from importlinter.domain.contract import Contract
 
 from tests.helpers.paths import ROOT
@@ -25,6 +26,7 @@ CLASSES: dict[str, type[Contract]] = {
     "forbidden": ForbiddenContract,
     "independence": IndependenceContract,
     "layers": LayersContract,
+    "protected": ProtectedContract,
 }
 OPTIONS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][
     "importlinter"
@@ -52,6 +54,14 @@ BREACHES = {
     "The core does not know the client": (
         "mooring.plugins.node_name",
         "mooring.client.rest.client",
+    ),
+    "The cache is changed only by its owners": (
+        "mooring.plugins.inter_pod_affinity.hints",
+        "mooring.state.cache",
+    ),
+    "Parts of the cache's tables are imported only by the state": (
+        "mooring.framework.node_view",
+        "mooring.state.columns.interner",
     ),
     "Plugins do not import each other": (
         "mooring.plugins.node_name",

@@ -99,7 +99,7 @@ def _put_together(config: KubeSchedulerConfiguration, plugins: tuple[str, ...]) 
     from mooring.extenders.tls import check_trust
     from mooring.scheduler.profiles import load_profiles  # here: keeps --help fast
     from mooring.simulation.offline import OfflineHandle
-    from mooring.state import Cache
+    from mooring.state.cache import Cache
 
     check_trust(config.extenders)
     kubeconfig = config.client_connection.kubeconfig

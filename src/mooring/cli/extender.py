@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mooring.clock import Clock, Rng
     from mooring.extender_server.http import ServeOptions
     from mooring.framework.interface import Handle
-    from mooring.state import Cache
+    from mooring.state.cache import Cache
 
 PORT = 8888
 
@@ -89,7 +89,7 @@ async def _serve(
     from mooring.extender_server.http import serve as serve_extender
     from mooring.extender_server.plugin_extender import Extender
     from mooring.framework.runtime.registry import load_plugin
-    from mooring.state import Cache
+    from mooring.state.cache import Cache
 
     stopped = interruption()
     clock, rng, cache = SystemClock(), seeded_random(seed), Cache()

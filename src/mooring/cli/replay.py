@@ -81,7 +81,7 @@ def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dic
             objects=reader.header.objects,
             only=only,
             config=config,
-            why_not=lambda pod: why_not_compared(driver.cache, pod),
+            why_not=lambda pod: why_not_compared(driver.cache.snapshot(), pod),
         )
         not_compared: Counter[str] = Counter()
         for replayed in steps:

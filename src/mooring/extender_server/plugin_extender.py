@@ -30,7 +30,8 @@ from mooring.framework.runtime.plugin_checks import check_plugin
 from mooring.framework.status import Code
 from mooring.objects.meta import ObjectMeta
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 
 #: The extension points that an extender has a use for.
 POINTS = ("pre_filter", "filter", "pre_score", "score", "normalize")

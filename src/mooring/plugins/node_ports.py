@@ -56,4 +56,4 @@ def _after_pod_deleted(pod: PodInfo, old: Pod, _: Pod | None) -> QueueingHint:
         return QueueingHint.SKIP
     freed = PodInfo(old).host_ports
     helps = any(conflicts(port, freed_port) for port in pod.host_ports for freed_port in freed)
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return QueueingHint.queue_if(helps)

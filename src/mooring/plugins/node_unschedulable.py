@@ -56,10 +56,10 @@ def _after_node_change(_: PodInfo, old: Node | None, new: Node) -> QueueingHint:
     """Queues if the node is schedulable now and was not before."""
     was_schedulable = old is not None and not old.spec.unschedulable
     helps = not was_schedulable and not new.spec.unschedulable
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return QueueingHint.queue_if(helps)
 
 
 def _after_toleration(pod: PodInfo, _: Pod | None, new: Pod) -> QueueingHint:
     """Queues if the pod itself tolerates cordoned nodes now."""
     helps = new.metadata.uid == pod.uid and is_tolerated(CORDONED, new.spec.tolerations)
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return QueueingHint.queue_if(helps)

@@ -23,7 +23,8 @@ from mooring.scheduler.event_handlers import POD_GONE
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.scheduler.reporting import Reporting
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 
 #: Why a pod was not bound: no node fits, a plugin refused the node, or an error.
 FailureReason = Diagnosis | Status | SchedulerError

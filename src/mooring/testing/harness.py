@@ -25,7 +25,8 @@ from mooring.framework.runtime.score import normalize_one, score_one
 from mooring.framework.status import Skip, Status
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 
 
 class ScheduleResult(NamedTuple):

@@ -11,7 +11,8 @@ from mooring.framework.status import PostFilterResult
 from mooring.objects.meta import key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from tests.faults.harness.reference_fit import fit_error
 
 

@@ -11,8 +11,8 @@ from mooring.framework.waiting_pods import WaitingPod
 from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.service import Service
-from mooring.state import Cache
 from mooring.state.audit import audit
+from mooring.state.cache import Cache
 from tests.faults.harness.checkers import Decisions, Findings
 from tests.faults.harness.faults import now_s
 from tests.faults.harness.preemption_checker import unjustified_evictions

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.framework import PostFilterResult
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 from tests.faults.harness.preemption_checker import Evictions, unjustified_evictions
 from tests.plugins.preemption_clusters import budget

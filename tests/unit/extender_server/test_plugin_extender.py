@@ -14,7 +14,8 @@ from mooring.extender_server.plugin_extender import Extender
 from mooring.framework import NodeInfo, Reject, Status, per_node
 from mooring.objects.codec.decode import to_builtins
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from mooring.clock import seeded_random
 from mooring.framework import NodeView
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node, make_pod
 from mooring.testing.random_cluster import EXTENDED, KEYS, random_objects, random_pod
 

@@ -14,7 +14,8 @@ from mooring.framework import NodeView
 from mooring.framework import pod_deltas as module
 from mooring.framework.pod_deltas import RemovedPods, VictimMatrix
 from mooring.objects.selectors import selector_of_labels
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.state.tables.counters import CounterKey, CounterKeys
 from mooring.testing import make_node, make_pod
 from mooring.testing.harness import cluster

@@ -20,7 +20,7 @@ from mooring.load_metrics import MetricCache, MetricFile, MetricsApi, Prometheus
 from mooring.load_metrics.sources import MeasuringError
 from mooring.scheduler.plugin_tasks import run_background
 from mooring.simulation.offline import OfflineHandle
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.testing import make_node
 
 

@@ -9,7 +9,8 @@ from mooring.errors import Unreachable
 from mooring.objects import Pod
 from mooring.queue import SchedulingQueue
 from mooring.scheduler.bind_verification import CHECK_INTERVAL_S, CONFIRM_TIMEOUT_S, BindVerifier
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 from tests.helpers.queues import framework_of
 from tests.helpers.running_scheduler import Life, living, on, virtually

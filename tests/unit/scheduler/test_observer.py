@@ -10,7 +10,8 @@ from mooring.framework.status import PostFilterResult
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import make_pod
 from tests.helpers.running_scheduler import Seen
 

@@ -12,7 +12,8 @@ from mooring.framework.status import Status
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.queue import InFlightAttempt, QueuedPod
 from mooring.scheduler.binding_cycle import BindingContext, wait_on_permit
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock
 from tests.helpers.queues import framework_of

@@ -14,7 +14,8 @@ from mooring.errors import InvariantViolation, PluginError
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.scheduler.service import Service, ServiceOptions
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock
 from tests.helpers.client_servers import Script, answer

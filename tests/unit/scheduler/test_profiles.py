@@ -13,7 +13,7 @@ from mooring.errors import ConfigError
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.scheduler.profiles import load_profiles
 from mooring.simulation.offline import OfflineHandle
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from tests.helpers.scripted_plugins import Keeps
 
 

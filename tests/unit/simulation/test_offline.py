@@ -11,7 +11,8 @@ import pytest
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import PluginError
 from mooring.simulation.offline import OfflineHandle, run_to_end
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node, make_pod
 
 

@@ -16,7 +16,8 @@ from mooring.simulation.driver import Driver
 from mooring.simulation.offline import OfflineHandle, run_to_end
 from mooring.simulation.replay import objects_of, replay
 from mooring.simulation.volume_controller import bind, provision
-from mooring.state import Cache, audit
+from mooring.state import audit
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node
 from tests.helpers.volume_objects import (
     DRIVER,

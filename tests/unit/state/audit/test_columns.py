@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mooring.state import Cache, audit
+from mooring.state import audit
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node, make_pod
 
 UID = "pod-default-p"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mooring.objects.pod import Pod
 from mooring.objects.selectors import NOTHING, Selector, requirement, selector_of
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from mooring.state.tables.affinity_terms import CELLS_PER_ENTRY, ENTRIES_MIN, RowCounts, TermIndex
 from mooring.state.tables.pod_terms import NO_TERMS, Term, terms_of
 from mooring.testing import make_node, make_pod

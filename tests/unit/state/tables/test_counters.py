@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from mooring.objects.pod import Pod
 from mooring.objects.selectors import NOTHING, Selector, requirement, selector_of
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from mooring.state.tables import counters as module
 from mooring.state.tables.counters import COUNTERS_MIN, CounterKey, PodCounters
 from mooring.testing import cluster, make_node, make_pod

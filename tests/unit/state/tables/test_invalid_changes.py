@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from mooring.errors import InvariantViolation
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from mooring.state.tables.pods import PlacedPod, PodTable
 from mooring.testing import cluster, make_node, make_pod
 

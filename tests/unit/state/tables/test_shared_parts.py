@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from mooring.clock import seeded_random
 from mooring.objects.codec.decode import convert, decode, to_builtins
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from mooring.state.tables.shared_parts import InternPool
 from mooring.testing import cluster, make_node, make_pod
 from mooring.testing.random_cluster import random_pod

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.clock import seeded_random
 from mooring.objects.storage import CSIStorageCapacity
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.state.volumes.capacity import Capacities, volume_limit
 from mooring.state.volumes.topology import TopologyMasks, topology_of_selector
 from mooring.testing import cluster, make_node

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from mooring.errors import InvariantViolation
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.state import Cache, audit
+from mooring.state import audit
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node
 from tests.helpers.volume_objects import (
     attachment,

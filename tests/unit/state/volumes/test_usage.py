@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from mooring.state.volumes.csi_nodes import NO_LIMIT
 from mooring.state.volumes.limits import KnownStorage, Problem, attach_limit_volumes
 from mooring.testing import cluster, make_node, make_pod

@@ -13,7 +13,7 @@ from mooring.clock import Rng, seeded_random
 from mooring.objects.selectors import requirement, selector_of
 from mooring.objects.storage import PersistentVolume
 from mooring.objects.volume_claims import amount
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.state.volumes.free_index import first_match as module
 from mooring.state.volumes.free_index.first_match import NONE, VolumeRequest
 from mooring.state.volumes.free_index.free_volumes import INSERTIONS_MAX, FreeVolumes
