@@ -29,7 +29,7 @@ class Base:
     name = "Base"
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        return FilterStatuses.refuse(nodes.pod_count >= nodes.allowed_pods, FULL)
+        return FilterStatuses.reject(nodes.pod_count >= nodes.allowed_pods, FULL)
 
 
 class Scores:

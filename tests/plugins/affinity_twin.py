@@ -63,7 +63,7 @@ class AffinityTwin:
         pod = cycle.pod
         own = {"near": self.own(pod, "near"), "far": self.own(pod, "far")}
         state: dict[str, Any] = {**own, "near_pairs": {}, "far_pairs": {}, "others_pairs": {}}
-        for node in NodeView.everything(cycle.snapshot):
+        for node in NodeView.all_nodes(cycle.snapshot):
             for other in node.pods:
                 self.count(state, pod, other, node, 1)
         if not (own["near"] or own["far"] or state["others_pairs"]):
@@ -131,7 +131,7 @@ class AffinityTwin:
         if self.ignores_others and not preferred:
             return SKIP
         sums: Pairs = {}
-        for node in NodeView.everything(cycle.snapshot):
+        for node in NodeView.all_nodes(cycle.snapshot):
             for other in node.pods:
                 for key, weight in self.said_by(pod, preferred, other):
                     note(sums, node, key, weight)

@@ -121,10 +121,10 @@ class PreemptionTwin:
             if plugin.name in opened.cycle.skipped:
                 continue
             position = opened.view.names.index(name)
-            verdicts = plugin.filter(opened.cycle, opened.view)
-            code = int(verdicts.codes[position])
+            statuses = plugin.filter(opened.cycle, opened.view)
+            code = int(statuses.codes[position])
             if code:
-                return list(verdicts.table[code - 1].reasons)
+                return list(statuses.table[code - 1].reasons)
         return []
 
     def split(self, pods: list[Pod]) -> tuple[list[Pod], list[Pod]]:

@@ -67,7 +67,7 @@ class SpreadTwin:
         if not rules:
             return SKIP
         counts: list[dict[str, int]] = [{} for _ in rules]
-        for node in NodeView.everything(cycle.snapshot):
+        for node in NodeView.all_nodes(cycle.snapshot):
             if not all(rule.key in node.labels for rule in rules):
                 continue
             for number, rule in enumerate(rules):
@@ -138,7 +138,7 @@ class SpreadTwin:
             len(nodes) - len(ignored) if rule.key == HOSTNAME else len(counts[number])
             for number, rule in enumerate(rules)
         ]
-        for node in NodeView.everything(cycle.snapshot):
+        for node in NodeView.all_nodes(cycle.snapshot):
             if needs_all and not all(rule.key in node.labels for rule in rules):
                 continue
             for number, rule in enumerate(rules):

@@ -147,7 +147,7 @@ def test_a_node_where_nobody_would_have_to_go_is_an_error() -> None:
 
 
 class Burns:
-    """Fails on some nodes, with an exception or a verdict."""
+    """Fails on some nodes, with an exception or a status."""
 
     name = "Burns"
 

@@ -142,4 +142,4 @@ def test_odd_sizes_and_spreads_round_as_upstream(
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(ImageLocality(), twin=ImageLocalityTwin(), seeds=seeds)
+    check_conformance(ImageLocality(), reference=ImageLocalityTwin(), seeds=seeds)

@@ -266,9 +266,9 @@ def test_where_the_last_wanted_pod_goes_the_new_one_may_be_the_first() -> None:
     victim = next(iter(there.cache.pods)).info
     in_world = view.without([(victim,) if name == "a" else () for name in view.names])
 
-    ((_, verdicts),) = filter_hypothetical(there.framework, cycle, in_world)
+    ((_, statuses),) = filter_hypothetical(there.framework, cycle, in_world)
 
-    assert dict(zip(view.names, verdicts.codes.tolist(), strict=True)) == {"a": 0, "b": 1}
+    assert dict(zip(view.names, statuses.codes.tolist(), strict=True)) == {"a": 0, "b": 1}
 
 
 def test_a_nominated_pod_keeps_others_from_its_node_by_its_own_terms() -> None:
@@ -276,10 +276,10 @@ def test_a_nominated_pod_keeps_others_from_its_node_by_its_own_terms() -> None:
     cycle, view = there.open(web("new", avoids(near(**DB))))
     shy = PodInfo(web("shy", avoids(near(HOSTNAME)), labels={}))
 
-    ((_, verdicts),) = filter_hypothetical(there.framework, cycle, view.plus([(shy,), ()]))
+    ((_, statuses),) = filter_hypothetical(there.framework, cycle, view.plus([(shy,), ()]))
 
-    assert verdicts.codes.astype(bool).tolist() == [True, False]
-    assert verdicts.table[int(verdicts.codes[0]) - 1].message == UNWANTED
+    assert statuses.codes.astype(bool).tolist() == [True, False]
+    assert statuses.table[int(statuses.codes[0]) - 1].message == UNWANTED
 
 
 # ---------------------------------------------------------------- scores

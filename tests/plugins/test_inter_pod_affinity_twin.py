@@ -70,7 +70,7 @@ def test_scores_are_scaled_over_the_nodes_that_can_take_the_pod(seed: int) -> No
 
     def scores(harness: Harness) -> Any:
         cycle, view, _ = harness.begin(case.pod)
-        part = view.where(np.array(some, dtype=np.intp))
+        part = view.subset(np.array(some, dtype=np.intp))
         raw = harness.raw_scores_in(cycle, part, harness.plugins[0])
         if raw is None:
             return None
@@ -99,10 +99,7 @@ def test_worlds_with_pods_more_and_fewer_are_those_of_the_twin(seed: int) -> Non
             there = [placed.info for placed in harness.cache.pods.on_row(row)]
             fewer.append(tuple(rng.sample(there, k=rng.randint(0, len(there)))))
         results = filter_hypothetical(harness.framework, cycle, view.without(fewer).plus(more))
-        return [
-            [verdicts.table[code - 1] if code else None for code in verdicts.codes.tolist()]
-            for _, verdicts in results
-        ]
+        return [statuses.to_list() for _, statuses in results]
 
     assert worlds(ours, rng) == worlds(theirs, seeded_random(seed + 1))
 
@@ -161,12 +158,16 @@ def change(
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(InterPodAffinity(), twin=AffinityTwin(), seeds=seeds)
+    check_conformance(InterPodAffinity(), reference=AffinityTwin(), seeds=seeds)
 
 
 @pytest.mark.parametrize("seeds", [range(first, first + 20) for first in range(0, 100, 20)])
 def test_it_keeps_the_contract_on_clusters_made_for_it(seeds: range) -> None:
     for case in map(clusters.case, seeds):
         check_conformance(
-            InterPodAffinity(), twin=AffinityTwin(), seeds=(), objects=case.objects, pods=[case.pod]
+            InterPodAffinity(),
+            reference=AffinityTwin(),
+            seeds=(),
+            objects=case.objects,
+            pods=[case.pod],
         )

@@ -384,9 +384,9 @@ def test_more_conditions_than_are_kept_are_judged_all_the_same() -> None:
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(NodeAffinity(), twin=NodeAffinityTwin(), seeds=seeds)
+    check_conformance(NodeAffinity(), reference=NodeAffinityTwin(), seeds=seeds)
 
 
 def test_it_keeps_the_contract_with_an_added_affinity() -> None:
     args = args_with(SSD, preferred((3, term(expression("rack", "Exists")))))
-    check_conformance(NodeAffinity(args), twin=NodeAffinityTwin(args), seeds=range(50))
+    check_conformance(NodeAffinity(args), reference=NodeAffinityTwin(args), seeds=range(50))

@@ -44,4 +44,6 @@ def test_any_new_node_wakes_the_pod() -> None:
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
     named = make_pod("named", node="node-1")
-    check_conformance(NodeName(), twin=NodeNameTwin(), seeds=seeds, objects=NODES, pods=[named])
+    check_conformance(
+        NodeName(), reference=NodeNameTwin(), seeds=seeds, objects=NODES, pods=[named]
+    )

@@ -158,4 +158,4 @@ def test_it_equals_its_twin(seed: int, ports: list[tuple[Port, Port, bool]]) -> 
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(NodePorts(), twin=NodePortsTwin(), seeds=seeds)
+    check_conformance(NodePorts(), reference=NodePortsTwin(), seeds=seeds)

@@ -242,4 +242,4 @@ def test_so_it_does_on_ordinary_clusters(
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
     twin = NodeResourcesBalancedAllocationTwin()
-    check_conformance(NodeResourcesBalancedAllocation(), twin=twin, seeds=seeds)
+    check_conformance(NodeResourcesBalancedAllocation(), reference=twin, seeds=seeds)

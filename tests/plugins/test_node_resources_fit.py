@@ -258,4 +258,4 @@ def test_so_they_do_on_ordinary_clusters(seed: int, args: NodeResourcesFitArgs) 
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(NodeResourcesFit(), twin=NodeResourcesFitTwin(), seeds=seeds)
+    check_conformance(NodeResourcesFit(), reference=NodeResourcesFitTwin(), seeds=seeds)

@@ -265,4 +265,4 @@ def test_the_one_node_form_of_a_share_equals_the_columns(
 
 @pytest.mark.parametrize("args", [MOST, args_of("RequestedToCapacityRatio", shape=FALLING)])
 def test_it_keeps_the_contract_with_other_strategies(args: NodeResourcesFitArgs) -> None:
-    check_conformance(NodeResourcesFit(args), twin=NodeResourcesFitTwin(args), seeds=range(60))
+    check_conformance(NodeResourcesFit(args), reference=NodeResourcesFitTwin(args), seeds=range(60))

@@ -73,7 +73,7 @@ def test_zones_without_a_node_for_the_pod_do_not_weigh() -> None:
     harness = Harness(zones(a=1, b=0, c=0), [plugin := PodTopologySpread()])
     cycle, view, _ = harness.begin(web("new", soft()))
 
-    raw = harness.raw_scores_in(cycle, view.where(np.array([True, True, False])), plugin)
+    raw = harness.raw_scores_in(cycle, view.subset(np.array([True, True, False])), plugin)
 
     assert raw == {"a": round(math.log(2 + 2)), "b": 0}
 

@@ -46,7 +46,7 @@ def test_scores_follow_from_the_nodes_that_can_take_the_pod(seed: int) -> None:
 
     def scores(harness: Harness) -> Any:
         cycle, view, _ = harness.begin(case.pod)
-        part = view.where(np.array(some, dtype=np.intp))
+        part = view.subset(np.array(some, dtype=np.intp))
         raw = harness.raw_scores_in(cycle, part, harness.plugins[0])
         if raw is None:
             return None
@@ -75,10 +75,7 @@ def test_worlds_with_pods_more_and_fewer_are_those_of_the_twin(seed: int) -> Non
             there = [placed.info for placed in harness.cache.pods.on_row(row)]
             fewer.append(tuple(rng.sample(there, k=rng.randint(0, len(there)))))
         results = filter_hypothetical(harness.framework, cycle, view.without(fewer).plus(more))
-        return [
-            [verdicts.table[code - 1] if code else None for code in verdicts.codes.tolist()]
-            for _, verdicts in results
-        ]
+        return [statuses.to_list() for _, statuses in results]
 
     assert worlds(ours, rng) == worlds(theirs, seeded_random(seed + 1))
 
@@ -122,7 +119,7 @@ def change(harness: Harness, placed: dict[str, Pod], rng: Rng, step: int) -> Non
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(PodTopologySpread(), twin=SpreadTwin(), seeds=seeds)
+    check_conformance(PodTopologySpread(), reference=SpreadTwin(), seeds=seeds)
 
 
 @pytest.mark.parametrize("seeds", [range(first, first + 20) for first in range(0, 100, 20)])
@@ -133,7 +130,7 @@ def test_it_keeps_the_contract_on_clusters_made_for_it(seeds: range) -> None:
     for case in cases:
         objects = [found for found in case.objects if not found.metadata.deletion_timestamp]
         check_conformance(
-            PodTopologySpread(), twin=SpreadTwin(), seeds=(), objects=objects, pods=[case.pod]
+            PodTopologySpread(), reference=SpreadTwin(), seeds=(), objects=objects, pods=[case.pod]
         )
 
     assert len(cases) > 5

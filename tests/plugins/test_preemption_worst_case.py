@@ -36,10 +36,10 @@ class Twin(PreemptionTwin):
         for plugin in harness.framework.filters:
             if plugin.name in self.skipped | opened.cycle.skipped:
                 continue
-            verdicts = plugin.filter(opened.cycle, opened.view)
-            code = int(verdicts.codes[opened.view.names.index(name)])
+            statuses = plugin.filter(opened.cycle, opened.view)
+            code = int(statuses.codes[opened.view.names.index(name)])
             if code:
-                return list(verdicts.table[code - 1].reasons)
+                return list(statuses.table[code - 1].reasons)
         return []
 
 

@@ -121,7 +121,7 @@ def test_spread_constraints_score_as_they_do_upstream(row: Row) -> None:
     ours = harness({**row, "nodes": nodes}, plugin)
     cycle, view = ours.open(read(with_uid(row["pod"]), "Pod"))
     wanted = [view.names.index(each["metadata"]["name"]) for each in row["nodes"]]
-    some = view.where(np.array(wanted, dtype=np.intp))
+    some = view.subset(np.array(wanted, dtype=np.intp))
 
     raw = ours.raw_scores_in(cycle, some, plugin)
 

@@ -39,8 +39,8 @@ def worlds(found: Harness, pod: Pod, **change: list[tuple[PodInfo, ...]]) -> lis
     cycle, view, _ = found.begin(pod)
     for name, pods in change.items():
         view = getattr(view, name)(pods)
-    ((_, verdicts),) = filter_hypothetical(found.framework, cycle, view)
-    return [verdicts.table[code - 1].reasons if code else () for code in verdicts.codes.tolist()]
+    ((_, statuses),) = filter_hypothetical(found.framework, cycle, view)
+    return [statuses.table[code - 1].reasons if code else () for code in statuses.codes.tolist()]
 
 
 def test_a_disk_is_taken_on_the_node_of_the_pod_that_has_it() -> None:

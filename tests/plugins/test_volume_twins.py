@@ -84,8 +84,8 @@ def test_worlds_with_pods_more_and_fewer_are_those_of_the_twin(
             fewer.append(tuple(rng.sample(there, k=rng.randint(0, len(there)))))
         results = filter_hypothetical(harness.framework, cycle, view.without(fewer).plus(more))
         return [
-            [told(verdicts.table[code - 1] if code else None) for code in verdicts.codes.tolist()]
-            for _, verdicts in results
+            [told(statuses.table[code - 1] if code else None) for code in statuses.codes.tolist()]
+            for _, statuses in results
         ]
 
     assert worlds(ours()) == worlds(twin(case.facts()))
@@ -137,7 +137,7 @@ def change(harness: Harness, facts: Facts, rng: Rng, step: int) -> None:
 @EACH_PAIR
 @pytest.mark.parametrize("seeds", SEED_BLOCKS[:4], ids=str)
 def test_they_keep_the_contract(ours: Any, twin: Any, seeds: range) -> None:
-    check_conformance(ours(), twin=twin(Facts()), seeds=seeds)
+    check_conformance(ours(), reference=twin(Facts()), seeds=seeds)
 
 
 @EACH_PAIR
@@ -149,7 +149,9 @@ def test_they_keep_the_contract_with_disks_in_the_pods_themselves(
         objects = [found for found in case.objects if not _has_claims(found)]
         pod = clusters.pod(seeded_random(seeds.start), "incoming")
         if not _has_claims(pod):
-            check_conformance(ours(), twin=twin(Facts()), seeds=(), objects=objects, pods=[pod])
+            check_conformance(
+                ours(), reference=twin(Facts()), seeds=(), objects=objects, pods=[pod]
+            )
 
 
 def _has_claims(found: Any) -> bool:

@@ -92,7 +92,7 @@ class RestrictionsTwin(Twin):
         for name in alone:
             users = [
                 pod
-                for node in NodeView.everything(cycle.snapshot)
+                for node in NodeView.all_nodes(cycle.snapshot)
                 for pod in node.pods
                 if pod.metadata.namespace == cycle.pod.metadata.namespace
                 and name in claim_names(pod)

@@ -78,7 +78,7 @@ class NodeDeclaredFeatures:
             if declared not in is_lacking:
                 is_lacking[declared] = not required <= declared_features(declared)
             refused[position] = is_lacking[declared]
-        return FilterStatuses.refuse(refused, Reject(REASON, resolvable=False))
+        return FilterStatuses.reject(refused, Reject(REASON, resolvable=False))
 
     def filter_node(self, cycle: Cycle, node: NodeInfo) -> Status | None:
         """Does the same as ``filter``, for one node."""

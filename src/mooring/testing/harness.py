@@ -136,9 +136,8 @@ class Harness:
         cycle, view = attempt.cycle, attempt.view
         if not attempt.takes_part(plugin):
             return dict.fromkeys(view.names, attempt.refusal)
-        verdicts = filter_one(self.framework, cycle, plugin, view)
-        statuses = [verdicts.table[code - 1] if code else None for code in verdicts.codes.tolist()]
-        return dict(zip(view.names, statuses, strict=True))
+        statuses = filter_one(self.framework, cycle, plugin, view)
+        return dict(zip(view.names, statuses.to_list(), strict=True))
 
     def reasons(self, pod: Pod, plugin: Any | None = None) -> dict[str, tuple[str, ...]]:
         """Returns a filter's (default: the first plugin's) reasons by node; () = feasible."""

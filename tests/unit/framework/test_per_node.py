@@ -40,11 +40,11 @@ def test_equal_refusals_share_one_entry_of_the_table() -> None:
     plugin = NotA()
     cycle, view = Harness(NODES, [plugin]).open(make_pod("unlucky"))
 
-    verdicts = plugin.filter(cycle, view)
+    statuses = plugin.filter(cycle, view)
 
-    assert verdicts.codes.tolist() == [1, 1, 1]
-    assert verdicts.codes.dtype == np.uint16
-    assert verdicts.table == [Reject("bad luck", resolvable=False)]
+    assert statuses.codes.tolist() == [1, 1, 1]
+    assert statuses.codes.dtype == np.uint16
+    assert statuses.table == [Reject("bad luck", resolvable=False)]
 
 
 def test_scores_become_int64_of_the_views_length() -> None:
@@ -55,7 +55,7 @@ def test_scores_become_int64_of_the_views_length() -> None:
 
     assert scores.tolist() == [11, 20, 30]
     assert scores.dtype == np.int64
-    assert plugin.score(cycle, view.where(np.array([], dtype=np.intp))).shape == (0,)
+    assert plugin.score(cycle, view.subset(np.array([], dtype=np.intp))).shape == (0,)
 
 
 def test_a_lifted_method_passes_the_check_and_keeps_its_docstring() -> None:

@@ -84,7 +84,7 @@ def test_a_view_over_a_line_up_says_what_one_without_those_pods_says(seed: int) 
         added = [extra[world] for world in worlds.tolist()]
         assert told(view.plus(added)) == told(plain.plus(added))
         some = np.array([0], dtype=np.intp)
-        assert told(view.where(some)) == told(plain.where(some))
+        assert told(view.subset(some)) == told(plain.subset(some))
         move(lineup, worlds, rng)
 
 

@@ -126,7 +126,7 @@ def test_the_news_that_a_pod_is_elsewhere_moves_it_and_ends_its_wait() -> None:
     assert placed is not None
     assert placed.info.node_name == "b"
     assert desk.cache.assumed_count() == 0
-    assert "assigned to node b by another scheduler" in str(waiting.verdict)
+    assert "assigned to node b by another scheduler" in str(waiting.status)
     assert audit(desk.cache) == []
 
 
@@ -239,7 +239,7 @@ def test_a_pod_that_is_deleted_while_permit_holds_it_is_rejected_and_keeps_its_r
     desk.waiting.add(waiting)
     desk.pod(pod, deleting(pod))
     # Whoever binds it gives the room back, once.
-    assert "removed" in str(waiting.verdict)
+    assert "removed" in str(waiting.status)
     assert desk.cache.assumed_count() == 1
 
 

@@ -61,7 +61,7 @@ def walk(kinds: Sequence[str], start: int, enough: int) -> tuple[list[int], int]
     """kube-scheduler's walk, written for one node after another: (feasible, next start).
 
     It stops at the first feasible node beyond ``enough``, and at an error; only nodes with a
-    verdict count as looked at.
+    status count as evaluated.
     """
     feasible: list[int] = []
     looked_at = 0

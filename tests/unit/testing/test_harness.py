@@ -174,7 +174,7 @@ def test_a_cycle_goes_on_after_its_scores_were_asked_for() -> None:
     noted = Noted(None)
     harness = Harness(NODES, [noted])
     cycle, view = harness.open(make_pod())
-    last = view.where(np.array([2], dtype=np.intp))
+    last = view.subset(np.array([2], dtype=np.intp))
 
     assert cycle[noted] == "a"
     assert harness.raw_scores_in(cycle, last, noted) == {"c": 1}

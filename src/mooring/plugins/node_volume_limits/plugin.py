@@ -88,7 +88,7 @@ class NodeVolumeLimits:
         if not snapshot.storage.use.problems and not nodes.has_deltas:
             # The usual case: no other reason is possible.
             feasible = FilterStatuses.feasible(len(nodes))
-            return feasible if is_over is None else FilterStatuses.refuse(is_over, _OVER)
+            return feasible if is_over is None else FilterStatuses.reject(is_over, _OVER)
         codes = np.zeros(len(nodes), dtype=np.uint16)
         table: list[Status] = [_OVER]
         if is_over is not None:

@@ -255,7 +255,7 @@ def test_a_filter_is_not_called_when_no_node_is_left() -> None:
         ),
     ],
 )
-def test_an_answer_that_is_no_verdict_on_these_nodes_is_an_error(answer: Any, told: str) -> None:
+def test_an_answer_that_is_no_status_of_these_nodes_is_an_error(answer: Any, told: str) -> None:
     class Bad:
         name = "Bad"
 

@@ -67,7 +67,7 @@ def test_sampling_walks_as_upstream_does(
 
         def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
             refused = [not passing[int(name)] for name in nodes.names]
-            return FilterStatuses.refuse(np.array(refused, dtype=np.bool_), Reject("odd"))
+            return FilterStatuses.reject(np.array(refused, dtype=np.bool_), Reject("odd"))
 
     count = len(passing)
     # Upstream: under 100 nodes all; adaptive 50 % - nodes/125; never fewer than 100.
