@@ -51,7 +51,7 @@ def recorded(step: Step) -> dict[str, Any]:
 
 
 def present(driver: Driver) -> dict[str, Stored]:
-    known = driver.cache.storage.known
+    known = driver.cache.storage.objects
     objects: list[Stored] = [*known.volumes.values(), *known.claims.values()]
     return {f"{type(obj).__name__} {key(obj)}": obj for obj in objects}
 

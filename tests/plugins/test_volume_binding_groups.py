@@ -64,7 +64,7 @@ def told(result: VolumeMatches) -> Any:
 @settings(max_examples=200, deadline=None)
 def test_rows_in_groups_find_what_each_row_finds(seed: int) -> None:
     cache = clusters.case(seed).harness(object_named("nobody")).cache
-    claims = [each for _, each in sorted(cache.storage.known.claims.items())]
+    claims = [each for _, each in sorted(cache.storage.objects.claims.items())]
 
     assert told(found(cache, claims, many=1)) == told(found(cache, claims, many=10**9))
 

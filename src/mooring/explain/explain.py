@@ -32,7 +32,7 @@ from mooring.simulation.utilization import (
     short_name,
 )
 
-#: Nodes whose scores are shown; nodes named as examples; groups of nodes shown.
+#: Limits of the output: nodes with their scores; nodes named as examples; groups of nodes.
 NODES_COMPARED: Final = 5
 EXAMPLES: Final = 3
 GROUPS_SHOWN: Final = 12

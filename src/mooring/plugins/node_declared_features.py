@@ -29,7 +29,8 @@ REASON = "node(s) didn't match Pod's required features"
 RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"
 
-#: The known features, by name. Those that no rule below uses concern only updates of running pods.
+#: All features of upstream, sorted by name. Those without a rule below concern only updates of
+#: running pods.
 FEATURES: Final = (
     "ExtendWebSocketsToKubelet",
     "InPlacePodLevelResourcesVerticalScaling",
@@ -118,7 +119,7 @@ def required_features(spec: PodSpec) -> frozenset[str]:
 
 
 def declared_features(declared: Sequence[str]) -> frozenset[str]:
-    """Returns the known features among those that a node declares.
+    """Returns those of a node's declared features that are in FEATURES.
 
     As upstream, the list must be sorted, which the API server ensures: names out of order are
     skipped.

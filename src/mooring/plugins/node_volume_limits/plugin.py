@@ -72,7 +72,7 @@ class NodeVolumeLimits:
         storage, problem = cycle.snapshot.storage, None
         counted = storage.use.usage_if_scheduled(pod)
         if counted.problem is not None:
-            problem = attach_limit_volumes(pod, storage.known, has_csi_node=False).problem
+            problem = attach_limit_volumes(pod, storage.objects, has_csi_node=False).problem
         cycle[self] = LimitsState(counted, problem)
         return None
 

@@ -235,7 +235,7 @@ def test_the_audit_tells_what_is_wrong() -> None:
     assert audit(cache) == []
 
     attached_volumes._remaining._columns["disk.csi.test"][0] = 7
-    cache.storage.known.volumes["w"] = volume("w")
+    cache.storage.objects.volumes["w"] = volume("w")
 
     assert audit(cache) == [
         "node a: 7 volumes of disk.csi.test remain, should be 2",

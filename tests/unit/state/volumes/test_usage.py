@@ -9,7 +9,7 @@ import pytest
 from mooring.objects.pod import Pod
 from mooring.state import Cache, PodInfo, audit
 from mooring.state.volumes.csi_nodes import NO_LIMIT
-from mooring.state.volumes.limits import KnownStorage, Problem, attach_limit_volumes
+from mooring.state.volumes.limits import Problem, VolumeObjects, attach_limit_volumes
 from mooring.testing import cluster, make_node, make_pod
 from tests.helpers.volume_objects import (
     DRIVER,
@@ -28,8 +28,8 @@ BAD_EBS = {"name": "e", "awsElasticBlockStore": {"volumeID": "aws://z/bad"}}
 SCRATCH = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
 
 
-def known(*objects: Any) -> KnownStorage:
-    return put(Cache(), *objects).storage.known
+def known(*objects: Any) -> VolumeObjects:
+    return put(Cache(), *objects).storage.objects
 
 
 def count(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
