@@ -375,6 +375,6 @@ def test_every_kind_that_is_read_can_be_listed(plane: Access) -> None:
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    """Let others run until something holds; the test as a whole has a deadline."""
+    """Waits until a condition holds; the whole test has a deadline."""
     while not holds():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0.01)

@@ -146,7 +146,7 @@ class AffinityTwin:
     def said_by(
         self, pod: PodInfo, preferred: list[Term], other: PodInfo
     ) -> Iterator[tuple[str, int]]:
-        """Topology key and weight of every term that counts between the two pods."""
+        """Yields topology key and weight of every matching term between the two pods."""
         labels = self.namespaces.get(pod.metadata.namespace, {})
         for term in preferred:
             if term.matches(other, {}):
@@ -177,7 +177,7 @@ class AffinityTwin:
     # -- terms ------------------------------------------------------------------------------------
 
     def own(self, pod: PodInfo, sort: str) -> list[Term]:
-        """The terms of the new pod: the names of selected namespaces are added to the listed."""
+        """Returns the terms of the new pod, with the names of the selected namespaces."""
         found = []
         for term in self.terms(pod, sort):
             selected = {
@@ -223,7 +223,7 @@ def matches_all(terms: list[Term], pod: PodInfo) -> bool:
 
 
 def add(pairs: Pairs, node: NodeInfo, key: str, by: int) -> None:
-    """Upstream's ``update``: an entry that comes to 0 goes."""
+    """Does the same as upstream's ``update``: an entry of 0 is removed."""
     note(pairs, node, key, by)
     pair = (key, node.labels.get(key, ""))
     if pairs.get(pair) == 0:

@@ -208,7 +208,7 @@ class SpreadTwin:
         ]
 
     def belonging(self, pod: PodInfo) -> list[tuple[str, str, tuple[str, ...]]]:
-        """The default selector: services that select the pod, and its controller."""
+        """Returns the default selector: services that select the pod, and its controller."""
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
         near = [each for each in self.workloads if each.metadata.namespace == namespace]
         wanted: dict[str, str] = {}
@@ -277,7 +277,7 @@ def holds(conditions: Conditions, labels: Mapping[str, str]) -> bool:
 
 
 def matching(pods: Iterable[PodInfo], conditions: Conditions, pod: PodInfo) -> int:
-    """Pods of the namespace that match and are not being deleted; no conditions count nobody."""
+    """Counts matching pods of the namespace that are not terminating; no selector matches none."""
     if conditions == []:
         return 0
     return sum(
@@ -302,7 +302,7 @@ def is_included(rule: Rule, pod: PodInfo, node: NodeInfo) -> bool:
 
 
 def update(path: list[tuple[str, int]], value: str, count: int) -> None:
-    """Upstream's two smallest: ``criticalPaths.update``."""
+    """Does the same as upstream's ``criticalPaths.update``."""
     if value in (path[0][0], path[1][0]):
         path[0 if value == path[0][0] else 1] = (value, count)
         if path[0][1] > path[1][1]:

@@ -21,7 +21,7 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 def victims(bench: Bench, pod: Pod) -> tuple[str | None, list[str]]:
-    """The node, and the names of the victims, the most important one first."""
+    """Returns the node, and the names of the victims, the most important one first."""
     result = bench.preempt(pod)
     assert result.status is None, result.status
     return result.node_name, [each.metadata.name for each in result.victims]

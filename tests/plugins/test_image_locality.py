@@ -18,7 +18,7 @@ MEBIBYTE = 1 << 20
 
 
 def scores(nodes: dict[str, dict[str, int]], *images: str, **spec: Any) -> dict[str, int]:
-    """Node -> score; ``nodes`` are images in MiB. The twin has to agree."""
+    """Returns node -> score; ``nodes`` are images in MiB. The twin has to agree."""
     objects = [
         make_node(name, images={image: size * MEBIBYTE for image, size in held.items()})
         for name, held in nodes.items()

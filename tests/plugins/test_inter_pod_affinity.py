@@ -47,7 +47,7 @@ def refused(
     pod: Pod,
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, str]:
-    """Node -> its reason, of the nodes that are refused."""
+    """Returns node -> its reason, of the nodes that are refused."""
     found = harness(objects, namespaces).statuses(pod)
     return {name: status.message for name, status in found.items() if status is not None}
 
@@ -224,7 +224,7 @@ def test_a_namespace_that_changes_its_labels_is_meant_or_no_more() -> None:
     assert there.reasons(pod) == {"a": ()}
 
 
-# ---------------------------------------------------------------- skipping, faults, worlds
+# ---------------------------------------------------------------- skipping, errors, deltas
 
 
 def skips(objects: Sequence[Node | Pod], pod: Pod) -> bool:

@@ -41,7 +41,7 @@ def term(*expressions: Document, fields: tuple[Document, ...] = ()) -> Document:
 
 
 def named(*names: str, operator: str = "In") -> Document:
-    """A matchFields condition; the API server takes one name only, upstream's code several."""
+    """Returns a matchFields condition; the API server accepts one name, upstream's code several."""
     return expression("metadata.name", operator, *names)
 
 
@@ -68,7 +68,7 @@ def args_with(*affinities: Document) -> NodeAffinityArgs:
 
 
 def feasible(pod: Pod, args: NodeAffinityArgs | None = None) -> str:
-    """The names of the nodes that will do, joined."""
+    """Returns the names of the nodes that will do, joined."""
     found = Harness(NODES, [NodeAffinity(args)]).reasons(pod)
     return "".join(name for name, reasons in found.items() if not reasons)
 

@@ -26,7 +26,7 @@ Port = tuple[str, str, int]
 
 
 def pod_with(*ports: Port, name: str = "web", node: str = "", **more: Any) -> Pod:
-    """A pod whose container wants (address, protocol, host port) each; "" = not written."""
+    """Returns a pod whose container wants (address, protocol, host port) each; "" = not written."""
     written = [
         {
             "containerPort": 1,

@@ -31,7 +31,7 @@ def refusal(
     *placed: Amounts | Pod,
     args: NodeResourcesFitArgs | None = None,
 ) -> tuple[str, tuple[str, ...]] | None:
-    """(code, reasons) of the one node, None if the pod fits. The twin has to agree."""
+    """Returns (code, reasons) of the one node, None if the pod fits; the reference must agree."""
     objects: list[Node | Pod] = [make_node("n", allocatable=has)]
     for number, pod in enumerate(placed):
         if not isinstance(pod, Pod):
@@ -156,7 +156,7 @@ def test_requests_of_the_pod_itself_replace_those_of_its_containers(own: str, fi
 
 
 def resized(spec_cpu: str, granted_cpu: str, *, node: str, infeasible: bool = False) -> Pod:
-    """A pod whose container asks for one amount, and was granted another one."""
+    """Returns a pod whose container asks for one amount, and was granted another one."""
     granted = {"cpu": granted_cpu}
     status: dict[str, Any] = {
         "containerStatuses": [

@@ -59,7 +59,7 @@ def score(
     has: Amounts | None = None,
     *placed: Amounts | Pod,
 ) -> int:
-    """The score of one node with 4 cpu and 32Gi unless ``has`` says else. The twin must agree."""
+    """Returns the score of a node, by default with 4 cpu and 32Gi; the reference must agree."""
     objects: list[Node | Pod] = [make_node("n", allocatable=has)]
     for number, pod in enumerate(placed):
         if not isinstance(pod, Pod):

@@ -41,7 +41,7 @@ def bound(*names: str) -> list[Any]:
 
 
 def harness(*pods: Pod, storage: list[Any], **limits: Any) -> Harness:
-    """One node with these limits of drivers (``_`` for ``.``)."""
+    """Returns one node with these limits of drivers (``_`` for ``.``)."""
     found = Harness([make_node("a"), *pods], [NodeVolumeLimits()])
     put(found.cache, csi_node("a", **limits), *storage)
     return found

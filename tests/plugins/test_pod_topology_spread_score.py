@@ -32,7 +32,7 @@ from tests.plugins.spread_clusters import (
 def scored(
     objects: list[Node | Pod], pod: Pod, plugin: PodTopologySpread | None = None
 ) -> tuple[dict[str, int] | None, dict[str, int] | None]:
-    """Raw and normalized."""
+    """Returns raw and normalized scores."""
     harness = Harness(objects, [plugin or PodTopologySpread()])
     return harness.raw_scores(pod), harness.scores(pod)
 

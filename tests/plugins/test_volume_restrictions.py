@@ -35,7 +35,7 @@ def harness(*objects: Any, claims: tuple[Any, ...] = ()) -> Harness:
 
 
 def worlds(found: Harness, pod: Pod, **change: list[tuple[PodInfo, ...]]) -> list[Any]:
-    """The reasons on each node in worlds with pods ``plus`` or ``without``."""
+    """Returns the reasons by node, with pods added (``plus``) or removed (``without``)."""
     cycle, view, _ = found.begin(pod)
     for name, pods in change.items():
         view = getattr(view, name)(pods)

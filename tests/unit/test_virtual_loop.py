@@ -11,7 +11,7 @@ from mooring.virtual_loop import EPOCH_S, LoopClock, VirtualLoop, run_virtually
 
 
 def order_of(seed: int | None, tasks: int = 8) -> list[int]:
-    """The order in which tasks that are ready at once come to run."""
+    """Returns the order in which tasks that are ready at once come to run."""
     seen: list[int] = []
 
     async def note(number: int) -> None:

@@ -74,7 +74,7 @@ def start(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, st
 
 
 def poison(folder: Path, name: str, error: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A plugin in a module of its own, that raises."""
+    """Returns a plugin in a module of its own, that raises."""
     (folder / f"{name}.py").write_text(POISON.replace("ERROR", error))
     monkeypatch.syspath_prepend(str(folder))
     return f"--plugin={name}:Poison"

@@ -80,11 +80,11 @@ def test_a_renewal_under_way_does_not_undo_the_release() -> None:
     async def test(world: World) -> None:
         one = world.candidate("one")
         await one.wait_until_leading()
-        drive_extender_calls = world.server.request
+        send = world.server.request
 
         async def release_first(request: Request) -> Response:
-            world.server.request = drive_extender_calls  # type: ignore[method-assign]
-            answer_of_renewal = await drive_extender_calls(request)
+            world.server.request = send  # type: ignore[method-assign]
+            answer_of_renewal = await send(request)
             await one.release()
             return answer_of_renewal
 

@@ -1,4 +1,4 @@
-"""Loading a configuration: files, plain values, defaults, and how faults are told.
+"""Loading a configuration: files, plain values, defaults, and error messages.
 
 What kube-scheduler makes of 316 files is in ``test_config_golden``.
 """

@@ -1,4 +1,4 @@
-"""NodeView: columns of worlds equal what plain objects say, and what would be if it were so."""
+"""NodeView: the columns of hypothetical nodes equal those of plain objects and of real nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESOURCES = ("cpu", "memory", "ephemeral-storage", EXTENDED, "example.com/nobody
 
 
 def columns(view: NodeView) -> dict[str, list[object]]:
-    """Everything that a view says, by name."""
+    """Returns all columns of a view, by name."""
     found: dict[str, list[object]] = {
         "names": list(view.names),
         "pod_count": view.pod_count.tolist(),
@@ -40,7 +40,7 @@ def columns(view: NodeView) -> dict[str, list[object]]:
 
 
 def scalars(view: NodeView) -> dict[str, list[object]]:
-    """The same, from the plain objects of the worlds."""
+    """Returns the same, from plain objects."""
     infos = list(view)
     found: dict[str, list[object]] = {
         "names": [info.name for info in infos],
@@ -61,7 +61,7 @@ def scalars(view: NodeView) -> dict[str, list[object]]:
 
 
 def world(seed: int) -> tuple[Cache, NodeView, list[tuple[PodInfo, ...]]]:
-    """A random cluster, all its nodes, and a pod to add to each of them."""
+    """Returns a random cluster, all its nodes, and a pod to add to each of them."""
     rng = seeded_random(seed)
     cache = cluster(*random_objects(rng))
     view = NodeView.all_nodes(cache.snapshot())

@@ -20,7 +20,7 @@ class NotA:
 
     @per_node
     def filter(self, pod: Any, node: Any) -> Any:
-        """Not a, and nowhere for the unlucky."""
+        """Rejects node a, and every node for unlucky pods."""
         if pod.metadata.name == "unlucky":
             return Reject("bad luck", resolvable=False)
         return Reject("is a", f"not for {pod.metadata.name}") if node.name == "a" else None
@@ -60,7 +60,7 @@ def test_scores_become_int64_of_the_views_length() -> None:
 
 def test_a_lifted_method_passes_the_check_and_keeps_its_docstring() -> None:
     assert check_plugin(NotA()).name == "NotA"
-    assert NotA.filter.__doc__ == "Not a, and nowhere for the unlucky."
+    assert NotA.filter.__doc__ == "Rejects node a, and every node for unlucky pods."
 
 
 def test_the_one_node_form_can_be_reached() -> None:

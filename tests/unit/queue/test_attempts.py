@@ -16,7 +16,7 @@ IN_FLIGHT, NONE = QueueName.IN_FLIGHT, QueueName.NONE
 
 
 def bench(**options: Any) -> Bench:
-    """Fit is helped by new nodes, Picky never is."""
+    """Returns a queue with Fit (requeues for new nodes) and Picky (never requeues)."""
     return Bench(Refuser("Fit", on(NODE_ADD)), Refuser("Picky", on(NODE_ADD, SKIP)), **options)
 
 

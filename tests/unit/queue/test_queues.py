@@ -1,4 +1,4 @@
-"""Gates, updates of parked pods, calls from inside: how a pod gets from one place to another."""
+"""Moves between queues: gates, updates of unschedulable pods, calls from plugins."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.helpers.queues import (
     QUEUE,
     SKIP,
     Bench,
-    Deaf,
     Gate,
-    Keeper,
+    GatePlugin,
+    PluginWithoutEvents,
     Refuser,
     closed,
     on,
@@ -47,8 +47,8 @@ class Switch:
         return None if self.is_open else Reject("closed")
 
 
-def gated(gate: Gate, *others: Any, **options: Any) -> tuple[Bench, Keeper]:
-    keeper = Keeper("Keeper", gate, on(PV_ADD))
+def gated(gate: Gate, *others: Any, **options: Any) -> tuple[Bench, GatePlugin]:
+    keeper = GatePlugin("GatePlugin", gate, on(PV_ADD))
     return Bench(keeper, Refuser("Fit", on(NODE_ADD)), *others, **options), keeper
 
 
@@ -63,7 +63,7 @@ def test_a_pod_that_no_gate_lets_in_is_parked_behind_it() -> None:
     assert it.queue.counts()[GATED] == 1
     entry = it.queue.get("a")
     assert entry is not None
-    assert entry.gating_plugin == "Keeper"
+    assert entry.gating_plugin == "GatePlugin"
     assert entry.initial_attempt_s is None
     assert it.ready == 0
     assert it.queue.pop() is None
@@ -99,7 +99,7 @@ def test_when_the_gate_opens_the_pod_goes_on() -> None:
 
 def test_an_open_gate_may_give_way_to_the_next_one() -> None:
     first, second = Switch(), Switch()
-    keepers = Keeper("First", first, on(PV_ADD)), Keeper("Second", second, on(NODE_ADD))
+    keepers = GatePlugin("First", first, on(PV_ADD)), GatePlugin("Second", second, on(NODE_ADD))
     it = Bench(*keepers)
     it.add("a")
     first.is_open = True
@@ -116,7 +116,7 @@ def test_an_open_gate_may_give_way_to_the_next_one() -> None:
 
 def test_the_keeper_that_refused_last_is_asked_first() -> None:
     first, second = Switch(is_open=True), Switch()
-    keepers = Keeper("First", first, on(PV_ADD)), Keeper("Second", second, on(PV_ADD))
+    keepers = GatePlugin("First", first, on(PV_ADD)), GatePlugin("Second", second, on(PV_ADD))
     it = Bench(*keepers)
     it.add("a")
     assert (keepers[0].asked, keepers[1].asked) == (1, 1)
@@ -189,11 +189,11 @@ def test_pods_behind_a_gate_are_no_leftovers() -> None:
 def test_unless_their_keeper_wants_to_hear_of_everything() -> None:
     switch = Switch()
 
-    class DeafKeeper(Deaf):
+    class DeafKeeper(PluginWithoutEvents):
         def pre_enqueue(self, unschedulable_pods: PodInfo) -> Status | None:
             return switch(unschedulable_pods)
 
-    it = Bench(DeafKeeper("Keeper"))
+    it = Bench(DeafKeeper("GatePlugin"))
     it.add("a")
     it.clock.advance(331)
     it.queue.flush()
@@ -227,7 +227,7 @@ def test_a_keeper_that_fails_holds_the_pod_back_and_that_is_logged(
     assert it.queue_name("a") is ACTIVE
 
 
-# -- updates of parked pods -----------------------------------------------------------------------
+# -- updates of unschedulable pods -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

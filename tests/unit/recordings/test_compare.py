@@ -1,4 +1,4 @@
-"""Which differences between two decisions count, case by case; test_compare_twin has the rule."""
+"""Differences between decisions, case by case; the rule is in test_compare_reference."""
 
 from __future__ import annotations
 

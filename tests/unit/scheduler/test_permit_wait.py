@@ -56,7 +56,7 @@ async def test_a_pod_with_a_status_does_not_wait() -> None:
     [
         ({"One": 3.0, "Two": 9.0}, 3, "after waiting 3s at plugin One"),
         ({"One": 90.0}, 90, "after waiting 1m30s at plugin One"),
-        # Nobody waits for longer than a quarter of an hour.
+        # The maximum wait is 15 minutes.
         ({"One": 5000.0}, 900, "after waiting 15m0s at plugin One"),
     ],
 )

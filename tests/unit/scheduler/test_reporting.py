@@ -1,4 +1,4 @@
-"""What the API server is told: the words, the reasons, and whose words they are."""
+"""Events and conditions on the API server: texts and reasons."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Office:
         self.reporting = Reporting(self.recorders, self.writer)
 
     def event(self, name: str = "default-scheduler") -> Any:
-        """The one event of a scheduler."""
+        """Returns the one event of a scheduler."""
         ((event, _),) = self.recorders[name]._queue
         return event
 
     def word(self) -> Any:
-        """The one word about a pod's status."""
+        """Returns the one word about a pod's status."""
         (word,) = self.writer._queued.values()
         return word
 

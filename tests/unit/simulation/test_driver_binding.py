@@ -15,13 +15,13 @@ from tests.helpers.drivers import Calls, Scripted, driver, usage
 
 
 def carried_out(*plugins: Any) -> tuple[Driver, Outcome]:
-    """One pod on its way to the only node, and the driver that tried."""
+    """Returns the outcome of binding one pod to the only node, and the driver."""
     found = driver([make_node("a")], *plugins)
     return found, found.apply(found.attempt(make_pod("p", requests={"cpu": "1"})))
 
 
 def pair(calls: Calls, **answers: Any) -> list[Scripted]:
-    """Two plugins that take part in everything; the second one answers as told."""
+    """Returns two plugins at every point; the second one has prepared results."""
     fine: dict[str, Any] = dict.fromkeys(
         ("reserve", "unreserve", "permit", "pre_bind", "bind", "post_bind")
     )

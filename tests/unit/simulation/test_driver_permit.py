@@ -134,7 +134,7 @@ def test_a_pod_that_another_plugin_refuses_gives_its_room_back_at_once() -> None
     (waiting,) = found.frameworks["default-scheduler"].waiting
 
     waiting.reject("Other", "preempted by better")
-    tried(found, "elsewhere")  # finds the node full; at the end of its turn p gives it back
+    tried(found, "elsewhere")  # the node is full; afterwards p is unreserved
     (late,) = tried(found, "q")
 
     assert late.node == "a"

@@ -1,4 +1,4 @@
-"""What a volume controller makes of claims and volumes; and offline, where it is there at once."""
+"""The volume controller: claims and volumes; offline it acts at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conformance kit: worlds, one-node forms, twins and states, broken on purpose."""
+"""The conformance checks: hypothetical nodes, one-node methods, references, states."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mooring.state import PodInfo
 from mooring.testing import check_conformance
 from tests.helpers.broken_plugins import FULL, Base, Scores, fault_of
 
-# ---------------------------------------------------------------- worlds
+# ---------------------------------------------------------------- hypothetical nodes
 
 
 class OneOfAKind:
-    """At most one pod of each priority on a node: counted in pre_filter, shifted per world."""
+    """At most one pod of each priority on a node: counted in pre_filter, updated per node."""
 
     name = "OneOfAKind"
 
@@ -116,7 +116,7 @@ def test_an_error_in_shift_is_told_with_its_point() -> None:
 
 
 class PeeksAtTheCluster(Base):
-    """Counts pods past the view, so that it never sees another world."""
+    """Counts pods in the snapshot instead of the view, so it ignores hypothetical pods."""
 
     name = "PeeksAtTheCluster"
 
@@ -140,7 +140,7 @@ class OneGuest(Base):
 
 
 class SkipsWhereThereAreMany(Base):
-    """Has nothing to say once the cluster holds a pod more: no world can tell that."""
+    """Is skipped if the cluster has one more pod, which a hypothetical node does not show."""
 
     name = "SkipsWhereThereAreMany"
 
@@ -301,7 +301,7 @@ class Slotted:
 
 
 class Notes(Base):
-    """Stores what it is told to in pre_filter (or in pre_score)."""
+    """Stores a prepared state in pre_filter (or in pre_score)."""
 
     name = "Notes"
 

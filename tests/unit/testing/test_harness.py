@@ -48,7 +48,7 @@ class Letters:
 
 
 class Noted:
-    """Answers in pre_filter (and pre_score) as told; filters by what it noted."""
+    """Prepared results of pre_filter and pre_score; the filter uses the stored state."""
 
     name = "Noted"
 

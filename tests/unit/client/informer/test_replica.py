@@ -26,7 +26,7 @@ def broken(kind: str, name: str, version: int, uid: str = "u1") -> WatchEvent:
 
 
 class Told:
-    """A replica, and the changes that it told, as short texts."""
+    """A replica, and the changes that it reported, as short texts."""
 
     def __init__(self, *listed: Pod, version: str = "10") -> None:
         self.changes: list[Change] = []
@@ -35,7 +35,7 @@ class Told:
         self.changes.clear()
 
     def take_list(self, *pods: Pod, version: str, unreadable: dict[str, str] | None = None) -> int:
-        """Take in a list; returns the number of pauses."""
+        """Applies a list; returns the number of pauses."""
         objects = {f"shop/{pod.metadata.name}": pod for pod in pods}
         return len(list(self.replica.replacing(objects, unreadable or {}, version)))
 

@@ -27,7 +27,7 @@ def content(
     context: dict[str, Any] | None = None,
     current: str | None = None,
 ) -> dict[str, Any]:
-    """A kubeconfig in which everything is called ``name``."""
+    """Returns a kubeconfig in which everything is called ``name``."""
     return {
         "apiVersion": "v1",
         "kind": "Config",

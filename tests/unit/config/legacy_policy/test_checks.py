@@ -1,4 +1,4 @@
-"""What is wrong with a Policy is told with its line, its path, and what was found there."""
+"""Errors of a Policy: line, path and value."""
 
 from __future__ import annotations
 

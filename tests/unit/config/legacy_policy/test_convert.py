@@ -45,7 +45,7 @@ LIMITS = {"EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"}
 
 
 def releases() -> list[tuple[str, list[str], set[str]]]:
-    """(release, predicates, the plugins that filtered), with today's names."""
+    """Returns (release, predicates, filter plugins), with today's names."""
     names, filters = FIRST_PREDICATES.split(), set(FIRST_FILTERS.split())
     found = [("1.0", list(names), set(filters))]
     for release, (more_names, more_filters) in NEW_PREDICATES.items():

@@ -1,4 +1,4 @@
-"""What validation says: the texts, the values, and that one fault does not hide another.
+"""Validation: texts and values of errors, all of which are reported.
 
 Which files are refused, and at which places, is compared with upstream in ``test_config_golden``.
 """

@@ -1,4 +1,4 @@
-"""What an attempt leaves behind, as a record: refusals, scores, ties, what was never looked at."""
+"""The record of an attempt: rejections, scores, ties, nodes that were not evaluated."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def test_a_nomination_to_a_node_that_is_gone_matters_to_nobody() -> None:
 
 
 def test_a_pod_that_needs_the_rival_does_not_get_the_node_before_it_is_there() -> None:
-    """As inter-pod affinity: passes with the nominated pods, not as things are."""
+    """Passes only with the nominated pods, like inter-pod affinity."""
 
     class Company:
         name = "Company"

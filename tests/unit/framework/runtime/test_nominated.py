@@ -1,4 +1,4 @@
-"""Filters on worlds: each sees only what those before it let pass, with a state that follows."""
+"""Filters on hypothetical nodes: each gets those that passed, with an updated state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = [make_pod("x", node="a"), make_pod("y", node="a"), make_pod("z", node="b"
 
 
 class AtMost:
-    """Refuses worlds with ``limit`` pods or more; keeps the views that it was given."""
+    """Rejects nodes with ``limit`` pods or more; records its views."""
 
     def __init__(self, name: str, limit: int) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class AtMost:
 
 
 class Counts:
-    """Counts the pods of all worlds in its state; the calls say how it was kept up to date."""
+    """Counts the pods of all nodes in its state, and records the updates."""
 
     name = "Counts"
 

@@ -1,4 +1,4 @@
-"""PostFilter: who makes room, who knows that none can be made, and what is told of it."""
+"""PostFilter: order of plugins, results and messages."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ HANDLE: Any = object()
 
 
 class Plugin:
-    """A plugin that has the methods it is told to have."""
+    """A plugin with the given methods."""
 
     def __init__(self, name: str, *methods: str) -> None:
         self.name = name
@@ -90,7 +90,7 @@ def test_planned_are_the_default_plugins_without_a_factory() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that Python looks into, and forgets afterwards."""
+    """Yields a folder on Python's path, removed afterwards."""
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
@@ -101,7 +101,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def install(folder: Path, module: str, source: str, *entries: str) -> None:
-    """What pip leaves behind when it installs a package that has plugins."""
+    """Writes the metadata of an installed package with plugins."""
     (folder / f"{module}.py").write_text(source)
     info = folder / f"{module}-1.0.dist-info"
     info.mkdir()

@@ -1,4 +1,4 @@
-"""How far the walk over the nodes goes: percentages, the start index, profiles without scores."""
+"""Sampling of nodes: percentages, the start index, profiles without scores."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def decided(*plugins: Any, start: int) -> Decision:
 
 
 def filter_nodes(passing: list[bool], start: int, enough: int) -> tuple[list[int], list[int], int]:
-    """Upstream's walk, one node after another: (feasible, refused, nodes looked at)."""
+    """Returns (feasible, rejected, evaluated nodes) of upstream's walk, one node at a time."""
     feasible: list[int] = []
     refused: list[int] = []
     for step in range(len(passing)):

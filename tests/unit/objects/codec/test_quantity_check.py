@@ -20,7 +20,7 @@ Steps = tuple[str | int, ...]
 
 
 def places(struct: Any) -> Iterator[Steps]:
-    """Where quantities stand in a struct, found here from its types alone."""
+    """Yields where quantities stand in a struct, found here from its types alone."""
     for field in msgspec.structs.fields(struct):
         name = field.encode_name
         if field.type == ResourceList:

@@ -1,4 +1,4 @@
-"""The audit: each kind of column, put wrong by hand, is noticed and told in words."""
+"""The audit: damage in each kind of column is reported."""
 
 from __future__ import annotations
 

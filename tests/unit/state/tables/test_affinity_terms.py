@@ -191,7 +191,7 @@ def test_a_term_that_nobody_holds_any_more_is_gone() -> None:
 
 
 def stateful(number: int) -> Pod:
-    """A pod of a StatefulSet that keeps away from its own kind; all share the label tier."""
+    """Returns a pod of a StatefulSet with anti-affinity to its own; all share the label tier."""
     labels = {"tier": "data", "app": f"set-{number}"}
     term = near(labelSelector={"matchLabels": labels})
     return web(f"set-{number}", avoids(term), labels=labels, node=f"n-{number % 10}")

@@ -1,4 +1,4 @@
-"""How many pods match, per node: right after every change, and bounded."""
+"""Counts of matching pods per node: correct after every change, and bounded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pod(name: str, node: str, app: str = "web", **more: Any) -> Pod:
 
 
 def counts(cache: Cache, asked: CounterKey | None = None) -> dict[str, int]:
-    """Node -> its count, zeros left out."""
+    """Returns node -> its count, zeros left out."""
     found = cache.counters.counter(asked or key()).counts
     return {cache.nodes.names[row]: int(found[row]) for row in found.nonzero()[0].tolist()}
 

@@ -54,7 +54,7 @@ def test_objects_are_found_by_name_until_they_are_gone() -> None:
         ("CSINode", "a"),
     ):
         cache.remove_object(kind, at)
-        cache.remove_object(kind, at)  # told twice
+        cache.remove_object(kind, at)  # removed twice
 
     assert storage.volume("v") is None
     assert storage.claim("default/c") is None

@@ -1,4 +1,4 @@
-"""Who uses which volume: pods, attachments, and what changes when their objects do."""
+"""Volume usage: pods, attachments, and changes of their objects."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def count(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
 
 
 def remaining(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
-    """How many more the node can hold, by the column."""
+    """Returns how many more the node can hold, by the column."""
     return int(cache.storage.use.attached_volumes.remaining_by_row(driver)[cache.nodes.row(node)])
 
 
