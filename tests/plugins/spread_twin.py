@@ -21,7 +21,7 @@ from mooring.objects.meta import LabelSelector
 from mooring.objects.pod import TopologySpreadConstraint
 from mooring.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from mooring.state import PodInfo
-from mooring.testing.harness import scalar_twin
+from mooring.testing.harness import one_node_form
 from tests.plugins.reference_plugins import NodeAffinityTwin, covers
 from tests.plugins.resource_twins import quotient, rounded
 
@@ -289,7 +289,7 @@ def matching(pods: Iterable[PodInfo], conditions: Conditions, pod: PodInfo) -> i
 
 
 def is_included(rule: Rule, pod: PodInfo, node: NodeInfo) -> bool:
-    may_go = scalar_twin(NodeAffinityTwin.filter)
+    may_go = one_node_form(NodeAffinityTwin.filter)
     if rule.affinity and may_go(NodeAffinityTwin(), pod, node) is not None:
         return False
     if not rule.taints:

@@ -10,6 +10,7 @@ import pytest
 
 import mooring
 import mooring.framework
+import mooring.testing
 from mooring.deprecated import MODULES, NAMES
 from mooring.framework import FilterStatuses, NodeView, PostFilterResult, Reject, check_plugin
 from mooring.framework.waiting_pods import WaitingPod
@@ -81,6 +82,10 @@ def test_an_old_attribute_of_a_class_is_the_new_one() -> None:
         assert view.where(np.array([True])).names == view.names == ["a"]
 
 
-def test_the_old_name_of_a_reference_plugin_works() -> None:
+def test_the_old_names_of_reference_plugins_work() -> None:
+    with pytest.warns(DeprecationWarning, match="scalar_twin is now one_node_form"):
+        assert mooring.testing.scalar_twin is mooring.testing.one_node_form
+    with pytest.raises(AttributeError, match="no attribute 'twin'"):
+        mooring.testing.twin  # noqa: B018
     with pytest.warns(DeprecationWarning, match=r"check_conformance\(twin=...\) is now reference"):
         check_conformance(NodeName(), twin=NodeName(), seeds=range(2))

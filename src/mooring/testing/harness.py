@@ -192,13 +192,13 @@ class Harness:
         return status is Skip.SKIP
 
 
-def scalar_twin(method: Any) -> Any:
+def one_node_form(method: Any) -> Any:
     """Returns the one-node form of a ``@per_node`` method, as (plugin, pod, node) -> result.
 
     Raises:
         TypeError: if the method was not made with ``@per_node``.
     """
-    one_node_form = getattr(method, ONE_NODE_FORM, None)
-    if one_node_form is None:
+    form = getattr(method, ONE_NODE_FORM, None)
+    if form is None:
         raise TypeError(f"{method!r} was not made with @per_node")
-    return one_node_form
+    return form

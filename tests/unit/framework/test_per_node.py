@@ -10,7 +10,7 @@ import pytest
 from mooring.errors import PluginError
 from mooring.framework import Reject, check_plugin, per_node
 from mooring.framework.per_node import ONE_NODE_FORM
-from mooring.testing import Harness, make_node, make_pod, scalar_twin
+from mooring.testing import Harness, make_node, make_pod, one_node_form
 
 NODES = [make_node("a", unschedulable=True), make_node("bb"), make_node("ccc")]
 
@@ -64,11 +64,11 @@ def test_a_lifted_method_passes_the_check_and_keeps_its_docstring() -> None:
 
 
 def test_the_one_node_form_can_be_reached() -> None:
-    twin = scalar_twin(NotA.score)
+    form = one_node_form(NotA.score)
 
-    assert twin is getattr(NotA.score, ONE_NODE_FORM)
+    assert form is getattr(NotA.score, ONE_NODE_FORM)
     _, view = Harness(NODES, [NotA()]).open(make_pod())
-    assert twin(NotA(), make_pod(), view.info(1)) == 20
+    assert form(NotA(), make_pod(), view.info(1)) == 20
 
 
 @pytest.mark.parametrize("answer", [False, "no", 0, ("is a",)])

@@ -21,7 +21,7 @@ from mooring.framework import (
     default_normalize,
     per_node,
 )
-from mooring.testing import FakeClock, Harness, cluster, make_node, make_pod, scalar_twin
+from mooring.testing import FakeClock, Harness, cluster, make_node, make_pod, one_node_form
 
 NODES = [make_node("a"), make_node("b", labels={"rack": "1"}), make_node("c")]
 
@@ -258,18 +258,18 @@ def test_plugins_are_timed_with_the_clock_that_is_given() -> None:
 # ---------------------------------------------------------------- scalar twins
 
 
-def test_the_scalar_twin_is_the_method_as_it_was_written() -> None:
+def test_the_one_node_form_is_the_undecorated_method() -> None:
     view = Harness(NODES, [OnRacks()]).open(make_pod())[1]
-    plain = scalar_twin(OnRacks.filter)
+    plain = one_node_form(OnRacks.filter)
 
     assert [plain(OnRacks(), make_pod(), node) for node in view] == [
         Reject("is on no rack", "stands alone"),
         None,
         Reject("is on no rack", "stands alone"),
     ]
-    assert scalar_twin(Letters().score)(Letters(), make_pod(), view.info(1)) == 10
+    assert one_node_form(Letters().score)(Letters(), make_pod(), view.info(1)) == 10
 
 
 def test_a_method_that_was_not_lifted_has_no_twin() -> None:
     with pytest.raises(TypeError, match="was not made with @per_node"):
-        scalar_twin(Letters.normalize)
+        one_node_form(Letters.normalize)
