@@ -115,10 +115,6 @@ class WaitingPods:
         """Removes a pod after its wait."""
         self._pods.pop(uid, None)
 
-    def next_deadline_s(self) -> float:
-        """Returns the earliest deadline of all pods; infinity if none waits."""
-        return min((pod.deadline_s for pod in self._pods.values()), default=float("inf"))
-
     def expire(self, now_s: float) -> None:
         """Rejects every pod whose deadline has passed."""
         for waiting in list(self._pods.values()):
