@@ -154,7 +154,7 @@ def test_pods_follow_the_load_and_an_outage_stops_nobody(
     run(main)
 
 
-def test_what_is_no_vector_is_told(prometheus_program: Path, tmp_path: Path) -> None:
+def test_what_is_no_vector_is_reported(prometheus_program: Path, tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
 

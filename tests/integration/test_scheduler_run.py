@@ -143,7 +143,7 @@ def test_sigterm_finishes_what_is_under_way(plane: ControlPlane, tmp_path: Path)
     plane.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
 
 
-def test_who_may_do_nothing_is_told_and_begins_when_it_may(
+def test_missing_permissions_are_reported_and_it_starts_when_they_are_granted(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     create(plane, pod("waits", "mooring"))

@@ -188,7 +188,7 @@ def test_what_is_under_way_is_finished_before_it_stops() -> None:
     asyncio.run(main())
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_that_is_taken_is_reported() -> None:
     async def talk(session: aiohttp.ClientSession, url: str) -> None:
         clock = SystemClock()
         port = int(url.rpartition(":")[2])

@@ -183,7 +183,7 @@ def test_a_filter_that_fails_on_a_node_costs_only_that_node(raises: bool) -> Non
     assert result.status.message == f'preemption: running "Burns" filter plugin: {problem}'
 
 
-def test_several_errors_are_told_together_each_once() -> None:
+def test_several_errors_are_reported_together_each_once() -> None:
     bench = Bench(
         [node("a"), node("b"), *full("a", 0), *full("b", 0)],
         plugins=[RefusesAll(resolvable=True)],

@@ -89,7 +89,7 @@ def test_names_are_compared_with_a_tag(listed: str, asked: str, is_found: bool) 
     assert scores({"a": {listed: 1000}}, asked) == {"a": 100 if is_found else 0}
 
 
-def test_the_first_size_that_was_told_of_an_image_stays() -> None:
+def test_the_first_reported_size_of_an_image_stays() -> None:
     nodes = {"a": {"web:1": 1000}, "b": {"web:1": 23}}
     assert scores(nodes, "web:1") == {"a": 100, "b": 100}
 

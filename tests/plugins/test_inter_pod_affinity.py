@@ -154,7 +154,7 @@ def test_pods_on_nodes_keep_others_away_too() -> None:
     assert refused(objects, web("new", labels={"app": "db"})) == {}
 
 
-def test_the_pods_own_anti_affinity_is_told_before_that_of_others() -> None:
+def test_the_pods_own_anti_affinity_is_reported_before_that_of_others() -> None:
     objects = [*zones(a=0, b=0), web("shy", avoids(near()), node="a")]
 
     assert refused(objects, web("new", avoids(near()))) == {"a": TOO_NEAR}

@@ -235,7 +235,7 @@ def test_a_pod_without_requirements_is_not_filtered(pod: Pod, is_skipped: bool) 
 SSD = required(term(expression("disk", "In", "ssd")))
 
 
-def test_added_affinity_is_told_first_and_filters_every_pod() -> None:
+def test_added_affinity_is_reported_first_and_filters_every_pod() -> None:
     harness = Harness(NODES, [NodeAffinity(args_with(SSD))])
     assert harness.reasons(make_pod()) == {"a": (), **dict.fromkeys("bcd", (ENFORCED,))}
     strict = make_pod(node_selector={"cores": "16"})

@@ -96,7 +96,7 @@ def test_room_for_one_more(
     assert refusal(asked, has, placed) == expected
 
 
-def test_all_reasons_are_told_in_a_fixed_order() -> None:
+def test_all_reasons_are_reported_in_a_fixed_order() -> None:
     asked: Amounts = {OTHER: 1, GPU: 1, "ephemeral-storage": 1, "memory": "64Gi", "cpu": "8"}
     names = ("cpu", "memory", "ephemeral-storage", GPU, OTHER)
     reasons = ("Too many pods", *(f"Insufficient {name}" for name in names))

@@ -94,7 +94,7 @@ def test_nodes_that_the_pod_may_not_go_to_make_no_domain_unless_told_so() -> Non
     assert set(refused(objects, ignoring)) == {"a", "b"}
 
 
-def test_tainted_nodes_make_a_domain_unless_told_otherwise() -> None:
+def test_tainted_nodes_make_a_domain_by_default() -> None:
     objects = [*zones(a=1), make_node("tainted", zone="b", taints=["gpu:NoSchedule"])]
 
     assert set(refused(objects, web("new", spread()))) == {"a"}

@@ -65,7 +65,7 @@ def test_a_claim_for_one_pod_is_taken_everywhere() -> None:
     assert found.reasons(user("new", "c")) == {"a": (CLAIM,), "b": (CLAIM,)}
 
 
-def test_a_disk_is_told_before_a_claim() -> None:
+def test_a_disk_is_reported_before_a_claim() -> None:
     there = user("there", "c", volumes=[GOOGLE], node="a")
     found = harness(there, claims=(alone(),))
 

@@ -91,7 +91,7 @@ def test_threads_and_sockets_are_refused() -> None:
             run_virtually(work())
 
 
-def test_every_step_is_told_and_what_is_raised_there_ends_the_run() -> None:
+def test_every_step_is_reported_and_what_is_raised_there_ends_the_run() -> None:
     class Broken(Exception):
         pass
 

@@ -133,7 +133,7 @@ def test_a_configuration_is_heeded(
     assert (code, json.loads(out)["bound"]) == (0, 0)
 
 
-def test_a_plugin_that_fails_at_every_pod_is_told_of_and_it_ends(
+def test_a_plugin_that_fails_at_every_pod_is_reported_and_it_ends(
     capsys: pytest.CaptureFixture[str],
     files: list[str],
     tmp_path: Path,

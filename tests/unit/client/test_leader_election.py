@@ -208,7 +208,7 @@ def test_a_process_that_was_stopped_for_too_long_asks_for_nothing_any_more() -> 
     run(test)
 
 
-def test_the_loss_is_told_when_it_happens_and_not_at_the_next_try() -> None:
+def test_the_loss_is_reported_when_it_happens_and_not_at_the_next_try() -> None:
     async def test(world: World) -> None:
         one = world.candidate("one", retry_s=4.0)
         await one.wait_until_leading()

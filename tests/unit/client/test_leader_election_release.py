@@ -64,7 +64,7 @@ def test_a_lease_whose_renewal_was_not_answered_is_given_back_too() -> None:
     run(test)
 
 
-def test_a_lease_that_somebody_else_took_is_not_given_back() -> None:
+def test_a_lease_that_another_client_took_is_not_given_back() -> None:
     async def test(world: World) -> None:
         one = world.candidate("one")
         await one.wait_until_leading()

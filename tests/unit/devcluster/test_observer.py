@@ -117,7 +117,7 @@ async def test_the_newest_decisions_are_remembered_and_when_the_last_one_was() -
 
 
 @virtually
-async def test_an_error_is_told_with_its_plugin() -> None:
+async def test_an_error_is_reported_with_its_plugin() -> None:
     async with run_scheduler(make_node("a")) as life:
         progress = ProgressObserver(Utilization(), life.clock)
         await life.create(make_pod("web"))

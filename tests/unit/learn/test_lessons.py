@@ -126,7 +126,7 @@ def test_pod9_is_not_bound_after_four_seconds_but_after_nine() -> None:
     assert the(result, "pod9", "bound").time_s == pytest.approx(9.0, abs=0.1)
 
 
-def test_a_pod_that_nobody_takes_is_parked_and_tried_once() -> None:
+def test_a_pod_that_fits_no_node_is_unschedulable_after_one_attempt() -> None:
     result = learn(6, SANPOSHIHO, 0)
 
     assert words(result, "pod1") == ["queued", "popped", "refused", "failed", "unschedulable"]

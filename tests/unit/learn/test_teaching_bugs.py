@@ -216,7 +216,7 @@ def test_bug_9_a_deleted_pod_is_never_tried_again(step: int, queue_name: str) ->
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_bug_9_a_pod_that_somebody_else_has_bound_is_left_alone(step: int) -> None:
+def test_bug_9_a_pod_that_another_scheduler_has_bound_is_ignored(step: int) -> None:
     async def play(found: Lab) -> None:
         await found.runner.nodes([0], cordoned=True)
         if step == 1:
@@ -296,7 +296,7 @@ def test_bug_11_a_pod_counts_on_its_node_before_it_is_bound() -> None:
     in_lab(8, play)
 
 
-def test_bug_12_owners_are_told_by_events_and_a_condition() -> None:
+def test_bug_12_owners_are_reported_by_events_and_a_condition() -> None:
     async def play(found: Lab) -> None:
         await found.runner.nodes([0], cordoned=True)
         await found.runner.pods("pod1")

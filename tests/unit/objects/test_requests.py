@@ -292,7 +292,7 @@ def test_what_scores_assume_is_the_peak_with_defaults(
         ("p" * 245 + "/x", False, False),
     ],
 )
-def test_resource_names_are_told_apart(name: str, *, extended: bool, scalar: bool) -> None:
+def test_resource_names_are_distinguished(name: str, *, extended: bool, scalar: bool) -> None:
     assert is_extended_resource_name(name) is extended
     assert is_scalar_resource_name(name) is scalar
 

@@ -201,7 +201,7 @@ def test_activating_a_stranger_is_not_remembered() -> None:
 # -- flushing -------------------------------------------------------------------------------------
 
 
-def test_after_five_minutes_a_parked_pod_is_tried_whatever_happened() -> None:
+def test_after_five_minutes_an_unschedulable_pod_is_retried() -> None:
     it = bench()
     it.unschedulable("mid", "Picky", priority=5)
     it.unschedulable("high", "Picky", priority=9)

@@ -174,7 +174,7 @@ def test_a_plugin_that_cannot_say_what_it_wants_is_named() -> None:
         hints_of(Broken("Broken"))
 
 
-def test_a_registration_that_is_none_is_told_at_once() -> None:
+def test_a_registration_that_is_none_is_reported_at_once() -> None:
     class Near(PluginWithoutEvents):
         def events(self) -> Any:
             return [NODE_ADD]

@@ -55,7 +55,7 @@ def gated(gate: Gate, *others: Any, **options: Any) -> tuple[Bench, GatePlugin]:
 # -- gates ----------------------------------------------------------------------------------------
 
 
-def test_a_pod_that_no_gate_lets_in_is_parked_behind_it() -> None:
+def test_a_pod_that_no_gate_lets_in_is_unschedulable_behind_it() -> None:
     it, _ = gated(closed)
     it.add("a")
 
@@ -145,7 +145,7 @@ def test_a_gate_that_closes_during_an_attempt_holds_the_pod_before_its_backoff()
     assert keeper.asked == asked
 
 
-def test_a_parked_pod_may_find_a_gate_closed_when_an_event_helps_it() -> None:
+def test_a_requeued_pod_may_be_gated() -> None:
     switch = Switch(is_open=True)
     it, _ = gated(switch)
     it.unschedulable("a", "Fit")
@@ -234,7 +234,7 @@ def test_a_keeper_that_fails_holds_the_pod_back_and_that_is_logged(
     ("hint", "after_s", "queue_name"),
     [(QUEUE, 0, BACKOFF), (QUEUE, 10, ACTIVE), (SKIP, 10, UNSCHEDULABLE)],
 )
-def test_a_parked_pod_that_changes_may_be_tried_again(
+def test_an_unschedulable_pod_that_changes_may_be_retried(
     hint: Any, after_s: float, queue_name: QueueName
 ) -> None:
     it = Bench(Refuser("Foo", on(POD_UPDATE, hint)))
@@ -329,7 +329,7 @@ def test_a_hint_may_activate_pods() -> None:
     assert [it.queue_name(name) for name in "abc"] == [BACKOFF, ACTIVE, BACKOFF]
 
 
-def test_whoever_is_told_of_work_may_pop_at_once() -> None:
+def test_the_callback_for_a_ready_pod_may_pop_at_once() -> None:
     popped: list[str] = []
 
     def pop() -> None:

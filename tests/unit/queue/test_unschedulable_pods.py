@@ -92,7 +92,7 @@ def test_nobody_else_is_asked_about() -> None:
     assert volume.pods == []
 
 
-def test_they_are_found_in_the_order_in_which_they_were_parked() -> None:
+def test_pods_are_requeued_in_the_order_of_their_rejection() -> None:
     unschedulable = parked_by(
         Refuser("A", on(NODE_ADD)), Signer("B", on(NODE_ADD, QUEUE, pure=True))
     )
@@ -103,7 +103,7 @@ def test_they_are_found_in_the_order_in_which_they_were_parked() -> None:
     assert [entry.uid for entry in unschedulable] == list("edcba")
 
 
-def test_one_parked_anew_keeps_its_turn() -> None:
+def test_a_pod_rejected_again_keeps_its_position() -> None:
     unschedulable = parked_by(Refuser("A", on(NODE_ADD)))
     first = refused("first", "A")
     unschedulable.add(first)
@@ -117,7 +117,7 @@ def test_one_parked_anew_keeps_its_turn() -> None:
     assert helped(unschedulable, NODE_ADD) == ["second", "first"]
 
 
-def test_parked_anew_it_is_found_by_its_present_rejectors_only() -> None:
+def test_a_pod_rejected_again_is_requeued_by_its_present_rejectors_only() -> None:
     unschedulable = parked_by(Refuser("Fit", on(NODE_ADD)), Refuser("Volume", on(PV_ADD)))
     entry = refused("a", "Fit")
     unschedulable.add(entry)

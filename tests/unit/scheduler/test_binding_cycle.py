@@ -130,7 +130,7 @@ async def test_an_unreachable_server_gives_the_room_back_and_pauses_decisions() 
 
 
 @virtually
-async def test_a_binding_that_somebody_else_has_done_to_the_same_node_is_bound() -> None:
+async def test_a_binding_by_another_scheduler_to_the_same_node_is_a_success() -> None:
     async with run_scheduler(make_node("a")) as life:
 
         async def bind(request: Request) -> None:
@@ -144,7 +144,7 @@ async def test_a_binding_that_somebody_else_has_done_to_the_same_node_is_bound()
 
 
 @virtually
-async def test_a_pod_that_somebody_else_binds_elsewhere_is_theirs() -> None:
+async def test_a_pod_that_another_scheduler_binds_elsewhere_is_released() -> None:
     keeps = ReservePlugin()
     async with run_scheduler(make_node("a"), make_node("b"), plugins=[keeps]) as life:
 

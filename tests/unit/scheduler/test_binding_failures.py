@@ -201,7 +201,7 @@ async def test_a_waiting_pod_that_begins_to_be_deleted_lets_go_at_once() -> None
 
 
 @virtually
-async def test_a_waiting_pod_that_somebody_else_binds_is_let_go_of() -> None:
+async def test_a_waiting_pod_that_another_scheduler_binds_is_released() -> None:
     keeps = ReservePlugin()
     nodes = [make_node("a", allocatable={"cpu": "1"}), make_node("b", allocatable={"cpu": "9"})]
     async with run_scheduler(*nodes, plugins=[keeps, Permits(Wait(600.0))]) as life:

@@ -92,7 +92,7 @@ def test_a_pod_may_come_before_its_node() -> None:
     assert int(desk.cache.nodes.pod_count[desk.cache.nodes.live_row("a")]) == 1
 
 
-def test_a_pod_that_somebody_else_binds_leaves_the_queue() -> None:
+def test_a_pod_that_another_scheduler_binds_leaves_the_queue() -> None:
     desk = EventFixture(accepts_event())
     desk.node(None, make_node("a"))
     pod = make_pod("web")

@@ -52,7 +52,7 @@ def refusal(*reasons: str) -> Diagnosis:
     return found
 
 
-def test_a_bound_pod_is_told_of_in_kube_schedulers_words() -> None:
+def test_a_bound_pod_is_reported_in_kube_schedulers_words() -> None:
     office = Office()
     office.reporting.bound(info(), "a")
     event = office.event()
@@ -61,7 +61,7 @@ def test_a_bound_pod_is_told_of_in_kube_schedulers_words() -> None:
     assert len(office.writer) == 0
 
 
-def test_a_pod_that_is_being_deleted_is_told_of_without_a_condition() -> None:
+def test_a_pod_that_is_being_deleted_is_reported_without_a_condition() -> None:
     office = Office()
     office.reporting.skipped(info())
     event = office.event()

@@ -46,7 +46,7 @@ async def test_the_event_says_who_reports_it() -> None:
 
 
 @virtually
-async def test_a_pod_that_fits_nowhere_is_parked_and_its_condition_says_why() -> None:
+async def test_a_pod_that_fits_nowhere_is_unschedulable_and_its_condition_says_why() -> None:
     async with run_scheduler(make_node("a")) as life:
         stored = await life.create(make_pod("big", requests={"cpu": "40"}))
         await life.settle()

@@ -159,7 +159,7 @@ def test_a_pod_that_is_made_anew_is_decided_anew() -> None:
     virtually(lives)(recreate_pod, then)
 
 
-def test_a_pod_that_somebody_else_binds_stays_where_it_is() -> None:
+def test_a_pod_that_another_scheduler_binds_stays_on_its_node() -> None:
     async def then(life: Life, _: Play) -> None:
         assert await life.node_of("web") == "b"
         assert life.wire.count("POST", "/binding") == 0

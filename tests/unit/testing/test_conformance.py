@@ -76,7 +76,7 @@ def test_so_do_the_real_ones_with_objects_of_ones_own() -> None:
     check_conformance(Both(), reference=PerNode())
 
 
-def test_one_line_in_a_test_of_somebody_else_s(pytester: pytest.Pytester) -> None:
+def test_one_line_in_a_test_of_another_client_s(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         from mooring.framework import Reject, per_node

@@ -110,7 +110,7 @@ class BreaksInShift(Shifts):
         raise ZeroDivisionError("no worlds")
 
 
-def test_an_error_in_shift_is_told_with_its_point() -> None:
+def test_an_error_in_shift_is_reported_with_its_point() -> None:
     told = fault_of(BreaksInShift())
     assert 'running PreFilterExtension plugin "BreaksInShift": ZeroDivisionError' in told
 

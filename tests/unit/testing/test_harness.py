@@ -109,7 +109,7 @@ def test_another_plugin_may_be_asked() -> None:
     assert harness.reasons(make_pod(), noted) == {"a": ("is a",), "b": (), "c": ()}
 
 
-def test_nodes_are_told_in_visiting_order() -> None:
+def test_nodes_are_reported_in_visiting_order() -> None:
     zones = [make_node("a", zone="x"), make_node("b", zone="x"), make_node("c", zone="y")]
     assert list(Harness(zones, [OnRacks()]).reasons(make_pod())) == ["a", "c", "b"]
 

@@ -140,7 +140,7 @@ def test_a_predicate_twice_is_as_good_as_once() -> None:
     assert convert_policy(once).document == convert_policy(twice).document
 
 
-def test_what_is_not_listed_is_told() -> None:
+def test_what_is_not_listed_is_reported() -> None:
     found = notes(policy(predicates=predicates("GeneralPredicates"), priorities=[]))
     assert found == [
         "line 1: predicates: as before, nothing is filtered by what is not listed: "

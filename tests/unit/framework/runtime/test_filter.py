@@ -300,7 +300,7 @@ def test_an_error_at_a_node_that_is_visited_fails_the_attempt() -> None:
     assert str(caught.value) == 'running Filter plugin "F": disk on fire'
 
 
-def test_the_first_error_in_visiting_order_is_the_one_that_is_told() -> None:
+def test_the_first_error_in_visiting_order_is_the_one_that_is_reported() -> None:
     errors = {"b": NodeError("b burns"), "d": NodeError("d burns")}
 
     for start, told in ((0, "b burns"), (1, "b burns"), (2, "d burns"), (3, "d burns")):

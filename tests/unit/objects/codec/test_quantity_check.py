@@ -96,7 +96,7 @@ def test_a_bad_quantity_is_found_wherever_it_stands(kind: Kind, steps: Steps) ->
     assert event.problem.path == written(steps)
 
 
-def test_a_number_is_one_and_the_first_bad_one_is_told() -> None:
+def test_a_number_is_valid_and_the_first_invalid_one_is_reported() -> None:
     pod = kind_named("Pod")
     resources = {"requests": {"cpu": 2, "memory": 1.5}, "limits": {"a": "x", "b": "y"}}
     containers = [{"resources": {"requests": {"cpu": "1"}}}, {"resources": resources}]

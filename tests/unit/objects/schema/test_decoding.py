@@ -47,7 +47,7 @@ def test_every_answer_belongs_to_who_asked() -> None:
         found["spec"]["priority"] = 5
 
 
-def test_unknown_fields_are_told_of_every_time() -> None:
+def test_unknown_fields_are_reported_every_time() -> None:
     reader = TypedReader(POD)
     odd = {"metdata": {}, **spec_of("a:1")}
     told = []

@@ -252,7 +252,7 @@ def test_a_pod_whose_terms_change_counts_with_the_new_ones() -> None:
     assert audit(cache) == []
 
 
-def test_what_is_damaged_is_told() -> None:
+def test_what_is_damaged_is_reported() -> None:
     cache = Cache()
     cache.put_pod(web("one", avoids(near()), node="a"))
     (held,) = cache.terms.anti_affinity

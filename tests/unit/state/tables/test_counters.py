@@ -177,7 +177,7 @@ def test_kinds_of_pods_live_as_long_as_their_pods() -> None:
     assert counts(cache) == {"a": 3, "b": 1}
 
 
-def test_counters_that_are_not_what_the_pods_say_are_told_by_the_audit() -> None:
+def test_counters_that_are_not_what_the_pods_say_are_reported_by_the_audit() -> None:
     cache = some()
     counter = cache.counters.counter(key())
     assert audit(cache) == []

@@ -143,7 +143,7 @@ def test_the_volumes_of_a_pod_that_count(
         ),
     ],
 )
-def test_what_cannot_be_counted_is_told(
+def test_what_cannot_be_counted_is_reported(
     pod: Pod, objects: list[Any], problem: Problem, of_placed: Any
 ) -> None:
     storage = known(*objects)
