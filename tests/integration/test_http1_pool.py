@@ -128,7 +128,7 @@ def pool_to(server: Server, *, limit: int) -> Http1Pool:
 
 
 def gate() -> tuple[Behave, Callable[[], None], asyncio.Semaphore]:
-    """A server that answers only when the gate is open, and releases one for each request."""
+    """Yields a server that responds when the gate is open, and releases one for each request."""
     opened, asked = asyncio.Event(), asyncio.Semaphore(0)
 
     async def behave(_: bytes, writer: asyncio.StreamWriter) -> None:

@@ -76,7 +76,7 @@ def test_kubectl_creates_looks_and_deletes_while_it_is_up(
 def test_the_guide_helps_the_pod_that_it_promises_to_help(
     programs: Path, tmp_path: Path, runtime_folder: Path
 ) -> None:
-    """The kubectl commands of that section, and what the page shows for each but for ages."""
+    """Compares the output of the section's kubectl commands with the page, except ages."""
 
     def facts(table: str) -> list[str]:
         return [word for word in table.split() if not re.fullmatch(r"\d+s", word)]

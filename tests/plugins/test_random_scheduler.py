@@ -1,4 +1,4 @@
-"""The random scheduler: coins and dice, seeded; plain functions as plugins."""
+"""The random scheduler: seeded random numbers; plain functions as plugins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mooring.testing import Harness, make_node, make_pod
 
 
 class Handle(OfflineHandle):
-    """Remembers which pods were to be tried again."""
+    """Records which pods were activated."""
 
     def __init__(self, seed: int) -> None:
         self.time = VirtualClock()

@@ -79,7 +79,7 @@ BREACHES = {
 
 @cache
 def graph_of_source() -> grimp.ImportGraph:
-    """Every import in the package, also those inside functions and for type checkers."""
+    """Returns every import in the package, also those inside functions and for type checkers."""
     return grimp.build_graph("mooring", include_external_packages=True, cache_dir=None)
 
 
@@ -163,6 +163,6 @@ def test_every_module_is_in_the_contract_or_left_out_on_purpose(name: str) -> No
 
 
 def _prefixes(module: str) -> set[str]:
-    """The module and the packages that it is in."""
+    """Returns the module and the packages that it is in."""
     parts = module.split(".")
     return {".".join(parts[:length]) for length in range(1, len(parts) + 1)}

@@ -1,4 +1,4 @@
-"""A cache of the cluster, kept up to date by informers, for programs that do not schedule."""
+"""A cache of the cluster, updated by informers, for programs that do not schedule."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Extender:
     Args:
         plugins: Objects with filter or score; each runs at every point that it has.
         clock: Times them.
-        cluster: What is known of the cluster besides what is sent; None = nothing.
+        cluster: The cache of the cluster; None = only the nodes of each request.
         bind: Binds a pod; None = this extender does not bind.
 
     Raises:
@@ -156,7 +156,7 @@ class Extender:
         return wire.bind_result()
 
     def _open(self, request: wire.Filtering) -> tuple[Cycle, Sequence[str]]:
-        """Returns a cycle over the requested nodes, and the names of those that are known."""
+        """Returns a cycle over the requested nodes, and the names of those in the cache."""
         cluster = self._cluster
         if cluster is None:
             cluster = Cache()

@@ -39,7 +39,7 @@ class NodePorts:
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Rejects nodes with a port conflict."""
-        return FilterStatuses.refuse(nodes.has_port_conflict(cycle.pod.host_ports), Reject(REASON))
+        return FilterStatuses.reject(nodes.has_port_conflict(cycle.pod.host_ports), Reject(REASON))
 
     def events(self) -> list[ClusterEventWithHint]:
         """Registers deleted pods and added nodes; a pod's ports never change."""

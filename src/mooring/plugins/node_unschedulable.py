@@ -40,7 +40,7 @@ class NodeUnschedulable:
         """Rejects cordoned nodes unless the pod tolerates their taint."""
         if is_tolerated(CORDONED, cycle.pod.spec.tolerations):
             return FilterStatuses.feasible(len(nodes))
-        return FilterStatuses.refuse(nodes.unschedulable, Reject(REASON, resolvable=False))
+        return FilterStatuses.reject(nodes.unschedulable, Reject(REASON, resolvable=False))
 
     def events(self) -> list[ClusterEventWithHint]:
         """Registers added and uncordoned nodes, and new tolerations of the pod."""

@@ -49,7 +49,7 @@ class TaintToleration:
             return first_untolerated(taints, tolerations) is not None
 
         refused = _evaluate_per_taint_set(nodes, is_untolerated) != 0
-        return FilterStatuses.refuse(refused, Reject(REASON, resolvable=False))
+        return FilterStatuses.reject(refused, Reject(REASON, resolvable=False))
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
         """Returns the number of PreferNoSchedule taints that the pod does not tolerate."""

@@ -88,7 +88,7 @@ class VolumeZone:
             is_outside |= ~_matches(topology, nodes)
         if is_outside.any():
             is_outside &= _has_any_topology_label(nodes)
-        return FilterStatuses.refuse(is_outside, Reject(REASON, resolvable=False))
+        return FilterStatuses.reject(is_outside, Reject(REASON, resolvable=False))
 
     def events(self) -> list[ClusterEventWithHint]:
         """Registers storage classes, nodes and their labels, claims and volumes."""

@@ -196,13 +196,13 @@ async def wait_on_permit(waiting: WaitingPod, clock: Clock) -> Status | None:
     """
     settled = asyncio.Event()
     waiting.on_settled = lambda _: settled.set()
-    while waiting.verdict is None:
+    while waiting.status is None:
         try:
             async with asyncio.timeout(max(0.0, waiting.deadline_s - clock.monotonic_s())):
                 await settled.wait()
         except TimeoutError:
             waiting.expire(clock.monotonic_s())
-    status = waiting.verdict
+    status = waiting.status
     if not isinstance(status, Status):
         return None
     if status.code is Code.ERROR:

@@ -134,7 +134,7 @@ def test_simulate_refuses_bad_input_in_one_line(
 
 
 def changed(tmp_path: Path) -> str:
-    """A recording in which one pod went to another of the tied nodes."""
+    """Returns a recording in which one pod went to another of the tied nodes."""
     recording = read_recording(DATA / "resources-1.json.gz")
     steps = list(recording.steps)
     index = next(i for i, step in enumerate(steps) if len(step.decision.tied) > 1)

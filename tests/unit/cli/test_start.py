@@ -48,7 +48,7 @@ def start(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, st
 
 
 def poison(folder: Path, name: str, error: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A plugin in a module of its own, that raises."""
+    """Returns a plugin in a module of its own, that raises."""
     (folder / f"{name}.py").write_text(POISON.replace("ERROR", error))
     monkeypatch.syspath_prepend(str(folder))
     return f"--plugin={name}:Poison"
@@ -107,7 +107,7 @@ def test_a_configuration_is_heeded(
     assert (code, json.loads(out)["bound"]) == (0, 0)
 
 
-def test_a_plugin_that_fails_at_every_pod_is_told_of_and_it_ends(
+def test_a_plugin_that_fails_at_every_pod_is_reported_and_it_ends(
     capsys: pytest.CaptureFixture[str],
     files: list[str],
     tmp_path: Path,

@@ -268,7 +268,7 @@ def test_the_higher_priority_goes_first(step: int) -> None:
     assert in_lab(step, play) == ["high", "low", "low-too"]
 
 
-def test_step_6_leaves_a_parked_pod_where_it_is() -> None:
+def test_step_6_leaves_an_unschedulable_pod_in_its_queue() -> None:
     async def play(found: Lab) -> None:
         await found.runner.nodes([0], cordoned=True)
         await found.runner.pods("pod1")

@@ -114,7 +114,7 @@ def handle(*nodes: Any) -> Any:
 
 @asynccontextmanager
 async def answering(status: int, body: bytes, seen: list[str] | None = None) -> AsyncIterator[str]:
-    """A server that says one thing; yields its URL."""
+    """Runs a server with one response; yields its URL."""
 
     async def answer(request: web.Request) -> web.Response:
         if seen is not None:

@@ -39,7 +39,7 @@ def with_class(resource: str) -> Cache:
     ],
     ids=["plain", "claim", "device class", "no device class"],
 )
-def test_pods_that_ask_for_devices_are_told_apart(pod: Pod, why: str | None) -> None:
+def test_pods_that_ask_for_devices_are_distinguished(pod: Pod, why: str | None) -> None:
     assert why_not_compared(with_class("example.com/gpu").snapshot(), pod) == why
 
 

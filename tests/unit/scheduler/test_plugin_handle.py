@@ -1,4 +1,4 @@
-"""What a plugin gets of the living world."""
+"""The handle of plugins in a running scheduler."""
 
 from __future__ import annotations
 
@@ -145,12 +145,12 @@ class Claims:
         self.handle = handle_of(backend=Backend({"PersistentVolumeClaim": self.objects}))
 
     def put(self, key: str, value: str) -> None:
-        """The object is so now."""
+        """Updates the object."""
         self.objects[key] = value
         self.handle.changed("PersistentVolumeClaim", key)
 
     async def until(self, key: str, wanted: str | None, deadline_s: float = 10.0) -> Any:
-        """Wait for it to be so."""
+        """Waits for it to be so."""
         return await self.handle.until(
             "PersistentVolumeClaim", key, lambda found: found == wanted, deadline_s
         )

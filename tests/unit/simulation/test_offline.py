@@ -1,4 +1,4 @@
-"""What plugins get of the world when there is none, and coroutines that nobody wakes."""
+"""The handle of plugins without a cluster, and coroutines that wait for ever."""
 
 from __future__ import annotations
 

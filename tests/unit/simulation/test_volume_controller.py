@@ -1,4 +1,4 @@
-"""What a volume controller makes of claims and volumes; and offline, where it is there at once."""
+"""The volume controller: claims and volumes; offline it acts at once."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_claim_that_says_where_gets_a_new_volume_there() -> None:
         ("Pod", "default/p", "plugins may not patch objects of kind Pod"),
     ],
 )
-def test_what_cannot_be_patched_is_told(kind: str, name: str, problem: str) -> None:
+def test_what_cannot_be_patched_is_reported(kind: str, name: str, problem: str) -> None:
     with pytest.raises(PluginError, match=problem):
         patch(Cache(), kind, name, {})
 

@@ -147,7 +147,7 @@ class CachedResults:
         for plugin in plugins:
             number = plugin.number
             if rows is None or columns & plugin.reads_other_nodes:
-                view = NodeView.everything(snapshot)
+                view = NodeView.all_nodes(snapshot)
                 self.results.set_codes(
                     number, _rows_index(view, snapshot), caller.call_view(number, view)
                 )
@@ -181,7 +181,7 @@ class CachedResults:
         for plugin in plugins:
             number, raw = plugin.number, self.raw[plugin.number]
             if rows is None or columns & plugin.reads_other_nodes:
-                view = NodeView.everything(snapshot)
+                view = NodeView.all_nodes(snapshot)
                 scores = caller.call_view(number, view)
                 raw[_rows_index(view, snapshot)] = scores
                 is_full = True

@@ -163,7 +163,7 @@ def build_layout(snapshot: Snapshot, key: LayoutKey) -> DomainLayout:
         if not nodes.has_label(topology_key):
             break  # no node has them all, whatever the others are
     is_counted = has_all_keys if key.requires_all_keys else alive
-    all_nodes = NodeView.everything(snapshot)
+    all_nodes = NodeView.all_nodes(snapshot)
     matches_affinity, is_tolerated = alive, alive
     if not key.affinity.selects_everything:
         matches_affinity = _mask(all_nodes, matches_required(key.affinity, all_nodes))

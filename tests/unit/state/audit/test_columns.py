@@ -1,4 +1,4 @@
-"""The audit: each kind of column, put wrong by hand, is noticed and told in words."""
+"""The audit: damage in each kind of column is reported."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def pod_index(cache: Cache) -> None:
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
-def test_damage_is_told_with_its_place(damage: Callable[[Cache], None], told: str) -> None:
+def test_damage_is_reported_with_its_place(damage: Callable[[Cache], None], told: str) -> None:
     cache = healthy()
 
     damage(cache)

@@ -192,7 +192,7 @@ def test_a_term_that_nobody_holds_any_more_is_gone() -> None:
 
 
 def stateful(number: int) -> Pod:
-    """A pod of a StatefulSet that keeps away from its own kind; all share the label tier."""
+    """Returns a pod of a StatefulSet with anti-affinity to its own; all share the label tier."""
     labels = {"tier": "data", "app": f"set-{number}"}
     term = near(labelSelector={"matchLabels": labels})
     return web(f"set-{number}", avoids(term), labels=labels, node=f"n-{number % 10}")
@@ -253,7 +253,7 @@ def test_a_pod_whose_terms_change_counts_with_the_new_ones() -> None:
     assert audit(cache) == []
 
 
-def test_what_is_damaged_is_told() -> None:
+def test_what_is_damaged_is_reported() -> None:
     cache = Cache()
     cache.put_pod(web("one", avoids(near()), node="a"))
     (held,) = cache.terms.anti_affinity

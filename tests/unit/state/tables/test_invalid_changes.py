@@ -1,4 +1,4 @@
-"""What the tables refuse: each of these is our own bug, and is told before half is done."""
+"""Invalid changes of tables: each is an InvariantViolation before anything is changed."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ POD_BYTES_MAX = 1536
 
 
 def replica(number: int, **more: Any) -> Pod:
-    """A pod as a Deployment makes them and a kubelet reports them."""
+    """Returns a pod as a Deployment makes them and a kubelet reports them."""
     condition = {"status": "True", "lastTransitionTime": f"2026-11-21T10:00:{number % 60:02}Z"}
     resources = {"requests": {"cpu": "100m", "memory": "64Mi"}}
     document = {

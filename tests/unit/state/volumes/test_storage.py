@@ -55,7 +55,7 @@ def test_objects_are_found_by_name_until_they_are_gone() -> None:
         ("CSINode", "a"),
     ):
         cache.remove_object(kind, at)
-        cache.remove_object(kind, at)  # told twice
+        cache.remove_object(kind, at)  # removed twice
 
     assert storage.volume("v") is None
     assert storage.claim("default/c") is None
@@ -236,7 +236,7 @@ def test_the_audit_tells_what_is_wrong() -> None:
     assert audit(cache) == []
 
     attached_volumes._remaining._columns["disk.csi.test"][0] = 7
-    cache.storage.known.volumes["w"] = volume("w")
+    cache.storage.objects.volumes["w"] = volume("w")
 
     assert audit(cache) == [
         "node a: 7 volumes of disk.csi.test remain, should be 2",

@@ -1,4 +1,4 @@
-"""What is kept about volumes in use, beside the objects, follows every change of them."""
+"""Cached volume usage follows every change of the objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.helpers.volume_objects import (
 
 
 def remaining(cache: Cache, node: str = "a") -> int:
-    """How many more the node can hold, by the column."""
+    """Returns how many more the node can hold, by the column."""
     return int(cache.storage.use.attached_volumes.remaining_by_row(DRIVER)[cache.nodes.row(node)])
 
 
@@ -67,7 +67,7 @@ def test_what_is_left_follows_limits_that_change() -> None:
 
 
 def asked_and_placed(cache: Cache, pod: Pod, *between: Any) -> dict[str, str]:
-    """What a pod counts for on its node that was asked about before, while objects changed."""
+    """Returns the usage of a pod whose usage was cached before objects changed."""
     cache.storage.use.usage_if_scheduled(pod)
     put(cache, *between)
     cache.put_pod(replace(pod, spec=replace(pod.spec, node_name="a")))
