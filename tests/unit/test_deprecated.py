@@ -15,7 +15,8 @@ from mooring.deprecated import MODULES, NAMES
 from mooring.framework import FilterStatuses, NodeView, PostFilterResult, Reject, check_plugin
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.plugins.node_name import NodeName
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import check_conformance, make_node, make_pod
 
 
