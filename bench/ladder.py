@@ -48,7 +48,7 @@ from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.workloads import Service, ServiceSpec
 from mooring.simulation.driver import Driver
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 
 LADDER = (100, 1_000, 5_000, 15_000)

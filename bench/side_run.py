@@ -234,7 +234,7 @@ def _command(case: Case, plane: controlplane.ControlPlane) -> list[str]:
     kubeconfig, name = str(plane.kubeconfig("mooring")), case.scheduler
     if name == "mooring":
         words = ["run", "--kubeconfig", kubeconfig, "--log-level", "warning"]
-        document = {
+        document: dict[str, Any] = {
             "apiVersion": API_VERSION,
             "kind": KIND,
             "extenders": case.extenders or [],

@@ -1,4 +1,4 @@
-"""What all tests share: hypothesis profiles."""
+"""Hypothesis profiles of all tests."""
 
 from __future__ import annotations
 

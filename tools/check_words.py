@@ -1,12 +1,15 @@
 """Refuses words that are not the field's: in names, docstrings, comments, messages and pages.
 
-Three rules, for ``src`` and the pages under ``docs``:
+Three rules, for ``src``, ``tests`` and the pages under ``docs``:
 
 - A variable is named for what it holds (``pod``, ``statuses``), not for what happened to it
   (``found``): ``NAMES``.
 - Texts use the terms of Kubernetes and Python (requeue, retry, unschedulable): ``PHRASES``.
 - The docstring of a function begins with a verb in the third person ("Returns the feasible nodes"),
   that of a property, a class or a module with a noun or a verb: none begins with a pronoun.
+
+In tests, strings are data: only comments and docstrings are checked for phrases. Names are checked
+in ``TEST_HELPERS``, and the docstrings of test functions and fixtures are free.
 
 ``python tools/check_words.py --count`` prints how often each rule is broken, by folder.
 """
@@ -55,6 +58,8 @@ _PHRASE = re.compile(
     r"\b(?:" + "|".join(f"(?:{pattern})" for pattern in PHRASES) + r")\b", re.IGNORECASE
 )
 
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
 #: Code within a line of text: other people's names and messages.
 _CODE = re.compile(r"``.*?``|`.*?`")
 
@@ -80,6 +85,10 @@ _NOT_VERBS = frozenset(
 )
 
 
+#: The folders under ``tests`` whose names of variables are checked.
+TEST_HELPERS = ("tests/faults/", "tests/helpers/")
+
+
 class Finding(NamedTuple):
     """One break of a rule."""
 
@@ -95,11 +104,14 @@ def findings(path: Path, source: str) -> Iterator[Finding]:
         yield from _phrases(path, _prose(source))
         return
     tree = ast.parse(source, filename=str(path))
-    yield from _names(path, tree)
-    yield from _docstrings(path, tree)
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    for token in tokens:
-        if token.type in (tokenize.COMMENT, tokenize.STRING):
+    is_test = path.parts[0] == "tests"
+    if not is_test or path.as_posix().startswith(TEST_HELPERS):
+        yield from _names(path, tree)
+    yield from _docstrings(path, tree, is_test=is_test)
+    docstrings = {node.body[0].lineno for node in _documented(tree)}
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        is_text = token.type == tokenize.STRING and (not is_test or token.start[0] in docstrings)
+        if is_text or token.type == tokenize.COMMENT:
             yield from _phrases(path, enumerate(token.string.splitlines(), token.start[0]))
 
 
@@ -137,19 +149,31 @@ def _names(path: Path, tree: ast.AST) -> Iterator[Finding]:
             yield Finding(path, node.lineno, "name", node.arg)
 
 
-def _docstrings(path: Path, tree: ast.AST) -> Iterator[Finding]:
+def _documented(tree: ast.AST) -> Iterator[Documented]:
+    """Yields modules, classes and functions with a docstring."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, Documented) and ast.get_docstring(node):
+            yield node
+
+
+def _docstrings(path: Path, tree: ast.AST, *, is_test: bool) -> Iterator[Finding]:
+    for node in _documented(tree):
+        if is_test and _is_test_function(node):
             continue
-        text = ast.get_docstring(node)
-        if not text:
-            continue
-        first = text.split()[0].rstrip(",:;.")
+        first = (ast.get_docstring(node) or "").split()[0].rstrip(",:;.")
         line = getattr(node, "lineno", 1)
         if first in PRONOUNS:
             yield Finding(path, line, "docstring", f"begins with {first}")
         elif _needs_verb(node) and not _is_verb(first):
             yield Finding(path, line, "docstring", f"begins with {first}, not with a verb")
+
+
+def _is_test_function(node: ast.AST) -> bool:
+    """Returns whether a definition is a test function or a fixture."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+    return node.name.startswith("test_") or any("fixture" in text for text in decorators)
 
 
 def _needs_verb(node: ast.AST) -> bool:
@@ -169,6 +193,7 @@ def _is_verb(word: str) -> bool:
 def files(root: Path) -> Iterator[Path]:
     """Yields the files that are checked, below ``root``."""
     yield from sorted((root / "src").rglob("*.py"))
+    yield from sorted((root / "tests").rglob("*.py"))
     yield from sorted((root / "docs").rglob("*.md"))
     yield from sorted(root.glob("*.md"))
 

@@ -123,6 +123,11 @@ class QueueingHint(enum.Enum):
     QUEUE = "Queue"
     SKIP = "QueueSkip"
 
+    @classmethod
+    def queue_if(cls, helps: bool) -> QueueingHint:
+        """Returns QUEUE if the change ``helps`` the pod, else SKIP."""
+        return cls.QUEUE if helps else cls.SKIP
+
 
 #: (pod, old, new) -> whether what happened can help the pod. ``pod`` is the rejected one, a PodInfo
 #: (``mooring.state``, which this file must not import); ``old`` and ``new`` are API objects of the

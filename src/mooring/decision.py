@@ -27,9 +27,10 @@ FIRST: Final = "first"
 UNORDERED: Final = "unordered"
 CHOICES: Final = (NOMINATED, FIRST, UNORDERED)
 
-#: How PreFilter's narrowing begins its text for a node that it left out.
+#: How PreFilter's narrowing begins its texts: for a pod without nodes, for a node left out.
 #: Source: kubernetes pkg/scheduler/schedule_one.go, findNodesThatFitPod.
-LEFT_OUT_PREFIX: Final = "node(s) didn't satisfy plugin(s) ["
+NOT_SATISFIED: Final = "node(s) didn't satisfy plugin"
+LEFT_OUT_PREFIX: Final = f"{NOT_SATISFIED}(s) ["
 
 Scores = dict[str, dict[str, int]]
 

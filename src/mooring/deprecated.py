@@ -1,7 +1,8 @@
 """Old names of what plugin authors use: each works for one more release, with a DeprecationWarning.
 
-Three kinds: modules (``MODULES``), names exported by ``mooring`` and ``mooring.framework``
-(``NAMES``), and attributes of plugins (``PLUGIN_ATTRIBUTES``).
+Four kinds: modules (``MODULES``), names exported by ``mooring`` and ``mooring.framework``
+(``NAMES``), attributes of plugins (``PLUGIN_ATTRIBUTES``), and attributes and methods of exported
+classes (``RenamedAttribute``).
 """
 
 from __future__ import annotations
@@ -98,6 +99,18 @@ def renamed(module: ModuleType, name: str) -> Any:
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
     warn(f"{module.__name__}.{name}", NAMES[name], stacklevel=3)
     return getattr(module, NAMES[name])
+
+
+class RenamedAttribute:
+    """The old name of an attribute or a method of a class; read-only."""
+
+    def __init__(self, old: str, new: str) -> None:
+        self._old = old
+        self._new = new
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        warn(f"{owner.__name__}.{self._old}", self._new, stacklevel=2)
+        return getattr(owner if instance is None else instance, self._new)
 
 
 def rename_attributes(plugin: Any) -> None:

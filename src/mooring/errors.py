@@ -152,7 +152,7 @@ class ConfigErrors(ConfigError):
     def _text(self) -> str:
         lines = [str(error) for error in self.errors]
         if self.is_cut:
-            lines.append(f"only the first {len(self.errors)} errors are shown")
+            lines.append(f"only the first {len(self.errors)} errors are listed")
         return "\n".join(lines)
 
 
@@ -206,7 +206,7 @@ class AlreadyExists(Conflict):
 
 
 class Gone(ApiError):
-    """410: the resourceVersion asked for is no longer kept."""
+    """410: the requested resourceVersion is too old."""
 
 
 class Invalid(ApiError):

@@ -1,11 +1,11 @@
 """Reads a page of the documentation and runs what stands in it.
 
-A fenced block is told by its info string:
+The info string of a fenced block says what it is:
 
 - ``console``: ``$ command`` lines and what each prints. Run; the output must match (``matches``).
 - ``python``: run in a namespace of the page. Functions called ``test_...`` are called as well. If
   the first line is a file name (``# rack.py``), the block is written there instead, and imported
-  when somebody imports it; a file ``test_...py`` at once.
+  when a block imports it; a file ``test_...py`` at once.
 - ``yaml``: written to the file that its first line names.
 - ``text``, ``toml``, ``console no-run``: for people only.
 
@@ -60,12 +60,12 @@ class Block(NamedTuple):
 
 
 def all_pages() -> list[Path]:
-    """Every page, the README first."""
+    """Returns every page, the README first."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """The fenced blocks of a page, in order."""
+    """Returns the fenced blocks of a page, in order."""
     text = page.read_text()
     return [
         Block(found.group(1), found.group(2), text.count("\n", 0, found.start()) + 1)
@@ -74,7 +74,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Whether a command printed what the page shows.
+    """Returns whether a command printed what the page shows.
 
     A line ``...`` stands for any number of lines, ``...`` inside a line for the rest of a word or
     line; what differs from run to run counts as equal (``VOLATILE``). Spaces at line ends don't
@@ -90,7 +90,7 @@ def matches(shown: str, printed: str) -> bool:
 
 
 def normal(text: str) -> str:
-    """``text`` without what differs from run to run; every line ends in a newline."""
+    """Returns ``text`` without the parts that differ between runs; each line ends in a newline."""
     for pattern, replacement in VOLATILE:
         text = re.sub(pattern, replacement, text)
     lines = [line.rstrip() for line in text.strip("\n").splitlines()]
@@ -98,7 +98,7 @@ def normal(text: str) -> str:
 
 
 def commands_of(block: Block) -> Iterator[tuple[str, str]]:
-    """Each command of a console block with the output shown for it.
+    """Yields each command of a console block with the output shown for it.
 
     Raises:
         AssertionError: the block does not begin with a command.
@@ -114,7 +114,7 @@ def commands_of(block: Block) -> Iterator[tuple[str, str]]:
 
 
 class Session:
-    """What one page has done so far: its folder, its Python names, the last exit code."""
+    """The state of a page: its folder, its Python names, the last exit code."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -122,7 +122,7 @@ class Session:
         self.code = 0
 
     def run(self, block: Block) -> None:
-        """Run one block.
+        """Runs one block.
 
         Raises:
             AssertionError: something is not as the page says; the message holds what was printed.
@@ -167,14 +167,14 @@ class Session:
 
 
 def expanded(word: str) -> list[str]:
-    """A word of a command line as the shell would give it, the repository's files in full."""
+    """Returns a word of a command line as the shell expands it, with absolute paths of files."""
     if not word.startswith("tests/"):
         return [word]
     return sorted(glob.glob(str(ROOT / word))) or [word]
 
 
 def call(*arguments: str) -> tuple[int, str]:
-    """The exit code of ``mooring ARGUMENTS``, and what it printed to both streams."""
+    """Returns the exit code of ``mooring ARGUMENTS``, and what it printed to both streams."""
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed):
         code = main(arguments)
@@ -183,18 +183,18 @@ def call(*arguments: str) -> tuple[int, str]:
 
 @cache
 def default_simulation() -> tuple[int, str]:
-    """``mooring simulate``: several pages show it, and it takes seconds."""
+    """Runs ``mooring simulate`` once: several pages show it, and it takes seconds."""
     return call("simulate")
 
 
 def call_tests(names: dict[str, Any]) -> None:
-    """Call what pytest would, and forget it, so that the next block does not run it again."""
+    """Calls what pytest would, and forget it, so that the next block does not run it again."""
     for name in [name for name in names if name.startswith("test_")]:
         names.pop(name)()
 
 
 def forget_modules(folder: Path) -> None:
-    """Drop modules that were imported from ``folder``: two pages may use one file name."""
+    """Drops modules that were imported from ``folder``: two pages may use one file name."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if file and Path(file).is_relative_to(folder):

@@ -1,4 +1,4 @@
-"""A small cluster on virtual time whose faults are planned, one by one."""
+"""A small cluster on virtual time with planned faults."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Counting:
-    """A transport that writes down when what was asked."""
+    """A transport that records the time of every request."""
 
     def __init__(self, inner: Transport) -> None:
-        self.asked: list[tuple[float, str]] = []
+        self.sent: list[tuple[float, str]] = []
         self._inner = inner
 
     async def request(self, request: Request) -> Response:
@@ -52,11 +52,11 @@ class Counting:
 
     def _note(self, request: Request) -> None:
         now_s = asyncio.get_running_loop().time()
-        self.asked.append((now_s, f"{request.method} {request.path}"))
+        self.sent.append((now_s, f"{request.method} {request.path}"))
 
     def times_s(self, what: str) -> list[float]:
-        """When requests with this in their "METHOD path" were sent."""
-        return [at_s for at_s, asked in self.asked if what in asked]
+        """Returns the times of requests whose "METHOD path" contains ``what``."""
+        return [at_s for at_s, request in self.sent if what in request]
 
 
 class Lab:
@@ -88,7 +88,7 @@ class Lab:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """The scheduler is at work, and knows the cluster."""
+        """Runs the scheduler, with synced caches, during the block."""
         async with asyncio.TaskGroup() as tasks:
             self.network.open(tasks)
             work = tasks.create_task(self.service.run())
@@ -98,7 +98,7 @@ class Lab:
             await work
 
     async def add(self, *objects: Node | Pod) -> None:
-        """Create nodes and pods."""
+        """Creates nodes and pods."""
         for obj in objects:
             body: dict[str, Any] = msgspec.json.decode(encode(obj))
             path = PODS if isinstance(obj, Pod) else "/api/v1/nodes"
@@ -112,7 +112,7 @@ class Lab:
     async def wait_until(
         self, holds: Callable[[], object], *, within_s: float = 60.0, every_s: float = 0.001
     ) -> None:
-        """Return when that holds; TimeoutError if it takes longer (virtual seconds)."""
+        """Waits until ``holds`` returns true; TimeoutError after ``within_s`` virtual seconds."""
         async with asyncio.timeout(within_s):
             while True:
                 if holds():
@@ -120,29 +120,29 @@ class Lab:
                 await asyncio.sleep(every_s)
 
     def node_of(self, name: str) -> str:
-        """Where the API server has a pod; "" if nowhere."""
-        found = [pod for pod in self.store.pods.values() if pod.metadata.name == name]
-        return found[0].spec.node_name if found else ""
+        """Returns the node of a pod on the API server; "" if it has none."""
+        pods = [pod for pod in self.store.pods.values() if pod.metadata.name == name]
+        return pods[0].spec.node_name if pods else ""
 
     def events(self) -> Counter[str]:
-        """Reason -> how many events."""
-        found = self.api.store.collection(BY_PATH["", "v1", "events"])
-        return Counter(each.object()["reason"] for each in found.in_order())
+        """Returns the number of events by reason."""
+        events = self.api.store.collection(BY_PATH["", "v1", "events"])
+        return Counter(event.object()["reason"] for event in events.in_order())
 
     def is_idle(self) -> bool:
-        """Whether nothing is left over, and both sides know the same pods."""
-        mine = {key: pod.spec.node_name for key, pod in self.pods().items()}
-        theirs = {f"default/{pod.metadata.name}": pod for pod in self.store.pods.values()}
-        same = mine == {key: pod.spec.node_name for key, pod in theirs.items()}
+        """Returns whether nothing leaks, and informer and API server have the same pods."""
+        cached = {key: pod.spec.node_name for key, pod in self.pods().items()}
+        stored = {f"default/{pod.metadata.name}": pod for pod in self.store.pods.values()}
+        same = cached == {key: pod.spec.node_name for key, pod in stored.items()}
         return same and not list(leaks(self.service))
 
     def pods(self) -> dict[str, Pod]:
-        """What the scheduler's informer knows."""
+        """Returns the pods of the scheduler's informer."""
         return dict(self.service.informers["Pod"].objects)
 
 
-def in_lab(work: Callable[[Lab], Awaitable[None]], *, seed: int = 1, **more: Any) -> None:
-    """Run a test in a lab of its own; whatever is broken there fails it."""
+def run_in_lab(work: Callable[[Lab], Awaitable[None]], *, seed: int = 1, **more: Any) -> None:
+    """Runs a test in a new lab; a violated invariant fails it."""
 
     async def run() -> None:
         lab = Lab(seed=seed, **more)
@@ -156,11 +156,11 @@ def in_lab(work: Callable[[Lab], Awaitable[None]], *, seed: int = 1, **more: Any
 
 
 def small_node(name: str = "a", pods: int = 1) -> Node:
-    """Room for so many pods."""
+    """Returns a node for at most ``pods`` pods."""
     ready = [{"type": "Ready", "status": "True"}]
     return make_node(name, allocatable={"pods": str(pods)}, status={"conditions": ready})
 
 
 def small_pod(name: str, **more: Any) -> Pod:
-    """A pod that asks for little."""
+    """Returns a pod with small requests."""
     return make_pod(name, requests={"cpu": "10m"}, **more)

@@ -1,7 +1,7 @@
-"""Bugs, planted one at a time: a harness that does not find them finds nothing.
+"""Bugs that the harness must find, planted one at a time.
 
-Each is one that a scheduler has really had, or nearly had. ``python -m tests.faults.mutations``
-plants every one of them and says which seed found it, and by which invariant.
+Each is a bug that a scheduler had, or almost had. ``python -m tests.faults.mutations`` plants each
+of them and prints the seed and the invariant that found it.
 """
 
 from __future__ import annotations
@@ -35,23 +35,24 @@ from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.evictor import Evictor
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from tests.faults.harness.scenario import Scenario, run_scenario
 from tests.faults.harness.trace import InvariantBroken
 
 Patch = pytest.MonkeyPatch
 
-#: How many seeds a bug may hide from.
+#: Maximum number of seeds per bug.
 SEEDS = 200
 
 
 def drop_done(patch: Patch) -> None:
-    """An attempt that was handed over to its binding is never ended (#138316, #126962)."""
+    """Does not end an attempt that was detached for its binding (#138316, #126962)."""
     patch.setattr(InFlightAttempt, "done", lambda self: None)
 
 
 def skip_uid(patch: Patch) -> None:
-    """The binding does not say which pod of this name it is for."""
+    """Omits the pod's UID from the binding."""
 
     async def bind(self: Client, pod: Any, node_name: str) -> None:
         name, namespace = pod.metadata.name, pod.metadata.namespace
@@ -64,7 +65,7 @@ def skip_uid(patch: Patch) -> None:
 
 
 def forget_on_unknown(patch: Patch) -> None:
-    """A binding that was not answered counts as failed (upstream's handleBindingCycleError)."""
+    """Treats an unknown outcome of a binding as a failure (upstream's handleBindingCycleError)."""
 
     async def bind_pod(client: Client, pod: Any, node_name: str, **_: Any) -> None:
         try:
@@ -76,7 +77,7 @@ def forget_on_unknown(patch: Patch) -> None:
 
 
 def trust_on_unknown(patch: Patch) -> None:
-    """A binding that was not answered counts as done."""
+    """Treats an unknown outcome of a binding as a success."""
 
     async def bind_pod(client: Client, pod: Any, node_name: str, **_: Any) -> None:
         with suppress(OutcomeUnknown):
@@ -86,18 +87,18 @@ def trust_on_unknown(patch: Patch) -> None:
 
 
 def count_one_less(patch: Patch) -> None:
-    """A node takes one pod more than it may."""
+    """Allows one pod too many on each node."""
 
     def less(of: type) -> property:
         count = vars(of)["pod_count"].fget
         return property(lambda self: count(self) - 1)
 
-    for seen in (NodeView, NodeInfo):
-        patch.setattr(seen, "pod_count", less(seen))
+    for view in (NodeView, NodeInfo):
+        patch.setattr(view, "pod_count", less(view))
 
 
 def assume_nothing(patch: Patch) -> None:
-    """What is being bound does not count until the API server says so."""
+    """Ignores assumed pods until the API server has them."""
     assume = Cache.assume
 
     def assume_and_forget(self: Cache, info: Any, node_name: str) -> Any:
@@ -109,7 +110,7 @@ def assume_nothing(patch: Patch) -> None:
 
 
 def ignore_gone(patch: Patch) -> None:
-    """After a 410 the watch begins again where it was."""
+    """Resumes a watch at the same resourceVersion after a 410."""
     ended = Reflector.ended
 
     def ended_by_nothing(self: Reflector, error: Any = None) -> float:
@@ -119,7 +120,7 @@ def ignore_gone(patch: Patch) -> None:
 
 
 def skip_after_gone(patch: Patch) -> None:
-    """After a 410 the watch begins again with what comes now; what was missed is missed."""
+    """Resumes a watch at the newest resourceVersion after a 410, without a list."""
 
     def ended_by_forgetting(self: Reflector, error: Any = None) -> float:
         if isinstance(error, Gone):
@@ -131,7 +132,7 @@ def skip_after_gone(patch: Patch) -> None:
 
 
 def keep_the_missing(patch: Patch) -> None:
-    """A new list does not tell of what is gone since the old one (#55587, #51313, #69926)."""
+    """Ignores deletions that a new list shows (#55587, #51313, #69926)."""
     replacing = Replica.replacing
 
     def without_deletes(self: Replica, listed: Any, unreadable: Any, version: str) -> Any:
@@ -140,13 +141,13 @@ def keep_the_missing(patch: Patch) -> None:
     patch.setattr(Replica, "replacing", without_deletes)
 
 
-def believe_old_news(patch: Patch) -> None:
-    """An event that was seen before is taken in again."""
+def apply_old_events(patch: Patch) -> None:
+    """Applies repeated events."""
     patch.setattr(Replica, "_is_known", lambda self, version, number: False)
 
 
 def mistake_the_new_pod(patch: Patch) -> None:
-    """A pod made anew under its name is taken for the old one, changed (#106545)."""
+    """Treats a recreated pod as an update of the old one (#106545)."""
 
     def take(self: Replica, key: str, new: Any) -> bool:
         old = self.objects.get(key)
@@ -159,8 +160,8 @@ def mistake_the_new_pod(patch: Patch) -> None:
     patch.setattr(Replica, "_store", take)
 
 
-def tell_the_queue_first(patch: Patch) -> None:
-    """The queue hears of nodes before the cache has them (#88389)."""
+def move_pods_too_early(patch: Patch) -> None:
+    """Moves pods in the queue before the cache has the new node (#88389)."""
     put_node = Cache.put_node
 
     def later(self: Cache, node: Any) -> None:
@@ -170,38 +171,38 @@ def tell_the_queue_first(patch: Patch) -> None:
 
 
 def hold_the_deleted(patch: Patch) -> None:
-    """A pod that is deleted on its way to a node keeps what it holds there."""
+    """Does not release the resources of a pod that is deleted while it is assumed."""
     patch.setattr(EventHandlers, "_release_assumed", lambda self, uid: None)
 
 
 def keep_what_failed(patch: Patch) -> None:
-    """What a failed binding held is never given back."""
+    """Does not release the resources of a failed binding."""
     patch.setattr(Cache, "forget", lambda self, uid: None)
 
 
 def lose_what_failed(patch: Patch) -> None:
-    """A pod whose binding failed is not queued again (#139186)."""
+    """Does not requeue a pod whose binding failed (#139186)."""
 
-    def give_back(self: BindingCycle, held: Any, refusal: Any) -> None:
-        give_back_all(self, held, refusal)
-        self._queue.delete(held.cycle.pod.uid)
+    def handle(self: BindingCycle, binding_ctx: Any, reason: Any) -> None:
+        handle_failure(self, binding_ctx, reason)
+        self._queue.delete(binding_ctx.cycle.pod.uid)
 
-    give_back_all = BindingCycle._handle_binding_failure
-    patch.setattr(BindingCycle, "_handle_binding_failure", give_back)
+    handle_failure = BindingCycle._handle_binding_failure
+    patch.setattr(BindingCycle, "_handle_binding_failure", handle)
 
 
 def miss_events_in_flight(patch: Patch) -> None:
-    """What happens during an attempt wakes nobody (#120413)."""
+    """Drops the events during an attempt (#120413)."""
     patch.setattr(InFlight, "record", lambda self, event, old, new: None)
 
 
-def wake_nobody(patch: Patch) -> None:
-    """No event moves parked pods; only the flush after five minutes does."""
+def ignore_events(patch: Patch) -> None:
+    """Requeues unschedulable pods only by the flush after five minutes."""
     patch.setattr(SchedulingQueue, "move", lambda self, event, old, new, *, only=None: None)
 
 
 def queue_the_bound(patch: Patch) -> None:
-    """A pod that somebody else bound stays in the queue."""
+    """Leaves a pod that another scheduler bound in the queue."""
 
     def assigned(self: EventHandlers, old: Any, new: Any) -> None:
         queue, self._queue = self._queue, _DeafQueue(self._queue)  # type: ignore[assignment]
@@ -228,7 +229,7 @@ class _DeafQueue:
 
 
 def skip_unreserve(patch: Patch) -> None:
-    """Plugins do not hear that a binding failed."""
+    """Skips Unreserve after a failed binding."""
 
     def unreserve(self: Any, *_: Any) -> None:
         pass
@@ -238,20 +239,20 @@ def skip_unreserve(patch: Patch) -> None:
     patch.setattr(binding, "unreserve", unreserve)
 
 
-def come_too_early(patch: Patch) -> None:
-    """What Retry-After asks for is not done."""
+def ignore_retry_after(patch: Patch) -> None:
+    """Ignores Retry-After."""
     from mooring.client.rest import responses
 
     patch.setattr(responses, "retry_after_s", lambda answer: 0.5)
 
 
 def ignore_nodes_that_go(patch: Patch) -> None:
-    """Nodes that are deleted stay in the cache."""
+    """Leaves deleted nodes in the cache."""
     patch.setattr(Cache, "remove_node", lambda self, name: None)
 
 
 def stop_at_a_break(patch: Patch) -> None:
-    """A watch that broke in the middle of a line is never taken up again."""
+    """Does not resume a watch that broke."""
     run = Informer._stream
 
     async def stream_once(self: Informer, ask: Any) -> None:
@@ -263,7 +264,7 @@ def stop_at_a_break(patch: Patch) -> None:
 
 
 def read_half_a_list(patch: Patch) -> None:
-    """A list that broke off counts as whole."""
+    """Treats an incomplete list as complete."""
     ended = Reflector.ended
 
     def ended_whole(self: Reflector, error: Any = None) -> float:
@@ -281,38 +282,38 @@ def _versions(objects: Mapping[str, Any]) -> list[str]:
 
 
 def never_stop_pausing(patch: Patch) -> None:
-    """After a server was away, decisions pause for ever."""
+    """Pauses decisions for ever after the server was unreachable."""
     patch.setattr(BindingTasks, "record_success", lambda self: None)
     patch.setattr(BindingTasks, "record_unreachable", lambda self: setattr(self, "_pause_s", 600.0))
 
 
 def evict_more_than_needed(patch: Patch) -> None:
-    """All pods of a lower priority leave, also those that could stay."""
+    """Evicts all pods of a lower priority, without reprieve."""
     patch.setattr(dry_run, "_reprieve", lambda *_: None)
 
 
 def evict_the_protected(patch: Patch) -> None:
-    """Budgets mean nothing."""
+    """Ignores PodDisruptionBudgets."""
     patch.setattr(
         dry_run, "_violates_budget", lambda _, slots, __: np.zeros(len(slots), dtype=np.bool_)
     )
 
 
 def evict_equals(patch: Patch) -> None:
-    """Pods of the same priority make room for each other."""
-    line_up = dry_run._sort_victims
+    """Evicts pods of the same priority."""
+    sort_victims = dry_run._sort_victims
 
     def with_equals(cycle: Any, rows: Any, counts: Any) -> Any:
         pod = cycle.pod.pod
         higher = replace(pod, spec=replace(pod.spec, priority=(pod.spec.priority or 0) + 1))
-        twin = Cycle(PodInfo(higher), cycle.snapshot, cycle.profile, cycle.framework)
-        return line_up(twin, rows, counts)
+        other = Cycle(PodInfo(higher), cycle.snapshot, cycle.profile, cycle.framework)
+        return sort_victims(other, rows, counts)
 
     patch.setattr(dry_run, "_sort_victims", with_equals)
 
 
 def leave_the_evicted(patch: Patch) -> None:
-    """Whoever is to leave is forgotten, and the pod waits for ever."""
+    """Drops evictions, so that the preemptor waits for ever."""
     patch.setattr(Evictor, "evict", lambda *_: asyncio.sleep(0, True))
 
 
@@ -326,17 +327,17 @@ MUTATIONS: list[Callable[[Patch], None]] = [
     ignore_gone,
     skip_after_gone,
     keep_the_missing,
-    believe_old_news,
+    apply_old_events,
     mistake_the_new_pod,
-    tell_the_queue_first,
+    move_pods_too_early,
     hold_the_deleted,
     keep_what_failed,
     lose_what_failed,
     miss_events_in_flight,
-    wake_nobody,
+    ignore_events,
     queue_the_bound,
     skip_unreserve,
-    come_too_early,
+    ignore_retry_after,
     ignore_nodes_that_go,
     stop_at_a_break,
     read_half_a_list,
@@ -348,45 +349,45 @@ MUTATIONS: list[Callable[[Patch], None]] = [
 ]
 
 
-#: These show where pods make room for others all the time.
+#: These need clusters with many preemptions.
 CROWDED = (evict_more_than_needed, evict_the_protected, evict_equals, leave_the_evicted)
 CROWD: dict[str, Any] = {"nodes": 4, "n_safe": 2, "pods": 45}
 
 
 class Caught(NamedTuple):
-    """A bug was found: by the run of this seed, and how."""
+    """The seed that found a bug, and the violation."""
 
     seed: int
     how: str
 
 
 def hunt(mutation: Callable[[Patch], None], seeds: range) -> Caught | None:
-    """The first seed that finds a bug; None if none of them does."""
+    """Returns the first seed that finds a bug; None if none does."""
     with Patch.context() as patch:
         mutation(patch)
         for seed in seeds:
             try:
                 run_scenario(Scenario(seed, **(CROWD if mutation in CROWDED else {})))
-            except InvariantBroken as found:
-                return Caught(seed, str(found))
-            except Exception as found:  # noqa: BLE001 - the scheduler itself may have noticed
-                return Caught(seed, f"{type(found).__name__}: {found}")
+            except InvariantBroken as error:
+                return Caught(seed, str(error))
+            except Exception as error:  # noqa: BLE001 - the scheduler may detect the bug itself
+                return Caught(seed, f"{type(error).__name__}: {error}")
             finally:
-                # What was broken off in the middle goes now, and not in somebody else's test.
+                # Collects cancelled tasks now, and not in another test.
                 gc.collect()
     return None
 
 
 def main() -> int:
-    """Plant each; 1 if one is not found."""
+    """Plants each bug; returns 1 if one is not found."""
     missed = 0
     for mutation in MUTATIONS:
         if len(sys.argv) > 1 and mutation.__name__ not in sys.argv[1:]:
             continue
         caught = hunt(mutation, range(SEEDS))
         missed += caught is None
-        told = f"seed {caught.seed}: {caught.how[:150]}" if caught else "NOT FOUND"
-        print(f"{mutation.__name__:24} {told}", flush=True)
+        message = f"seed {caught.seed}: {caught.how[:150]}" if caught else "NOT FOUND"
+        print(f"{mutation.__name__:24} {message}", flush=True)
     return min(missed, 1)
 
 

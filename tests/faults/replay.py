@@ -1,4 +1,4 @@
-"""Run one seed again: ``python -m tests.faults.replay SEED`` prints its trace and how it ended.
+"""Replays one seed: ``python -m tests.faults.replay SEED`` prints its trace and its result.
 
 With ``--digest`` it prints the trace's SHA-256 alone.
 """
@@ -13,7 +13,7 @@ from tests.faults.harness.trace import InvariantBroken, Trace
 
 
 def main(seed: int, *, digest_only: bool) -> int:
-    """0 if every invariant held."""
+    """Returns 0 if every invariant holds."""
     trace = Trace()
     try:
         report = run_scenario(Scenario(seed), trace)

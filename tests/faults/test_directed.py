@@ -1,4 +1,4 @@
-"""Each fault of the list by itself, where it hurts most, and what must come of it."""
+"""Each fault of the list by itself, at the worst moment, and its required consequence."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from itertools import pairwise
 
 from mooring.errors import NotFound
 from mooring.queue import QueueName
-from tests.faults.fault_fixture import PODS, Lab, in_lab, small_node, small_pod
+from tests.faults.fault_fixture import PODS, Lab, run_in_lab, small_node, small_pod
 from tests.faults.harness.faults import Faults
 
 WATCH_PODS = "watch /api/v1/pods"
 
 
 async def settled(lab: Lab, *names: str, within_s: float = 60.0) -> None:
-    """Wait until these pods are bound and nothing is left over."""
+    """Waits until these pods are bound and nothing leaks."""
     await lab.wait_until(
         lambda: all(lab.node_of(name) for name in names) and lab.is_idle(),
         within_s=within_s,
@@ -22,10 +22,10 @@ async def settled(lab: Lab, *names: str, within_s: float = 60.0) -> None:
     )
 
 
-# -- F1: the server is away --------------------------------------------------------------------
+# -- F1: the server is down --------------------------------------------------------------------
 
 
-def test_f1_a_server_that_is_away_for_a_minute_is_asked_seldom_and_then_served() -> None:
+def test_f1_requests_to_a_server_that_is_down_back_off() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node(pods=10))
         async with lab.running():
@@ -39,10 +39,10 @@ def test_f1_a_server_that_is_away_for_a_minute_is_asked_seldom_and_then_served()
 
             await settled(lab, "p", "q", within_s=61)
 
-    in_lab(work)
+    run_in_lab(work)
 
 
-def test_f1_a_binding_that_finds_nobody_is_given_back_and_tried_again() -> None:
+def test_f1_an_unreachable_binding_is_rolled_back_and_retried() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node())
         async with lab.running():
@@ -54,13 +54,13 @@ def test_f1_a_binding_that_finds_nobody_is_given_back_and_tried_again() -> None:
             assert len(lab.transport.times_s("/binding")) == 4
             assert lab.checker.attempts == 4
 
-    in_lab(work)
+    run_in_lab(work)
 
 
 # -- F2: a watch breaks anywhere -----------------------------------------------------------------
 
 
-def test_f2_watches_that_break_at_any_byte_lose_and_double_nothing() -> None:
+def test_f2_watches_that_break_at_any_byte_lose_and_repeat_no_event() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node(pods=60))
         async with lab.running():
@@ -69,21 +69,21 @@ def test_f2_watches_that_break_at_any_byte_lose_and_double_nothing() -> None:
             for name in names:
                 await lab.add(small_pod(name))
                 await asyncio.sleep(0.3)
-            lab.network.calm()
+            lab.network.heal()
             await settled(lab, *names)
 
             assert lab.network.fired["cut"] >= 5
             assert lab.checker.binds == 40
-            # Taken up where they broke: nothing was listed anew.
+            # The watches were resumed, without a new list.
             assert lab.service.informers["Pod"].statistics().lists == 1
 
-    in_lab(work)
+    run_in_lab(work)
 
 
-# -- F3: the position is forgotten ---------------------------------------------------------------
+# -- F3: the resourceVersion expires ---------------------------------------------------------------
 
 
-def test_f3_a_watch_that_is_told_410_lists_once_and_finds_what_is_gone() -> None:
+def test_f3_a_watch_that_gets_410_lists_once_and_detects_deletions() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node(pods=2))
         async with lab.running():
@@ -93,7 +93,7 @@ def test_f3_a_watch_that_is_told_410_lists_once_and_finds_what_is_gone() -> None
                 before = lab.service.informers["Pod"].statistics().lists
                 if how == "at connect":
                     lab.network.plan("cut", WATCH_PODS)
-                lab.network.plan("gone", WATCH_PODS)
+                lab.network.plan("expired", WATCH_PODS)
                 await lab.user.delete("Pod", "goes", "default", grace_period_s=0)
                 await lab.add(small_pod("goes"))
                 await settled(lab, "stays", "goes")
@@ -101,12 +101,12 @@ def test_f3_a_watch_that_is_told_410_lists_once_and_finds_what_is_gone() -> None
                 statistics = lab.service.informers["Pod"].statistics()
                 assert statistics.lists == before + 1, how
             assert statistics.missed_deletes >= 1
-            assert lab.network.fired["gone"] == 2
+            assert lab.network.fired["expired"] == 2
 
-    in_lab(work)
+    run_in_lab(work)
 
 
-def test_f3_what_was_deleted_while_nobody_looked_gives_its_room_back() -> None:
+def test_f3_a_missed_deletion_releases_resources() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node(pods=1))
         async with lab.running():
@@ -124,7 +124,7 @@ def test_f3_what_was_deleted_while_nobody_looked_gives_its_room_back() -> None:
 
             assert lab.service.informers["Pod"].statistics().missed_deletes == 1
 
-    in_lab(work)
+    run_in_lab(work)
 
 
 # -- F4: 409 to a binding ------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_f4_a_conflict_about_our_own_binding_is_a_success() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node())
         async with lab.running():
-            # Done, but answered 500; then told that it is done already.
+            # The binding succeeds, but its response is lost; the retry gets a 409.
             lab.network.plan("lost", "/binding")
             await lab.add(small_pod("p"))
             await settled(lab, "p")
@@ -142,14 +142,14 @@ def test_f4_a_conflict_about_our_own_binding_is_a_success() -> None:
             assert lab.checker.binds == 1
             assert lab.events() == {"Scheduled": 1}
 
-    in_lab(work)
+    run_in_lab(work)
 
 
-def test_f4_a_conflict_about_somebody_elses_binding_gives_the_room_back() -> None:
+def test_f4_a_conflict_with_another_schedulers_binding_releases_resources() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node("a"), small_node("b"))
         async with lab.running():
-            # Between the decision and the binding there is time for somebody else.
+            # The Retry-After leaves time for another binding between decision and binding.
             lab.network.plan("too_many", "/binding")
             await lab.add(small_pod("p"))
             pod = next(iter(lab.store.pods.values()))
@@ -164,14 +164,14 @@ def test_f4_a_conflict_about_somebody_elses_binding_gives_the_room_back() -> Non
             await settled(lab, "q")
             assert lab.node_of("q") == lab.service.cache.nodes.names[mine]
 
-    in_lab(work, seed=3)
+    run_in_lab(work, seed=3)
 
 
-def test_f4_a_pod_that_is_gone_is_dropped() -> None:
+def test_f4_a_deleted_pod_is_dropped() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node())
         async with lab.running():
-            # While it is asked to wait, and holds the room, the pod goes.
+            # The pod is deleted while it is assumed and waits for the Retry-After.
             lab.network.plan("too_many", "/binding")
             await lab.add(small_pod("p"))
             await lab.wait_until(lab.service.cache.assumed_count)
@@ -182,13 +182,13 @@ def test_f4_a_pod_that_is_gone_is_dropped() -> None:
             assert not any(lab.service.queue.counts().values())
 
     for seed in range(6):
-        in_lab(work, seed=seed)
+        run_in_lab(work, seed=seed)
 
 
 # -- F5: 429 ---------------------------------------------------------------------------------------
 
 
-def test_f5_what_retry_after_asks_for_is_waited_and_nobody_else_waits() -> None:
+def test_f5_retry_after_delays_only_the_request_that_got_it() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node(pods=5))
         async with lab.running():
@@ -201,10 +201,10 @@ def test_f5_what_retry_after_asks_for_is_waited_and_nobody_else_waits() -> None:
             await settled(lab, "p", within_s=300)
             assert lab.network.early == []
             assert len(lab.transport.times_s("pods/p/binding")) == 3
-            # It was one attempt: the room was held all the time.
+            # One attempt per pod: the pod stayed assumed.
             assert lab.checker.attempts == 2
 
-    in_lab(work)
+    run_in_lab(work)
 
 
 # -- F6: 5xx ---------------------------------------------------------------------------------------
@@ -218,19 +218,19 @@ def test_f6_with_half_of_all_requests_failing_every_pod_is_bound_once() -> None:
             names = [f"p{number}" for number in range(24)]
             await lab.add(*(small_pod(name) for name in names))
             await asyncio.sleep(60)
-            lab.network.calm()
+            lab.network.heal()
             await settled(lab, *names, within_s=300)
 
             assert lab.network.fired["server_error"] > 24
             assert lab.checker.binds == 24
 
-    in_lab(work)
+    run_in_lab(work)
 
 
-# -- F7: slow answers, half-open connections -----------------------------------------------------
+# -- F7: slow responses, half-open connections -----------------------------------------------------
 
 
-def test_f7_a_watch_that_says_nothing_any_more_is_left() -> None:
+def test_f7_a_silent_watch_is_closed() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node())
         async with lab.running():
@@ -240,35 +240,35 @@ def test_f7_a_watch_that_says_nothing_any_more_is_left() -> None:
             assert lab.node_of("p") == ""
             await settled(lab, "p", within_s=60)
 
-    in_lab(work)
+    run_in_lab(work)
 
 
-def test_f7_a_binding_on_its_way_for_longer_than_its_deadline_is_not_forgotten() -> None:
+def test_f7_a_binding_that_arrives_after_its_deadline_is_observed() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node())
         async with lab.running():
             lab.network.faults = Faults(slow=0.5)
             await lab.add(small_pod("p"), small_pod("q"))
             await asyncio.sleep(200)
-            lab.network.calm()
+            lab.network.heal()
             await asyncio.sleep(200)
 
             assert sorted([bool(lab.node_of("p")), bool(lab.node_of("q"))]) == [False, True]
             assert lab.service.queue.counts()[QueueName.UNSCHEDULABLE] == 1
 
     for seed in range(6):
-        in_lab(work, seed=seed)
+        run_in_lab(work, seed=seed)
 
 
-# -- F8: the answer is lost ------------------------------------------------------------------------
+# -- F8: the response is lost --------------------------------------------------------------------
 
 
-def test_f8_while_nobody_knows_the_room_is_held() -> None:
+def test_f8_resources_stay_reserved_while_the_outcome_is_unknown() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node())
         async with lab.running():
             lab.network.plan("lost", "/binding")
-            # Nobody says what became of it for a while.
+            # Reading the pod fails for a while.
             lab.network.plan("server_error", f"GET {PODS}/p", times=5)
             await lab.add(small_pod("p"))
             await lab.wait_until(lambda: lab.network.fired["lost"])
@@ -281,10 +281,10 @@ def test_f8_while_nobody_knows_the_room_is_held() -> None:
             assert lab.checker.binds == 1
             assert lab.node_of("q") == ""
 
-    in_lab(work)
+    run_in_lab(work)
 
 
-def test_f8_a_binding_that_was_lost_for_a_pod_made_anew_touches_the_new_one_not() -> None:
+def test_f8_a_late_binding_does_not_bind_a_recreated_pod() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node("a", pods=5))
         async with lab.running():
@@ -300,13 +300,13 @@ def test_f8_a_binding_that_was_lost_for_a_pod_made_anew_touches_the_new_one_not(
             assert old not in lab.store.bound_by
             assert len(lab.service.cache.pods) == 1
 
-    in_lab(work)
+    run_in_lab(work)
 
 
-# -- F13: old news -------------------------------------------------------------------------------
+# -- F13: repeated events ------------------------------------------------------------------------
 
 
-def test_f13_events_that_come_again_change_nothing() -> None:
+def test_f13_repeated_events_change_nothing() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node(pods=3))
         async with lab.running():
@@ -322,34 +322,34 @@ def test_f13_events_that_come_again_change_nothing() -> None:
                     await asyncio.sleep(4)
                     await lab.user.delete("Pod", "p", "default", grace_period_s=0)
             await lab.add(small_pod("last"))
-            lab.network.calm()
+            lab.network.heal()
             await settled(lab, "last")
 
             assert lab.service.informers["Pod"].statistics().duplicates > 10
             assert len(lab.service.cache.pods) == 1
 
-    in_lab(work)
+    run_in_lab(work)
 
 
-def test_the_lab_itself_says_so_when_a_pod_is_not_there() -> None:
+def test_reading_a_missing_pod_raises_not_found() -> None:
     async def work(lab: Lab) -> None:
         try:
-            await lab.user.get("Pod", "nobody", "default")
+            await lab.user.get("Pod", "missing", "default")
         except NotFound:
             return
         raise AssertionError("there is none")
 
-    in_lab(work)
+    run_in_lab(work)
 
 
-# -- words that come too late ----------------------------------------------------------------------
+# -- late status updates ----------------------------------------------------------------------
 
 
-def test_a_pod_on_its_node_does_not_say_that_it_has_none() -> None:
+def test_a_bound_pod_has_no_stale_condition() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node())
         async with lab.running():
-            # The first binding fails; why is written again and again while the second one succeeds.
+            # The status update of the failed first binding is retried during the second one.
             lab.network.plan("unreachable", "/binding")
             lab.network.plan("unreachable", "/status", times=3)
             await lab.add(small_pod("p"))
@@ -357,13 +357,13 @@ def test_a_pod_on_its_node_does_not_say_that_it_has_none() -> None:
             await asyncio.sleep(60)
 
             (pod,) = lab.store.pods.values()
-            assert [found.status for found in pod.status.conditions] == ["True"]
+            assert [condition.status for condition in pod.status.conditions] == ["True"]
 
     for seed in range(5):
-        in_lab(work, seed=seed)
+        run_in_lab(work, seed=seed)
 
 
-def test_a_status_that_is_asked_to_wait_waits_and_holds_up_no_binding() -> None:
+def test_a_delayed_status_update_delays_no_binding() -> None:
     async def work(lab: Lab) -> None:
         await lab.add(small_node())
         async with lab.running():
@@ -376,4 +376,4 @@ def test_a_status_that_is_asked_to_wait_waits_and_holds_up_no_binding() -> None:
             assert lab.network.early == []
 
     for seed in range(6):
-        in_lab(work, seed=seed)
+        run_in_lab(work, seed=seed)

@@ -1,6 +1,6 @@
-"""F22: extenders that are slow, lie, or are away, while the cluster changes all the time.
+"""F22: extenders that are slow, return invalid results or are down, in a changing cluster.
 
-Every invariant is checked after every step; when the faults are over, all pods must get their node.
+Every invariant is checked after every step; after the faults, all pods must be bound.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from mooring.clock import Rng, seeded_random
 from mooring.errors import ApiError
 from mooring.extenders.http import NoResponse
-from tests.faults.fault_fixture import Lab, in_lab, small_node, small_pod
+from tests.faults.fault_fixture import Lab, run_in_lab, small_node, small_pod
 from tests.helpers.extenders import Play, configured, extender, names_in
 
 NODES = 6
@@ -22,7 +22,7 @@ PODS = 40
 STEPS = 120
 SEEDS = range(10)
 
-LIES: list[Any] = [
+INVALID_RESULTS: list[Any] = [
     {"NodeNames": ["moon"]},
     {"Error": "out of order"},
     b"<html>",
@@ -34,17 +34,17 @@ LIES: list[Any] = [
 ]
 
 
-class Moody:
-    """Thinks for up to six seconds, fails, lies, refuses; honest once it is told to be."""
+class FaultyExtender:
+    """Waits up to six seconds, fails, rejects nodes, or returns invalid results."""
 
     def __init__(self, rng: Rng) -> None:
-        self.is_honest = False
+        self.is_correct = False
         self.play = Play(filter=self._filter, prioritize=self._prioritize)
         self.play.think = self._think
         self._rng = rng
 
     async def _think(self, _: str, __: str) -> None:
-        if self.is_honest:
+        if self.is_correct:
             return
         await asyncio.sleep(self._rng.choice([0.0, 0.01, 0.3, 6.0]))
         if self._rng.random() < 0.2:
@@ -52,30 +52,30 @@ class Moody:
 
     def _filter(self, arguments: dict[str, Any]) -> Any:
         names = names_in(arguments)
-        if self.is_honest:
-            return _left(arguments, names)
+        if self.is_correct:
+            return _filter_result(arguments, names)
         if self._rng.random() < 0.2:
-            return self._rng.choice(LIES)
+            return self._rng.choice(INVALID_RESULTS)
         buffered = [name for name in names if self._rng.random() < 0.7]
-        gone = [name for name in names if name not in buffered]
-        failed = {"FailedNodes": dict.fromkeys(gone, "not today")}
-        return _left(arguments, buffered[::-1]) | failed
+        rejected = [name for name in names if name not in buffered]
+        failed = {"FailedNodes": dict.fromkeys(rejected, "rejected")}
+        return _filter_result(arguments, buffered[::-1]) | failed
 
     def _prioritize(self, arguments: dict[str, Any]) -> Any:
-        if not self.is_honest and self._rng.random() < 0.2:
-            return self._rng.choice(LIES)
+        if not self.is_correct and self._rng.random() < 0.2:
+            return self._rng.choice(INVALID_RESULTS)
         return [{"Host": name, "Score": self._rng.randrange(11)} for name in names_in(arguments)]
 
 
-def _left(arguments: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """An answer in the form of the question."""
+def _filter_result(arguments: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """Returns a result in the form of the request."""
     if arguments["NodeNames"] is not None:
         return {"NodeNames": names}
     return {"Nodes": {"items": [{"metadata": {"name": name}} for name in names]}}
 
 
-class Meddler:
-    """Changes the cluster: nodes come, go, shrink and are tainted; pods go, and are bound."""
+class RandomUser:
+    """Changes the cluster: creates, deletes and taints nodes; creates, deletes and labels pods."""
 
     def __init__(self, lab: Lab, rng: Rng) -> None:
         self._lab = lab
@@ -92,7 +92,7 @@ class Meddler:
             try:
                 await self._rng.choice(kinds)()
             except ApiError:
-                continue  # what it wanted to change is gone, or there already
+                continue  # the object does not exist, or exists already
 
     def _some_pod(self) -> str:
         return f"p{self._rng.randrange(max(1, self._number))}"
@@ -128,13 +128,13 @@ class Meddler:
         name = self._some_node()
         pods = [pod for pod in self._lab.store.pods.values() if pod.spec.node_name == name]
         await self._lab.user.delete("Node", name)
-        for pod in pods:  # as the controller for pods of gone nodes does
+        for pod in pods:  # as the pod garbage collector does
             await self._lab.user.delete("Pod", pod.metadata.name, "default", grace_period_s=0)
 
     async def _add_node(self) -> None:
         await self._lab.add(small_node(self._some_node(), pods=PODS))
 
-    async def mend(self) -> None:
+    async def repair(self) -> None:
         for number in range(NODES):
             try:
                 spec = {"spec": {"taints": None, "unschedulable": None}}
@@ -144,9 +144,9 @@ class Meddler:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_f22_moody_extenders_and_a_cluster_that_changes_break_nothing(seed: int) -> None:
+def test_f22_extenders_extenders_and_a_cluster_that_changes_break_nothing(seed: int) -> None:
     rng = seeded_random(seed)
-    moody = Moody(rng)
+    extenders = FaultyExtender(rng)
     config = configured(
         extender("ignorable", "filter", "prioritize", ignorable=True),
         extender("strict", "filter", "prioritize"),
@@ -154,19 +154,19 @@ def test_f22_moody_extenders_and_a_cluster_that_changes_break_nothing(seed: int)
     )
 
     async def work(lab: Lab) -> None:
-        meddler = Meddler(lab, rng)
+        random_user = RandomUser(lab, rng)
         await lab.add(*(small_node(f"n{number}", pods=PODS) for number in range(NODES)))
         async with lab.running():
-            await meddler.run(STEPS)
-            moody.is_honest = True
-            await meddler.mend()
+            await random_user.run(STEPS)
+            extenders.is_correct = True
+            await random_user.repair()
             await lab.wait_until(
                 lambda: (
                     all(pod.spec.node_name for pod in lab.store.pods.values()) and lab.is_idle()
                 ),
-                within_s=400.0,  # what an extender refused may wait five minutes for an event
+                within_s=400.0,  # pods rejected by an extender may wait five minutes
                 every_s=0.5,
             )
 
-    in_lab(work, seed=seed, config=config, transport_factory=moody.play.transport_factory)
-    assert {verb for _, verb, _ in moody.play.asked} == {"filter", "prioritize"}
+    run_in_lab(work, seed=seed, config=config, transport_factory=extenders.play.transport_factory)
+    assert {verb for _, verb, _ in extenders.play.asked} == {"filter", "prioritize"}

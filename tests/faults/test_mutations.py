@@ -1,6 +1,6 @@
-"""The harness still finds bugs: each one that is planted, within a few seeds.
+"""The harness finds each planted bug within a few seeds.
 
-Which seed finds which, and how: ``python -m tests.faults.mutations``.
+To print the seeds and violations: ``python -m tests.faults.mutations``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.mutations import MUTATIONS, Patch, hunt
 
-#: The first that finds it ends the hunt; most are found by one of the first ten.
+#: The search ends at the first seed that finds the bug, mostly one of the first ten.
 SEEDS = 120
 BY_NAME = {mutation.__name__: mutation for mutation in MUTATIONS}
 
@@ -22,6 +22,6 @@ def test_a_planted_bug_is_found(name: str) -> None:
 
 def test_without_a_planted_bug_the_same_seeds_find_nothing() -> None:
     def plant_nothing(patch: Patch) -> None:
-        """As it is."""
+        """Changes nothing."""
 
     assert hunt(plant_nothing, range(3)) is None

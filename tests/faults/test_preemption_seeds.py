@@ -1,4 +1,4 @@
-"""Crowded clusters with everything going wrong: pods make room for others all the time."""
+"""Crowded clusters with all faults: many preemptions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLOCK = 10
 
 
 def crowded(seed: int) -> Report:
-    """More pods than the nodes can take; a third of them go first, a third are protected."""
+    """Runs more pods than fit; a third of them have a high priority, a third are protected."""
     try:
         return run_scenario(Scenario(seed, nodes=4, n_safe=2, pods=45))
     except InvariantBroken as broken:
@@ -23,12 +23,11 @@ def crowded(seed: int) -> Report:
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
-def test_every_invariant_holds_while_pods_make_room_for_others(first: int) -> None:
+def test_every_invariant_holds_under_preemption(first: int) -> None:
     reports = [crowded(seed) for seed in range(first, first + BLOCK)]
 
-    # What did not happen shows nothing.
     assert sum(report.preemptions for report in reports) > 3 * BLOCK
 
 
-def test_a_crowded_seed_says_the_same_again() -> None:
+def test_a_crowded_seed_has_the_same_trace_again() -> None:
     assert crowded(3).digest == crowded(3).digest

@@ -1,4 +1,4 @@
-"""Whole clusters on virtual time, each drawn from a seed, with everything going wrong.
+"""Random clusters on virtual time with all faults, each generated from a seed.
 
 A seed that fails is repeated with ``python -m tests.faults.replay SEED``.
 """
@@ -29,15 +29,15 @@ def run(seed: int) -> Report:
     try:
         return run_scenario(Scenario(seed))
     except InvariantBroken as broken:
-        told = f"{broken}\nagain: python -m tests.faults.replay {seed}"
-        raise AssertionError(f"seed {seed}: {told}") from broken
+        message = f"{broken}\nreplay: python -m tests.faults.replay {seed}"
+        raise AssertionError(f"seed {seed}: {message}") from broken
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
-def test_every_invariant_holds_whatever_goes_wrong(first: int) -> None:
+def test_every_invariant_holds_under_faults(first: int) -> None:
     reports = [run(seed) for seed in range(first, first + BLOCK)]
 
-    # What did not happen shows nothing: a few runs are drawn without much trouble, not more.
+    # Few runs may be without enough faults to be meaningful.
     assert sum(report.counts for report in reports) >= BLOCK - 3
     assert all(report.writes > report.binds for report in reports)
 
@@ -45,13 +45,13 @@ def test_every_invariant_holds_whatever_goes_wrong(first: int) -> None:
 def test_the_swarm_draws_every_fault_and_leaves_every_fault_out() -> None:
     fired = [run(seed).fired for seed in range(1000, 1030)]
 
-    for name in (each.name for each in fields(Faults)):
-        seen = sum(name in counts for counts in fired)
-        assert 0 < seen < len(fired), name
+    for field in fields(Faults):
+        count = sum(field.name in counts for counts in fired)
+        assert 0 < count < len(fired), field.name
     assert sum(fired, Counter()).total() > 300
 
 
-def test_a_seed_says_the_same_in_every_process() -> None:
+def test_a_seed_has_the_same_trace_in_every_process() -> None:
     digests = {run(7).digest}
     for hash_seed in ("0", "4711"):
         answer = subprocess.run(

@@ -1,4 +1,4 @@
-"""Objects through defaulting and admission, and back as structs: for tests of the rules."""
+"""Runs objects through defaulting and admission, for tests of these rules."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ Object = dict[str, Any]
 
 
 def made(kind: str, **fields: Any) -> Object:
-    """An object as a person would write it."""
+    """Returns an object as in a file, without defaults."""
     fields.setdefault("metadata", {"name": kind.lower()})
     return {"apiVersion": kind_named(kind).api_version, "kind": kind, **fields}
 
 
 def pod(spec: Object | None = None, **metadata: Any) -> Object:
-    """A pod as a person would write it."""
+    """Returns a pod as in a file, without defaults."""
     return made("Pod", metadata={"name": "p", **metadata}, spec=spec or {})
 
 
 def complete(raw: Object) -> Object:
-    """The object with defaults."""
+    """Returns the object with defaults."""
     return with_defaults(raw, kind_named(raw["kind"]))
 
 
 def complete_pod(raw: Object) -> Pod:
-    """The pod with defaults, as a struct."""
-    found: Pod = convert(complete(raw), "Pod")
-    return found
+    """Returns the pod with defaults, as a struct."""
+    pod: Pod = convert(complete(raw), "Pod")
+    return pod
 
 
 def admitted(raw: Object, others: Iterable[Object] = ()) -> Any:
-    """The object as it is stored where ``others`` are, as a struct."""
+    """Returns the object as it is stored in a cluster with ``others``, as a struct."""
     obj = complete(raw)
     admit(obj, Neighbors([complete(other) for other in others]))
     return convert(obj, raw["kind"])
 
 
 def admitted_pod(raw: Object, others: Sequence[Object] = ()) -> Pod:
-    """The pod as it is stored where ``others`` are."""
-    found: Pod = admitted(raw, others)
-    return found
+    """Returns the pod as it is stored in a cluster with ``others``."""
+    pod: Pod = admitted(raw, others)
+    return pod

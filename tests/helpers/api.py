@@ -1,4 +1,4 @@
-"""Talks to an embedded API server in process: the tests' kubectl."""
+"""A client of an embedded API server in process."""
 
 from __future__ import annotations
 
@@ -34,44 +34,44 @@ class Api:
         data = b"" if body is None else _bytes(body)
         pairs = parse_qsl(query, keep_blank_values=True)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        status, drive_extender_calls, found = await self.server.handle(
+        status, response_headers, content = await self.server.handle(
             method, unquote(path), pairs, {**self.headers, **named}, data
         )
-        self.drive_extender_calls = drive_extender_calls
-        return status, drive_extender_calls, found
+        self.response_headers = response_headers
+        return status, response_headers, content
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        """Status and decoded body."""
-        status, _, found = asyncio.run(self.handle(method, path, body, **headers))
-        assert isinstance(found, bytes)
-        return status, json.loads(found)
+        """Returns status and decoded body."""
+        status, _, content = asyncio.run(self.handle(method, path, body, **headers))
+        assert isinstance(content, bytes)
+        return status, json.loads(content)
 
     def get(self, path: str) -> Object:
-        """An object that is there."""
+        """Returns an object."""
         return self._ok("GET", path)
 
     def names(self, path: str) -> list[str]:
-        """The names in a list."""
-        return [each["metadata"]["name"] for each in self.get(path)["items"]]
+        """Returns the names in a list."""
+        return [item["metadata"]["name"] for item in self.get(path)["items"]]
 
     def post(self, path: str, body: Any, **headers: str) -> Object:
-        """Create what can be created."""
+        """Creates an object; an error fails the test."""
         return self._ok("POST", path, body, **headers)
 
     def put(self, path: str, body: Any) -> Object:
-        """Replace what can be replaced."""
+        """Updates an object; an error fails the test."""
         return self._ok("PUT", path, body)
 
     def patch(self, path: str, body: Any, kind: str = MERGE) -> Object:
-        """Change what can be changed."""
+        """Patches an object; an error fails the test."""
         return self._ok("PATCH", path, body, content_type=kind)
 
     def delete(self, path: str, body: Any = None) -> Object:
-        """Delete what can be deleted."""
+        """Deletes an object; an error fails the test."""
         return self._ok("DELETE", path, body)
 
     def bound(self, name: str, node: str = "n1") -> Object:
-        """A pod that was created and bound."""
+        """Creates and binds a pod, and returns it."""
         self.post(PODS, pod(name))
         target = {"kind": "Node", "name": node}
         self.post(f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": target})
@@ -83,10 +83,10 @@ class Api:
         return self.server.store.version
 
     def _ok(self, method: str, path: str, body: Any = None, **headers: str) -> Object:
-        status, found = self.ask(method, path, body, **headers)
-        assert status < 300, found
-        assert isinstance(found, dict)
-        return found
+        status, obj = self.ask(method, path, body, **headers)
+        assert status < 300, obj
+        assert isinstance(obj, dict)
+        return obj
 
 
 def _bytes(body: Any) -> bytes:
@@ -96,7 +96,7 @@ def _bytes(body: Any) -> bytes:
 
 
 def pod(name: str, labels: Mapping[str, str] | None = None, **spec: Any) -> Object:
-    """A pod with one container."""
+    """Returns a pod with one container."""
     metadata: Object = {"name": name}
     if labels:
         metadata["labels"] = dict(labels)
@@ -104,6 +104,6 @@ def pod(name: str, labels: Mapping[str, str] | None = None, **spec: Any) -> Obje
 
 
 def config_map(name: str, /, **fields: Any) -> Object:
-    """A ConfigMap; ``metadata`` is merged."""
+    """Returns a ConfigMap; ``metadata`` is merged."""
     metadata = {"name": name, **fields.pop("metadata", {})}
     return {"metadata": metadata, **fields}

@@ -1,4 +1,4 @@
-"""What the tests of the conformance kit share: plugins without a fault, to break one thing in."""
+"""Correct plugins, which tests of the conformance checks break in one way."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ FULL = Reject("Too many pods")
 
 
 def fault_of(plugin: Any, **more: Any) -> str:
-    """What the kit says against a plugin; it always names the plugin and where it looked."""
+    """Returns the violation that check_conformance reports; it must name plugin and pod."""
     with pytest.raises(AssertionError) as caught:
         check_conformance(plugin, **more)
-    told = str(caught.value)
-    assert told.startswith(f"plugin {plugin.name}, ")
-    assert ", pod " in told
-    return told
+    message = str(caught.value)
+    assert message.startswith(f"plugin {plugin.name}, ")
+    assert ", pod " in message
+    return message
 
 
 class Base:
-    """A filter by the number of pods, in columns and without a fault."""
+    """A correct filter by the number of pods, on columns."""
 
     name = "Base"
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        return FilterStatuses.refuse(nodes.pod_count >= nodes.allowed_pods, FULL)
+        return FilterStatuses.reject(nodes.pod_count >= nodes.allowed_pods, FULL)
 
 
 class Scores:
-    """A score by the number of pods, in columns and without a fault."""
+    """A correct score by the number of pods, on columns."""
 
     name = "Scores"
 

@@ -1,4 +1,4 @@
-"""Servers for tests of the client: one that reads from a script, one that is a dict of leases."""
+"""Servers for tests of the client: prepared responses, and leases in a dict."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mooring.clock import VirtualClock
 Answer = Response | Exception
 
 
-class Asked(NamedTuple):
-    """What a transport was asked: the request, its query and its body as values."""
+class ReceivedRequest(NamedTuple):
+    """A request that a transport received, with decoded query and body."""
 
     request: Request
     query: dict[str, str]
@@ -41,53 +41,54 @@ class Asked(NamedTuple):
         return self.request.pool
 
     @classmethod
-    def of(cls, request: Request) -> Asked:
+    def of(cls, request: Request) -> ReceivedRequest:
         content = json.loads(request.body) if request.body else None
         return cls(request, dict(request.query), content)
 
 
 def answer(status: int, body: Any = None, **headers: str) -> Response:
-    """A whole answer; ``retry_after="3"`` is the header retry-after."""
+    """Returns a response; ``retry_after="3"`` is the header retry-after."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Response(status, named, content)
 
 
 def refusal(code: int, reason: str, message: str = "no", **headers: str) -> Response:
-    """An answer with a Status."""
+    """Returns an error response with a Status."""
     return answer(
         code, {"kind": "Status", "code": code, "reason": reason, "message": message}, **headers
     )
 
 
 class Script:
-    """A transport that gives prepared answers, in order, and remembers what it was asked.
+    """A transport that returns prepared responses in order, and records the requests.
 
-    A list stands for the chunks of a stream; an exception among them breaks it.
+    A list is the chunks of a stream; an exception in it breaks the stream.
     """
 
     def __init__(self, *answers: Answer | list[bytes | Exception]) -> None:
         self.answers = list(answers)
-        self.requests: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
 
     async def request(self, request: Request) -> Response:
-        self.requests.append(Asked.of(request))
-        found = self.answers.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        assert isinstance(found, Response)
-        return found
+        self.requests.append(ReceivedRequest.of(request))
+        response = self.answers.pop(0)
+        if isinstance(response, Exception):
+            raise response
+        assert isinstance(response, Response)
+        return response
 
     @asynccontextmanager
     async def stream(self, request: Request, *, idle_s: float) -> AsyncIterator[Stream]:
-        self.requests.append(Asked.of(request))
-        found = self.answers.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        if isinstance(found, Response):
-            yield ChunkedStream(found.status, found.headers, _chunks([found.body]), idle_s=idle_s)
+        self.requests.append(ReceivedRequest.of(request))
+        response = self.answers.pop(0)
+        if isinstance(response, Exception):
+            raise response
+        if isinstance(response, Response):
+            body = _chunks([response.body])
+            yield ChunkedStream(response.status, response.headers, body, idle_s=idle_s)
         else:
-            yield ChunkedStream(200, {}, _chunks(found), idle_s=idle_s)
+            yield ChunkedStream(200, {}, _chunks(response), idle_s=idle_s)
 
     async def close(self) -> None:
         self.answers.clear()
@@ -101,7 +102,7 @@ async def _chunks(chunks: list[bytes] | list[bytes | Exception]) -> AsyncIterato
 
 
 class Sleeper:
-    """Waits by moving a clock, and remembers how long."""
+    """A sleep function that advances a clock, and records the waits."""
 
     def __init__(self, clock: VirtualClock | None = None) -> None:
         self.clock = clock or VirtualClock()
@@ -113,15 +114,15 @@ class Sleeper:
 
 
 class LeaseServer:
-    """A dict of leases with resourceVersions; what fails next can be said."""
+    """A server of leases with resourceVersions, with injected failures."""
 
     def __init__(self) -> None:
         self.leases: dict[str, dict[str, Any]] = {}
         self.version = 0
         self.requests: list[tuple[str, str]] = []
-        #: Raised or answered instead of the next answers.
+        #: Raised or returned instead of the next responses.
         self.troubles: list[Exception | Response] = []
-        #: What is in trouble was done all the same: only its answer is lost.
+        #: True = failing requests are applied; only their response is lost.
         self.is_answer_lost = False
 
     async def request(self, request: Request) -> Response:
@@ -145,8 +146,8 @@ class LeaseServer:
 
     def _answer(self, method: str, path: str, body: bytes) -> Response:
         if method == "GET":
-            found = self.leases.get(path)
-            return answer(200, found) if found else refusal(404, "NotFound")
+            lease = self.leases.get(path)
+            return answer(200, lease) if lease else refusal(404, "NotFound")
         lease = json.loads(body)
         if method == "POST":
             path = f"{path}/{lease['metadata']['name']}"

@@ -1,4 +1,4 @@
-"""Configurations for tests that are about something else than preemption."""
+"""Configurations for tests that are not about preemption."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ profiles:
 - plugins:
 """
 
-#: kube-scheduler's plugins, and nobody who makes room: messages end with what filters say.
+#: kube-scheduler's plugins without PostFilter: messages end with the reasons of filters.
 NO_POST_FILTER = loads(HEAD + "    postFilter: {disabled: [{name: '*'}]}\n")
 
-#: Only what there must be, and NodeResourcesFit.
+#: Only the mandatory plugins and NodeResourcesFit.
 FEW_PLUGINS = loads(
     HEAD
     + """    multiPoint:
@@ -23,12 +23,12 @@ FEW_PLUGINS = loads(
 """
 )
 
-#: What kube-scheduler adds where eviction helps nowhere.
-IN_VAIN = "no new claims to deallocate, preemption: 0/{n} nodes are available: {n} {why}."
+#: The text that kube-scheduler adds if no node is a preemption candidate.
+NO_CANDIDATES = "no new claims to deallocate, preemption: 0/{n} nodes are available: {n} {why}."
 NO_HELP = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 def in_vain(n: int, why: str = NO_HELP) -> str:
-    """The end of a message if all ``n`` nodes are no candidates for the same reason."""
-    return IN_VAIN.format(n=n, why=why)
+    """Returns the end of a message if no node is a candidate, for the same reason."""
+    return NO_CANDIDATES.format(n=n, why=why)

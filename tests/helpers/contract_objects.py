@@ -1,4 +1,4 @@
-"""The objects that the contract suite gets accepted, with the cluster that they met."""
+"""The objects that API servers accept in the contract suite, with the other objects they need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.apiserver.test_contract import NOT_HERE, LocalApi
 for _name in SCENARIO_FILES:
     importlib.import_module(f"tests.integration.contract.scenarios_{_name}")
 
-#: What admission looks at besides the object itself.
+#: The kinds that admission reads.
 SURROUNDINGS = (
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/storage.k8s.io/v1/storageclasses",
@@ -30,7 +30,7 @@ NAMES = [name for name in SCENARIOS if name not in NOT_HERE]
 
 
 class Accepted(NamedTuple):
-    """An object that a server accepted: as it was sent, as it was stored, and what was there."""
+    """An accepted object: as sent, as stored, and the objects that admission reads."""
 
     sent: dict[str, Any]
     stored: dict[str, Any]
@@ -38,7 +38,7 @@ class Accepted(NamedTuple):
 
 
 class RecordingApi(LocalApi):
-    """Records what is created."""
+    """Records created objects."""
 
     def __init__(self, server: ApiServer, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(server, loop)
@@ -55,18 +55,18 @@ class RecordingApi(LocalApi):
         return answer
 
     def _surroundings(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        objects: list[dict[str, Any]] = []
         for path in SURROUNDINGS:
             _, _, content = self._handle("GET", path, {})
             whole = json.loads(content)
             head = {"apiVersion": whole["apiVersion"], "kind": whole["kind"].removesuffix("List")}
-            found += [{**head, **item} for item in whole["items"]]
-        return found
+            objects += [{**head, **item} for item in whole["items"]]
+        return objects
 
 
 @cache
 def accepted_objects(name: str) -> list[Accepted]:
-    """What a scenario of the contract suite creates."""
+    """Returns the objects that a scenario of the contract suite creates."""
     with asyncio.Runner() as runner:
         api = RecordingApi(ApiServer(VirtualClock(), seeded_random(0)), runner.get_loop())
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "contract"}}
@@ -76,7 +76,7 @@ def accepted_objects(name: str) -> list[Accepted]:
 
 
 def as_in_a_file(case: Accepted) -> dict[str, Any]:
-    """What a person would write: the object with its kind and the namespace of the request."""
+    """Returns the object as in a file: with its kind and the namespace of the request."""
     stored = case.stored
     metadata = {**case.sent.get("metadata", {}), "name": stored["metadata"]["name"]}
     if "namespace" in stored["metadata"]:

@@ -23,14 +23,14 @@ V1 = "client.authentication.k8s.io/v1"
 
 
 def pair(name: str = "me") -> tuple[bytes, bytes]:
-    """A certificate that signed itself, and its key, as PEM."""
+    """Returns a self-signed certificate and its key, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
-    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     start = datetime(2026, 1, 1, tzinfo=UTC)
     certificate = (
         x509.CertificateBuilder()
-        .subject_name(who)
-        .issuer_name(who)
+        .subject_name(subject)
+        .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(1)
         .not_valid_before(start)
@@ -57,7 +57,7 @@ def run(test: Callable[[VirtualClock], Awaitable[None]]) -> None:
 
 
 def printing(*answers: dict[str, Any], log: Path) -> ExecPlugin:
-    """A plugin that prints one answer after the other, and counts its runs in a file."""
+    """Returns a plugin that prints these responses in order, and counts its runs in a file."""
     cases = "".join(
         f"{number}) printf %s '{json.dumps(answer)}';; "
         for number, answer in enumerate(answers, start=1)

@@ -1,4 +1,4 @@
-"""Plugins that answer as they are told, and drivers that run them: for the tests of the driver."""
+"""Scripted plugins, and drivers that run them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mooring.objects.pod import Pod
 from mooring.simulation.driver import Driver
 from mooring.state.audit import audit
 
-#: What was called: (plugin, extension point, pod).
+#: Calls: (plugin, extension point, pod).
 Calls = list[tuple[str, str, str]]
 
 #: The points that are coroutines.
@@ -20,9 +20,9 @@ WAITING = ("pre_bind", "bind")
 
 
 class Scripted:
-    """A plugin that answers at each point as it is told, and notes every call.
+    """A plugin with prepared results for each point, which records every call.
 
-    An answer is a value, an exception to raise, or a function of the cycle.
+    A result is a value, an exception to raise, or a function of the cycle.
     """
 
     def __init__(self, name: str, calls: Calls, **answers: Any) -> None:
@@ -53,16 +53,16 @@ class Scripted:
 
 
 def driver(objects: Iterable[Node | Pod], *plugins: Any, **more: Any) -> Driver:
-    """A driver over these objects with the default plugins and these."""
+    """Returns a driver over these objects with the default plugins and these."""
     return Driver(
         list(objects), plugins=plugins, rng=seeded_random(0), clock=VirtualClock(), **more
     )
 
 
-def usage(found: Driver, node_name: str) -> tuple[int, int]:
-    """(pods, millicores of cpu) that count on a node; the columns agree with the objects."""
-    assert audit(found.cache) == []
-    nodes = found.nodes
+def usage(driver: Driver, node_name: str) -> tuple[int, int]:
+    """Returns (pods, millicores of cpu) of a node; columns and objects must agree."""
+    assert audit(driver.cache) == []
+    nodes = driver.nodes
     row = nodes.row(node_name)
     cpu = nodes.resource_id("cpu")
     return int(nodes.pod_count[row]), int(nodes.requested[cpu, row]) if cpu >= 0 else 0

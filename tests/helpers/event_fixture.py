@@ -1,4 +1,4 @@
-"""Cache and queue behind the event handlers, on a clock that stands still."""
+"""Event handlers with a cache and a queue, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mooring.framework.waiting_pods import WaitingPods
 from mooring.objects import Pod
 from mooring.queue import QueueName, SchedulingQueue
 from mooring.scheduler.event_handlers import EventHandlers
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from tests.helpers.queues import Refuser, framework_of, on
 
 ALL = ClusterEvent(EventResource.ANY, ActionType.ALL)
 
 
-class Desk:
-    """What it is told, and what came of it."""
+class EventFixture:
+    """Event handlers, and the changes that they made."""
 
     def __init__(self, *plugins: Any) -> None:
         self.clock = VirtualClock(monotonic_s=1000.0)
@@ -47,15 +47,15 @@ class Desk:
         )
 
     def pod(self, old: Pod | None, new: Pod | None, last: Pod | None = None) -> None:
-        """News of a pod."""
+        """Delivers a change of a pod."""
         self.handlers.on_change("Pod", Change(old, new, last))
 
     def node(self, old: Any, new: Any) -> None:
-        """News of a node."""
+        """Delivers a change of a node."""
         self.handlers.on_change("Node", Change(old, new))
 
     def add_unschedulable(self, pod: Pod, by: str = "Refuser") -> None:
-        """A pod comes, is tried and refused."""
+        """Adds a pod that fails its attempt."""
         self.pod(None, pod)
         entry = self.queue.pop()
         assert entry is not None
@@ -64,7 +64,7 @@ class Desk:
         self.woken.clear()
 
     def assume(self, pod: Pod, node_name: str = "a") -> None:
-        """A pod comes, and gets a node in our eyes."""
+        """Adds a pod and assumes it on a node."""
         self.pod(None, pod)
         entry = self.queue.pop()
         assert entry is not None
@@ -73,26 +73,26 @@ class Desk:
         self.woken.clear()
 
     def queue_name(self, name: str) -> QueueName:
-        """Where the queue has a pod."""
+        """Returns the queue of a pod."""
         return self.queue.queue_of(f"pod-default-{name}")
 
 
 def accepts_event(*events: ClusterEvent) -> Refuser:
-    """A plugin that hears of these, as one called "Refuser" does."""
+    """Returns a plugin "Refuser" that registers these events."""
     return Refuser("Refuser", *(on(event) for event in events))
 
 
 def event(resource: EventResource, action: ActionType) -> ClusterEvent:
-    """Something that happens."""
+    """Returns an event."""
     return ClusterEvent(resource, action)
 
 
 def deleting(pod: Pod) -> Pod:
-    """The pod, being deleted."""
+    """Returns the pod with a deletionTimestamp."""
     stamped = replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     return replace(pod, metadata=stamped)
 
 
 def newer(pod: Pod, **status: Any) -> Pod:
-    """A later version of the pod, with another status."""
+    """Returns a newer version of the pod with another status."""
     return replace(pod, status=replace(pod.status, **status))

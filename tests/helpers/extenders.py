@@ -1,4 +1,4 @@
-"""Extenders that tests play: in process, so that they run on virtual time, and as they like."""
+"""Scripted extenders in process, on virtual time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Answer = Callable[[dict[str, Any]], Any]
 
 
 def configured(*extenders: dict[str, Any], **parts: Any) -> KubeSchedulerConfiguration:
-    """A configuration with these extenders."""
+    """Returns a configuration with these extenders."""
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -29,18 +29,18 @@ def configured(*extenders: dict[str, Any], **parts: Any) -> KubeSchedulerConfigu
 
 
 def extender(name: str = "one", *verbs: str, **parts: Any) -> dict[str, Any]:
-    """A part of a configuration; its verbs are called as they are."""
-    found: dict[str, Any] = {f"{verb}Verb": verb for verb in verbs or ("filter",)}
-    if "prioritizeVerb" in found:
-        found["weight"] = 1
-    return {"urlPrefix": f"http://{name}", "nodeCacheCapable": True, **found, **parts}
+    """Returns the configuration of an extender; the paths are the verbs."""
+    document: dict[str, Any] = {f"{verb}Verb": verb for verb in verbs or ("filter",)}
+    if "prioritizeVerb" in document:
+        document["weight"] = 1
+    return {"urlPrefix": f"http://{name}", "nodeCacheCapable": True, **document, **parts}
 
 
 class Play:
-    """Answers for every extender of a configuration, and notes what was asked.
+    """Handles the requests to all extenders of a configuration, and records them.
 
-    Answers are looked up by (extender's name, verb); they get the decoded arguments, and return a
-    value that becomes JSON, bytes that are sent as they are, or raise. ``think`` runs before.
+    Handlers are looked up by (extender's name, verb); they get the decoded arguments, and return a
+    value that becomes JSON, or bytes, or raise. ``think`` runs before.
     """
 
     def __init__(self, **answers: Answer) -> None:
@@ -51,7 +51,7 @@ class Play:
         self.limits: list[int] = []
 
     def transport_factory(self, config: Extender) -> ExtenderTransport:
-        """The way to one of them."""
+        """Returns the transport to one extender."""
         name = config.url_prefix.removeprefix("http://")
 
         async def post(verb: str, body: bytes, bytes_max: int) -> bytes:
@@ -61,37 +61,37 @@ class Play:
             if self.think is not None:
                 await self.think(name, verb)
             answer = self.answers.get(f"{name}_{verb}", self.answers.get(verb, DEFAULTS[verb]))
-            said = answer(arguments)
-            return said if isinstance(said, bytes) else json.dumps(said).encode()
+            result = answer(arguments)
+            return result if isinstance(result, bytes) else json.dumps(result).encode()
 
         return post
 
     def verbs(self) -> list[str]:
-        """What was asked, in order."""
+        """Returns the calls, in order."""
         return [f"{name}.{verb}" for name, verb, _ in self.asked]
 
 
 def names_in(arguments: dict[str, Any]) -> list[str]:
-    """The nodes that were asked about."""
+    """Returns the names of the nodes in a request."""
     if arguments["NodeNames"] is not None:
         return list(arguments["NodeNames"])
     return [node["metadata"]["name"] for node in arguments["Nodes"]["items"]]
 
 
-def keeps(*wanted: str, **more: Any) -> Answer:
-    """Keeps these nodes of those that it is sent."""
+def keeps(*names: str, **more: Any) -> Answer:
+    """Returns a filter that accepts only these nodes."""
 
     def answer(arguments: dict[str, Any]) -> dict[str, Any]:
-        kept = [name for name in names_in(arguments) if name in wanted]
-        return {"NodeNames": kept, **more}
+        feasible = [name for name in names_in(arguments) if name in names]
+        return {"NodeNames": feasible, **more}
 
     return answer
 
 
-def scores(**wanted: int) -> Answer:
-    """Gives these scores, 0 to all others."""
+def scores(**by_name: int) -> Answer:
+    """Returns a prioritize handler with these scores, 0 for all other nodes."""
     return lambda arguments: [
-        {"Host": name, "Score": wanted.get(name, 0)} for name in names_in(arguments)
+        {"Host": name, "Score": by_name.get(name, 0)} for name in names_in(arguments)
     ]
 
 
@@ -104,7 +104,7 @@ DEFAULTS: dict[str, Answer] = {
 
 
 async def posted(life: Life, name: str, **container: Any) -> None:
-    """Create a pod by its JSON: with fields that no scheduler reads."""
+    """Creates a pod from JSON, with fields that the scheduler does not decode."""
     document = {
         "apiVersion": "v1",
         "kind": "Pod",

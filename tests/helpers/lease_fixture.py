@@ -1,4 +1,4 @@
-"""Candidates for a lease, on clocks of their own, against leases in a dict."""
+"""Candidates for a lease, each with its own clock, and leases in a dict."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class World:
 
     @property
     def lease(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.server.leases[PATH]["spec"]
-        return found
+        spec: dict[str, Any] = self.server.leases[PATH]["spec"]
+        return spec
 
 
 def run(test: Callable[[World], Awaitable[None]]) -> None:

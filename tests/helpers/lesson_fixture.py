@@ -1,4 +1,4 @@
-"""A step's scheduler on an API server in memory and on virtual time, to be tried out."""
+"""The scheduler of a tutorial step, on an API server in memory and on virtual time."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Result = TypeVar("Result")
 STEPS = range(1, 9)
 NAME = "default-scheduler"
 
-#: (method, path) -> an answer instead of the server's, or None.
+#: (method, path) -> a response instead of the server's, or None.
 Fault = Callable[[str, str], tuple[int, dict[str, str], bytes] | None]
 
 
 class Lab:
-    """One scheduler at work.
+    """One running scheduler.
 
     Attributes:
         client: An administrator's.
         scheduler: The step's.
-        board: What it has told.
-        stage: Creates nodes and pods.
+        event_log: The events that it emitted.
+        runner: Creates nodes and pods.
     """
 
     def __init__(self, step: int, seed: int, fault: Fault) -> None:
@@ -70,36 +70,36 @@ class Lab:
         )
 
     def new_scheduler(self) -> Any:
-        """Another one of the same step."""
+        """Returns another scheduler of the same step."""
         make = lesson(self.step).module.Scheduler
         return make(self.own_client, NAME, clock=self.clock, rng=self.rng, emit=self.event_log.emit)
 
     def words(self, pod: str, *whats: str) -> list[str]:
-        """What happened to a pod, in order; only these words, if any are given."""
+        """Returns the names of a pod's events, in order; only ``whats``, if there are any."""
         return [line.what for line in self.lines(pod, *whats)]
 
     def lines(self, pod: str, *whats: str) -> list[Line]:
-        """The lines about a pod with these words, or all of them."""
+        """Returns the events of a pod; only ``whats``, if there are any."""
         own = [line for line in self.event_log.lines if line.pod == f"default/{pod}"]
         return [line for line in own if not whats or line.what in whats]
 
     async def pod(self, name: str) -> Pod:
-        """As the API server has it."""
-        found: Pod = await self.client.get("Pod", name, "default")
-        return found
+        """Returns a pod from the API server."""
+        pod: Pod = await self.client.get("Pod", name, "default")
+        return pod
 
     async def open(self, node: str) -> None:
-        """Let a cordoned node take pods again."""
+        """Uncordons a node."""
         await self.client.patch("Node", node, {"spec": {"unschedulable": False}})
 
     async def node(self, name: str, *, cordoned: bool = False) -> None:
-        """Create one node under any name."""
+        """Creates a node."""
         spec = NodeSpec(unschedulable=cordoned)
         await self.client.create(Node(metadata=ObjectMeta(name=name), spec=spec))
         await asyncio.sleep(0.1)
 
     async def delete(self, pod: str) -> None:
-        """Delete a pod, and let the news go round."""
+        """Deletes a pod, and waits for the watch event."""
         await self.client.delete("Pod", pod, "default", grace_period_s=0)
         await asyncio.sleep(0.1)
 
@@ -108,15 +108,15 @@ class Lab:
 async def lab(
     step: int, *, seed: int = 0, fault: Fault = lambda _method, _path: None
 ) -> AsyncIterator[Lab]:
-    """A lab whose scheduler works for as long as the block lasts."""
-    found = Lab(step, seed, fault)
-    async with working(found.scheduler):
-        yield found
+    """Runs a scheduler during the block."""
+    setup = Lab(step, seed, fault)
+    async with working(setup.scheduler):
+        yield setup
 
 
 @asynccontextmanager
 async def working(scheduler: Any) -> AsyncIterator[asyncio.Task[None]]:
-    """Run a scheduler; it must not end by itself."""
+    """Runs a scheduler; it must not end by itself."""
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(scheduler.run())
         await scheduler.nodes.wait_until_synced()
@@ -127,7 +127,7 @@ async def working(scheduler: Any) -> AsyncIterator[asyncio.Task[None]]:
 
 
 def virtually(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """The result of a coroutine on virtual time; an hour of that is enough for anything."""
+    """Runs a coroutine on virtual time, for at most an hour of it."""
 
     async def limited() -> Result:
         async with asyncio.timeout(3600):
@@ -143,17 +143,17 @@ def in_lab(
     seed: int = 0,
     fault: Fault | None = None,
 ) -> Result:
-    """What ``play`` returns, in a lab of its own."""
+    """Returns the result of ``play`` in a new lab."""
 
     async def work() -> Result:
-        async with lab(step, seed=seed, fault=fault or (lambda _method, _path: None)) as found:
-            return await play(found)
+        async with lab(step, seed=seed, fault=fault or (lambda _method, _path: None)) as setup:
+            return await play(setup)
 
     return virtually(work)
 
 
 def learn(step: int, variant: str, seed: int) -> LessonResult:
-    """A whole lesson, as ``mooring learn --fast`` gives it."""
+    """Runs a whole lesson, as ``mooring learn --fast`` does."""
 
     async def work() -> LessonResult:
         clock = LoopClock(asyncio.get_running_loop())

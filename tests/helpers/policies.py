@@ -1,4 +1,4 @@
-"""Policies for tests, and what a scheduler runs that is told the result of converting one."""
+"""Policies for tests, and the plugins that a scheduler runs with a converted one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mooring.config import (
 from mooring.config.plugin_defaults import POINTS
 from mooring.objects.files.yaml_text import yaml_text
 
-#: Filters that came after the Policy, and so run whatever it says.
+#: Filters that are newer than the Policy API, which a Policy cannot disable.
 LATER_FILTERS = {"DynamicResources", "NodeDeclaredFeatures"}
 
-#: All that filters by default.
+#: All default filters.
 ALL_FILTERS = LATER_FILTERS | {
     "InterPodAffinity",
     "NodeAffinity",
@@ -36,27 +36,27 @@ MANDATORY = {"NodeUnschedulable", "TaintToleration"}
 
 
 def policy(**fields: Any) -> str:
-    """The text of a Policy in JSON."""
+    """Returns the text of a Policy in JSON."""
     return json.dumps({"apiVersion": "v1", "kind": "Policy", **fields})
 
 
 def predicates(*names: str) -> list[dict[str, Any]]:
-    """Predicates by their names."""
+    """Returns predicates with these names."""
     return [{"name": name} for name in names]
 
 
 def priorities(**weights: int) -> list[dict[str, Any]]:
-    """Priorities by their names."""
+    """Returns priorities with these weights by name."""
     return [{"name": name, "weight": weight} for name, weight in weights.items()]
 
 
 def converted(text: str) -> KubeSchedulerConfiguration:
-    """The configuration that a Policy becomes, read again from what would be written."""
+    """Returns the configuration converted from a Policy, written and read again."""
     return loads(yaml_text(convert_policy(text).document))
 
 
 def running(text: str) -> dict[str, dict[str, int]]:
-    """Point -> plugin -> weight, in a scheduler with the converted configuration."""
+    """Returns point -> plugin -> weight of a scheduler with the converted configuration."""
     (profile,) = converted(text).profiles
     points = sorted({point for points in POINTS.values() for point in points})
     expanded = expand_multi_point(profile.plugins, points, lambda name, at: at in POINTS[name])
@@ -64,12 +64,12 @@ def running(text: str) -> dict[str, dict[str, int]]:
 
 
 def args(text: str, plugin: str) -> Any:
-    """The arguments of a plugin in the converted configuration, as written."""
+    """Returns the arguments of a plugin in the converted configuration, as written."""
     (profile,) = convert_policy(text).document.get("profiles", [{}])
     entries = profile.get("pluginConfig", [])
     return next((entry["args"] for entry in entries if entry["name"] == plugin), None)
 
 
 def notes(text: str) -> list[str]:
-    """What converting a Policy tells."""
+    """Returns the notes of a conversion."""
     return list(convert_policy(text).notes)

@@ -1,4 +1,4 @@
-"""A living scheduler for tests of preemption: classes of priority, a small node, who says what."""
+"""A running scheduler for tests of preemption, with PriorityClasses and a small node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.testing import make_node, make_pod
-from tests.helpers.running_scheduler import Life, living
+from tests.helpers.running_scheduler import Life, run_scheduler
 
 CLASSES = {"low": -10, "high": 1000, "top": 9000, "polite": 1000}
 PATH = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -22,25 +22,25 @@ def small(name: str = "a", cpu: str = "1") -> Node:
 
 
 def pod(name: str, rank: str = "", cpu: str = "1", **more: Any) -> Pod:
-    """A pod of one of the classes; without any its priority is 0."""
+    """Returns a pod of a PriorityClass; without one its priority is 0."""
     spec = {**more.pop("spec", {}), **({"priorityClassName": rank} if rank else {})}
     return make_pod(name, requests={"cpu": cpu}, spec=spec, **more)
 
 
 @asynccontextmanager
 async def preempting(*nodes: Node, **options: Any) -> AsyncIterator[Life]:
-    """Pods leave with a grace period, unless told otherwise."""
+    """Runs a scheduler; pods are deleted with a grace period, unless ``options`` says otherwise."""
     options.setdefault("instant_deletion", False)
-    async with living(*(nodes or (small(),)), **options) as life:
+    async with run_scheduler(*(nodes or (small(),)), **options) as life:
         for name, value in CLASSES.items():
-            found = {
+            document = {
                 "apiVersion": "scheduling.k8s.io/v1",
                 "kind": "PriorityClass",
                 "metadata": {"name": name},
                 "value": value,
                 "preemptionPolicy": "Never" if name == "polite" else "PreemptLowerPriority",
             }
-            await life.client.write("POST", PATH, msgspec.json.encode(found))
+            await life.client.write("POST", PATH, msgspec.json.encode(document))
         yield life
 
 
@@ -49,19 +49,18 @@ async def is_leaving(life: Life, name: str) -> bool:
 
 
 async def disruption(life: Life, name: str) -> Any:
-    """The pod's DisruptionTarget condition; None if it has none."""
-    found = (await life.raw(name))["status"].get("conditions", [])
-    return next((each for each in found if each["type"] == "DisruptionTarget"), None)
+    """Returns the pod's DisruptionTarget condition; None if it has none."""
+    return await life.condition(name, "DisruptionTarget")
 
 
 def deletions(life: Life) -> list[str]:
-    """The pods that the scheduler deleted, in order."""
-    found = [each.path for each in life.wire.requests if each.method == "DELETE"]
-    return [path.rpartition("/")[2] for path in found]
+    """Returns the names of the pods that the scheduler deleted, in order."""
+    requests = [request for request in life.wire.requests if request.method == "DELETE"]
+    return [request.path.rpartition("/")[2] for request in requests]
 
 
 def gated(life: Life, name: str) -> bool:
-    """Whether the pod is held back at this moment."""
+    """Returns whether PreEnqueue rejects the pod now."""
     for entry in life.service.queue.pods():
         if entry.pod.metadata.name == name:
             return bool(entry.gating_plugin)

@@ -1,4 +1,4 @@
-"""Plugins that refuse pods and hear of events as they are told, and a queue over them."""
+"""Scripted plugins with PreEnqueue and events, and a scheduling queue over them."""
 
 from __future__ import annotations
 
@@ -34,86 +34,86 @@ Gate = Callable[[PodInfo], Status | None]
 
 
 def says(hint: QueueingHint) -> Callable[[Any, Any, Any], QueueingHint]:
-    """A hint that always says the same."""
+    """Returns a hint function with a constant result."""
     return lambda pod, old, new: hint
 
 
 def on(event: ClusterEvent, hint: Any = None, *, pure: bool = False) -> ClusterEventWithHint:
-    """A registration; ``hint`` is a hint function, or what it always says."""
+    """Returns a registration; ``hint`` is a hint function, or its constant result."""
     function = says(hint) if isinstance(hint, QueueingHint) else hint
     return ClusterEventWithHint(event, function, pure)
 
 
-class Deaf:
-    """A plugin that can refuse pods at a filter, and says nothing of events."""
+class PluginWithoutEvents:
+    """A filter plugin without events."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def filter(self, cycle: Any, nodes: Any) -> Any:
-        """Never called here: the tests say what was refused."""
+        """Is not called: tests pass the rejecting plugins."""
         raise AssertionError
 
 
-class Refuser(Deaf):
-    """A plugin that hears of what it registered for."""
+class Refuser(PluginWithoutEvents):
+    """A plugin with registered events."""
 
-    def __init__(self, name: str, *wanted: ClusterEventWithHint) -> None:
+    def __init__(self, name: str, *registrations: ClusterEventWithHint) -> None:
         super().__init__(name)
-        self.wanted = wanted
+        self.registrations = registrations
 
     def events(self) -> Sequence[ClusterEventWithHint]:
-        """As told."""
-        return self.wanted
+        """Returns the registered events."""
+        return self.registrations
 
 
 class Signer(Refuser):
-    """One that treats pods of the same labels alike."""
+    """A plugin whose signature is the pod's labels."""
 
     reads = 0
 
     def sign(self, pod: PodInfo) -> Hashable | None:
-        """The labels; pods labelled ``secret`` cannot be signed."""
+        """Returns the labels; None for pods labelled ``secret``."""
         labels = pod.metadata.labels
         return None if "secret" in labels else tuple(sorted(labels.items()))
 
 
-class Keeper(Refuser):
-    """A gate keeper: PreEnqueue says what ``gate`` says, None = let in."""
+class GatePlugin(Refuser):
+    """A PreEnqueue plugin with the result of ``gate``; None = admitted."""
 
-    def __init__(self, name: str, gate: Gate, *wanted: ClusterEventWithHint) -> None:
-        super().__init__(name, *wanted)
+    def __init__(self, name: str, gate: Gate, *registrations: ClusterEventWithHint) -> None:
+        super().__init__(name, *registrations)
         self.gate = gate
         self.asked = 0
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Ask the gate."""
+        """Returns the result of the gate."""
         self.asked += 1
         return self.gate(pod)
 
 
 def closed(pod: PodInfo) -> Status | None:
-    """A gate that lets in only pods labelled ``open``."""
+    """Rejects pods without the label ``open``."""
     return None if "open" in pod.metadata.labels else Reject("closed")
 
 
 def framework_of(*plugins: Any, clock: VirtualClock | None = None, sort: Any = None) -> Framework:
-    """A framework in which each plugin runs wherever it can."""
-    everyone = [sort or PrioritySort(), *plugins]
+    """Returns a framework in which each plugin runs at every point that it has."""
+    all_plugins = [sort or PrioritySort(), *plugins]
     points = {
-        point: [plugin for plugin in everyone if hasattr(plugin, point)]
+        point: [plugin for plugin in all_plugins if hasattr(plugin, point)]
         for point in EXTENSION_POINTS
     }
     return Framework(Profile("default-scheduler", points, {}), clock=clock or VirtualClock())
 
 
 def pod(name: str, *, uid: str | None = None, **fields: Any) -> PodInfo:
-    """A pod whose UID is its name, unless told otherwise."""
+    """Returns a pod; its UID is by default its name."""
     return PodInfo(make_pod(name, uid=uid or name, **fields))
 
 
 class Bench:
-    """A queue on a clock that stands still, with what it told of itself."""
+    """A queue on a virtual clock, with the moves that it reported."""
 
     def __init__(
         self,
@@ -141,19 +141,19 @@ class Bench:
             self._on_ready()
 
     def add(self, name: str, **fields: Any) -> PodInfo:
-        """A pod comes."""
+        """Adds a pod."""
         made = pod(name, **fields)
         self.queue.add(made)
         return made
 
     def pop(self) -> QueuedPod:
-        """The next pod; there must be one."""
+        """Pops the next pod; there must be one."""
         entry = self.queue.pop()
         assert entry is not None
         return entry
 
     def pops(self) -> list[str]:
-        """The names of all that can be popped, in order; their attempts end at once."""
+        """Pops all pods and ends their attempts; returns their names in order."""
         names = []
         while (entry := self.queue.pop()) is not None:
             names.append(entry.pod.metadata.name)
@@ -161,14 +161,14 @@ class Bench:
         return names
 
     def refuse(self, entry: QueuedPod, *by: str, pending: Sequence[str] = ()) -> None:
-        """The attempt ends with a refusal; without any plugin, with an error."""
+        """Ends an attempt with a rejection; without any plugin, with an error."""
         with self.queue.in_flight(entry):
             self.queue.add_unschedulable(entry, entry.pod, refused_by=by, pending_on=pending)
 
     def unschedulable(
         self, name: str, *by: str, pending: Sequence[str] = (), **fields: Any
     ) -> PodInfo:
-        """A pod comes and is refused; nothing else may be in the active queue."""
+        """Adds a pod and rejects it; no other pod may be in the active queue."""
         made = self.add(name, **fields)
         entry = self.pop()
         assert entry.uid == made.uid
@@ -176,9 +176,9 @@ class Bench:
         return made
 
     def queue_name(self, uid: str) -> QueueName:
-        """Where it is."""
+        """Returns the queue of a pod."""
         return self.queue.queue_of(uid)
 
     def last_move(self) -> tuple[str, QueueName, str]:
-        """The latest move."""
+        """Returns the latest move."""
         return self.moved[-1]

@@ -1,7 +1,7 @@
-"""A living scheduler for tests: embedded API server, virtual time, and a hand in between.
+"""A running scheduler for tests: embedded API server, virtual time, and hooks on its requests.
 
-``living`` is a whole one, of which everything can be asked; at its end it must be at rest and its
-cache must say what its objects say.
+At the end of ``run_scheduler`` the scheduler must be idle, and its cache must agree with the
+objects.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.virtual_loop import LoopClock, run_virtually
 
-#: Virtual seconds after which a test does not believe that something happens any more.
+#: Timeout of a wait in a test, in virtual seconds.
 DEADLINE_S = 60.0
 CHECK_INTERVAL_S = 0.01
 
@@ -40,7 +40,7 @@ Hook = Callable[[Request], Awaitable[None]]
 def virtually(
     test: Callable[..., Coroutine[Any, Any, None]],
 ) -> Callable[..., None]:
-    """Run a test that is a coroutine on virtual time."""
+    """Runs a test that is a coroutine on virtual time."""
 
     @functools.wraps(test)
     def run(*arguments: Any, **named: Any) -> None:
@@ -49,8 +49,8 @@ def virtually(
     return run
 
 
-class Told(NamedTuple):
-    """An event as the API server has it."""
+class RecordedEvent(NamedTuple):
+    """An event on the API server."""
 
     type: str
     reason: str
@@ -58,12 +58,12 @@ class Told(NamedTuple):
     note: str
 
 
-class Seen(Observer):
-    """Remembers what it was told: (what, pod's name, detail)."""
+class RecordingObserver(Observer):
+    """Records the observed calls: (what, pod's name, detail)."""
 
     def __init__(self) -> None:
-        #: The versions of pods in which they came back into the queue.
-        self.parked: list[PodInfo] = []
+        #: The versions of pods that failed.
+        self.failed_pods: list[PodInfo] = []
         self.lines: list[tuple[str, str, str]] = []
 
     def _note(self, what: str, entry: QueuedPod, detail: str = "") -> None:
@@ -85,24 +85,24 @@ class Seen(Observer):
         self._note("bound", entry, node_name)
 
     def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
-        self.parked.append(entry.pod)
+        self.failed_pods.append(entry.pod)
         self._note(
             "failed", entry, error_text(why) if isinstance(why, SchedulerError) else why.message
         )
 
     def of(self, *whats: str) -> list[tuple[str, str, str]]:
-        """The lines about these."""
+        """Returns the lines with one of ``whats``."""
         return [line for line in self.lines if line[0] in whats]
 
     def names(self, what: str) -> list[str]:
-        """The pods of which ``what`` was said, in order."""
-        return [name for said, name, _ in self.lines if said == what]
+        """Returns the names of the pods in lines with ``what``, in order."""
+        return [name for line, name, _ in self.lines if line == what]
 
 
-class Meddler:
-    """A transport that passes everything on; hooks run before a request, or before its answer.
+class HookTransport:
+    """A transport with hooks before a request, or before its response is returned.
 
-    A hook may wait, and may raise what a transport raises.
+    A hook may wait, and may raise the errors of a transport.
     """
 
     def __init__(self, inner: Transport) -> None:
@@ -127,21 +127,20 @@ class Meddler:
         await self._inner.close()
 
     def count(self, method: str, end: str) -> int:
-        """How many requests there were of this method, whose path ends so."""
-        found = [each for each in self.requests if each.method == method]
-        return sum(each.path.endswith(end) for each in found)
+        """Returns the number of requests with this method whose path ends with ``end``."""
+        return sum(sent.method == method and sent.path.endswith(end) for sent in self.requests)
 
 
 def on(method: str, end: str, *, times: int = 1) -> Callable[[Hook], Hook]:
-    """Run a hook only for the first so many requests of this method whose path ends so."""
+    """Limits a hook to the first requests with this method whose path ends with ``end``."""
 
     def only(hook: Hook) -> Hook:
-        left = times
+        remaining = times
 
         async def run(request: Request) -> None:
-            nonlocal left
-            if left and request.method == method and request.path.endswith(end):
-                left -= 1
+            nonlocal remaining
+            if remaining and request.method == method and request.path.endswith(end):
+                remaining -= 1
                 await hook(request)
 
         return run
@@ -149,92 +148,94 @@ def on(method: str, end: str, *, times: int = 1) -> Callable[[Hook], Hook]:
     return only
 
 
-class _MeddledCluster(InMemoryCluster):
-    """Whose scheduler talks through a ``Meddler``."""
+class _HookedCluster(InMemoryCluster):
+    """A cluster whose scheduler uses a ``HookTransport``."""
 
-    meddlers: list[Meddler]
+    transports: list[HookTransport]
 
     def _client(self, headers: dict[str, str], rng: Rng) -> Client:
-        meddler = Meddler(InProcessTransport(self.api.handle, headers=headers))
-        if not hasattr(self, "meddlers"):
-            self.meddlers = []
-        self.meddlers.append(meddler)
-        return Client(meddler, rng=rng)
+        transport = HookTransport(InProcessTransport(self.api.handle, headers=headers))
+        if not hasattr(self, "transports"):
+            self.transports = []
+        self.transports.append(transport)
+        return Client(transport, rng=rng)
 
 
 class Life:
-    """What a test may do to a living scheduler, and ask of it."""
+    """The operations of tests on a running scheduler."""
 
-    def __init__(self, world: _MeddledCluster, seen: Seen, clock: LoopClock) -> None:
+    def __init__(
+        self, world: _HookedCluster, observer: RecordingObserver, clock: LoopClock
+    ) -> None:
         self.world = world
-        self.seen = seen
+        self.observer = observer
         self.clock = clock
         self.api = world.api
         self.client = world.client
         self.service: Service = world.service
-        self.wire = world.meddlers[-1]
+        self.wire = world.transports[-1]
 
     async def create(self, *objects: Any) -> Any:
-        """Store objects; returns the last one as stored."""
+        """Creates objects; returns the last one as stored."""
         for obj in objects:
             stored = await self.client.create(obj)
         return stored
 
     async def delete(self, name: str, *, grace_period_s: int | None = 0) -> None:
-        """Delete a pod."""
+        """Deletes a pod."""
         await self.client.delete("Pod", name, "default", grace_period_s=grace_period_s)
 
     async def until(self, holds: Callable[[], Any], *, deadline_s: float = DEADLINE_S) -> None:
-        """Let time go by until something holds."""
+        """Waits until a condition holds."""
         ends_s = self.clock.monotonic_s() + deadline_s
         while not holds():
-            assert self.clock.monotonic_s() < ends_s, self.seen.lines[-20:]
+            assert self.clock.monotonic_s() < ends_s, self.observer.lines[-20:]
             await asyncio.sleep(CHECK_INTERVAL_S)
 
     async def until_seen(self, what: str, name: str, *, times: int = 1) -> None:
-        """Let time go by until ``what`` was said of a pod so often."""
+        """Waits until a pod has ``times`` lines with ``what``."""
         await self.until(
-            lambda: [said for said, of, _ in self.seen.lines if of == name].count(what) >= times
+            lambda: [line for line, of, _ in self.observer.lines if of == name].count(what) >= times
         )
 
     async def again(self, name: str) -> None:
-        """Have a parked pod tried, once its news have come."""
+        """Activates a pod after its watch events have arrived."""
         await asyncio.sleep(CHECK_INTERVAL_S)
         pod = self.service.informers["Pod"].objects[f"default/{name}"]
         self.service.queue.activate([pod.metadata.uid])
 
     async def settle(self) -> None:
-        """Let time go by until the scheduler has nothing to do."""
+        """Waits until the scheduler is idle."""
         await asyncio.sleep(0.1)
         await self.until(lambda: self.service.is_settled)
 
     async def node_of(self, name: str) -> str:
-        """Where a pod is, as the API server says."""
+        """Returns the node of a pod on the API server."""
         return str((await self.client.get("Pod", name, "default")).spec.node_name)
 
     async def raw(self, name: str, kind: str = "pods", namespace: str = "default") -> Any:
-        """An object as the API writes it."""
+        """Returns an object as decoded JSON."""
         path = f"/api/v1/namespaces/{namespace}/{kind}/{name}"
         return json.loads(await self.client.read(Request("GET", path, deadline_s=5.0)))
 
-    async def condition(self, name: str) -> Any:
-        """The pod's PodScheduled condition; None if it has none."""
-        found = (await self.raw(name))["status"].get("conditions", [])
-        return next((each for each in found if each["type"] == "PodScheduled"), None)
+    async def condition(self, name: str, kind: str = "PodScheduled") -> Any:
+        """Returns a condition of a pod; None if it has none of this type."""
+        conditions = (await self.raw(name))["status"].get("conditions", [])
+        return next((item for item in conditions if item["type"] == kind), None)
 
-    async def events(self, name: str) -> list[Told]:
-        """What the API server was told of a pod, in the order of its names' times."""
-        found = await self.client.list("Event", "default")
-        items = sorted(found.items, key=lambda event: event.event_time or "")
+    async def events(self, name: str) -> list[RecordedEvent]:
+        """Returns the events of a pod, by time."""
+        listed = await self.client.list("Event", "default")
+        items = sorted(listed.items, key=lambda event: event.event_time or "")
         return [
-            Told(event.type, event.reason, event.action, event.note)
+            RecordedEvent(event.type, event.reason, event.action, event.note)
             for event in items
             if event.regarding.name == name
         ]
 
 
 @asynccontextmanager
-async def living(
+async def run_scheduler(
     *objects: Any,
     plugins: Any = (),
     config: KubeSchedulerConfiguration | None = None,
@@ -242,25 +243,25 @@ async def living(
     instant_deletion: bool = True,
     **options: Any,
 ) -> AsyncIterator[Life]:
-    """A scheduler that knows ``objects``; ended with the block, by ``stop``.
+    """Runs a scheduler during the block.
 
     Args:
-        objects: Are there before it.
+        objects: Created before it starts.
         plugins: Further plugins.
         config: Of the scheduler.
-        at_rest: Whether nothing may be left over at the end.
+        at_rest: Whether it must be idle at the end.
         instant_deletion: Of the API server.
         options: As ``ServiceOptions``.
     """
-    clock, seen = LoopClock(asyncio.get_running_loop()), Seen()
-    world = _MeddledCluster(
+    clock, observer = LoopClock(asyncio.get_running_loop()), RecordingObserver()
+    world = _HookedCluster(
         config,
         clock=clock,
         rng=seeded_random(0),
-        options=ServiceOptions(plugins=plugins, observer=seen, **options),
+        options=ServiceOptions(plugins=plugins, observer=observer, **options),
         instant_deletion=instant_deletion,
     )
-    life = Life(world, seen, clock)
+    life = Life(world, observer, clock)
     if objects:
         await life.create(*objects)
     async with asyncio.TaskGroup() as tasks:

@@ -1,4 +1,4 @@
-"""Plugins for tests of a living scheduler: at each point they do what they are told to."""
+"""Scripted plugins for tests of a running scheduler."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from mooring.framework.status import Skip
 from tests.helpers.running_scheduler import Life
 
 
-class Keeps:
-    """Reserves, and counts what it gave back; answers as it is told."""
+class ReservePlugin:
+    """Records Reserve and Unreserve; ``answer`` is the result of Reserve."""
 
-    name = "Keeps"
+    name = "ReservePlugin"
 
     def __init__(self, answer: Any = None) -> None:
         self.answer = answer
@@ -31,7 +31,7 @@ class Keeps:
 
 
 class Permits:
-    """Permit says what it is told to."""
+    """Permit returns or raises ``answer``."""
 
     name = "Permits"
 
@@ -49,7 +49,7 @@ class Permits:
 
 
 class Prepares:
-    """PreBind does what it is told to."""
+    """PreBind runs the next of ``steps``."""
 
     name = "Prepares"
 
@@ -70,7 +70,7 @@ class Prepares:
 
 
 class Binds:
-    """Bind says what it is told to; skips when it has nothing more to say."""
+    """Bind returns or raises the next of ``answers``; Skip without any."""
 
     name = "Binds"
 
@@ -85,9 +85,9 @@ class Binds:
 
 
 def held(life: Life, name: str) -> Any:
-    """The pod's wait in Permit."""
+    """Returns the pod's wait in Permit."""
     waiting = life.service.handle.waiting
-    return next((each for each in waiting if each.pod.metadata.name == name), None)
+    return next((pod for pod in waiting if pod.pod.metadata.name == name), None)
 
 
 async def nominated(life: Life, name: str) -> str:

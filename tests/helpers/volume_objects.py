@@ -1,4 +1,4 @@
-"""Volumes, claims and their kin for tests, with what a test does not care about left out."""
+"""Builders of volumes, claims and related objects, with defaults for all other fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mooring.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.testing import make_pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -26,7 +26,7 @@ LATE = "WaitForFirstConsumer"
 
 
 def put(cache: Cache, *objects: Any) -> Cache:
-    """Feed objects that are neither pods nor nodes."""
+    """Puts objects other than pods and nodes into the cache."""
     for obj in objects:
         cache.put_object(type(obj).__name__, obj)
     return cache
@@ -46,7 +46,7 @@ def volume(
     annotations: dict[str, str] | None = None,
     **spec: Any,
 ) -> PersistentVolume:
-    """A volume; ``claim`` is "namespace/name", ``near`` the labels of nodes that reach it."""
+    """Returns a volume; ``claim`` is "namespace/name", ``near`` the labels of its nodes."""
     if claim:
         namespace, _, of = claim.partition("/")
         uid = claim_uid if claim_uid is not None else f"uid-{of}"
@@ -71,12 +71,12 @@ def volume(
         },
         "status": {"phase": phase},
     }
-    found: PersistentVolume = convert(document, "PersistentVolume")
-    return found
+    obj: PersistentVolume = convert(document, "PersistentVolume")
+    return obj
 
 
 def csi(handle: str = "handle", driver: str = DRIVER) -> dict[str, Any]:
-    """The source of a volume of a CSI driver."""
+    """Returns the source of a volume of a CSI driver."""
     return {"driver": driver, "volumeHandle": handle}
 
 
@@ -96,28 +96,28 @@ def claim(
     metadata: dict[str, Any] | None = None,
     **spec: Any,
 ) -> PersistentVolumeClaim:
-    """A claim; with ``volume_name`` it is bound, unless ``is_bound`` says no."""
-    found = dict(annotations or {})
+    """Returns a claim; with ``volume_name`` it is bound, unless ``is_bound`` is False."""
+    annotations = dict(annotations or {})
     if volume_name:
         spec["volumeName"] = volume_name
         if is_bound:
-            found["pv.kubernetes.io/bind-completed"] = "yes"
+            annotations["pv.kubernetes.io/bind-completed"] = "yes"
     if node:
-        found["volume.kubernetes.io/selected-node"] = node
-    about: dict[str, Any] = {
+        annotations["volume.kubernetes.io/selected-node"] = node
+    head: dict[str, Any] = {
         "name": name,
         "namespace": namespace,
         "uid": f"uid-{name}",
         "resourceVersion": version,
-        "annotations": found,
+        "annotations": annotations,
         **(metadata or {}),
     }
     if owner:
-        about["ownerReferences"] = [
+        head["ownerReferences"] = [
             {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner, "controller": True}
         ]
     document = {
-        "metadata": about,
+        "metadata": head,
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": size}},
@@ -137,18 +137,18 @@ def storage_class(
     mode: str | None = LATE,
     topologies: list[dict[str, Any]] | None = None,
 ) -> StorageClass:
-    """A class whose claims wait for their pods, unless ``mode`` says otherwise."""
+    """Returns a class with late binding, unless ``mode`` is another one."""
     document: dict[str, Any] = {"metadata": {"name": name}, "provisioner": provisioner}
     if mode is not None:
         document["volumeBindingMode"] = mode
     if topologies is not None:
         document["allowedTopologies"] = topologies
-    found: StorageClass = convert(document, "StorageClass")
-    return found
+    obj: StorageClass = convert(document, "StorageClass")
+    return obj
 
 
 def csi_node(name: str, *, migrated: str = "", **limits: Any) -> CSINode:
-    """What drivers say of a node; a driver's name is written with ``_`` for ``.``."""
+    """Returns a CSINode with attach limits by driver; ``_`` in a name stands for ``.``."""
     drivers = []
     for driver, limit in limits.items():
         entry: dict[str, Any] = {"name": driver.replace("_", "."), "nodeID": name}
@@ -160,17 +160,17 @@ def csi_node(name: str, *, migrated: str = "", **limits: Any) -> CSINode:
         "metadata": {"name": name, "annotations": annotations},
         "spec": {"drivers": drivers},
     }
-    found: CSINode = convert(document, "CSINode")
-    return found
+    obj: CSINode = convert(document, "CSINode")
+    return obj
 
 
 def csi_driver(name: str = DRIVER, *, has_capacity: bool | None = True) -> CSIDriver:
-    """A driver, which tells of its room or not."""
+    """Returns a driver, which reports its capacity or not."""
     document: dict[str, Any] = {"metadata": {"name": name}, "spec": {}}
     if has_capacity is not None:
         document["spec"]["storageCapacity"] = has_capacity
-    found: CSIDriver = convert(document, "CSIDriver")
-    return found
+    obj: CSIDriver = convert(document, "CSIDriver")
+    return obj
 
 
 def capacity(
@@ -180,7 +180,7 @@ def capacity(
     near: dict[str, Any] | None = None,
     **amounts: str,
 ) -> CSIStorageCapacity:
-    """Room for volumes of a class; ``near`` is the nodes' label selector, None = nowhere."""
+    """Returns a capacity of a class; ``near`` is the nodes' label selector, None = no node."""
     document: dict[str, Any] = {
         "metadata": {"name": name, "namespace": "default"},
         "storageClassName": storage_class,
@@ -188,24 +188,22 @@ def capacity(
     }
     if near is not None:
         document["nodeTopology"] = near
-    found: CSIStorageCapacity = convert(document, "CSIStorageCapacity")
-    return found
+    obj: CSIStorageCapacity = convert(document, "CSIStorageCapacity")
+    return obj
 
 
 def attachment(
     name: str, *, node: str, volume: str | None, attacher: str = DRIVER
 ) -> VolumeAttachment:
-    """The wish to attach a volume to a node."""
+    """Returns an attachment of a volume to a node."""
     source = {} if volume is None else {"persistentVolumeName": volume}
     spec = {"attacher": attacher, "nodeName": node, "source": source}
-    found: VolumeAttachment = convert(
-        {"metadata": {"name": name}, "spec": spec}, "VolumeAttachment"
-    )
-    return found
+    obj: VolumeAttachment = convert({"metadata": {"name": name}, "spec": spec}, "VolumeAttachment")
+    return obj
 
 
 def user(name: str = "pod", *claims: str, node: str = "", **more: Any) -> Pod:
-    """A pod with these claims, and with the volumes in ``volumes`` as the API writes them."""
+    """Returns a pod with these claims; ``volumes`` are more volumes, as in the API."""
     volumes = [
         {"name": f"v{number}", "persistentVolumeClaim": {"claimName": of}}
         for number, of in enumerate(claims)

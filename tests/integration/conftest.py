@@ -19,7 +19,7 @@ PROGRAMS = pytest.StashKey[Path | ControlPlaneUnavailable]()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs the programs where there are none: here, so that pytest says it once."""
+    """Skips what needs the programs where there are none: here, so that pytest says it once."""
     if "programs" not in getattr(item, "fixturenames", ()):
         return
     found = _programs(item.config)
@@ -28,7 +28,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _programs(config: pytest.Config) -> Path | ControlPlaneUnavailable:
-    """Built if this is the first run; tried once."""
+    """Builds the programs on the first run; returns the error if that fails."""
     if PROGRAMS not in config.stash:
         try:
             config.stash[PROGRAMS] = build(report=print)

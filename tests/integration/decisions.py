@@ -23,7 +23,7 @@ SMALL = {"cpu": "100m", "memory": "128Mi"}
 
 
 class Fate(NamedTuple):
-    """What became of a pod: its node, or why it has none; and the pods that had to go for it."""
+    """The outcome of a pod: its node, or its message, and its victims."""
 
     pod: str
     node: str
@@ -32,7 +32,7 @@ class Fate(NamedTuple):
 
 
 def nodes() -> list[Node]:
-    """Three zones; every fourth node is small, every second one has ssd."""
+    """Returns three zones; every fourth node is small, every second one has ssd."""
     return [
         make_node(
             f"node-{number:02}",
@@ -45,7 +45,7 @@ def nodes() -> list[Node]:
 
 
 def objects() -> Iterator[Any]:
-    """What is there before the first pod, beside the nodes."""
+    """Yields what is there before the first pod, beside the nodes."""
     yield _object("Namespace", "other", labels={"team": "blue"})
     for number in range(NODES):
         yield _object("PriorityClass", f"filler-{number}", value=10 + number)
@@ -116,7 +116,7 @@ def _claim(
 
 
 def pods() -> list[Pod]:
-    """200 pods in the order in which they come."""
+    """Returns 200 pods in the order of creation."""
     return [*_spread(), *_affine(), *_with_volumes(), *_urgent()]
 
 
@@ -204,7 +204,7 @@ def _with_volumes() -> Iterator[Pod]:
 
 
 def _urgent() -> Iterator[Pod]:
-    """Every node is filled up with a pod of a priority of its own; then urgent ones come."""
+    """Yields every node is filled up with a pod of a priority of its own; then urgent ones come."""
     for number in range(NODES):
         yield _pod(
             f"filler-{number}",
@@ -233,7 +233,7 @@ class Onlooker:
         )
 
     async def fates(self) -> list[Fate]:
-        """Put everything there, then each pod; a refused one is taken away again."""
+        """Puts everything there, then each pod; a refused one is taken away again."""
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(self._informer.run())
             await self._informer.wait_until_synced()
@@ -257,7 +257,7 @@ class Onlooker:
         return Fate(name, settled.spec.node_name, message, tuple(sorted(victims)))
 
     async def _until(self, name: str) -> Pod:
-        """The pod, once it is on a node, or refused and not waiting for victims to go."""
+        """Returns the pod, once it is on a node, or refused and not waiting for victims to go."""
         while True:
             pod = self._informer.objects.get(name)
             if pod is not None and (pod.spec.node_name or _is_refused(pod)):
@@ -284,7 +284,7 @@ def _refusal(pod: Pod) -> str:
 
 
 async def prepare(client: Client) -> None:
-    """Create the nodes one after another, and everything else; wait for the claims' volumes."""
+    """Creates the nodes one after another, and everything else; wait for the claims' volumes."""
     for node in nodes():
         await client.create(node)
     for obj in objects():

@@ -7,7 +7,7 @@ from mooring.state import PodInfo
 
 
 def distance(pod_name: str, node_name: str) -> int:
-    """0 to 19, another one for each of twenty nodes."""
+    """Returns 0 to 19, a different number for each of twenty nodes."""
     node, pod = int(node_name.rpartition("-")[2]), int(pod_name.rpartition("-")[2])
     return (7 * node + 3 * pod) % 20
 
@@ -19,7 +19,7 @@ class Serial:
 
     @per_node
     def filter(self, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Ten nodes are too far, five of them hopelessly."""
+        """Rejects ten nodes, five of them as unresolvable."""
         far = distance(pod.metadata.name, node.name)
         if far >= 15:
             return Reject("is out of reach", resolvable=False)
@@ -27,5 +27,5 @@ class Serial:
 
     @per_node
     def score(self, pod: PodInfo, node: NodeInfo) -> int:
-        """100 for the nearest, 10 less for each next one."""
+        """Returns 100 for the nearest node, 10 less for each next one."""
         return 100 - 10 * distance(pod.metadata.name, node.name)

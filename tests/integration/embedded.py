@@ -31,14 +31,14 @@ class Embedded:
         self.kubeconfig = kubeconfig
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end, and wait until it has."""
+        """Stops it, and waits for its end."""
         self.process.send_signal(number)
         return self.process.wait(START_S)
 
 
 @contextmanager
 def running(folder: Path, *options: str) -> Iterator[Embedded]:
-    """Start ``mooring apiserver`` with its files in ``folder``; end it with the block."""
+    """Starts ``mooring apiserver`` with its files in ``folder``; end it with the block."""
     kubeconfig = folder / "kubeconfig"
     words = ["apiserver", "--port=0", f"--kubeconfig-out={kubeconfig}", *options]
     command = [sys.executable, "-W", "error", "-m", "mooring", *words]
@@ -68,7 +68,7 @@ class Kubectl:
     def run(
         self, *words: str, stdin: Any = None, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run it to its end, whatever comes of it; ``stdin`` may be objects, sent as JSON."""
+        """Runs it to its end, whatever comes of it; ``stdin`` may be objects, sent as JSON."""
         text = stdin if stdin is None or isinstance(stdin, str) else json.dumps(stdin)
         return subprocess.run(
             [str(self._program), "--kubeconfig", str(self._kubeconfig), *words],
@@ -81,18 +81,18 @@ class Kubectl:
         )
 
     def __call__(self, *words: str, stdin: Any = None) -> str:
-        """What it prints; it must succeed."""
+        """Returns what it prints; it must succeed."""
         done = self.run(*words, stdin=stdin)
         assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.stderr}{done.stdout}"
         return done.stdout
 
     def json(self, *words: str, stdin: Any = None) -> Any:
-        """What it prints with ``-o json``."""
+        """Returns what it prints with ``-o json``."""
         return json.loads(self(*words, "-o", "json", stdin=stdin))
 
     @contextmanager
     def watching(self, *words: str) -> Iterator[Iterator[str]]:
-        """The lines of a kubectl that goes on; ended with the block."""
+        """Yields the lines of a running kubectl; stopped at the end of the block."""
         with subprocess.Popen(
             [str(self._program), "--kubeconfig", str(self._kubeconfig), *words],
             env=self._environment,
@@ -107,7 +107,7 @@ class Kubectl:
 
 
 def make_pod(name: str, *, node: str = "", **spec: Any) -> dict[str, Any]:
-    """A pod as a person writes it."""
+    """Returns a pod as a person writes it."""
     obj = {"containers": [{"name": "main", "image": "registry.local/app:1"}], **spec}
     if node:
         obj["nodeName"] = node
@@ -120,7 +120,7 @@ def make_pod(name: str, *, node: str = "", **spec: Any) -> dict[str, Any]:
 
 
 def make_node(name: str, *, pods: int = 110, cpu: str = "4") -> dict[str, Any]:
-    """A node that says it is ready, as a kubelet would report it."""
+    """Returns a node that says it is ready, as a kubelet would report it."""
     room = {"cpu": cpu, "memory": "16Gi", "pods": str(pods)}
     return {
         "apiVersion": "v1",

@@ -22,7 +22,7 @@ Call = tuple[str, str, list[tuple[str, str]], Mapping[str, str], bytes]
 
 
 class Handler:
-    """Answers with what it is told to, and remembers what it was asked."""
+    """Returns prepared responses, and records the requests."""
 
     def __init__(self, answer: Callable[[], Any] = lambda: b"{}") -> None:
         self.calls: list[Call] = []

@@ -17,7 +17,7 @@ Behave = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
 
 def body_length(head: bytes) -> int:
-    """What Content-Length says; 0 without one."""
+    """Returns what Content-Length says; 0 without one."""
     for line in head.lower().split(b"\r\n"):
         if line.startswith(b"content-length:"):
             return int(line.split(b":")[1])

@@ -17,7 +17,7 @@ WAIT_S = 60.0
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
+    """Returns a free port of the loopback interface."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
@@ -25,7 +25,7 @@ def free_port() -> int:
 
 
 def heed_interrupts() -> None:
-    """To be done in a new process: who runs tests in the background may ignore interrupts."""
+    """Restores SIGINT in a new process, since background test runs may ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -44,22 +44,22 @@ class Program:
         self.err = err
 
     def wait_for(self, text: str) -> None:
-        """Return when it has said or printed this."""
+        """Returns when it has said or printed this."""
         wait_until(lambda: text in self.said() or self.process.poll() is not None)
         assert text in self.said()
 
     def said(self) -> str:
-        """All so far."""
+        """Returns all so far."""
         return self.out.read_text() + self.err.read_text()
 
     def end(self, number: int) -> int:
-        """Send a signal, and wait for the exit code."""
+        """Sends a signal, and wait for the exit code."""
         self.process.send_signal(number)
         return self.process.wait(END_S)
 
 
 def wait_until(holds: Callable[[], Any]) -> None:
-    """Look again and again, for a minute at most."""
+    """Waits until a condition holds, for at most a minute."""
     ends_s = time.monotonic() + WAIT_S
     while not holds():
         assert time.monotonic() < ends_s, "it never came"
@@ -68,7 +68,7 @@ def wait_until(holds: Callable[[], Any]) -> None:
 
 @contextmanager
 def mooring(folder: Path, *words: str) -> Iterator[Program]:
-    """Run ``mooring WORDS`` in ``folder``; killed with the block if it has not ended."""
+    """Runs ``mooring WORDS`` in ``folder``; killed with the block if it has not ended."""
     out, err = folder / "stdout", folder / "stderr"
     with (
         out.open("w") as stdout,
@@ -85,7 +85,7 @@ def mooring(folder: Path, *words: str) -> Iterator[Program]:
 
 
 def once(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run ``mooring WORDS`` to its end."""
+    """Runs ``mooring WORDS`` to its end."""
     return subprocess.run(
         [sys.executable, "-m", "mooring", *words],
         cwd=folder,

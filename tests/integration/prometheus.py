@@ -20,7 +20,7 @@ _STATE = ("lists/partial", "cache/archives/partial")
 
 
 def find_prometheus() -> Path | None:
-    """The program; None if this machine has none and cannot fetch it."""
+    """Returns the program; None if this machine has none and cannot fetch it."""
     found = shutil.which("prometheus")
     if found:
         return Path(found)
@@ -49,7 +49,7 @@ def _fetch(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def prometheus_program() -> Path:
-    """The program; skipped where it cannot be had, but not in CI."""
+    """Returns the program; skips the test where it is unavailable, but not in CI."""
     found = find_prometheus()
     if found is None:
         if os.environ.get("CI"):

@@ -37,15 +37,15 @@ class Server(Protocol):
     """An API server of its own, that may be killed."""
 
     def access(self, identity: str = "admin") -> Access:
-        """Where it is, and who we are."""
+        """Returns where it is, and who we are."""
         ...
 
     def kill(self) -> None:
-        """End it as a power cut does."""
+        """Ends it as a power cut does."""
         ...
 
     def start(self) -> None:
-        """Start it again with what it has kept."""
+        """Starts it again with what it has kept."""
         ...
 
 
@@ -85,7 +85,7 @@ class InMemory:
         self.process.process.wait()
 
     def save(self) -> None:
-        """End it in peace: only then all is surely in its file."""
+        """Ends it in peace: only then all is surely in its file."""
         assert self.process.stop() == 0
 
     def start(self) -> None:
@@ -96,20 +96,20 @@ class InMemory:
 
 @contextmanager
 def real() -> Iterator[Server]:
-    """A control plane of its own."""
+    """Runs a separate control plane."""
     with ControlPlane() as plane:
         yield Real(plane)
 
 
 @contextmanager
 def in_memory(folder: Path) -> Iterator[Server]:
-    """An embedded server of its own."""
+    """Runs a separate embedded server."""
     with ExitStack() as stack:
         yield InMemory(folder, stack)
 
 
 def run(main: Callable[[], Any]) -> None:
-    """Run a test on the loop that ``mooring run`` has, and not for ever."""
+    """Runs a test on the loop that ``mooring run`` has, and not for ever."""
 
     async def limited() -> None:
         async with asyncio.timeout(SECONDS_MAX):
@@ -120,7 +120,7 @@ def run(main: Callable[[], Any]) -> None:
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    """Let others run until something holds; the test has a deadline."""
+    """Waits until a condition holds; the test has a deadline."""
     while not holds():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0.02)
 
@@ -152,14 +152,14 @@ class Renewable:
         await self.inner.close()
 
     async def renew(self, access: Access) -> None:
-        """Go on with these credentials."""
+        """Continues with these credentials."""
         old, self.inner = self.inner, connect(access, clock=SystemClock(), environment=os.environ)
         await old.close()
 
 
 @asynccontextmanager
 async def transport_to(access: Access, url: str = "") -> AsyncIterator[Renewable]:
-    """The way to a server; through ``url`` if there is something in between."""
+    """Yields a transport to a server; to ``url`` if there is a proxy."""
     if url:
         access = replace(access, server=url)
     transport = Renewable(connect(access, clock=SystemClock(), environment=os.environ))
@@ -170,7 +170,7 @@ async def transport_to(access: Access, url: str = "") -> AsyncIterator[Renewable
 
 
 class Bound(Observer):
-    """Which pods were bound, how often, and which attempts ended with an error."""
+    """Counts bindings by pod, and records the attempts that failed with an error."""
 
     def __init__(self) -> None:
         self.times: Counter[str] = Counter()
@@ -186,7 +186,7 @@ class Bound(Observer):
 
 @asynccontextmanager
 async def scheduling(transport: Transport, **more: Any) -> AsyncIterator[Service]:
-    """A scheduler at work; stopped with the block, and then nothing may be left over."""
+    """Runs a scheduler during the block; afterwards it must be idle."""
     config = more.pop("config", None)
     service = Service(
         Client(transport, rng=seeded_random(1)),
@@ -204,7 +204,7 @@ async def scheduling(transport: Transport, **more: Any) -> AsyncIterator[Service
 
 
 async def create_all(client: Client, objects: Iterable[Any]) -> None:
-    """Create objects, several at a time."""
+    """Creates objects, several at a time."""
     waiting = iter(objects)
 
     async def create() -> None:
@@ -223,12 +223,12 @@ def nodes(count: int, **room: str) -> list[Node]:
 
 
 async def pods_of(client: Client) -> Sequence[Pod]:
-    """All pods, as the server has them."""
+    """Returns all pods, as the server has them."""
     return cast("Sequence[Pod]", (await client.list("Pod")).items)
 
 
 async def assert_sound(client: Client) -> None:
-    """No node has more on it than it can take, by what the server itself says."""
+    """Checks that no node is overcommitted, by the objects on the server."""
     room = {node.metadata.name: node for node in (await client.list("Node")).items}
     pods = await pods_of(client)
     used: Counter[tuple[str, str]] = Counter()
@@ -247,7 +247,7 @@ async def assert_sound(client: Client) -> None:
 
 
 async def assert_at_rest(service: Service, client: Client) -> None:
-    """The scheduler has nothing to do, holds nothing, and knows what the server knows."""
+    """Checks that the scheduler is idle, and that its cache agrees with the server."""
     await until(lambda: service.is_settled)
     assert service.queue.in_flight_events == 0
     assert service.cache.assumed_count() == 0

@@ -45,7 +45,7 @@ def pending(name: str, **more: Any) -> Pod:
 def with_informer(
     steps: Callable[[Client, Informer, list[Change]], Awaitable[None]], **options: Any
 ) -> None:
-    """Run ``steps`` beside an informer of pods."""
+    """Runs ``steps`` beside an informer of pods."""
 
     async def run() -> None:
         server = new_server(**options)
@@ -70,7 +70,7 @@ def with_informer(
 
 
 def call(steps: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
-    """Run ``steps`` with a client of a new server."""
+    """Runs ``steps`` with a client of a new server."""
     asyncio.run(steps(client_of(new_server())))
 
 

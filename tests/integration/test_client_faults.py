@@ -89,7 +89,7 @@ class Proxy:
             await server.wait_closed()
 
     def cut_all(self) -> None:
-        """Reset every connection that there is."""
+        """Resets every connection that there is."""
         for writer in list(self._open):
             writer.transport.abort()
 
@@ -173,7 +173,7 @@ class Scene:
     async def playing(
         self, *, is_patient: bool = True, by_pages: bool = False
     ) -> AsyncIterator[Scene]:
-        """Run the informer; one that is not patient never waits between requests."""
+        """Runs the informer; one that is not patient never waits between requests."""
         port = int(self.plane.url.rpartition(":")[2])
 
         async def at_once(_: float) -> None:
@@ -204,14 +204,14 @@ class Scene:
                 running.cancel()
 
     async def wait_until_equal(self) -> None:
-        """Return when the cache is the server's list, which nobody changes now."""
+        """Waits until the cache equals the server's list, which does not change now."""
         listed = await self.client.list("Pod", self.namespace)
         wanted = states(listed.items)
         await until(lambda: states(self.informer.objects.values()) == wanted)
         assert states(self.witness.seen.values()) == wanted
 
     async def kill_in_the_middle_of_the_list(self) -> None:
-        """Kill the API server when some of the first list has come, and start it again."""
+        """Kills the API server when some of the first list has come, and start it again."""
         await until(lambda: hasattr(self, "proxy") and self.proxy.passed_bytes > MIDDLE_BYTES)
         assert not self.informer.has_synced
         await asyncio.to_thread(self.plane.apiserver.kill)
@@ -220,16 +220,16 @@ class Scene:
         self.n_kills += 1
 
     def has_seen_less_than(self, n_changes: int) -> bool:
-        """Whether the handler was told of fewer changes so far."""
+        """Returns whether the handler was called for fewer changes so far."""
         return self.witness.n_changes < n_changes
 
     async def wait_for_changes(self, count: int) -> None:
-        """Return when the handler has been told so many more."""
+        """Waits until the handler was called for so many more changes."""
         wanted = self.witness.n_changes + count
         await until(lambda: self.witness.n_changes >= wanted)
 
     async def churn(self, worker: int, goes_on: Callable[[], bool]) -> None:
-        """Create, change, bind, delete and create again, as long as it goes on."""
+        """Creates, changes, binds, deletes and recreates pods while ``goes_on`` is true."""
         number = 0
         while goes_on():
             number += 1
@@ -246,7 +246,7 @@ class Scene:
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    """Let others run until something holds; the scene has a deadline."""
+    """Waits until a condition holds; the scene has a deadline."""
     while not holds():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0.01)
 
@@ -327,7 +327,7 @@ def test_what_happened_before_a_compaction_is_found_by_one_list(own: ControlPlan
 
 
 async def list_late(late: Scene, *, by_pages: bool, is_killed: bool) -> None:
-    """Take in all objects at once, while they change and perhaps the server is killed."""
+    """Takes in all objects at once, while they change and perhaps the server is killed."""
     async with asyncio.TaskGroup() as tasks:
         if is_killed:
             tasks.create_task(late.kill_in_the_middle_of_the_list())

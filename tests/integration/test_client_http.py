@@ -150,7 +150,7 @@ def test_after_a_401_it_is_tried_once_more_on_new_connections(way: str) -> None:
     run(wants_renewal, test)
 
 
-def test_who_is_still_refused_is_told_so() -> None:
+def test_a_401_after_a_renewal_is_reported() -> None:
     refused = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n"
 
     async def test(server: Server, _: HttpTransport) -> None:

@@ -23,7 +23,7 @@ from tests.integration.http_servers import (
 
 
 async def go(way: str, transport: HttpTransport, request: Request) -> None:
-    """The request, as one or as a stream of which nothing is read."""
+    """Sends the request, or opens it as a stream without reading."""
     if way == "request":
         await transport.request(request)
     else:
@@ -161,7 +161,7 @@ def test_old_connections_are_closed_when_many_certificates_have_come_and_gone() 
                 await transport.request(Request("GET", "/", deadline_s=5))
             assert server.connections == RETIRED_MAX + 3
             assert len(transport._retired_http1_pools) <= RETIRED_MAX
-            # Nobody used them any more, so they have ended.
+            # They were idle, so they have ended.
             for _turn in range(3):
                 await asyncio.sleep(0)
             assert sum(wire.connections for wire in transport._retired_http1_pools) == 0

@@ -168,7 +168,7 @@ def test_pages_together_are_the_list(plane: Access, namespace: str) -> None:
     run(admin(plane), test)
 
 
-def test_who_may_not_is_told_so(plane: Access, namespace: str) -> None:
+def test_a_forbidden_request_is_reported(plane: Access, namespace: str) -> None:
     async def test(client: Client) -> None:
         with pytest.raises(Forbidden) as refused:
             await client.list("Pod", namespace)
@@ -200,7 +200,7 @@ def test_a_token_file_is_read_again_when_the_server_refuses_it(
     run(access, rotated)
 
 
-def test_a_server_that_somebody_else_signed_is_not_trusted(plane: Access, tmp_path: Path) -> None:
+def test_a_server_signed_by_another_authority_is_not_trusted(plane: Access, tmp_path: Path) -> None:
     authority = plane.folder / "pki" / "etcd-ca.crt"
     access = ServerAccess(plane.url, authority=authority, token="secret")
 
@@ -375,6 +375,6 @@ def test_every_kind_that_is_read_can_be_listed(plane: Access) -> None:
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    """Let others run until something holds; the test as a whole has a deadline."""
+    """Waits until a condition holds; the whole test has a deadline."""
     while not holds():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0.01)

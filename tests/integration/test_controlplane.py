@@ -125,7 +125,7 @@ def apiserver_arguments(plane: Access) -> list[str]:
 
 
 def rights(rules: list[Mapping[str, list[str]]]) -> Iterator[Right]:
-    """Every (group, resource or resource/name, verb) that rules of a role allow."""
+    """Yields every (group, resource or resource/name, verb) that rules of a role allow."""
     for rule in rules:
         names = rule.get("resourceNames", [""])
         for group, resource, verb, name in product(

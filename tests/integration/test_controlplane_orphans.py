@@ -30,7 +30,7 @@ OWNER = """
 import os, sys
 from pathlib import Path
 from tests.integration.test_controlplane_orphans import process
-owned = process(Path(sys.argv[1]), Path(sys.argv[2]), litter=Path(sys.argv[3]))
+owned = process(Path(sys.argv[1]), Path(sys.argv[2]), temporary_folder=Path(sys.argv[3]))
 owned.launch()
 while not (owned.folder / "sleeper.pid").exists():
     pass
@@ -54,8 +54,8 @@ with shared(Path(sys.argv[1])) as plane:
 """
 
 
-def process(programs: Path, folder: Path, litter: Path | None = None) -> Process:
-    """A program that only sleeps; nobody asks whether it is ready."""
+def process(programs: Path, folder: Path, temporary_folder: Path | None = None) -> Process:
+    """Returns a program that only sleeps, without a readiness check."""
     (folder / "logs").mkdir(exist_ok=True)
     return Process(
         "sleeper",
@@ -64,13 +64,13 @@ def process(programs: Path, folder: Path, litter: Path | None = None) -> Process
         folder=folder,
         readiness=Readiness("", [], folder, Pair(folder, folder)),
         environment=os.environ,
-        temporary_folder=litter,
+        temporary_folder=temporary_folder,
     )
 
 
 @contextmanager
 def python(script: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A Python process of our own; killed at the end if it still runs."""
+    """Runs a Python process; killed at the end if it still runs."""
     with subprocess.Popen(
         [sys.executable, "-c", script, *arguments],
         stdin=subprocess.PIPE,
@@ -111,10 +111,10 @@ def parent_of(pid: int) -> int:
 def test_a_program_dies_with_a_parent_that_is_killed_and_its_folder_goes(
     programs: Path, tmp_path: Path, copies: str
 ) -> None:
-    litter = tmp_path / "litter"
-    litter.mkdir()
-    (litter / "data").write_text("much")
-    with python(OWNER, str(programs), str(tmp_path), str(litter), copies) as owner:
+    temporary_folder = tmp_path / "temporary_folder"
+    temporary_folder.mkdir()
+    (temporary_folder / "data").write_text("much")
+    with python(OWNER, str(programs), str(tmp_path), str(temporary_folder), copies) as owner:
         pid = int(said(owner)[0])
         program, guard = Gone(pid), Gone(parent_of(pid))
 
@@ -122,12 +122,12 @@ def test_a_program_dies_with_a_parent_that_is_killed_and_its_folder_goes(
 
         assert program.wait()
         assert guard.wait()
-        assert not litter.exists()
+        assert not temporary_folder.exists()
 
 
 @pytest.fixture
 def sleeper(programs: Path, tmp_path: Path) -> Iterator[Process]:
-    """Not started; killed at the end."""
+    """Yields a process that is not started; killed at the end."""
     sleeping = process(programs, tmp_path)
     yield sleeping
     sleeping.kill()
@@ -141,7 +141,7 @@ def test_a_program_dies_with_its_guard(sleeper: Process) -> None:
 
 
 def launched(sleeper: Process) -> None:
-    """Start it, until the guard has written down its number."""
+    """Starts it, until the guard has written down its number."""
     sleeper.launch()
     pid_file = sleeper.folder / "sleeper.pid"
     while not pid_file.exists():

@@ -64,7 +64,7 @@ def test_server_side_apply_takes_over_from_the_clients(kubectl: Kubectl, shop: s
     assert (back.stdout, back.stderr) == ("deployment.apps/web configured\n", "")
 
 
-def test_conflicts_are_told_and_can_be_forced(kubectl: Kubectl, shop: str) -> None:
+def test_conflicts_are_reported_and_can_be_forced(kubectl: Kubectl, shop: str) -> None:
     apply = ("apply", "-n", shop, "--server-side", "-f", "-")
     kubectl(*apply, stdin=config_map("conf", a="1"))
     other = ("--field-manager=other",)

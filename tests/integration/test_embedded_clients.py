@@ -124,7 +124,7 @@ def test_the_python_client_is_told_why_not(core: Any) -> None:
 
 @asynccontextmanager
 async def kube_scheduler(program: Path, kubeconfig: Path, log: Path) -> AsyncIterator[None]:
-    """The real one, against a kubeconfig, for as long as the block lasts."""
+    """Runs the real kube-scheduler with a kubeconfig during the block."""
     options = [
         f"--kubeconfig={kubeconfig}",
         f"--authentication-kubeconfig={kubeconfig}",
@@ -153,7 +153,7 @@ async def create(api: ApiServer, path: str, obj: dict[str, Any]) -> None:
 
 
 async def wait_for_pods_on_nodes(api: ApiServer, count: int) -> Counter[str]:
-    """How many pods are on each node, once ``count`` of them are on any."""
+    """Returns how many pods are on each node, once ``count`` of them are on any."""
     query = [("watch", "true"), ("resourceVersion", "0")]
     _, _, lines = await api.handle("GET", "/api/v1/pods", query, {}, b"")
     assert not isinstance(lines, bytes)
@@ -203,6 +203,6 @@ async def read(api: ApiServer, path: str) -> Any:
 
 
 async def scheduled_events(api: ApiServer) -> list[Any]:
-    """What the scheduler says of its work, sent as protobuf."""
+    """Returns what the scheduler says of its work, sent as protobuf."""
     response = await read(api, "/apis/events.k8s.io/v1/namespaces/default/events")
     return [one for one in response["items"] if one["reason"] == "Scheduled"]

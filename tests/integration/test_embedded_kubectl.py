@@ -22,7 +22,7 @@ def shop(kubectl: Kubectl) -> str:
 
 
 def rows(text: str) -> list[list[str]]:
-    """A table, its columns apart."""
+    """Returns a table, its columns apart."""
     return [
         [cell.strip() for cell in line.split("   ") if cell.strip()] for line in text.splitlines()
     ]

@@ -92,7 +92,7 @@ def test_drain_obeys_a_disruption_budget(kubectl: Kubectl, node: str) -> None:
     )
 
     def write_status(allowed: int) -> None:
-        """What the disruption controller would find out."""
+        """Sets the status that the disruption controller would set."""
         counts = {"desiredHealthy": 1, "currentHealthy": 1 + allowed, "expectedPods": 1 + allowed}
         status = {"observedGeneration": 1, "disruptionsAllowed": allowed, **counts}
         words = ("patch", "pdb", f"guard-{node}", "--subresource=status", "--type=merge", "-p")

@@ -23,7 +23,7 @@ def put(folder: Path, pair: Pair) -> None:
 
 
 def reached(url: str, tls: ExtenderTLSConfig) -> Extenders:
-    """As a scheduler with this configuration has it; no API server is asked here."""
+    """Returns as a scheduler with this configuration has it; no API server is asked here."""
     config = Extender(url_prefix=url, filter_verb="filter", enable_https=True, tls_config=tls)
     nobody: Any = None
     return Extenders(
@@ -32,7 +32,7 @@ def reached(url: str, tls: ExtenderTLSConfig) -> Extenders:
 
 
 async def failure(post: ExtenderTransport) -> list[str]:
-    """Ask; what went wrong."""
+    """Asks; what went wrong."""
     try:
         assert await post("filter", b"{}", LIMIT) == ANSWER
     except NoResponse as error:
@@ -41,7 +41,7 @@ async def failure(post: ExtenderTransport) -> list[str]:
 
 
 async def shown(folder: Path, tls: ExtenderTLSConfig, authority: Authority, *then: Any) -> Any:
-    """Whom the extender took us for, each time on a new connection; ``then`` runs in between."""
+    """Returns the client identities, each on a new connection; ``then`` runs in between."""
     names: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:

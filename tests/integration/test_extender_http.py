@@ -58,7 +58,7 @@ async def good(request: web.Request) -> web.Response:
 async def asked(
     url: str, *, limit: int = LIMIT, times: int = 1, **parts: Any
 ) -> bytes | NoResponse:
-    """What comes of asking (the last time)."""
+    """Returns what comes of asking (the last time)."""
     post = made(url, **parts)
     found: bytes | NoResponse = b""
     try:

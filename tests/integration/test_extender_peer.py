@@ -32,7 +32,7 @@ PLAIN = 40
 #: One point of an extender is worth more than all that plugins may say.
 WEIGHT = 100
 
-#: What the second extender is told to do with a pod, by its label.
+#: The second extender's behaviour, by label of the pod.
 ODD = (
     "failed", "mixed", "silent", "error", "moon", "code", "partial", "names", "later", "zero",
 )  # fmt: skip
@@ -44,7 +44,7 @@ def nodes() -> list[Node]:
 
 
 def pods() -> list[Pod]:
-    """Plain ones, odd ones, and one for which others have to go."""
+    """Returns plain pods, odd pods, and a preemptor."""
     at_once = {"terminationGracePeriodSeconds": 0}  # there is no kubelet that would end them
     plain = [
         make_pod(f"pod-{number}", requests={"cpu": "100m"}, spec=at_once) for number in range(PLAIN)
@@ -61,7 +61,7 @@ def pods() -> list[Pod]:
 
 
 def filtered(what: str, names: list[str], asked: dict[str, Any]) -> Any:
-    """What the odd extender answers to filter; None is HTTP 500."""
+    """Returns what the odd extender answers to filter; None is HTTP 500."""
     half = len(names) // 2
     answers = {
         "failed": {"FailedNodes": dict.fromkeys(names, "is too hot")},
@@ -86,7 +86,7 @@ def filtered(what: str, names: list[str], asked: dict[str, Any]) -> Any:
 
 
 async def answer(request: web.Request) -> web.Response:
-    """The odd extender; its verbs are its own."""
+    """Returns the odd extender; its verbs are its own."""
     asked = json.loads(await request.read())
     what = asked["Pod"]["metadata"].get("labels", {}).get("odd", "")
     if request.path.endswith("sieve"):

@@ -32,7 +32,7 @@ REACH = 10
 
 
 def nodes() -> list[Node]:
-    """Twenty nodes with room for twelve pods each: the near ones fill up."""
+    """Returns twenty nodes for twelve pods each: the near ones fill up."""
     room = {"cpu": "4", "memory": "16Gi", "pods": "12"}
     return [make_node(f"node-{number:02}", allocatable=room) for number in range(20)]
 
@@ -52,7 +52,7 @@ def configuration(**parts: object) -> dict[str, object]:
 
 
 def in_mooring() -> dict[str, str]:
-    """Where the pods go with the plugin in mooring's own profile."""
+    """Returns where the pods go with the plugin in mooring's own profile."""
     enabled = {"enabled": [{"name": "Serial", "weight": WEIGHT}]}
     config = from_document(configuration(profiles=[{"plugins": {"multiPoint": enabled}}]))
     driver = Driver(
@@ -77,7 +77,7 @@ async def connected(plane: ControlPlane) -> AsyncIterator[Client]:
 
 
 class Watch:
-    """Where each pod is."""
+    """The node of each pod."""
 
     def __init__(self, client: Client) -> None:
         self.nodes: dict[str, str] = {}
@@ -100,7 +100,7 @@ class Watch:
 async def under_kube_scheduler(
     plane: ControlPlane, port: int, *, is_capable: bool
 ) -> dict[str, str]:
-    """Where they go if kube-scheduler asks the plugin over HTTP."""
+    """Returns where they go if kube-scheduler asks the plugin over HTTP."""
     clock = SystemClock()
     async with connected(plane) as client, asyncio.TaskGroup() as tasks:
         watch = Watch(client)

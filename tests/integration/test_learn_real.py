@@ -145,8 +145,8 @@ def test_who_is_interrupted_leaves_nothing_behind(own_plane: Access) -> None:
     assert namespaces.split().count("Terminating") >= 1
 
 
-def test_who_may_not_read_nodes_is_told_so(own_plane: Access) -> None:
-    """A user without any rights but to create what the lesson needs."""
+def test_a_user_who_may_not_read_nodes_gets_an_error(own_plane: Access) -> None:
+    """A user who may create what the lesson needs, but not read nodes."""
     rules = (
         "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: blind}\n"
         "rules: [{apiGroups: [''], resources: [namespaces], verbs: [create, delete]}]\n"

@@ -33,7 +33,7 @@ QUERY = '1 - avg by (instance) (rate(node_cpu_seconds_total{mode="idle"}[2s]))'
 
 
 class Exporter:
-    """What node_exporter would say of nodes whose load we choose: seconds of cpu by mode."""
+    """Metrics as from node_exporter, with prepared loads: seconds of cpu by mode."""
 
     def __init__(self) -> None:
         self.load = dict.fromkeys(NODES, 0.5)
@@ -67,7 +67,7 @@ class Exporter:
 
 
 async def measured(source: Prometheus, expected: Mapping[str, float]) -> None:
-    """Return when Prometheus is there, and says so; the test has a deadline."""
+    """Returns when Prometheus is there, and says so; the test has a deadline."""
     while True:
         try:
             found = await source.fetch()
@@ -120,7 +120,7 @@ def test_pods_follow_the_load_and_an_outage_stops_nobody(
         keeper = plugin._measurements
 
         async def placed(name: str) -> str:
-            """Where the next pod goes."""
+            """Returns where the next pod goes."""
             await client.create(make_pod(name, requests={"cpu": "100m"}))
             pods = service.informers["Pod"].objects
             key = f"default/{name}"
@@ -154,7 +154,7 @@ def test_pods_follow_the_load_and_an_outage_stops_nobody(
     run(main)
 
 
-def test_what_is_no_vector_is_told(prometheus_program: Path, tmp_path: Path) -> None:
+def test_what_is_no_vector_is_reported(prometheus_program: Path, tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
 

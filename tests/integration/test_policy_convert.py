@@ -1,4 +1,4 @@
-"""What becomes of a legacy Policy is read by the real kube-scheduler, and means the same to it."""
+"""Converted legacy Policies, loaded by the real kube-scheduler."""
 
 from __future__ import annotations
 

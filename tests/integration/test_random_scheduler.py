@@ -25,7 +25,7 @@ RANDOM, DEFAULT = 500, 100
 
 
 def configuration() -> str:
-    """The configuration in the manifest."""
+    """Returns the configuration in the manifest."""
     text = (DEPLOY / "random-scheduler" / "deployment.yaml").read_text()
     config_map = next(iter(yaml_documents(text.encode()))).value
     found: str = config_map["data"]["config.yaml"]
@@ -71,7 +71,7 @@ def test_each_scheduler_takes_its_own_pods(programs: Path) -> None:
 
 
 async def check_events(client: Client) -> None:
-    """Who bound which pod, and in which words."""
+    """Checks the scheduler and the message of each binding."""
     ours, theirs = 0, 0
     while theirs < DEFAULT:  # kube-scheduler's come a moment later
         events = [e for e in (await client.list("Event")).items if e.reason == "Scheduled"]

@@ -31,7 +31,7 @@ PROVISIONED = Path("/tmp/hostpath_pv")
 
 
 async def fates_on(plane: ControlPlane, *, with_mooring: bool) -> list[Fate]:
-    """What becomes of the pods on this control plane."""
+    """Returns what becomes of the pods on this control plane."""
     access = read_kubeconfig([str(plane.kubeconfig("admin"))])
     clock = SystemClock()
     transport = connect(access, clock=clock, environment=os.environ)

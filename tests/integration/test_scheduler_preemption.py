@@ -46,7 +46,7 @@ BUDGET = PodDisruptionBudget(
 
 @pytest.fixture(params=["real", "embedded"])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
-    """One of each kind."""
+    """Yields one of each kind."""
     if request.param == "embedded":
         with in_memory(tmp_path) as found:
             yield found
@@ -57,7 +57,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 
 
 def running() -> list[Pod]:
-    """On each node four pods that fill it; one of them is protected."""
+    """Returns four pods on each node that fill it; one of them is protected."""
     return [
         make_pod(
             f"old-{number:03}-{place}",
@@ -72,13 +72,13 @@ def running() -> list[Pod]:
 
 
 def urgent(*names: str) -> list[Pod]:
-    """Pods that need half of a node, and go first."""
+    """Returns pods that need half of a node, and go first."""
     spec = {"priorityClassName": "urgent"}
     return [make_pod(name, requests={"cpu": "2"}, spec=spec) for name in names]
 
 
 async def counted(client: Client) -> Counter[str]:
-    """How many there are: protected ones, others that were there before, and urgent ones."""
+    """Returns the numbers of protected, other earlier, and urgent pods."""
     found: Counter[str] = Counter()
     for pod in await pods_of(client):
         if pod.metadata.deletion_timestamp is None and pod.spec.node_name:

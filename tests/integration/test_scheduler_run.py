@@ -28,7 +28,7 @@ leaderElection: {leaderElect: false}
 
 @pytest.fixture(scope="module")
 def plane(programs: Path) -> Iterator[ControlPlane]:
-    """With kube-scheduler, for pods of the default-scheduler."""
+    """Yields a control plane with kube-scheduler for pods of the default-scheduler."""
     with ControlPlane(scheduler=True) as found:
         items = make_list(*(make_node(f"node-{number}", cpu="16") for number in range(5)))
         found.kubectl("create", "--filename=-", stdin=json.dumps(items))
@@ -51,7 +51,7 @@ def items(plane: Plane, kind: str) -> list[Any]:
 
 
 def placed(plane: Plane, prefix: str) -> int:
-    """How many pods of this name are on a node."""
+    """Returns how many pods of this name are on a node."""
     return sum(
         each["metadata"]["name"].startswith(prefix) and "nodeName" in each["spec"]
         for each in items(plane, "pods")
@@ -80,7 +80,7 @@ def test_it_places_its_own_pods_beside_kube_scheduler_and_another_mooring(
         second.wait_for("scheduling for second")
         create(plane, *(pod(f"side-{n:02}", names[n % 3]) for n in range(60)))
         wait_until(lambda: placed(plane, "side-") == 60)
-        # Nobody has touched what is another's.
+        # Objects of other schedulers are unchanged.
         wait_until(lambda: len(reporters(plane, "side-")) == 60)
         assert reporters(plane, "side-") == {f"side-{n:02}": names[n % 3] for n in range(60)}
         for program in (first, second):
@@ -90,7 +90,7 @@ def test_it_places_its_own_pods_beside_kube_scheduler_and_another_mooring(
 
 
 def reporters(plane: Plane, prefix: str) -> dict[str, str]:
-    """Pod -> who says that it was scheduled."""
+    """Returns pod -> who says that it was scheduled."""
     found = items(plane, "events.v1.events.k8s.io")
     return {
         each["regarding"]["name"]: each["reportingController"]
@@ -144,7 +144,7 @@ def test_sigterm_finishes_what_is_under_way(plane: ControlPlane, tmp_path: Path)
     plane.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
 
 
-def test_who_may_do_nothing_is_told_and_begins_when_it_may(
+def test_missing_permissions_are_reported_and_it_starts_when_they_are_granted(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     create(plane, pod("waits", "mooring"))

@@ -1,4 +1,4 @@
-"""A living scheduler on both API servers, while everybody else does what they like.
+"""A running scheduler on both API servers, with concurrent changes by other clients.
 
 Afterwards no pod is lost, none is bound twice, and no node has more than it can take.
 """
@@ -45,7 +45,7 @@ GATES = {"spec": {"schedulingGates": None}}
 
 @pytest.fixture(params=["real", "embedded"])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
-    """One of each kind, for one test: it may be killed."""
+    """Yields one of each kind for one test, which may kill it."""
     if request.param == "embedded":
         with in_memory(tmp_path) as found:
             yield found
@@ -65,7 +65,7 @@ class Crowd:
         self.gone: set[str] = set()
 
     async def live(self) -> None:
-        """Create all pods, several at a time."""
+        """Creates all pods, several at a time."""
         numbers = iter(range(PODS))
 
         async def create() -> None:
@@ -77,7 +77,7 @@ class Crowd:
                 tasks.create_task(create())
 
     async def one(self, number: int) -> None:
-        """A pod, and what becomes of it."""
+        """Creates a pod, and changes, deletes or binds it."""
         name, fate = f"pod-{number:04}", number % 20
         if fate == 3:
             await self.bound_by_others(name)
@@ -98,19 +98,19 @@ class Crowd:
                 await self.client.create(pod)
 
     async def bound_by_others(self, name: str) -> None:
-        """Somebody else binds it, if they are faster; it asks for nothing."""
+        """Creates a pod without requests and binds it, unless the scheduler is faster."""
         stored = await self.client.create(make_pod(name))
         with suppress(Conflict):
             await self.client.bind(stored, f"node-{self.rng.randrange(NODES):03}")
 
     async def open_gates(self) -> None:
-        """Let all gated pods in."""
+        """Removes the gates of all gated pods."""
         for name in self.gated:
             await self.client.patch("Pod", name, GATES, namespace="default")
 
 
 async def cut_now_and_then(proxy: Proxy, bound: Bound) -> None:
-    """Reset every connection of the scheduler, watches and bindings, a few times."""
+    """Resets every connection of the scheduler, watches and bindings, a few times."""
     for number in range(1, CUTS + 1):
         await until(lambda: len(bound.times) >= number * PODS // 10)  # noqa: B023
         proxy.cut_all()
@@ -227,7 +227,7 @@ def test_an_embedded_server_that_is_killed_goes_back_in_time_and_loses_no_pod(
                 scheduling(scheduler_way, observer=bound) as service,
             ):
                 await until(lambda: len(bound.times) > 300)
-                # Bindings that were answered, and then were undone, nobody would tell us of.
+                # No watch event reports bindings that were acknowledged and then lost.
                 scheduler_way.gate.clear()
                 await until(lambda: not scheduler_way.sent)
                 await until(lambda: service.cache.assumed_count() == len(service.bindings) > 0)

@@ -13,34 +13,11 @@ from typing import Any
 import pytest
 
 from tests.docs.pages import ROOT, Block, commands_of
+from tests.helpers.command_line import node_yaml, pod_yaml, write_workload
 from tests.integration.embedded import Embedded, Kubectl
 from tests.integration.processes import mooring, once, wait_until
 
 pytestmark = pytest.mark.slow
-
-CLUSTER = """
-apiVersion: v1
-kind: Node
-metadata: {name: n1}
-status: {allocatable: {cpu: "2", memory: 4Gi, pods: "10"}}
----
-apiVersion: v1
-kind: Node
-metadata: {name: n2}
-status: {allocatable: {cpu: "4", memory: 4Gi, pods: "10"}}
-"""
-
-PODS = """
-apiVersion: v1
-kind: Pod
-metadata: {name: fits}
-spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1500m}}}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: big}
-spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "12"}}}]}
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -54,9 +31,8 @@ def runtime_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    (tmp_path / "cluster.yaml").write_text(CLUSTER)
-    (tmp_path / "pods.yaml").write_text(PODS)
-    return ["--cluster=cluster.yaml", "--pods=pods.yaml"]
+    cluster = [node_yaml("n1", "2"), node_yaml("n2", "4")]
+    return write_workload(tmp_path, cluster, [pod_yaml("fits", "1500m"), pod_yaml("big", "12")])
 
 
 def a_pod(name: str, cpu: str) -> dict[str, Any]:
@@ -100,7 +76,7 @@ def test_kubectl_creates_looks_and_deletes_while_it_is_up(
 def test_the_guide_helps_the_pod_that_it_promises_to_help(
     programs: Path, tmp_path: Path, runtime_folder: Path
 ) -> None:
-    """The kubectl commands of that section, and what the page shows for each but for ages."""
+    """Compares the output of the section's kubectl commands with the page, except ages."""
 
     def facts(table: str) -> list[str]:
         return [word for word in table.split() if not re.fullmatch(r"\d+s", word)]

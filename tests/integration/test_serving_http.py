@@ -46,7 +46,7 @@ Talk = Callable[[aiohttp.ClientSession, str], Awaitable[None]]
 
 
 def talking(talk: Talk, *, bind: Any = None, **options: Any) -> None:
-    """Serve, and talk with what is served."""
+    """Runs a server and sends requests to it."""
     is_ready = options.pop("is_ready", lambda: True)
 
     async def main() -> None:
@@ -178,7 +178,7 @@ def test_what_is_under_way_is_finished_before_it_stops() -> None:
 
                 asking = tasks.create_task(ask())
                 await begun.wait()
-                while await lets_in(port):  # noqa: ASYNC110 - nobody says when the door is shut
+                while await lets_in(port):  # noqa: ASYNC110 - no event for a closed port
                     await asyncio.sleep(0)
                 assert not is_over.is_set()
                 may_end.set()
@@ -188,7 +188,7 @@ def test_what_is_under_way_is_finished_before_it_stops() -> None:
     asyncio.run(main())
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_that_is_taken_is_reported() -> None:
     async def talk(session: aiohttp.ClientSession, url: str) -> None:
         clock = SystemClock()
         port = int(url.rpartition(":")[2])
@@ -260,7 +260,7 @@ class Fetches:
 
 @contextmanager
 def command(folder: Path, text: str, plugin: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The command at work with a plugin; its URL, and the process."""
+    """Runs the command with a plugin; yields its URL and the process."""
     (folder / "mine.py").write_text(text)
     words = ["extender", "serve", "--plugin", f"mine:{plugin}", "--port", "0"]
     with subprocess.Popen(

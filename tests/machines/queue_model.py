@@ -21,16 +21,16 @@ from tests.helpers.queues import (
     PV_UPDATE,
     QUEUE,
     SKIP,
-    Deaf,
     Gate,
-    Keeper,
+    GatePlugin,
+    PluginWithoutEvents,
     Refuser,
     Signer,
     on,
     pod,
 )
 
-REJECTORS = ["Pure", "Impure", "Always", "Gone", "Deaf", "Never", "Own"]
+REJECTORS = ["Pure", "Impure", "Always", "Gone", "PluginWithoutEvents", "Never", "Own"]
 EVENTS = {
     "node": NODE_ADD,
     "label": NODE_LABEL,
@@ -50,14 +50,14 @@ class What(NamedTuple):
 
 
 def helps(plugin: str, what: What, wants: str, uid: str) -> bool:
-    """Whether a plugin that refused a pod says that this helps: the plugins below, as a table."""
+    """Returns whether the rejecting plugin requeues the pod: the plugins below, as a table."""
     fits, is_own = what.payload == wants, what.about == uid
     return {
         "Pure": what.kind == "taint" or (what.kind == "node" and fits),
         "Impure": what.kind == "taint" or (what.kind in ("node", "volume") and fits),
         "Always": what.kind == "volume",
         "Gone": what.kind == "gone" and fits,
-        "Deaf": True,
+        "PluginWithoutEvents": True,
         "Never": False,
         "Own": is_own and what.kind in ("own label", "own toleration"),
         "SchedulingGates": is_own and what.kind == "own gates",
@@ -83,15 +83,15 @@ OWN = ClusterEvent(
 
 
 def plugins(door: Gate) -> list[Any]:
-    """What ``helps`` says, as plugins."""
+    """Returns what ``helps`` says, as plugins."""
     return [
         SchedulingGates(),
-        Keeper("Door", door, on(NODE_LABEL)),
+        GatePlugin("Door", door, on(NODE_LABEL)),
         Signer("Pure", on(NODE_ADD, _new_fits, pure=True)),
         Refuser("Impure", on(NODE_ADD, _new_fits), on(PV_ADD, _new_fits)),
         Refuser("Always", on(PV_ADD)),
         Signer("Gone", on(POD_GONE, _old_fits, pure=True)),
-        Deaf("Deaf"),
+        PluginWithoutEvents("PluginWithoutEvents"),
         Refuser("Never"),
         Refuser("Own", on(OWN, _is_own)),
     ]
@@ -99,7 +99,7 @@ def plugins(door: Gate) -> list[Any]:
 
 @dataclass
 class Version:
-    """What people said of a pod."""
+    """A version of a pod, as its user wrote it."""
 
     wants: str
     priority: int
@@ -109,7 +109,7 @@ class Version:
     is_at_door: bool = False
 
     def info(self, name: str, uid: str) -> PodInfo:
-        """The same as a pod."""
+        """Returns the same as a pod."""
         return pod(
             name,
             uid=uid,
@@ -137,17 +137,17 @@ class Modelled:
     pending: set[str] = field(default_factory=set)
     gate: str = ""
     is_gone: bool = False
-    #: What happened since it was popped, or since it changed while it was parked.
+    #: Events since it was popped, or since it was updated while unschedulable.
     history: list[What] = field(default_factory=list)
 
     def ends_s(self) -> float:
-        """When its backoff ends, rounded down; -inf if it has none."""
+        """Returns when its backoff ends, rounded down; -inf if it has none."""
         count = self.errors or self.refusals
         seconds = [0, 1, 2, 4, 8][count] if count < 5 else 10
         return math.floor(self.came_s + seconds) if count else -math.inf
 
     def judged(self, what: What) -> int:
-        """0 = does not help, 1 = after its backoff, 2 = at once."""
+        """Returns 0 = skip, 1 = requeue after backoff, 2 = requeue at once."""
         if what.kind == "force":
             return int(what.about == self.uid)
         if not self.by | self.pending:
@@ -156,7 +156,7 @@ class Modelled:
         return 2 if asked & self.pending else int(bool(asked))
 
     def is_helped_by(self, plugin: str, what: What) -> bool:
-        """Whether that plugin says so."""
+        """Returns whether that plugin says so."""
         return helps(plugin, what, self.version.wants, self.uid)
 
 
@@ -189,7 +189,7 @@ class Model:
         return each.ends_s() >= math.floor(self.clock.monotonic_s())
 
     def put(self, each: Modelled, judged: int) -> bool:
-        """Put a pod where it belongs; whether it will be tried."""
+        """Puts a pod where it belongs; whether it will be tried."""
         if not judged:
             each.queue_name = QueueName.UNSCHEDULABLE
             return False
@@ -203,7 +203,7 @@ class Model:
         return True
 
     def happened(self, what: What) -> None:
-        """Walk all pods."""
+        """Applies an event to all pods."""
         for each in self.pods.values():
             each.history.append(what)
             is_heard = not each.gate or each.is_helped_by(each.gate, what)
@@ -212,7 +212,7 @@ class Model:
                 self.put(each, judged)
 
     def refused(self, each: Modelled, by: set[str], pending: set[str]) -> None:
-        """An attempt ended; without any plugin that refused the pod, with an error."""
+        """Ends an attempt with a rejection; without any plugin, with an error."""
         is_refusal = bool(by | pending)
         each.by, each.pending = by, pending
         each.errors = 0 if is_refusal else each.errors + 1
@@ -238,7 +238,7 @@ class Model:
                     break
 
     def best(self) -> set[str]:
-        """The UIDs of those that may be popped next."""
+        """Returns the UIDs of those that may be popped next."""
         active = {
             uid: (0.0, -each.version.priority, each.came_s)
             for uid, each in self.pods.items()

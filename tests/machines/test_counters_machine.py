@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from mooring.objects.selectors import Selector, requirement, selector_of
-from mooring.state import Cache, audit
+from mooring.state import audit
+from mooring.state.cache import Cache
 from mooring.state.tables import counters as module
 from mooring.state.tables.counters import CounterKey
 from mooring.testing import make_node, make_pod

@@ -65,7 +65,7 @@ def status(code: int, reason: str) -> bytes:
 
 
 class Server:
-    """What happened, in order; the oldest part may be forgotten."""
+    """A server with a history of events, whose oldest may be dropped."""
 
     def __init__(self) -> None:
         self.version = 10
@@ -97,7 +97,7 @@ class Server:
         self.history.append((self.version, "DELETED", last))
 
     def at(self, version: int) -> dict[str, dict[str, Any]]:
-        """What was there when ``version`` was the newest."""
+        """Returns what was there when ``version`` was the newest."""
         found: dict[str, dict[str, Any]] = {}
         for at, kind, obj in self.history:
             name = "{namespace}/{name}".format(**obj["metadata"])
@@ -129,7 +129,7 @@ class InformerMachine(RuleBasedStateMachine):
         self.sent_up_to = 0
 
     def on_change(self, change: Change) -> None:
-        """A handler that believes nothing: each change must fit what it saw last."""
+        """Checks that each change follows the last state of its object."""
         name = key(change.new if change.new is not None else change.old)
         assert self.seen.get(name) is change.old, "old is what was seen last"
         if change.new is None:
@@ -166,7 +166,7 @@ class InformerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.ask is None)
     @rule(overlap=st.sampled_from([0, 0, 4, 20]))
     def connect(self, overlap: int) -> None:
-        """A request; a watch may begin some events too early."""
+        """Starts a request; a watch may begin some events too early."""
         self.ask = self.reflector.ask()
         self.version_asked = self.reflector.replica.version
         self.asked_at_s = self.clock.monotonic_s()
@@ -200,7 +200,7 @@ class InformerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.ask is not None)
     @rule(count=st.integers(1, 6))
     def deliver(self, count: int) -> None:
-        """Some lines arrive."""
+        """Delivers some lines."""
         self.pipe += self.server.after(self.sent_up_to)
         self.sent_up_to = self.server.version
         lines, self.pipe = self.pipe[:count], self.pipe[count:]
@@ -227,7 +227,7 @@ class InformerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.ask is not None)
     @rule()
     def send_nonsense(self) -> None:
-        """It would be there again from the same version: only a list leads past it."""
+        """Delivers an unreadable line: a new watch would repeat it, so a list follows."""
         self.pipe = [b"<html>"]
         self.deliver(count=1)
         assert self.ask is None
@@ -286,7 +286,7 @@ class InformerMachine(RuleBasedStateMachine):
                 assert found[name].metadata.uid == obj["metadata"]["uid"], "an older state of it"
 
     def teardown(self) -> None:
-        """When the faults stop, the replica comes to equal the server."""
+        """Checks that without faults the replica becomes equal to the server."""
         if self.ask is not None:
             self.end(StreamBroken("cut"))
         for _ in range(12):

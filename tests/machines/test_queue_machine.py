@@ -55,7 +55,7 @@ class QueueMachine(Model, RuleBasedStateMachine):
         is_at_door=st.sampled_from([False, False, False, True]),
     )
     def create(self, name: str, *, wants: str, priority: int, gates: int, is_at_door: bool) -> None:
-        """A pod comes, unless there is one of its name: that one is told of once more."""
+        """Adds a pod; an existing one of this name is reported again."""
         if (old := self.alive(name)) is not None:
             self.queue.add(old.info)
             if old.queue_name is not QueueName.IN_FLIGHT:
@@ -70,7 +70,7 @@ class QueueMachine(Model, RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES[1:3]), is_seen_as_update=st.booleans())
     def recreate(self, name: str, *, is_seen_as_update: bool) -> None:
-        """A pod is deleted, and made anew under its name."""
+        """Deletes a pod and recreates it."""
         if (old := self.alive(name)) is None:
             return
         self.forget(old)
@@ -82,7 +82,7 @@ class QueueMachine(Model, RuleBasedStateMachine):
             self.queue.add(new.info)
 
     def born(self, name: str, version: Version) -> Modelled:
-        """A pod with a UID that no other had."""
+        """Returns a pod with a UID that no other had."""
         self.count += 1
         uid = f"{name}-{self.count}"
         new = Modelled(name, uid, version, version.info(name, uid), self.clock.monotonic_s())
@@ -209,14 +209,14 @@ class QueueMachine(Model, RuleBasedStateMachine):
 
     @rule(by=BY, is_pending=st.booleans())
     def try_one(self, by: set[str], *, is_pending: bool) -> None:
-        """A whole attempt at once, as most of them are."""
+        """Runs a whole attempt at once."""
         before = set(self.flights)
         self.pop()
         for uid in self.flights.keys() - before:
             self.end(uid, by, is_pending, False)
 
     def end(self, uid: str, by: set[str], is_pending: bool, pops: bool) -> None:
-        """Nothing took the pod; another one may be popped before the attempt's block is left."""
+        """Rejects the pod; another one may be popped before the attempt's block ends."""
         entry, flight = self.flights.pop(uid)
         each = self.pods[uid]
         pending = set(sorted(by)[:1]) if is_pending else set()

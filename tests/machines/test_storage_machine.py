@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from mooring.clock import seeded_random
 from mooring.objects.meta import ObjectMeta, ObjectReference, key
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from tests.plugins import volume_clusters as clusters
 
 SEEDS = st.integers(0, 2**32)

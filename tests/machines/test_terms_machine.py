@@ -12,7 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from mooring.clock import seeded_random
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from mooring.state.tables import affinity_terms as module
 from mooring.testing import make_node
 from tests.plugins import affinity_clusters as clusters

@@ -31,7 +31,7 @@ Document = dict[str, Any]
 
 
 def decided_by_peer(program: Path, case: Case) -> tuple[list[str], list[Step]]:
-    """The order of the nodes and every step, as kube-scheduler's framework has it."""
+    """Returns the order of the nodes and every step, as kube-scheduler's framework has it."""
     lines = [("config", case.config)] if case.config is not None else []
     for obj in case.objects:
         role = "object"
@@ -62,7 +62,7 @@ def _step(line: bytes) -> Step:
 
 
 def compared(case: Case, node_order: list[str], steps: list[Step]) -> list[str]:
-    """Every difference between the steps and what we decide, in words."""
+    """Returns every difference between the steps and what we decide, in words."""
     config = from_document(case.config) if case.config is not None else None
     driver = Driver(
         objects_of([*case.objects, *case.waiting()]),
@@ -106,7 +106,7 @@ def _differences(number: int, step: Step, decided: Decision) -> list[str]:
 
 
 def main(first: int, count: int) -> int:
-    """Run seeds and print what differs; 1 if anything does."""
+    """Runs seeds and print what differs; 1 if anything does."""
     program, bad, total = build_peer(), 0, 0
     results: dict[str, int] = {}
     for seed in range(first, first + count):

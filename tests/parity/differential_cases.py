@@ -28,12 +28,12 @@ class Case(NamedTuple):
     percentage: int = 100
 
     def waiting(self) -> list[Document]:
-        """The pods to be scheduled, each once: they are there from the start."""
+        """Returns the pods to be scheduled, each once: they are there from the start."""
         return list({_key(pod): pod for pod in self.pods}.values())
 
 
 def random_case(rng: Rng) -> Case:
-    """A case about one theme, or about all of them."""
+    """Returns a case about one theme, or about all of them."""
     name = rng.choice([*THEMES, "all", "all"])
     themes = list(THEMES.values()) if name == "all" else [THEMES[name]]
     return _Maker(rng, themes, rng.choice(("odd", "crowded", "roomy", "roomy"))).case(name)
@@ -249,7 +249,7 @@ class _Maker:
 
 
 def _keep_ports_apart(running: list[Document]) -> None:
-    """No two pods of a node hold one port: kube-scheduler forgets it when the first one leaves."""
+    """Removes ports used twice on a node: kube-scheduler releases them with the first pod."""
     held: set[tuple[str, int, str]] = set()
     for pod in running:
         for container in pod["spec"]["containers"]:

@@ -1,4 +1,4 @@
-"""What chance adds to pods: terms about other pods, spread constraints, volumes, odd containers."""
+"""Random parts of pods: affinity terms, spread constraints, volumes, odd containers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def spread(rng: Rng, pod: Document) -> None:
 
 
 def volumes(rng: Rng, pod: Document) -> None:
-    """One or two claims of its namespace."""
+    """Adds one or two claims of its namespace."""
     pod["spec"]["volumes"] = [
         {"name": f"v{number}", "persistentVolumeClaim": {"claimName": name}}
         for number, name in enumerate(
@@ -94,7 +94,7 @@ def volumes(rng: Rng, pod: Document) -> None:
 
 
 def containers(rng: Rng, pod: Document) -> None:
-    """Init containers, sidecars, overhead, requests of the pod as a whole."""
+    """Adds init containers, sidecars, overhead, pod-level requests."""
     spec = pod["spec"]
     if rng.random() < 0.6:
         init: Document = {
@@ -114,7 +114,7 @@ def containers(rng: Rng, pod: Document) -> None:
 
 
 def named(rng: Rng, pod: Document) -> None:
-    """Only some nodes will do, by name: PreFilter leaves out the others."""
+    """Adds affinity to some nodes by name: PreFilter excludes the others."""
     terms = []
     for _ in range(rng.choice((1, 1, 2))):
         operator = rng.choice(("In", "In", "In", "NotIn"))
@@ -130,7 +130,7 @@ def named(rng: Rng, pod: Document) -> None:
 
 
 def plain(rng: Rng, pod: Document) -> None:
-    """Nothing more than every pod has."""
+    """Adds nothing."""
     del rng, pod
 
 

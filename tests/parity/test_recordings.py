@@ -1,6 +1,6 @@
-"""Every recorded decision of kube-scheduler, made again.
+"""Replays every recorded decision of kube-scheduler.
 
-Every family but dra, about devices that nobody here allocates, must replay without any difference;
+Every family except dra (devices are not allocated) must replay without any difference;
 so must the steps of mixed whose pods ask for none.
 """
 
@@ -37,12 +37,12 @@ FAMILIES = (
 
 
 def recordings(*families: str) -> list[Path]:
-    """The recordings of these families, in a stable order."""
+    """Returns the recordings of these families, in a stable order."""
     return sorted(path for family in families for path in DATA.glob(f"{family}-[0-9]*.json.gz"))
 
 
 def replayed(path: Path, *, cache_results: bool) -> tuple[list[str], int]:
-    """Every difference in words, and the number of steps compared."""
+    """Returns every difference in words, and the number of steps compared."""
     recording = read_recording(path)
     config = from_document(recording.config) if recording.config else None
     driver = Driver(
@@ -61,7 +61,7 @@ def replayed(path: Path, *, cache_results: bool) -> tuple[list[str], int]:
         driver,
         objects=recording.objects,
         config=config,
-        why_not=lambda pod: why_not_compared(driver.cache, pod),
+        why_not=lambda pod: why_not_compared(driver.cache.snapshot(), pod),
     )
     for step in steps_again:
         found += map(str, step.differences)

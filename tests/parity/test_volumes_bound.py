@@ -1,4 +1,4 @@
-"""What becomes of volumes and claims: bound and made here as kube-scheduler's run recorded it.
+"""Volumes and claims are bound and provisioned as in kube-scheduler's recordings.
 
 Each pod that was scheduled is carried out for real, through Reserve and PreBind; then the recorded
 effects are put in place, so that every step starts from the recorded state.
@@ -30,7 +30,7 @@ Stored = PersistentVolume | PersistentVolumeClaim
 
 
 def comparable(obj: Stored) -> Any:
-    """Without what is up to whoever writes: versions, UIDs of new objects, times."""
+    """Returns an object without versions, UIDs of new objects and times."""
     metadata = replace(obj.metadata, resource_version="", uid="", creation_timestamp=None)
     found = replace(obj, metadata=metadata)
     if isinstance(found, PersistentVolume) and found.spec.claim_ref is not None:
@@ -40,7 +40,7 @@ def comparable(obj: Stored) -> Any:
 
 
 def recorded(step: Step) -> dict[str, Any]:
-    """The volumes and claims that the step changed or made, by kind and key."""
+    """Returns the volumes and claims that the step changed or made, by kind and key."""
     documents = step.effects.updated if step.effects else ()
     found = [convert(each, each["kind"]) for each in documents]
     return {
@@ -51,13 +51,13 @@ def recorded(step: Step) -> dict[str, Any]:
 
 
 def present(driver: Driver) -> dict[str, Stored]:
-    known = driver.cache.storage.known
+    known = driver.cache.storage.objects
     objects: list[Stored] = [*known.volumes.values(), *known.claims.values()]
     return {f"{type(obj).__name__} {key(obj)}": obj for obj in objects}
 
 
 def carried_out(driver: Driver, step: Step) -> dict[str, Any]:
-    """What volumes and claims the step changes or makes when we carry it out."""
+    """Returns what volumes and claims the step changes or makes when we carry it out."""
     before = present(driver)
     outcome = driver.attempt(convert(step.pod, "Pod"), start_index=step.start_index)
     assert outcome.node == step.decision.node

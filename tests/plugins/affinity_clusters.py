@@ -32,12 +32,12 @@ class Case(NamedTuple):
     args: InterPodAffinityArgs
 
     def ours(self) -> Harness:
-        """The plugin over the cluster."""
+        """Returns the plugin over the cluster."""
         harness = Harness(self.objects, [InterPodAffinity(self.args)], cache_results=False)
         return with_namespaces(harness, self.namespaces)
 
     def theirs(self) -> Harness:
-        """The scalar twin over the same cluster."""
+        """Returns the scalar twin over the same cluster."""
         twin = AffinityTwin(
             self.namespaces,
             hard_weight=self.args.hard_pod_affinity_weight,
@@ -57,7 +57,7 @@ def namespace(name: str, labels: Mapping[str, str]) -> Namespace:
 
 
 def case(seed: int, *, terms: int = 3) -> Case:
-    """The same for the same seed."""
+    """Returns the same for the same seed."""
     rng = seeded_random(seed)
     nodes = rng.choice((1, 3, 6, 9))
     objects: list[Node | Pod] = [node(rng, f"node-{number}") for number in range(nodes)]
@@ -79,13 +79,13 @@ def namespace_labels(rng: Rng) -> dict[str, str]:
 
 
 def node(rng: Rng, name: str) -> Node:
-    """A node that may lack a zone or a rack, or have an empty one."""
+    """Returns a node that may lack a zone or a rack, or have an empty one."""
     labels = {"rack": rng.choice(("1", "2", ""))} if rng.random() < 0.8 else {}
     return make_node(name, labels=labels, zone=rng.choice(("a", "b", "c", "", None)))
 
 
 def pod(rng: Rng, name: str, *, node: str = "", terms: int = 3) -> Pod:
-    """A pod of some namespace with some terms, maybe being deleted."""
+    """Returns a pod of some namespace with some terms, maybe being deleted."""
     metadata = {"deletionTimestamp": DELETED} if node and rng.random() < 0.2 else {}
     return make_pod(
         name,
@@ -98,7 +98,7 @@ def pod(rng: Rng, name: str, *, node: str = "", terms: int = 3) -> Pod:
 
 
 def labels(rng: Rng) -> dict[str, str]:
-    """Some of app and tier."""
+    """Returns some of app and tier."""
     found = {"app": rng.choice(APPS)} if rng.random() < 0.85 else {}
     return {**found, "tier": rng.choice(("1", "2"))} if rng.random() < 0.6 else found
 
@@ -122,7 +122,7 @@ def affinity(rng: Rng, terms: int) -> dict[str, Any]:
 
 
 def term(rng: Rng) -> dict[str, Any]:
-    """A term as the API writes it."""
+    """Returns a term as the API writes it."""
     written: dict[str, Any] = {"topologyKey": rng.choice(KEYS)}
     if rng.random() < 0.9:
         written["labelSelector"] = selector(rng, "app", APPS, "tier")
@@ -134,7 +134,7 @@ def term(rng: Rng) -> dict[str, Any]:
 
 
 def selector(rng: Rng, key: str, values: tuple[str, ...], other: str) -> dict[str, Any]:
-    """A label selector; sometimes one without a condition."""
+    """Returns a label selector; sometimes one without a condition."""
     written: dict[str, Any] = {}
     if rng.random() < 0.6:
         written["matchLabels"] = {key: rng.choice(values)}
@@ -151,17 +151,17 @@ WEB = {"matchLabels": {"app": "web"}}
 
 
 def near(key: str = ZONE, **more: Any) -> dict[str, Any]:
-    """A term that means pods of app web, as the API writes it."""
+    """Returns a term that means pods of app web, as the API writes it."""
     return {"topologyKey": key, "labelSelector": WEB, **more}
 
 
 def wants(*terms: dict[str, Any], preferred: int = 0) -> dict[str, Any]:
-    """Affinity with these terms, required or, with a weight, preferred."""
+    """Returns affinity with these terms, required or, with a weight, preferred."""
     return {"podAffinity": _part(terms, preferred)}
 
 
 def avoids(*terms: dict[str, Any], preferred: int = 0) -> dict[str, Any]:
-    """Anti-affinity with these terms, required or, with a weight, preferred."""
+    """Returns anti-affinity with these terms, required or, with a weight, preferred."""
     return {"podAntiAffinity": _part(terms, preferred)}
 
 
@@ -173,13 +173,13 @@ def _part(terms: tuple[dict[str, Any], ...], weight: int) -> dict[str, Any]:
 
 
 def web(name: str = "new", affinity: dict[str, Any] | None = None, **more: Any) -> Pod:
-    """A pod of app web."""
+    """Returns a pod of app web."""
     labels = more.pop("labels", {"app": "web"})
     return make_pod(name, labels=labels, affinity=affinity, **more)
 
 
 def zones(**pods_in: int) -> list[Node | Pod]:
-    """A node per zone, called as the zone, with so many pods of app web."""
+    """Returns a node per zone, called as the zone, with so many pods of app web."""
     made: list[Node | Pod] = [make_node(zone, zone=zone) for zone in pods_in]
     for zone, count in pods_in.items():
         made += [web(f"{zone}-{number}", node=zone) for number in range(count)]

@@ -63,7 +63,7 @@ class AffinityTwin:
         pod = cycle.pod
         own = {"near": self.own(pod, "near"), "far": self.own(pod, "far")}
         state: dict[str, Any] = {**own, "near_pairs": {}, "far_pairs": {}, "others_pairs": {}}
-        for node in NodeView.everything(cycle.snapshot):
+        for node in NodeView.all_nodes(cycle.snapshot):
             for other in node.pods:
                 self.count(state, pod, other, node, 1)
         if not (own["near"] or own["far"] or state["others_pairs"]):
@@ -131,7 +131,7 @@ class AffinityTwin:
         if self.ignores_others and not preferred:
             return SKIP
         sums: Pairs = {}
-        for node in NodeView.everything(cycle.snapshot):
+        for node in NodeView.all_nodes(cycle.snapshot):
             for other in node.pods:
                 for key, weight in self.said_by(pod, preferred, other):
                     note(sums, node, key, weight)
@@ -146,7 +146,7 @@ class AffinityTwin:
     def said_by(
         self, pod: PodInfo, preferred: list[Term], other: PodInfo
     ) -> Iterator[tuple[str, int]]:
-        """Topology key and weight of every term that counts between the two pods."""
+        """Yields topology key and weight of every matching term between the two pods."""
         labels = self.namespaces.get(pod.metadata.namespace, {})
         for term in preferred:
             if term.matches(other, {}):
@@ -177,7 +177,7 @@ class AffinityTwin:
     # -- terms ------------------------------------------------------------------------------------
 
     def own(self, pod: PodInfo, sort: str) -> list[Term]:
-        """The terms of the new pod: the names of selected namespaces are added to the listed."""
+        """Returns the terms of the new pod, with the names of the selected namespaces."""
         found = []
         for term in self.terms(pod, sort):
             selected = {
@@ -223,7 +223,7 @@ def matches_all(terms: list[Term], pod: PodInfo) -> bool:
 
 
 def add(pairs: Pairs, node: NodeInfo, key: str, by: int) -> None:
-    """Upstream's ``update``: an entry that comes to 0 goes."""
+    """Does the same as upstream's ``update``: an entry of 0 is removed."""
     note(pairs, node, key, by)
     pair = (key, node.labels.get(key, ""))
     if pairs.get(pair) == 0:

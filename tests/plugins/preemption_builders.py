@@ -16,7 +16,7 @@ def node(name: str, **more: Any) -> Node:
 
 
 def placed(name: str, at: str, priority: int | None = 0, **more: Any) -> Pod:
-    """A pod that needs half of a node."""
+    """Returns a pod that needs half of a node."""
     more.setdefault("requests", {"cpu": "1"})
     status = {"startTime": more.pop("start", "2026-01-01T00:00:00Z"), **more.pop("status", {})}
     return make_pod(name, node=at, priority=priority, status=status, **more)

@@ -42,7 +42,7 @@ def filters() -> list[Any]:
 def budget(
     name: str, allowed: int, *, disrupted: tuple[str, ...] = (), **selector: str
 ) -> PodDisruptionBudget:
-    """A budget of namespace default for pods with these labels."""
+    """Returns a budget of namespace default for pods with these labels."""
     return budget_of(LabelSelector(match_labels=selector), name, allowed, disrupted)
 
 
@@ -91,7 +91,7 @@ class Bench:
         self.plugin = DefaultPreemption(args, self.handle)
 
     def diagnosed(self, pod: Pod) -> tuple[Cycle, Diagnosis]:
-        """An attempt that found no node."""
+        """Returns an attempt that found no node."""
         snapshot = self.cache.snapshot()
         cycle = self.harness.framework.new_cycle(PodInfo(pod), snapshot)
         found = schedule_pod(self.harness.framework, cycle, Attempt(snapshot))
@@ -99,7 +99,7 @@ class Bench:
         return cycle, found
 
     def preempt(self, pod: Pod) -> PostFilterResult:
-        """What DefaultPreemption makes of it."""
+        """Returns what DefaultPreemption makes of it."""
         result: PostFilterResult = self.plugin.post_filter(*self.diagnosed(pod))
         return result
 
@@ -110,7 +110,7 @@ def start_time(rng: Rng) -> str | None:
 
 
 def case(seed: int) -> Case:
-    """A few full nodes, and a pod that may make room for itself."""
+    """Returns a few full nodes, and a pod that may make room for itself."""
     rng = seeded_random(seed)
     n_nodes = rng.randint(1, 5)
     nodes = [

@@ -1,8 +1,8 @@
-"""Preemption's dry run once more: one node and one pod at a time, on clusters that really change.
+"""Preemption's dry run a second time: one node and one pod at a time, on real clusters.
 
-Written from the reference page. No world is imagined here: to ask whether a pod fits once others
-are gone, a cluster without those is built, with the nominated pods on their nodes or not, and its
-filters are asked. Nothing here uses code of ``mooring.plugins.default_preemption.plugin``.
+Written from the reference page, without hypothetical nodes: whether a pod fits without its victims
+is the result of the filters on a cluster without them, with and without nominated pods. Nothing
+here uses code of ``mooring.plugins.default_preemption.plugin``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class VolumeMatches(NamedTuple):
 
 @dataclass
 class Answer:
-    """What the dry run of all nodes comes to."""
+    """The result of the dry run of all nodes."""
 
     candidates: dict[str, VolumeMatches] = field(default_factory=dict)
     acceptable: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class PreemptionTwin:
         self.stays: dict[str, list[Pod]] = {}
 
     def answer(self, pod: Pod, potential: Iterable[str]) -> Answer:
-        """Dry-run the nodes called ``potential``."""
+        """Runs the dry run on the nodes called ``potential``."""
         answer, reasons, tried = Answer(), Counter[str](), 0
         found: dict[str, tuple[list[Pod], int]] = {}
         for name in potential:
@@ -97,7 +97,7 @@ class PreemptionTwin:
         return [each for each in lower if each.metadata.uid in gone], violations
 
     def refusal(self, pod: Pod, name: str, gone: set[str]) -> Sequence[str]:
-        """Why the pod cannot come without those that are gone; empty = it can."""
+        """Returns why the pod does not fit without its victims; empty = it fits."""
         here = [each for each in self.pods if each.metadata.uid not in gone]
         nominated_pods = [
             PodInfo(each).on_node(name).pod
@@ -121,10 +121,10 @@ class PreemptionTwin:
             if plugin.name in opened.cycle.skipped:
                 continue
             position = opened.view.names.index(name)
-            verdicts = plugin.filter(opened.cycle, opened.view)
-            code = int(verdicts.codes[position])
+            statuses = plugin.filter(opened.cycle, opened.view)
+            code = int(statuses.codes[position])
             if code:
-                return list(verdicts.table[code - 1].reasons)
+                return list(statuses.table[code - 1].reasons)
         return []
 
     def split(self, pods: list[Pod]) -> tuple[list[Pod], list[Pod]]:
@@ -143,7 +143,7 @@ class PreemptionTwin:
 
 
 def best(found: dict[str, tuple[list[Pod], int]]) -> list[str]:
-    """The five rules, one after another."""
+    """Returns the five rules, one after another."""
     rules: list[Callable[[list[Pod], int], float]] = [
         lambda _, violations: violations,
         lambda victims, _: max(map(priority, victims)),
@@ -186,11 +186,11 @@ def selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
 
 
 def holds(selector: LabelSelector, labels: dict[str, str]) -> bool:
-    """``matchLabels`` and the operator Exists, which is all that the tests use."""
+    """Supports ``matchLabels`` and the operator Exists, which is all that the tests use."""
     if not selector.match_labels and not selector.match_expressions:
         return False
     if any(each.operator != "Exists" for each in selector.match_expressions):
-        return False  # an operator that nobody knows
+        return False  # an unknown operator
     keys = [each.key for each in selector.match_expressions]
     pairs = selector.match_labels.items()
     return all(key in labels for key in keys) and all(labels.get(k) == v for k, v in pairs)

@@ -30,13 +30,13 @@ from tests.plugins.preemption_clusters import budget, start_time
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 APPS = ("web", "db")
-#: Claims that anybody may use, each of a volume of its own.
+#: Claims that any pod may use, each with its own volume.
 SHARED = tuple(f"shared-{number}" for number in range(5))
 BIND_COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
 def filters() -> list[Any]:
-    """All of kube-scheduler's filters that pods on nodes matter to, in its order."""
+    """Returns all of kube-scheduler's filters that pods on nodes matter to, in its order."""
     return [
         TaintToleration(),
         NodePorts(),
@@ -67,14 +67,14 @@ class _Making:
         self.exclusive = [f"alone-{number}" for number in range(4)]
 
     def pod(self, name: str, **more: Any) -> Pod:
-        """A pod that somebody else may have to make room for, or that is in the way."""
+        """Returns a pod that may be a victim, or conflict with the incoming pod."""
         rng = self.rng
         ports = [self.free_ports.pop()] if self.free_ports and rng.random() < 0.2 else []
         alone = [self.exclusive.pop()] if self.exclusive and rng.random() < 0.2 else []
         return self.spec(name, ports=ports, claims=[*self.shared(), *alone], **more)
 
     def incoming(self) -> Pod:
-        """The pod that is to be placed; it may want what others have."""
+        """Returns the pod that is to be placed; it may want what others have."""
         rng = self.rng
         ports = rng.sample(range(1000, 1006), k=rng.choice((0, 0, 1, 2)))
         alone = [f"alone-{rng.randrange(4)}"] if rng.random() < 0.3 else []
@@ -143,7 +143,7 @@ class _Making:
 
 
 def case(seed: int) -> Case:
-    """The same for the same seed."""
+    """Returns the same for the same seed."""
     rng = seeded_random(seed)
     making, n_nodes = _Making(rng), rng.randint(1, 4)
     nodes = [
@@ -175,7 +175,7 @@ def case(seed: int) -> Case:
 
 
 def _storage(rng: Rng, n_nodes: int) -> list[Any]:
-    """Every claim is bound to a volume of one driver; some nodes hold only a few of those."""
+    """Returns bound claims and their volumes of one driver; some nodes have a low attach limit."""
     found: list[Any] = []
     for name in (*SHARED, *(f"alone-{number}" for number in range(4))):
         mode = "ReadWriteOncePod" if name.startswith("alone") else "ReadWriteOnce"

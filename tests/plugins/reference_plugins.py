@@ -1,22 +1,23 @@
-"""The plugins once more, about one node at a time, in plain Python ints and floats.
+"""Reference plugins: one node at a time, in plain Python ints and floats.
 
-Written from the upstream source, not from the columns: the tests hold the two against each other
-on random input. Nothing here uses code of ``mooring.plugins``. Those of the two resource plugins
-are in ``resource_twins``.
+They follow the upstream source and use no code of ``mooring.plugins``; tests compare the default
+plugins with them on random input. Those of the two resource plugins are in ``resource_twins``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from mooring.clock import Rng
 from mooring.cluster_event import ActionType
 from mooring.config.types import NodeAffinityArgs
 from mooring.errors import PluginError
 from mooring.framework import SKIP, Cycle, NodeInfo, NodeView, Reject, per_node
 from mooring.framework.interface import Scores
+from mooring.framework.runtime.nominated import filter_hypothetical
 from mooring.framework.status import Skip, Status
 from mooring.objects.meta import NodeSelectorRequirement, NodeSelectorTerm
 from mooring.objects.node import Node, Taint
@@ -30,7 +31,7 @@ SEED_BLOCKS = [range(first, first + 25) for first in range(0, 200, 25)]
 
 
 def hints(plugin: Any) -> dict[tuple[str, ActionType], Any]:
-    """(kind, actions) -> hint function, of all events that a plugin registers for."""
+    """Returns (kind, actions) -> hint function for a plugin's registered events."""
     return {(h.event.resource.value, h.event.action): h.hint for h in plugin.events()}
 
 
@@ -70,15 +71,50 @@ def _assert_score_node(plugin: Any, harness: Harness, pod: Pod, raw: dict[str, i
 
 
 def _told(harness: Harness, pod: Pod) -> Any:
-    """The normalized scores, or the error that they are out of range."""
+    """Returns the normalized scores, or the error that they are out of range."""
     try:
         return harness.scores(pod)
     except PluginError as error:
         return str(error)
 
 
+def results(harness: Harness, pod: Pod) -> Any:
+    """Returns statuses, raw scores and scores of every node."""
+    return harness.statuses(pod), harness.raw_scores(pod), harness.scores(pod)
+
+
+def scores_among(harness: Harness, pod: Pod, positions: Sequence[int]) -> Any:
+    """Returns raw and normalized scores if only these nodes are feasible; None for a Skip."""
+    cycle, view, _ = harness.begin(pod)
+    part = view.subset(np.array(positions, dtype=np.intp))
+    raw = harness.raw_scores_in(cycle, part, harness.plugins[0])
+    if raw is None:
+        return None
+    column = np.array(list(raw.values()), dtype=np.int64)
+    return raw, harness.plugins[0].normalize(cycle, column, part).tolist()
+
+
+def hypothetical_statuses(
+    harness: Harness, pod: Pod, new_pod: Callable[[Rng, str], Pod], rng: Rng
+) -> list[list[Status | None]] | None:
+    """Returns the filter's statuses with random pods added and removed; None for a Skip."""
+    cycle, view, _ = harness.begin(pod)
+    if harness.plugins[0].name in cycle.skipped:
+        return None
+    added = [
+        tuple(PodInfo(new_pod(rng, f"more-{n}")) for n in range(rng.choice((0, 1, 3))))
+        for _ in range(len(view))
+    ]
+    removed = []
+    for row in view.rows.tolist():
+        pods = [placed.info for placed in harness.cache.pods.on_row(row)]
+        removed.append(tuple(rng.sample(pods, k=rng.randint(0, len(pods)))))
+    filtered = filter_hypothetical(harness.framework, cycle, view.without(removed).plus(added))
+    return [statuses.to_list() for _, statuses in filtered]
+
+
 def normalized(scores: Sequence[int], *, reverse: bool) -> list[int]:
-    """``helper.DefaultNormalizeScore``."""
+    """Does the same as ``helper.DefaultNormalizeScore``."""
     highest = max(scores, default=0)
     if highest == 0:
         return [100] * len(scores) if reverse else list(scores)
@@ -111,7 +147,7 @@ class NodeNameTwin:
 
 
 def covers(toleration: Toleration, taint: Taint) -> bool:
-    """``Toleration.ToleratesTaint`` with the gate of Gt and Lt off."""
+    """Does the same as ``Toleration.ToleratesTaint`` with the gate of Gt and Lt off."""
     if toleration.effect not in ("", taint.effect):
         return False
     if toleration.key not in ("", taint.key):
@@ -208,7 +244,7 @@ class NodeAffinityTwin:
 
 
 def term_holds(term: NodeSelectorTerm, node: Node) -> bool:
-    """Whether all conditions of a term hold; a term without any holds nowhere."""
+    """Returns whether all conditions of a term hold; a term without any holds nowhere."""
     if not term.match_expressions and not term.match_fields:
         return False
     name = {"metadata.name": node.metadata.name}
@@ -253,7 +289,7 @@ class NodePortsTwin:
 
 
 def host_ports(pod: PodInfo) -> list[tuple[str, str, int]]:
-    """(address, protocol, port) of containers and sidecars."""
+    """Returns (address, protocol, port) of containers and sidecars."""
     sidecars = [c for c in pod.spec.init_containers if c.restart_policy == "Always"]
     return [
         (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)

@@ -36,7 +36,7 @@ MILLI = st.one_of(st.integers(0, 5), st.integers(0, 96_000))
 
 @st.composite
 def amounts(draw: st.DrawFn) -> dict[str, str]:
-    """Some resources and how much of each, as a manifest writes them."""
+    """Returns some resources and how much of each, as a manifest writes them."""
     names = draw(st.lists(st.sampled_from(RESOURCES), unique=True))
     return {name: f"{draw(MILLI)}m" if name == "cpu" else str(draw(AMOUNTS)) for name in names}
 
@@ -54,7 +54,7 @@ def nodes(draw: st.DrawFn, *, most: int = 4) -> list[Node]:
 
 @st.composite
 def pods(draw: st.DrawFn, name: str = "incoming", node: str = "") -> Pod:
-    """A pod with two containers, perhaps with requests of its own, an init container, a resize."""
+    """Returns a pod with two containers, perhaps pod-level requests, init container, resize."""
     containers = [_container(f"c{number}", draw(amounts())) for number in range(2)]
     spec: dict[str, Any] = {"containers": containers}
     if draw(st.booleans()):
@@ -89,7 +89,7 @@ def clusters(draw: st.DrawFn) -> list[Node | Pod]:
 
 @st.composite
 def resource_specs(draw: st.DrawFn) -> tuple[ResourceSpec, ...]:
-    """One to six resources with weights."""
+    """Returns one to six resources with weights."""
     names = draw(st.lists(st.sampled_from(RESOURCES), unique=True, min_size=1))
     weights = st.integers(1, 100)
     return tuple(ResourceSpec(name=name, weight=draw(weights)) for name in names)
@@ -97,7 +97,7 @@ def resource_specs(draw: st.DrawFn) -> tuple[ResourceSpec, ...]:
 
 @st.composite
 def shapes(draw: st.DrawFn) -> tuple[UtilizationShapePoint, ...]:
-    """Scoring curves that rise, fall and zigzag."""
+    """Returns a scoring curve that rises, falls or zigzags."""
     percents = sorted(draw(st.sets(st.integers(0, 100), min_size=1, max_size=5)))
     scores = st.integers(0, 10)
     return tuple(UtilizationShapePoint(utilization=at, score=draw(scores)) for at in percents)
@@ -105,7 +105,7 @@ def shapes(draw: st.DrawFn) -> tuple[UtilizationShapePoint, ...]:
 
 @st.composite
 def fit_args(draw: st.DrawFn) -> NodeResourcesFitArgs:
-    """Any valid arguments of NodeResourcesFit."""
+    """Returns random valid arguments of NodeResourcesFit."""
     kind = draw(st.sampled_from(["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]))
     ratio = None
     if kind == "RequestedToCapacityRatio":
@@ -121,5 +121,5 @@ def fit_args(draw: st.DrawFn) -> NodeResourcesFitArgs:
 
 @st.composite
 def balanced_args(draw: st.DrawFn) -> NodeResourcesBalancedAllocationArgs:
-    """Any valid arguments of NodeResourcesBalancedAllocation: weights play no part in it."""
+    """Returns random valid arguments of NodeResourcesBalancedAllocation, which ignores weights."""
     return NodeResourcesBalancedAllocationArgs(resources=draw(resource_specs()))

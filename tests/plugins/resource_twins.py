@@ -24,18 +24,18 @@ from mooring.state import PodInfo
 
 
 def int64(number: int) -> int:
-    """``number`` as an int64 holds it, wrapped around."""
+    """Returns ``number`` wrapped around to int64."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def quotient(number: int, divisor: int) -> int:
-    """Division of int64: toward zero."""
+    """Returns the quotient of int64 division: toward zero."""
     found = abs(number) // abs(divisor)
     return found if (number < 0) == (divisor < 0) else -found
 
 
 def rounded(number: float) -> int:
-    """``math.Round``: halves away from zero."""
+    """Does the same as ``math.Round``: halves away from zero."""
     return math.floor(number + 0.5) if number >= 0 else math.ceil(number - 0.5)
 
 
@@ -86,14 +86,14 @@ class NodeResourcesFitTwin:
 
 
 def used(node: NodeInfo, resource: str) -> int:
-    """What the pods on the node ask of a resource."""
+    """Returns what the pods on the node ask of a resource."""
     return sum(placed.usage.get(resource, 0) for placed in node.pods)
 
 
 def scored(
     pod: PodInfo, node: NodeInfo, resources: Iterable[ResourceSpec], *, exact: bool
 ) -> list[tuple[int, int, int, int]]:
-    """(weight, allocatable, allocated, requested) of the resources that count."""
+    """Yields (weight, allocatable, allocated, requested) of the scored resources."""
     found = []
     for resource in resources:
         name, weight = resource.name, resource.weight
@@ -139,7 +139,7 @@ def _capacity_ratio_score(
 
 
 def broken_line(shape: Sequence[UtilizationShapePoint]) -> Callable[[int], int]:
-    """``helper.BuildBrokenLinearFunction`` over a shape whose scores are 0..10."""
+    """Does the same as ``helper.BuildBrokenLinearFunction`` for a shape with scores 0..10."""
 
     def at(percent: int) -> int:
         for left, right in zip((None, *shape), shape, strict=False):

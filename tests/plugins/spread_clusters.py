@@ -31,18 +31,18 @@ class Case(NamedTuple):
     defaults: tuple[TopologySpreadConstraint, ...] | None
 
     def ours(self) -> Harness:
-        """The plugin over the cluster."""
+        """Returns the plugin over the cluster."""
         args = PodTopologySpreadArgs()
         if self.defaults is not None:
             args = PodTopologySpreadArgs(default_constraints=self.defaults, defaulting_type="List")
         return self.harness(PodTopologySpread(args))
 
     def theirs(self) -> Harness:
-        """The scalar twin over the same cluster."""
+        """Returns the scalar twin over the same cluster."""
         return self.harness(SpreadTwin(self.defaults, self.workloads))
 
     def harness(self, plugin: Any) -> Harness:
-        """A plugin over the cluster."""
+        """Returns a plugin over the cluster."""
         harness = Harness(self.objects, [plugin], cache_results=False)
         for each in self.workloads:
             harness.cache.workloads.put(each)
@@ -50,7 +50,7 @@ class Case(NamedTuple):
 
 
 def case(seed: int) -> Case:
-    """The same for the same seed."""
+    """Returns the same for the same seed."""
     rng = seeded_random(seed)
     nodes = rng.choice((1, 3, 6, 9))
     objects: list[Node | Pod] = [node(rng, f"node-{number}") for number in range(nodes)]
@@ -69,7 +69,7 @@ def case(seed: int) -> Case:
 
 
 def node(rng: Rng, name: str) -> Node:
-    """A node that may lack a zone or a rack, or have an empty one; some are tainted."""
+    """Returns a node that may lack a zone or a rack, or have an empty one; some are tainted."""
     labels = {"disk": rng.choice(("ssd", "hdd"))}
     if rng.random() < 0.8:
         labels["rack"] = rng.choice(("1", "2", ""))
@@ -78,7 +78,7 @@ def node(rng: Rng, name: str) -> Node:
 
 
 def pod(rng: Rng, name: str, *, node: str = "", constraints: int = 0) -> Pod:
-    """A pod of one of two apps, maybe being deleted, maybe owned, maybe choosy about nodes."""
+    """Returns a pod of one of two apps, perhaps terminating, owned, or with node affinity."""
     metadata: dict[str, Any] = {}
     if node and rng.random() < 0.2:
         metadata["deletionTimestamp"] = DELETED
@@ -98,13 +98,13 @@ def pod(rng: Rng, name: str, *, node: str = "", constraints: int = 0) -> Pod:
 
 
 def labels(rng: Rng) -> dict[str, str]:
-    """Some of app and tier."""
+    """Returns some of app and tier."""
     found = {"app": rng.choice(APPS)} if rng.random() < 0.85 else {}
     return {**found, "tier": rng.choice(("1", "2"))} if rng.random() < 0.6 else found
 
 
 def owner(rng: Rng) -> dict[str, Any]:
-    """A controller that exists, or not, or is of a kind that tells nothing."""
+    """Returns a controller that exists, or not, or is of a kind that tells nothing."""
     version, kind = rng.choice(
         (
             ("apps/v1", "ReplicaSet"),
@@ -126,7 +126,7 @@ def owner(rng: Rng) -> dict[str, Any]:
 
 
 def constraint(rng: Rng, *, with_selector: bool) -> dict[str, Any]:
-    """A constraint as the API writes it."""
+    """Returns a constraint as the API writes it."""
     written: dict[str, Any] = {
         "maxSkew": rng.choice((1, 1, 2, 5)),
         "topologyKey": rng.choice((*KEYS, ZONE)),
@@ -145,7 +145,7 @@ def constraint(rng: Rng, *, with_selector: bool) -> dict[str, Any]:
 
 
 def selector(rng: Rng) -> dict[str, Any]:
-    """A label selector; sometimes one without a condition."""
+    """Returns a label selector; sometimes one without a condition."""
     written: dict[str, Any] = {}
     if rng.random() < 0.7:
         written["matchLabels"] = {"app": rng.choice(APPS)}
@@ -165,7 +165,7 @@ def workloads(rng: Rng) -> list[Any]:
 
 
 def workload(rng: Rng, kind: str, name: str) -> Any:
-    """One of them."""
+    """Returns one of them."""
     is_plain = kind in ("Service", "ReplicationController")
     selects: Any = rng.choice(({"app": "web"}, {"app": "web", "tier": "1"}, {"app": "db"}, {}))
     if not is_plain:
@@ -183,7 +183,7 @@ WEB = {"matchLabels": {"app": "web"}}
 
 
 def spread(key: str = ZONE, *, action: str = "DoNotSchedule", **more: Any) -> dict[str, Any]:
-    """A constraint on pods of app web, as the API writes it."""
+    """Returns a constraint on pods of app web, as the API writes it."""
     return {
         "maxSkew": 1,
         "topologyKey": key,
@@ -198,14 +198,14 @@ def soft(key: str = ZONE, **more: Any) -> dict[str, Any]:
 
 
 def web(name: str = "new", *constraints: dict[str, Any], **more: Any) -> Pod:
-    """A pod of app web with these constraints."""
+    """Returns a pod of app web with these constraints."""
     labels = more.pop("labels", {"app": "web"})
     spec = {"topologySpreadConstraints": list(constraints)}
     return make_pod(name, labels=labels, spec=spec, **more)
 
 
 def zones(**pods_in: int) -> list[Node | Pod]:
-    """A node per zone, called as the zone, with so many pods of app web."""
+    """Returns a node per zone, called as the zone, with so many pods of app web."""
     made: list[Node | Pod] = [make_node(zone, zone=zone) for zone in pods_in]
     for zone, count in pods_in.items():
         made += [web(f"{zone}-{number}", node=zone) for number in range(count)]

@@ -21,7 +21,7 @@ from mooring.objects.meta import LabelSelector
 from mooring.objects.pod import TopologySpreadConstraint
 from mooring.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from mooring.state import PodInfo
-from mooring.testing.harness import scalar_twin
+from mooring.testing.harness import one_node_form
 from tests.plugins.reference_plugins import NodeAffinityTwin, covers
 from tests.plugins.resource_twins import quotient, rounded
 
@@ -67,7 +67,7 @@ class SpreadTwin:
         if not rules:
             return SKIP
         counts: list[dict[str, int]] = [{} for _ in rules]
-        for node in NodeView.everything(cycle.snapshot):
+        for node in NodeView.all_nodes(cycle.snapshot):
             if not all(rule.key in node.labels for rule in rules):
                 continue
             for number, rule in enumerate(rules):
@@ -138,7 +138,7 @@ class SpreadTwin:
             len(nodes) - len(ignored) if rule.key == HOSTNAME else len(counts[number])
             for number, rule in enumerate(rules)
         ]
-        for node in NodeView.everything(cycle.snapshot):
+        for node in NodeView.all_nodes(cycle.snapshot):
             if needs_all and not all(rule.key in node.labels for rule in rules):
                 continue
             for number, rule in enumerate(rules):
@@ -208,7 +208,7 @@ class SpreadTwin:
         ]
 
     def belonging(self, pod: PodInfo) -> list[tuple[str, str, tuple[str, ...]]]:
-        """The default selector: services that select the pod, and its controller."""
+        """Returns the default selector: services that select the pod, and its controller."""
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
         near = [each for each in self.workloads if each.metadata.namespace == namespace]
         wanted: dict[str, str] = {}
@@ -277,7 +277,7 @@ def holds(conditions: Conditions, labels: Mapping[str, str]) -> bool:
 
 
 def matching(pods: Iterable[PodInfo], conditions: Conditions, pod: PodInfo) -> int:
-    """Pods of the namespace that match and are not being deleted; no conditions count nobody."""
+    """Counts matching pods of the namespace that are not terminating; no selector matches none."""
     if conditions == []:
         return 0
     return sum(
@@ -289,7 +289,7 @@ def matching(pods: Iterable[PodInfo], conditions: Conditions, pod: PodInfo) -> i
 
 
 def is_included(rule: Rule, pod: PodInfo, node: NodeInfo) -> bool:
-    may_go = scalar_twin(NodeAffinityTwin.filter)
+    may_go = one_node_form(NodeAffinityTwin.filter)
     if rule.affinity and may_go(NodeAffinityTwin(), pod, node) is not None:
         return False
     if not rule.taints:
@@ -302,7 +302,7 @@ def is_included(rule: Rule, pod: PodInfo, node: NodeInfo) -> bool:
 
 
 def update(path: list[tuple[str, int]], value: str, count: int) -> None:
-    """Upstream's two smallest: ``criticalPaths.update``."""
+    """Does the same as upstream's ``criticalPaths.update``."""
     if value in (path[0][0], path[1][0]):
         path[0 if value == path[0][0] else 1] = (value, count)
         if path[0][1] > path[1][1]:

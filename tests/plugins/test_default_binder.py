@@ -1,4 +1,4 @@
-"""DefaultBinder: tells the API server, through the handle, and nobody else."""
+"""DefaultBinder: binds through the handle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mooring.testing import Harness, check_conformance, make_node, make_pod
 
 
 class ApiServer:
-    """A handle that notes bindings, or fails as it was told to."""
+    """A handle that records bindings, or raises a prepared error."""
 
     snapshot = None
 

@@ -21,7 +21,7 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 def victims(bench: Bench, pod: Pod) -> tuple[str | None, list[str]]:
-    """The node, and the names of the victims, the most important one first."""
+    """Returns the node, and the names of the victims, the most important one first."""
     result = bench.preempt(pod)
     assert result.status is None, result.status
     return result.node_name, [each.metadata.name for each in result.victims]
@@ -147,7 +147,7 @@ def test_a_node_where_nobody_would_have_to_go_is_an_error() -> None:
 
 
 class Burns:
-    """Fails on some nodes, with an exception or a verdict."""
+    """Fails on some nodes, with an exception or a status."""
 
     name = "Burns"
 
@@ -183,7 +183,7 @@ def test_a_filter_that_fails_on_a_node_costs_only_that_node(raises: bool) -> Non
     assert result.status.message == f'preemption: running "Burns" filter plugin: {problem}'
 
 
-def test_several_errors_are_told_together_each_once() -> None:
+def test_several_errors_are_reported_together_each_once() -> None:
     bench = Bench(
         [node("a"), node("b"), *full("a", 0), *full("b", 0)],
         plugins=[RefusesAll(resolvable=True)],

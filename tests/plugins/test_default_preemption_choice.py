@@ -123,7 +123,7 @@ def test_no_more_nodes_are_filtered_than_it_takes() -> None:
     assert Counts.seen == 10
 
 
-def test_its_arguments_are_kube_schedulers_unless_told_otherwise() -> None:
+def test_its_arguments_are_kube_schedulers_by_default() -> None:
     bench = Bench(many(120))
     bench.plugin.__init__(None, bench.handle)
 

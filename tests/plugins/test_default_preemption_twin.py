@@ -48,7 +48,7 @@ def test_candidates_victims_and_messages_are_those_of_the_twin(seed: int) -> Non
 
 
 def on_nodes(bench: clusters.Bench, pods: list[Pod]) -> list[Pod]:
-    """The pods in the order in which the scheduler has them on each node."""
+    """Returns the pods in the order in which the scheduler has them on each node."""
     placed: list[PodInfo] = []
     for row in bench.cache.nodes.order.rows():
         placed += [each.info for each in bench.cache.pods.on_row(row)]

@@ -18,7 +18,7 @@ MEBIBYTE = 1 << 20
 
 
 def scores(nodes: dict[str, dict[str, int]], *images: str, **spec: Any) -> dict[str, int]:
-    """Node -> score; ``nodes`` are images in MiB. The twin has to agree."""
+    """Returns node -> score; ``nodes`` are images in MiB. The twin has to agree."""
     objects = [
         make_node(name, images={image: size * MEBIBYTE for image, size in held.items()})
         for name, held in nodes.items()
@@ -89,7 +89,7 @@ def test_names_are_compared_with_a_tag(listed: str, asked: str, is_found: bool) 
     assert scores({"a": {listed: 1000}}, asked) == {"a": 100 if is_found else 0}
 
 
-def test_the_first_size_that_was_told_of_an_image_stays() -> None:
+def test_the_first_reported_size_of_an_image_stays() -> None:
     nodes = {"a": {"web:1": 1000}, "b": {"web:1": 23}}
     assert scores(nodes, "web:1") == {"a": 100, "b": 100}
 
@@ -142,4 +142,4 @@ def test_odd_sizes_and_spreads_round_as_upstream(
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(ImageLocality(), twin=ImageLocalityTwin(), seeds=seeds)
+    check_conformance(ImageLocality(), reference=ImageLocalityTwin(), seeds=seeds)

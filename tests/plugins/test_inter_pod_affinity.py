@@ -47,7 +47,7 @@ def refused(
     pod: Pod,
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, str]:
-    """Node -> its reason, of the nodes that are refused."""
+    """Returns node -> its reason, of the nodes that are refused."""
     found = harness(objects, namespaces).statuses(pod)
     return {name: status.message for name, status in found.items() if status is not None}
 
@@ -154,7 +154,7 @@ def test_pods_on_nodes_keep_others_away_too() -> None:
     assert refused(objects, web("new", labels={"app": "db"})) == {}
 
 
-def test_the_pods_own_anti_affinity_is_told_before_that_of_others() -> None:
+def test_the_pods_own_anti_affinity_is_reported_before_that_of_others() -> None:
     objects = [*zones(a=0, b=0), web("shy", avoids(near()), node="a")]
 
     assert refused(objects, web("new", avoids(near()))) == {"a": TOO_NEAR}
@@ -224,7 +224,7 @@ def test_a_namespace_that_changes_its_labels_is_meant_or_no_more() -> None:
     assert there.reasons(pod) == {"a": ()}
 
 
-# ---------------------------------------------------------------- skipping, faults, worlds
+# ---------------------------------------------------------------- skipping, errors, deltas
 
 
 def skips(objects: Sequence[Node | Pod], pod: Pod) -> bool:
@@ -266,9 +266,9 @@ def test_where_the_last_wanted_pod_goes_the_new_one_may_be_the_first() -> None:
     victim = next(iter(there.cache.pods)).info
     in_world = view.without([(victim,) if name == "a" else () for name in view.names])
 
-    ((_, verdicts),) = filter_hypothetical(there.framework, cycle, in_world)
+    ((_, statuses),) = filter_hypothetical(there.framework, cycle, in_world)
 
-    assert dict(zip(view.names, verdicts.codes.tolist(), strict=True)) == {"a": 0, "b": 1}
+    assert dict(zip(view.names, statuses.codes.tolist(), strict=True)) == {"a": 0, "b": 1}
 
 
 def test_a_nominated_pod_keeps_others_from_its_node_by_its_own_terms() -> None:
@@ -276,10 +276,10 @@ def test_a_nominated_pod_keeps_others_from_its_node_by_its_own_terms() -> None:
     cycle, view = there.open(web("new", avoids(near(**DB))))
     shy = PodInfo(web("shy", avoids(near(HOSTNAME)), labels={}))
 
-    ((_, verdicts),) = filter_hypothetical(there.framework, cycle, view.plus([(shy,), ()]))
+    ((_, statuses),) = filter_hypothetical(there.framework, cycle, view.plus([(shy,), ()]))
 
-    assert verdicts.codes.astype(bool).tolist() == [True, False]
-    assert verdicts.table[int(verdicts.codes[0]) - 1].message == UNWANTED
+    assert statuses.codes.astype(bool).tolist() == [True, False]
+    assert statuses.table[int(statuses.codes[0]) - 1].message == UNWANTED
 
 
 # ---------------------------------------------------------------- scores

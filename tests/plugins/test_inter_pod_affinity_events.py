@@ -10,7 +10,8 @@ import pytest
 from mooring.cluster_event import ActionType, QueueingHint
 from mooring.objects.pod import Pod
 from mooring.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import make_node
 from tests.plugins.affinity_clusters import ZONE, avoids, namespace, near, wants, web
 from tests.plugins.reference_plugins import hints

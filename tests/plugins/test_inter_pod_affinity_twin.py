@@ -1,4 +1,4 @@
-"""InterPodAffinity and its scalar twin say the same: of nodes, of worlds, after every change."""
+"""InterPodAffinity equals its scalar reference: real and hypothetical nodes, all changes."""
 
 from __future__ import annotations
 
@@ -6,29 +6,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
-from mooring.framework.runtime.nominated import filter_hypothetical
 from mooring.objects.pod import Pod
 from mooring.plugins.inter_pod_affinity import domains
 from mooring.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from mooring.state import PodInfo, audit
+from mooring.state import audit
 from mooring.testing import Harness, check_conformance
 from tests.plugins import affinity_clusters as clusters
 from tests.plugins.affinity_twin import AffinityTwin
-from tests.plugins.reference_plugins import SEED_BLOCKS
+from tests.plugins.reference_plugins import (
+    SEED_BLOCKS,
+    hypothetical_statuses,
+    results,
+    scores_among,
+)
 
 SEEDS = st.integers(0, 2**32)
-
-
-def answers(harness: Harness, pod: Pod) -> Any:
-    """Statuses, raw scores and scores, of every node."""
-    return harness.statuses(pod), harness.raw_scores(pod), harness.scores(pod)
 
 
 @given(SEEDS)
@@ -36,12 +34,12 @@ def answers(harness: Harness, pod: Pod) -> Any:
 def test_statuses_and_scores_are_those_of_the_twin(seed: int) -> None:
     case = clusters.case(seed)
 
-    assert answers(case.ours(), case.pod) == answers(case.theirs(), case.pod)
+    assert results(case.ours(), case.pod) == results(case.theirs(), case.pod)
 
 
 @contextmanager
 def limits(**values: int) -> Iterator[None]:
-    """As if these limits were others."""
+    """Changes these limits during a test."""
     before = {name: getattr(domains, name) for name in values}
     try:
         for name, value in values.items():
@@ -57,7 +55,7 @@ def limits(**values: int) -> Iterator[None]:
 def test_so_they_are_with_more_terms_and_keys_than_get_counters_and_columns(seed: int) -> None:
     case = clusters.case(seed, terms=6)
     with limits(COUNTERS_MAX=1, KEYS_MAX=1):
-        assert answers(case.ours(), case.pod) == answers(case.theirs(), case.pod)
+        assert results(case.ours(), case.pod) == results(case.theirs(), case.pod)
 
 
 @given(SEEDS)
@@ -68,43 +66,19 @@ def test_scores_are_scaled_over_the_nodes_that_can_take_the_pod(seed: int) -> No
     names = ours.begin(case.pod).view.names
     some = rng.sample(range(len(names)), k=rng.randint(1, len(names)))
 
-    def scores(harness: Harness) -> Any:
-        cycle, view, _ = harness.begin(case.pod)
-        part = view.where(np.array(some, dtype=np.intp))
-        raw = harness.raw_scores_in(cycle, part, harness.plugins[0])
-        if raw is None:
-            return None
-        column = np.array(list(raw.values()), dtype=np.int64)
-        return raw, harness.plugins[0].normalize(cycle, column, part).tolist()
-
-    assert scores(ours) == scores(theirs)
+    assert scores_among(ours, case.pod, some) == scores_among(theirs, case.pod, some)
 
 
 @given(SEEDS)
 @settings(max_examples=300, deadline=None)
 def test_worlds_with_pods_more_and_fewer_are_those_of_the_twin(seed: int) -> None:
-    case, rng = clusters.case(seed), seeded_random(seed + 1)
+    case = clusters.case(seed)
     ours, theirs = case.ours(), case.theirs()
 
-    def worlds(harness: Harness, rng: Rng) -> Any:
-        cycle, view, _ = harness.begin(case.pod)
-        if harness.plugins[0].name in cycle.skipped:
-            return None
-        more = [
-            tuple(PodInfo(clusters.pod(rng, f"more-{n}")) for n in range(rng.choice((0, 1, 3))))
-            for _ in range(len(view))
-        ]
-        fewer = []
-        for row in view.rows.tolist():
-            there = [placed.info for placed in harness.cache.pods.on_row(row)]
-            fewer.append(tuple(rng.sample(there, k=rng.randint(0, len(there)))))
-        results = filter_hypothetical(harness.framework, cycle, view.without(fewer).plus(more))
-        return [
-            [verdicts.table[code - 1] if code else None for code in verdicts.codes.tolist()]
-            for _, verdicts in results
-        ]
+    def hypothetical(harness: Harness) -> Any:
+        return hypothetical_statuses(harness, case.pod, clusters.pod, seeded_random(seed + 1))
 
-    assert worlds(ours, rng) == worlds(theirs, seeded_random(seed + 1))
+    assert hypothetical(ours) == hypothetical(theirs)
 
 
 @pytest.mark.parametrize("new_keys_max", [domains.NEW_KEYS_MAX, 0])
@@ -123,14 +97,14 @@ def test_a_plugin_that_lives_on_says_what_a_fresh_twin_says_after_every_change(
         change(ours, twin, placed, rng, step)
 
         with limits(NEW_KEYS_MAX=new_keys_max):
-            assert answers(ours, case.pod) == answers(theirs, case.pod)
+            assert results(ours, case.pod) == results(theirs, case.pod)
         assert audit(ours.cache) == []
 
 
 def change(
     harness: Harness, twin: AffinityTwin, placed: dict[str, Pod], rng: Rng, step: int
 ) -> None:
-    """One thing happens to the cluster."""
+    """Makes one random change of the cluster."""
     cache, what = harness.cache, rng.random()
     names = [cache.nodes.names[row] for row in cache.nodes.order.rows()]
     if what < 0.35 and names:
@@ -161,12 +135,16 @@ def change(
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(InterPodAffinity(), twin=AffinityTwin(), seeds=seeds)
+    check_conformance(InterPodAffinity(), reference=AffinityTwin(), seeds=seeds)
 
 
 @pytest.mark.parametrize("seeds", [range(first, first + 20) for first in range(0, 100, 20)])
 def test_it_keeps_the_contract_on_clusters_made_for_it(seeds: range) -> None:
     for case in map(clusters.case, seeds):
         check_conformance(
-            InterPodAffinity(), twin=AffinityTwin(), seeds=(), objects=case.objects, pods=[case.pod]
+            InterPodAffinity(),
+            reference=AffinityTwin(),
+            seeds=(),
+            objects=case.objects,
+            pods=[case.pod],
         )

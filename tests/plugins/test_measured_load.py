@@ -1,4 +1,4 @@
-"""MeasuredLoad: scores by numbers that somebody else fetches."""
+"""MeasuredLoad: scores by numbers from a metric cache."""
 
 from __future__ import annotations
 

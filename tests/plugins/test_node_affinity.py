@@ -41,7 +41,7 @@ def term(*expressions: Document, fields: tuple[Document, ...] = ()) -> Document:
 
 
 def named(*names: str, operator: str = "In") -> Document:
-    """A matchFields condition; the API server takes one name only, upstream's code several."""
+    """Returns a matchFields condition; the API server accepts one name, upstream's code several."""
     return expression("metadata.name", operator, *names)
 
 
@@ -68,7 +68,7 @@ def args_with(*affinities: Document) -> NodeAffinityArgs:
 
 
 def feasible(pod: Pod, args: NodeAffinityArgs | None = None) -> str:
-    """The names of the nodes that will do, joined."""
+    """Returns the names of the nodes that will do, joined."""
     found = Harness(NODES, [NodeAffinity(args)]).reasons(pod)
     return "".join(name for name, reasons in found.items() if not reasons)
 
@@ -235,7 +235,7 @@ def test_a_pod_without_requirements_is_not_filtered(pod: Pod, is_skipped: bool) 
 SSD = required(term(expression("disk", "In", "ssd")))
 
 
-def test_added_affinity_is_told_first_and_filters_every_pod() -> None:
+def test_added_affinity_is_reported_first_and_filters_every_pod() -> None:
     harness = Harness(NODES, [NodeAffinity(args_with(SSD))])
     assert harness.reasons(make_pod()) == {"a": (), **dict.fromkeys("bcd", (ENFORCED,))}
     strict = make_pod(node_selector={"cores": "16"})
@@ -384,9 +384,9 @@ def test_more_conditions_than_are_kept_are_judged_all_the_same() -> None:
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(NodeAffinity(), twin=NodeAffinityTwin(), seeds=seeds)
+    check_conformance(NodeAffinity(), reference=NodeAffinityTwin(), seeds=seeds)
 
 
 def test_it_keeps_the_contract_with_an_added_affinity() -> None:
     args = args_with(SSD, preferred((3, term(expression("rack", "Exists")))))
-    check_conformance(NodeAffinity(args), twin=NodeAffinityTwin(args), seeds=range(50))
+    check_conformance(NodeAffinity(args), reference=NodeAffinityTwin(args), seeds=range(50))

@@ -135,8 +135,8 @@ def test_it_keeps_the_contract(seeds: range) -> None:
     nodes = [node("none"), node("one", RESTART), node("both", RESTART, USERS)]
     pods = [BOTH, pod(containers=[RESTARTS]), make_pod()]
 
-    check_conformance(NodeDeclaredFeatures(), twin=Twin(), seeds=seeds)
-    check_conformance(NodeDeclaredFeatures(), twin=Twin(), seeds=(), objects=nodes, pods=pods)
+    check_conformance(NodeDeclaredFeatures(), reference=Twin(), seeds=seeds)
+    check_conformance(NodeDeclaredFeatures(), reference=Twin(), seeds=(), objects=nodes, pods=pods)
 
 
 NODE = ("Node", ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE)

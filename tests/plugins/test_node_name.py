@@ -32,7 +32,7 @@ def test_eviction_would_not_help() -> None:
     assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
-def test_no_node_of_that_name_is_told_for_every_node() -> None:
+def test_no_node_of_that_name_is_reported_for_every_node() -> None:
     found = Harness(NODES, [NodeName()]).decide(make_pod(node="gone"))
     assert found.message == f"0/3 nodes are available: 3 {REASON}."
 
@@ -44,4 +44,6 @@ def test_any_new_node_wakes_the_pod() -> None:
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
     named = make_pod("named", node="node-1")
-    check_conformance(NodeName(), twin=NodeNameTwin(), seeds=seeds, objects=NODES, pods=[named])
+    check_conformance(
+        NodeName(), reference=NodeNameTwin(), seeds=seeds, objects=NODES, pods=[named]
+    )

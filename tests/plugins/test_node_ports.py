@@ -26,7 +26,7 @@ Port = tuple[str, str, int]
 
 
 def pod_with(*ports: Port, name: str = "web", node: str = "", **more: Any) -> Pod:
-    """A pod whose container wants (address, protocol, host port) each; "" = not written."""
+    """Returns a pod whose container wants (address, protocol, host port) each; "" = not written."""
     written = [
         {
             "containerPort": 1,
@@ -158,4 +158,4 @@ def test_it_equals_its_twin(seed: int, ports: list[tuple[Port, Port, bool]]) -> 
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(NodePorts(), twin=NodePortsTwin(), seeds=seeds)
+    check_conformance(NodePorts(), reference=NodePortsTwin(), seeds=seeds)

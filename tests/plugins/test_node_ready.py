@@ -14,7 +14,7 @@ from mooring.testing import Harness, make_node, make_pod
 
 
 def node(name: str, status: str | None) -> Node:
-    """With the condition Ready, or without any."""
+    """Returns a node with or without the condition Ready."""
     conditions: list[dict[str, Any]] = [{"type": "DiskPressure", "status": "True"}]
     if status is not None:
         conditions.append({"type": "Ready", "status": status})

@@ -45,7 +45,7 @@ def score(
     has: Amounts | None = None,
     args: NodeResourcesBalancedAllocationArgs = TWO,
 ) -> int | None:
-    """The score of one node; None if the plugin skips the pod. The twin has to agree."""
+    """Returns the score of one node; None if the plugin skips the pod. The twin has to agree."""
     objects: list[Node | Pod] = [make_node("n", allocatable=HUNDREDS if has is None else has)]
     if isinstance(placed, Pod):
         objects.append(placed)
@@ -165,7 +165,7 @@ def test_a_resize_counts_on_both_sides() -> None:
 
 
 def arrays_of(shares: list[tuple[int, int, int]]) -> list[npt.NDArray[np.int64]]:
-    """Allocatable, allocated and requested of one node, each of shape (resources, 1)."""
+    """Returns allocatable, allocated and requested of one node, each of shape (resources, 1)."""
     return [np.array(each, dtype=np.int64).reshape(-1, 1) for each in zip(*shares, strict=True)]
 
 
@@ -242,4 +242,4 @@ def test_so_it_does_on_ordinary_clusters(
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
     twin = NodeResourcesBalancedAllocationTwin()
-    check_conformance(NodeResourcesBalancedAllocation(), twin=twin, seeds=seeds)
+    check_conformance(NodeResourcesBalancedAllocation(), reference=twin, seeds=seeds)

@@ -31,7 +31,7 @@ def refusal(
     *placed: Amounts | Pod,
     args: NodeResourcesFitArgs | None = None,
 ) -> tuple[str, tuple[str, ...]] | None:
-    """(code, reasons) of the one node, None if the pod fits. The twin has to agree."""
+    """Returns (code, reasons) of the one node, None if the pod fits; the reference must agree."""
     objects: list[Node | Pod] = [make_node("n", allocatable=has)]
     for number, pod in enumerate(placed):
         if not isinstance(pod, Pod):
@@ -96,7 +96,7 @@ def test_room_for_one_more(
     assert refusal(asked, has, placed) == expected
 
 
-def test_all_reasons_are_told_in_a_fixed_order() -> None:
+def test_all_reasons_are_reported_in_a_fixed_order() -> None:
     asked: Amounts = {OTHER: 1, GPU: 1, "ephemeral-storage": 1, "memory": "64Gi", "cpu": "8"}
     names = ("cpu", "memory", "ephemeral-storage", GPU, OTHER)
     reasons = ("Too many pods", *(f"Insufficient {name}" for name in names))
@@ -156,7 +156,7 @@ def test_requests_of_the_pod_itself_replace_those_of_its_containers(own: str, fi
 
 
 def resized(spec_cpu: str, granted_cpu: str, *, node: str, infeasible: bool = False) -> Pod:
-    """A pod whose container asks for one amount, and was granted another one."""
+    """Returns a pod whose container asks for one amount, and was granted another one."""
     granted = {"cpu": granted_cpu}
     status: dict[str, Any] = {
         "containerStatuses": [
@@ -258,4 +258,4 @@ def test_so_they_do_on_ordinary_clusters(seed: int, args: NodeResourcesFitArgs) 
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(NodeResourcesFit(), twin=NodeResourcesFitTwin(), seeds=seeds)
+    check_conformance(NodeResourcesFit(), reference=NodeResourcesFitTwin(), seeds=seeds)

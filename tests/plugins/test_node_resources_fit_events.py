@@ -142,7 +142,7 @@ def test_a_node_that_grew_helps_if_it_grew_in_what_is_wanted_and_the_pod_fits(
 
 
 def test_ignored_resources_do_not_keep_a_pod_asleep() -> None:
-    """Upstream forgets here what it was told to ignore."""
+    """Upstream forgets the ignored resources here."""
     plugin = NodeResourcesFit(NodeResourcesFitArgs(ignored_resources=(GPU,)))
     pod = waiting({"cpu": "1", GPU: 1})
     assert hints(plugin)[NODE_EVENT](pod, None, make_node()) is QUEUE

@@ -59,7 +59,7 @@ def score(
     has: Amounts | None = None,
     *placed: Amounts | Pod,
 ) -> int:
-    """The score of one node with 4 cpu and 32Gi unless ``has`` says else. The twin must agree."""
+    """Returns the score of a node, by default with 4 cpu and 32Gi; the reference must agree."""
     objects: list[Node | Pod] = [make_node("n", allocatable=has)]
     for number, pod in enumerate(placed):
         if not isinstance(pod, Pod):
@@ -265,4 +265,4 @@ def test_the_one_node_form_of_a_share_equals_the_columns(
 
 @pytest.mark.parametrize("args", [MOST, args_of("RequestedToCapacityRatio", shape=FALLING)])
 def test_it_keeps_the_contract_with_other_strategies(args: NodeResourcesFitArgs) -> None:
-    check_conformance(NodeResourcesFit(args), twin=NodeResourcesFitTwin(args), seeds=range(60))
+    check_conformance(NodeResourcesFit(args), reference=NodeResourcesFitTwin(args), seeds=range(60))

@@ -115,4 +115,4 @@ def test_it_equals_its_twin(seed: int, toleration: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(NodeUnschedulable(), twin=NodeUnschedulableTwin(), seeds=seeds)
+    check_conformance(NodeUnschedulable(), reference=NodeUnschedulableTwin(), seeds=seeds)

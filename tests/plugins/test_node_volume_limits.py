@@ -41,7 +41,7 @@ def bound(*names: str) -> list[Any]:
 
 
 def harness(*pods: Pod, storage: list[Any], **limits: Any) -> Harness:
-    """One node with these limits of drivers (``_`` for ``.``)."""
+    """Returns one node with these limits of drivers (``_`` for ``.``)."""
     found = Harness([make_node("a"), *pods], [NodeVolumeLimits()])
     put(found.cache, csi_node("a", **limits), *storage)
     return found
@@ -176,8 +176,8 @@ def test_worlds_have_the_volumes_of_the_pods_that_are_there() -> None:
 
     def fits(*gone: str, more: tuple[PodInfo, ...] = ()) -> bool:
         world = view.without([tuple(infos[name] for name in gone)]).plus([more])
-        ((_, verdicts),) = filter_hypothetical(found.framework, cycle, world)
-        return not verdicts.codes[0]
+        ((_, statuses),) = filter_hypothetical(found.framework, cycle, world)
+        return not statuses.codes[0]
 
     assert not fits()
     assert not fits("one")
@@ -195,8 +195,8 @@ def test_in_a_world_without_the_pod_that_cannot_be_counted_there_is_no_error() -
 
     def answer(*gone: Pod, more: tuple[PodInfo, ...] = ()) -> Any:
         world = view.without([tuple(map(PodInfo, gone))]).plus([more])
-        ((_, verdicts),) = filter_hypothetical(found.framework, cycle, world)
-        return verdicts.table[verdicts.codes[0] - 1].code if verdicts.codes[0] else None
+        ((_, statuses),) = filter_hypothetical(found.framework, cycle, world)
+        return statuses.table[statuses.codes[0] - 1].code if statuses.codes[0] else None
 
     assert answer() is Code.ERROR
     assert answer(bad) is Code.UNSCHEDULABLE

@@ -21,7 +21,7 @@ NO_KEY = f"{TOO_FAR} (missing required label)"
 
 
 def refused(objects: Sequence[Node | Pod], pod: Pod) -> dict[str, str]:
-    """Node -> its reason, of the nodes that are refused."""
+    """Returns node -> its reason, of the nodes that are refused."""
     found = Harness(objects, [PodTopologySpread()]).statuses(pod)
     return {name: status.message for name, status in found.items() if status is not None}
 
@@ -94,7 +94,7 @@ def test_nodes_that_the_pod_may_not_go_to_make_no_domain_unless_told_so() -> Non
     assert set(refused(objects, ignoring)) == {"a", "b"}
 
 
-def test_tainted_nodes_make_a_domain_unless_told_otherwise() -> None:
+def test_tainted_nodes_make_a_domain_by_default() -> None:
     objects = [*zones(a=1), make_node("tainted", zone="b", taints=["gpu:NoSchedule"])]
 
     assert set(refused(objects, web("new", spread()))) == {"a"}
@@ -175,13 +175,13 @@ def test_a_decision_tells_how_many_nodes_each_reason_refused() -> None:
     pod = web("new", spread(), node_selector={"disk": "none"})
     told = Harness([*zones(a=1, b=1), make_node("nowhere")], [PodTopologySpread()])
 
-    # Nobody may go anywhere: no domain is known, so the emptiest has nobody.
+    # No node is eligible: there is no domain, so the minimum is 0.
     assert told.decide(pod).node in ("a", "b")
     full = Harness([*zones(a=2, b=2), make_node("c", zone="c")], [PodTopologySpread()])
     assert full.decide(web("new", spread())).node == "c"
 
 
-# ---------------------------------------------------------------- worlds
+# ---------------------------------------------------------------- hypothetical nodes
 
 
 def test_a_victim_makes_its_domain_emptier_and_a_rival_fuller() -> None:

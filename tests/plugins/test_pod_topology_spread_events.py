@@ -12,7 +12,8 @@ from mooring.cluster_event import ActionType, QueueingHint
 from mooring.config.types import PodTopologySpreadArgs
 from mooring.objects.pod import Pod
 from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node, make_pod
 from tests.plugins.reference_plugins import hints
 from tests.plugins.spread_clusters import HOSTNAME, ZONE, service, spread, web

@@ -32,7 +32,7 @@ from tests.plugins.spread_clusters import (
 def scored(
     objects: list[Node | Pod], pod: Pod, plugin: PodTopologySpread | None = None
 ) -> tuple[dict[str, int] | None, dict[str, int] | None]:
-    """Raw and normalized."""
+    """Returns raw and normalized scores."""
     harness = Harness(objects, [plugin or PodTopologySpread()])
     return harness.raw_scores(pod), harness.scores(pod)
 
@@ -73,7 +73,7 @@ def test_zones_without_a_node_for_the_pod_do_not_weigh() -> None:
     harness = Harness(zones(a=1, b=0, c=0), [plugin := PodTopologySpread()])
     cycle, view, _ = harness.begin(web("new", soft()))
 
-    raw = harness.raw_scores_in(cycle, view.where(np.array([True, True, False])), plugin)
+    raw = harness.raw_scores_in(cycle, view.subset(np.array([True, True, False])), plugin)
 
     assert raw == {"a": round(math.log(2 + 2)), "b": 0}
 

@@ -1,31 +1,29 @@
-"""PodTopologySpread and its scalar twin say the same: of nodes, of worlds, after every change."""
+"""PodTopologySpread equals its scalar reference: real and hypothetical nodes, all changes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
-from mooring.framework.runtime.nominated import filter_hypothetical
 from mooring.objects.pod import Pod
 from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
-from mooring.state import PodInfo, audit
+from mooring.state import audit
 from mooring.testing import Harness, check_conformance
 from tests.plugins import spread_clusters as clusters
-from tests.plugins.reference_plugins import SEED_BLOCKS
+from tests.plugins.reference_plugins import (
+    SEED_BLOCKS,
+    hypothetical_statuses,
+    results,
+    scores_among,
+)
 from tests.plugins.spread_twin import SpreadTwin
 
 SEEDS = st.integers(0, 2**32)
-
-
-def answers(harness: Harness, pod: Pod) -> Any:
-    """Statuses, raw scores and scores, of every node."""
-    return harness.statuses(pod), harness.raw_scores(pod), harness.scores(pod)
 
 
 @given(SEEDS)
@@ -33,7 +31,7 @@ def answers(harness: Harness, pod: Pod) -> Any:
 def test_statuses_and_scores_are_those_of_the_twin(seed: int) -> None:
     case = clusters.case(seed)
 
-    assert answers(case.ours(), case.pod) == answers(case.theirs(), case.pod)
+    assert results(case.ours(), case.pod) == results(case.theirs(), case.pod)
 
 
 @given(SEEDS)
@@ -44,43 +42,19 @@ def test_scores_follow_from_the_nodes_that_can_take_the_pod(seed: int) -> None:
     names = ours.begin(case.pod).view.names
     some = rng.sample(range(len(names)), k=rng.randint(1, len(names)))
 
-    def scores(harness: Harness) -> Any:
-        cycle, view, _ = harness.begin(case.pod)
-        part = view.where(np.array(some, dtype=np.intp))
-        raw = harness.raw_scores_in(cycle, part, harness.plugins[0])
-        if raw is None:
-            return None
-        column = np.array(list(raw.values()), dtype=np.int64)
-        return raw, harness.plugins[0].normalize(cycle, column, part).tolist()
-
-    assert scores(ours) == scores(theirs)
+    assert scores_among(ours, case.pod, some) == scores_among(theirs, case.pod, some)
 
 
 @given(SEEDS)
 @settings(max_examples=200, deadline=None)
 def test_worlds_with_pods_more_and_fewer_are_those_of_the_twin(seed: int) -> None:
-    case, rng = clusters.case(seed), seeded_random(seed + 1)
+    case = clusters.case(seed)
     ours, theirs = case.ours(), case.theirs()
 
-    def worlds(harness: Harness, rng: Rng) -> Any:
-        cycle, view, _ = harness.begin(case.pod)
-        if harness.plugins[0].name in cycle.skipped:
-            return None
-        more = [
-            tuple(PodInfo(clusters.pod(rng, f"more-{n}")) for n in range(rng.choice((0, 1, 3))))
-            for _ in range(len(view))
-        ]
-        fewer = []
-        for row in view.rows.tolist():
-            there = [placed.info for placed in harness.cache.pods.on_row(row)]
-            fewer.append(tuple(rng.sample(there, k=rng.randint(0, len(there)))))
-        results = filter_hypothetical(harness.framework, cycle, view.without(fewer).plus(more))
-        return [
-            [verdicts.table[code - 1] if code else None for code in verdicts.codes.tolist()]
-            for _, verdicts in results
-        ]
+    def hypothetical(harness: Harness) -> Any:
+        return hypothetical_statuses(harness, case.pod, clusters.pod, seeded_random(seed + 1))
 
-    assert worlds(ours, rng) == worlds(theirs, seeded_random(seed + 1))
+    assert hypothetical(ours) == hypothetical(theirs)
 
 
 @given(SEEDS)
@@ -94,12 +68,12 @@ def test_a_plugin_that_lives_on_says_what_a_fresh_twin_says_after_every_change(s
     for step in range(12):
         change(ours, placed, rng, step)
 
-        assert answers(ours, case.pod) == answers(theirs, case.pod)
+        assert results(ours, case.pod) == results(theirs, case.pod)
         assert audit(ours.cache) == []
 
 
 def change(harness: Harness, placed: dict[str, Pod], rng: Rng, step: int) -> None:
-    """One thing happens to the cluster."""
+    """Makes one random change of the cluster."""
     cache, what = harness.cache, rng.random()
     names = [cache.nodes.names[row] for row in cache.nodes.order.rows()]
     if what < 0.4 and names:
@@ -122,18 +96,18 @@ def change(harness: Harness, placed: dict[str, Pod], rng: Rng, step: int) -> Non
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(PodTopologySpread(), twin=SpreadTwin(), seeds=seeds)
+    check_conformance(PodTopologySpread(), reference=SpreadTwin(), seeds=seeds)
 
 
 @pytest.mark.parametrize("seeds", [range(first, first + 20) for first in range(0, 100, 20)])
 def test_it_keeps_the_contract_on_clusters_made_for_it(seeds: range) -> None:
-    # Worlds with an empty selector or a dying pod differ from the truth, as they do upstream.
+    # With an empty selector or a terminating pod, hypothetical nodes differ, as upstream.
     cases = [case for case in map(clusters.case, seeds) if _has_conditions(case.pod)]
 
     for case in cases:
         objects = [found for found in case.objects if not found.metadata.deletion_timestamp]
         check_conformance(
-            PodTopologySpread(), twin=SpreadTwin(), seeds=(), objects=objects, pods=[case.pod]
+            PodTopologySpread(), reference=SpreadTwin(), seeds=(), objects=objects, pods=[case.pod]
         )
 
     assert len(cases) > 5

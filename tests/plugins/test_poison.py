@@ -1,4 +1,4 @@
-"""Pods that an API server lets through and nobody means: no attempt crashes."""
+"""Odd pods that an API server accepts: no attempt crashes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEB = {"matchLabels": {"app": "web"}}
 
 @pytest.fixture(scope="module")
 def driver() -> Iterator[Driver]:
-    """A few nodes, all that the pods ask for, and pods on nodes with budgets over them."""
+    """Yields a driver with a few nodes, all requested objects, and pods with budgets."""
     nodes = [poison_pods.node(number) for number in range(NODES)]
     besides = [*poison_pods.surroundings(NODES), *poison_pods.budgets()[:50]]
     found = Driver(
@@ -178,7 +178,7 @@ ODD = {
 
 
 def blamed(driver: Driver, pod: Pod) -> str:
-    """The plugin whose error the attempt ends with; "" = it has an outcome."""
+    """Returns the plugin whose error the attempt ends with; "" = it has an outcome."""
     try:
         outcome = driver.attempt(pod)
     except PluginError as error:

@@ -36,10 +36,10 @@ class Twin(PreemptionTwin):
         for plugin in harness.framework.filters:
             if plugin.name in self.skipped | opened.cycle.skipped:
                 continue
-            verdicts = plugin.filter(opened.cycle, opened.view)
-            code = int(verdicts.codes[opened.view.names.index(name)])
+            statuses = plugin.filter(opened.cycle, opened.view)
+            code = int(statuses.codes[opened.view.names.index(name)])
             if code:
-                return list(verdicts.table[code - 1].reasons)
+                return list(statuses.table[code - 1].reasons)
         return []
 
 
@@ -50,7 +50,7 @@ def bench_of(case: everything.Case, seed: int) -> Bench:
 
 
 def on_nodes(bench: Bench, pods: list[Pod]) -> list[Pod]:
-    """The pods in the order in which the scheduler has them on each node."""
+    """Returns the pods in the order in which the scheduler has them on each node."""
     placed: list[PodInfo] = []
     for row in bench.cache.nodes.order.rows():
         placed += [each.info for each in bench.cache.pods.on_row(row)]
@@ -59,7 +59,7 @@ def on_nodes(bench: Bench, pods: list[Pod]) -> list[Pod]:
 
 
 def both(seed: int) -> tuple[Answer, Any, Bench] | None:
-    """What the twin says and what the plugin says; None = there is room already."""
+    """Returns what the twin says and what the plugin says; None = there is room already."""
     case = everything.case(seed)
     bench = bench_of(case, seed)
     if isinstance(bench.harness.diagnose(case.pod), Placement):

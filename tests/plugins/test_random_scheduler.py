@@ -1,4 +1,4 @@
-"""The random scheduler: coins and dice, seeded; plain functions as plugins."""
+"""The random scheduler: seeded random numbers; plain functions as plugins."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from mooring.plugins.contrib.random_scheduler import (
     RandomPriority,
 )
 from mooring.simulation.offline import OfflineHandle
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node, make_pod
 
 
 class Handle(OfflineHandle):
-    """Remembers which pods were to be tried again."""
+    """Records which pods were activated."""
 
     def __init__(self, seed: int) -> None:
         self.time = VirtualClock()

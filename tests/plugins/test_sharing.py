@@ -45,7 +45,7 @@ MEBIBYTE = 1 << 20
 
 
 class NoThirdPod:
-    """A plugin of somebody's own, without ``sign``: asked about every node, every time."""
+    """An out-of-tree plugin without ``sign``: called for every node, every time."""
 
     name = "NoThirdPod"
 
@@ -59,7 +59,7 @@ class NoThirdPod:
 
 
 class SharesPerNode:
-    """A plugin of somebody's own that says what it reads."""
+    """An out-of-tree plugin with ``sign``."""
 
     name = "SharesPerNode"
 
@@ -67,7 +67,7 @@ class SharesPerNode:
         self.reads = reads
 
     def sign(self, pod: PodInfo) -> str | None:
-        """Pods without requests cannot be shared, to have both kinds under one plugin."""
+        """Returns pods without requests cannot be shared, to have both kinds under one plugin."""
         return pod.spec.scheduler_name if pod.requests else None
 
     @per_node
@@ -96,7 +96,7 @@ def with_foreign_plugins() -> list[Any]:
 
 
 def templates() -> list[Pod]:
-    """Pods of few signatures: by chance, and one of each kind that takes another way."""
+    """Returns pods of few signatures: by chance, and one of each kind that takes another way."""
     rng = seeded_random(7)
     by_name = {"key": "metadata.name", "operator": "In", "values": ["node-2"]}
     terms = [{"matchFields": [by_name]}, {"matchFields": [by_name | {"values": ["node-4"]}]}]
@@ -138,14 +138,14 @@ class SideBySide:
         self._nominated: list[str] = []
 
     def put_node(self, number: int) -> None:
-        """Add a node, or change everything about it."""
+        """Adds a node, or change everything about it."""
         name = NODE_NAMES[number % len(NODE_NAMES)]
         node = _roomy(random_node(seeded_random(number), name), number)
         for harness in self.harnesses:
             harness.cache.put_node(node)
 
     def touch_node(self, number: int) -> None:
-        """Change one thing about a node."""
+        """Changes one thing about a node."""
         row = self.harnesses[0].cache.nodes.live_row(NODE_NAMES[number % len(NODE_NAMES)])
         if row < 0:
             return
@@ -168,19 +168,19 @@ class SideBySide:
             harness.cache.remove_node(NODE_NAMES[number % len(NODE_NAMES)])
 
     def place_pod(self, number: int) -> None:
-        """A pod that somebody else has placed, perhaps on a node that we do not know."""
+        """Adds a pod that another scheduler bound, perhaps to a node that is not in the cache."""
         pod = random_pod(seeded_random(number), "placed", node=NODE_NAMES[number % len(NODE_NAMES)])
         self._place(self._renamed(pod))
 
     def remove_pod(self, number: int) -> None:
-        """A pod is gone."""
+        """Deletes a pod."""
         if self._placed:
             uid = self._placed.pop(number % len(self._placed))
             for harness in self.harnesses:
                 harness.cache.remove_pod(uid)
 
     def nominate(self, number: int) -> None:
-        """A pod waits for room on a node."""
+        """Nominates a pod to a node."""
         pod = random_pod(seeded_random(number), "rival", priority=number % 20 - 5)
         rival = self._renamed(pod)
         self._nominated.append(rival.metadata.uid)
@@ -188,14 +188,14 @@ class SideBySide:
             harness.cache.nominator.nominate(PodInfo(rival), NODE_NAMES[number % len(NODE_NAMES)])
 
     def withdraw(self, number: int) -> None:
-        """It does not wait any more."""
+        """Removes a nomination."""
         if self._nominated:
             uid = self._nominated.pop(number % len(self._nominated))
             for harness in self.harnesses:
                 harness.cache.nominator.remove(uid)
 
     def decide(self, number: int) -> None:
-        """Both decide the same about a pod, which then goes to its node, more often than not."""
+        """Checks that both make the same decision on a pod, which is then mostly placed."""
         pod = self._renamed(TEMPLATES[number % len(TEMPLATES)])
         start = number % max(1, len(self.harnesses[0].cache.nodes))
         shared, alone = (harness.decide(pod, start_index=start) for harness in self.harnesses)
@@ -223,7 +223,7 @@ class SideBySide:
 
 
 def _roomy(node: Node, number: int) -> Node:
-    """The node, which two times in three has room and no taints: or nothing would be scored."""
+    """Returns the node; two of three are empty and without taints, so that scores are computed."""
     if number % 3 == 0:
         return node
     allocatable = {"cpu": "8", "memory": "16Gi", "pods": "20"}
@@ -241,7 +241,7 @@ STEPS = st.tuples(
 
 
 def run(side_by_side: SideBySide, steps: list[tuple[str, int]]) -> None:
-    """Some nodes to begin with, then the steps, then a decision about every kind of pod."""
+    """Creates some nodes, runs the steps, then schedules every kind of pod."""
     for number in range(16):
         side_by_side.put_node(number)
     for kind, number in steps:

@@ -173,4 +173,4 @@ def test_it_equals_its_twin(seed: int) -> None:
 
 @pytest.mark.parametrize("seeds", SEED_BLOCKS, ids=str)
 def test_it_keeps_the_contract(seeds: range) -> None:
-    check_conformance(TaintToleration(), twin=TaintTolerationTwin(), seeds=seeds)
+    check_conformance(TaintToleration(), reference=TaintTolerationTwin(), seeds=seeds)

@@ -1,4 +1,4 @@
-"""What kube-scheduler's own tests expect of preemption: dry runs, the choice, whole answers."""
+"""Preemption tests of kube-scheduler: dry runs, candidate selection, whole results."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def bench(row: Row) -> Bench:
 
 
 def opened(ours: Bench, pod: Pod) -> Cycle:
-    """An attempt whose PreFilter has run."""
+    """Returns an attempt whose PreFilter has run."""
     cycle = ours.harness.framework.new_cycle(PodInfo(pod), ours.cache.snapshot())
     pre_filter(ours.harness.framework, cycle)
     return cycle
 
 
 def dry_run(ours: Bench, row: Row) -> DryRunResult:
-    """The nodes by name, from the row's offset on."""
+    """Returns the nodes by name, from the row's offset on."""
     cycle, nodes = opened(ours, read(row["pod"], "Pod")), ours.cache.nodes
     names = sorted(each["metadata"]["name"] for each in row["nodes"])
     order = np.array([nodes.row(name) for name in names], dtype=np.intp)
@@ -101,7 +101,7 @@ def test_one_of_the_best_candidates_is_chosen(row: Row) -> None:
 
 
 def diagnosis(statuses: dict[str, Row | None]) -> Diagnosis:
-    """What the filters said of each node; "" stands for those of which they said nothing."""
+    """Returns a diagnosis with these statuses by node; "" is that of absent nodes."""
     found = {name: status_of(raw) for name, raw in statuses.items()}
     absent = found.pop("", None)
     named = {name: status for name, status in found.items() if status is not None}

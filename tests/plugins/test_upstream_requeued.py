@@ -1,7 +1,7 @@
-"""Which parked pods an event brings back, as kube-scheduler's own integration tests have it.
+"""The unschedulable pods that an event requeues, from kube-scheduler's integration tests.
 
 Cache, queue, frameworks and event handlers are the real ones; only the API server is left out. A
-pod is tried once and parked, then something changes, and the queue is looked at.
+pod is attempted once and becomes unschedulable, then an object changes, and the queue is checked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from mooring.queue import QueuedPod, QueueName, SchedulingQueue
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.profiles import load_profiles
 from mooring.simulation.offline import OfflineHandle
-from mooring.state import Cache, audit
+from mooring.state import audit
+from mooring.state.cache import Cache
 from tests.plugins.upstream_tables import read
 
 FILE = Path(__file__).with_name("data") / "upstream_requeued.json.gz"
@@ -35,7 +36,7 @@ def cases() -> list[dict[str, Any]]:
 
 
 class Cluster:
-    """An API server's objects as raw documents, and a scheduler that is told of them."""
+    """Objects as raw documents, and a scheduler that gets their changes."""
 
     def __init__(self, config: KubeSchedulerConfiguration) -> None:
         self.cache = Cache()
@@ -48,7 +49,7 @@ class Cluster:
         self.version = 0
 
     def write(self, kind: str, raw: dict[str, Any], *, is_status: bool = False) -> None:
-        """Create or update: the status alone, or all but the status."""
+        """Creates or update: the status alone, or all but the status."""
         at, self.version = (kind, raw["metadata"]["name"]), self.version + 1
         old = self.stored.get(at)
         new = dict(raw)
@@ -69,7 +70,7 @@ class Cluster:
         self.events.on_change(kind, Change(read(old, kind), read(new, kind)))
 
     def try_next(self) -> Diagnosis:
-        """An attempt at the next pod; it must fail, and the pod is parked."""
+        """Attempts the next pod, which must become unschedulable."""
         entry = self.queue.pop()
         assert entry is not None
         with self.queue.in_flight(entry):
@@ -93,7 +94,7 @@ class Cluster:
 
 
 def only(plugins: list[str] | None) -> KubeSchedulerConfiguration:
-    """A configuration with these plugins alone; None = the default one."""
+    """Returns a configuration with these plugins alone; None = the default one."""
     if plugins is None:
         return default_configuration()
     names = ["PrioritySort", "DefaultBinder", *plugins]

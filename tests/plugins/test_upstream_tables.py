@@ -1,4 +1,4 @@
-"""What kube-scheduler's own tests expect of its plugins, asked of ours."""
+"""Plugin tests of kube-scheduler, with our plugins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def harness(row: Row, plugin: Any) -> Harness:
 
 
 def registration(plugin: Any, kind: str, old: Any, new: Any) -> ClusterEventWithHint:
-    """What the plugin has registered for such an event."""
+    """Returns what the plugin has registered for such an event."""
     action = ActionType.UPDATE
     if old is None or new is None:
         action = ActionType.ADD if old is None else ActionType.DELETE
@@ -81,7 +81,7 @@ def test_pods_and_nodes_are_refused_as_they_are_upstream(row: Row) -> None:
 
 
 def said_before(opened: Any, plugin: Any, wanted: Row) -> Any:
-    """What PreFilter said; in upstream's words if those tell of a value that nobody can read."""
+    """Returns the PreFilter status; with upstream's text for a value that cannot be parsed."""
     if opened.refusal is None:
         return ("Skip", []) if plugin.name in opened.cycle.skipped else None
     code, reasons = told(opened.refusal) or ("", [])
@@ -121,7 +121,7 @@ def test_spread_constraints_score_as_they_do_upstream(row: Row) -> None:
     ours = harness({**row, "nodes": nodes}, plugin)
     cycle, view = ours.open(read(with_uid(row["pod"]), "Pod"))
     wanted = [view.names.index(each["metadata"]["name"]) for each in row["nodes"]]
-    some = view.where(np.array(wanted, dtype=np.intp))
+    some = view.subset(np.array(wanted, dtype=np.intp))
 
     raw = ours.raw_scores_in(cycle, some, plugin)
 

@@ -157,7 +157,7 @@ def test_a_bound_volume_must_be_reached(
         assert status is None or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
-def test_the_first_volume_that_is_not_to_be_had_is_told() -> None:
+def test_the_first_volume_that_is_not_to_be_had_is_reported() -> None:
     storage: list[Any] = [*bound("c", near={ZONE: "1"}), claim("d", volume_name="gone")]
     found = harness(*storage)
 
@@ -287,7 +287,7 @@ def test_a_selector_that_cannot_be_read_is_an_error() -> None:
         assert status.message.startswith(problem)
 
 
-def test_what_is_against_a_bound_claim_is_told_beside_what_is_against_another() -> None:
+def test_what_is_against_a_bound_claim_is_reported_beside_what_is_against_another() -> None:
     found = harness(*bound("c", near={ZONE: "1"}), claim("d"))
 
     assert found.reasons(user("p", "c", "d")) == {

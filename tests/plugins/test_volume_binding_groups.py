@@ -12,7 +12,7 @@ from mooring.plugins.volume_binding import find_volumes as nodes
 from mooring.plugins.volume_binding.claims import PodClaims
 from mooring.plugins.volume_binding.matches import VolumeMatches
 from mooring.plugins.volume_binding.provisioning import ProvisioningChecks
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.state.volumes.free_index.first_match import NONE
 from mooring.state.volumes.free_index.groups import Positions
 from mooring.testing import Harness, make_node
@@ -21,7 +21,7 @@ from tests.plugins import volume_clusters as clusters
 
 
 def found(cache: Cache, claims: list[Any], *, many: int) -> VolumeMatches:
-    """What is found if so many claims are many."""
+    """Returns what is found if so many claims are many."""
     before = nodes._GROUPING_CLAIMS_MIN
     nodes._GROUPING_CLAIMS_MIN = many  # type: ignore[misc]
     try:
@@ -34,7 +34,7 @@ def found(cache: Cache, claims: list[Any], *, many: int) -> VolumeMatches:
 
 
 def told(result: VolumeMatches) -> Any:
-    """All that a caller can see of it, row by row."""
+    """Returns all that a caller can see of it, row by row."""
 
     def by_row(places: Positions | None) -> list[int]:
         if places is None:
@@ -64,13 +64,13 @@ def told(result: VolumeMatches) -> Any:
 @settings(max_examples=200, deadline=None)
 def test_rows_in_groups_find_what_each_row_finds(seed: int) -> None:
     cache = clusters.case(seed).harness(object_named("nobody")).cache
-    claims = [each for _, each in sorted(cache.storage.known.claims.items())]
+    claims = [each for _, each in sorted(cache.storage.objects.claims.items())]
 
     assert told(found(cache, claims, many=1)) == told(found(cache, claims, many=10**9))
 
 
 def object_named(name: str) -> Any:
-    """A plugin that does nothing."""
+    """Returns a plugin that does nothing."""
     plugin: Any = type(name, (), {"name": name, "filter": None})()
     plugin.filter = lambda cycle, view: None
     return plugin

@@ -47,7 +47,7 @@ def bound(name: str = "c", **more: Any) -> list[Any]:
 
 
 def decided(found: Harness, pod: Pod, node: str = "a") -> Cycle:
-    """An attempt that has come as far as Reserve on ``node``."""
+    """Returns an attempt that has come as far as Reserve on ``node``."""
     cycle, view, _ = found.begin(pod)
     found.plugins[0].filter(cycle, view)
     assert binding.reserve(found.framework, cycle, node) is None

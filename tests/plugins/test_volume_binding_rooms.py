@@ -1,4 +1,4 @@
-"""Where a volume can be made is remembered, until anything that it follows from changes."""
+"""Cached provisioning checks are invalidated by every change of their inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from mooring.plugins.volume_binding import provisioning as module
 from mooring.plugins.volume_binding.matches import NO_FREE_STORAGE, NO_VOLUME_TO_BIND
 from mooring.plugins.volume_binding.provisioning import ProvisioningChecks
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node
 from tests.helpers.volume_objects import (
     DRIVER,
@@ -31,14 +31,14 @@ def made(**more: Any) -> Any:
 
 
 def some() -> Cache:
-    """Two zones; in one of them there is room for volumes of up to 5Gi."""
+    """Returns two zones; in one of them there is room for volumes of up to 5Gi."""
     cache = cluster(make_node("a", zone="a"), make_node("b", zone="b"))
     room = capacity(near=IN_A, capacity="5Gi")
     return put(cache, made(), csi_driver(), room)
 
 
 def told(candidates: ProvisioningChecks, cache: Cache, size: str = "1Gi") -> dict[str, int] | None:
-    """Node -> bits."""
+    """Returns node -> bits."""
     wanted = claim(size=size, storage_class="made", is_bound=False)
     bits = candidates.blocking_reasons(cache.snapshot(), wanted)
     nodes = cache.nodes

@@ -15,7 +15,8 @@ from mooring.framework import Cycle
 from mooring.framework.runtime import bind as binding
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.plugins import VolumeBinding
-from mooring.state import Cache, PodInfo, Snapshot, audit
+from mooring.state import PodInfo, Snapshot, audit
+from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node
 from tests.helpers.volume_objects import (
     DRIVER,
@@ -57,7 +58,7 @@ class Desk:
         return self.now_s
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> Any:
-        """Answer as the API server would; the news of it comes later."""
+        """Answers as the API server would; the news of it comes later."""
         self.patches.append((kind, key, patch))
         if key in self.failures:
             raise self.failures[key]
@@ -103,7 +104,7 @@ class Desk:
     # -- the test ---------------------------------------------------------------------------------
 
     def held(self, *storage: Any, claims: tuple[str, ...] = ("c",)) -> Cycle:
-        """A pod that was decided to go to node a, assumed and reserved there."""
+        """Returns a pod that was decided to go to node a, assumed and reserved there."""
         put(self.cache, *storage)
         pod = user("p", *claims)
         cycle, view, refusal = self.harness.begin(pod)
@@ -114,7 +115,7 @@ class Desk:
         return cycle
 
     def bind_volumes(self, cycle: Cycle) -> str:
-        """What PreBind comes to: "" = bound."""
+        """Returns what PreBind comes to: "" = bound."""
         try:
             status = asyncio.run(binding.pre_bind(self.harness.framework, cycle, "a"))
         except SchedulerError as error:
@@ -123,7 +124,7 @@ class Desk:
         return ""
 
     def news(self, *objects: Any) -> Step:
-        """The API server's news of these objects, when it comes."""
+        """Returns the API server's news of these objects, when it comes."""
         return lambda: put(self.cache, *objects)
 
 
@@ -323,7 +324,7 @@ def test_a_volume_that_is_not_made(step: Callable[[Desk], Any], problem: str) ->
 def test_old_news_of_what_was_written_tell_nothing() -> None:
     desk = Desk(timeout_s=2)
     cycle = desk.held(claim("c"), volume("v"))
-    # Between our look and our write somebody else's change was on its way.
+    # Another client's update was in progress between our read and our write.
     desk.script = [desk.news(volume("v", version="19"), claim("c", volume_name="v", version="19"))]
 
     assert desk.bind_volumes(cycle) == failed("context deadline exceeded")

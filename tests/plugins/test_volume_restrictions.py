@@ -35,12 +35,12 @@ def harness(*objects: Any, claims: tuple[Any, ...] = ()) -> Harness:
 
 
 def worlds(found: Harness, pod: Pod, **change: list[tuple[PodInfo, ...]]) -> list[Any]:
-    """The reasons on each node in worlds with pods ``plus`` or ``without``."""
+    """Returns the reasons by node, with pods added (``plus``) or removed (``without``)."""
     cycle, view, _ = found.begin(pod)
     for name, pods in change.items():
         view = getattr(view, name)(pods)
-    ((_, verdicts),) = filter_hypothetical(found.framework, cycle, view)
-    return [verdicts.table[code - 1].reasons if code else () for code in verdicts.codes.tolist()]
+    ((_, statuses),) = filter_hypothetical(found.framework, cycle, view)
+    return [statuses.table[code - 1].reasons if code else () for code in statuses.codes.tolist()]
 
 
 def test_a_disk_is_taken_on_the_node_of_the_pod_that_has_it() -> None:
@@ -65,7 +65,7 @@ def test_a_claim_for_one_pod_is_taken_everywhere() -> None:
     assert found.reasons(user("new", "c")) == {"a": (CLAIM,), "b": (CLAIM,)}
 
 
-def test_a_disk_is_told_before_a_claim() -> None:
+def test_a_disk_is_reported_before_a_claim() -> None:
     there = user("there", "c", volumes=[GOOGLE], node="a")
     found = harness(there, claims=(alone(),))
 

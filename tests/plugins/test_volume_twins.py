@@ -1,4 +1,4 @@
-"""The volume plugins and their scalar twins say the same: of nodes, of worlds, after changes."""
+"""The volume plugins equal their scalar references: real and hypothetical nodes, all changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EACH_PAIR = pytest.mark.parametrize(("ours", "twin"), PAIRS, ids=lambda each: ea
 
 
 def answers(harness: Harness, pod: Pod) -> Any:
-    """The status of every node, or that the attempt fails."""
+    """Returns the status of every node, or that the attempt fails."""
     try:
         return {name: told(status) for name, status in harness.statuses(pod).items()}
     except PluginError:
@@ -41,7 +41,7 @@ def answers(harness: Harness, pod: Pod) -> Any:
 
 
 def told(status: Any) -> Any:
-    """An Error's text may be another one where several things are wrong."""
+    """Returns an Error's text may be another one where several things are wrong."""
     if status is None:
         return None
     return status.code, sorted(status.reasons) if status.is_rejection else ()
@@ -83,10 +83,7 @@ def test_worlds_with_pods_more_and_fewer_are_those_of_the_twin(
             there = [placed.info for placed in harness.cache.pods.on_row(row)]
             fewer.append(tuple(rng.sample(there, k=rng.randint(0, len(there)))))
         results = filter_hypothetical(harness.framework, cycle, view.without(fewer).plus(more))
-        return [
-            [told(verdicts.table[code - 1] if code else None) for code in verdicts.codes.tolist()]
-            for _, verdicts in results
-        ]
+        return [[told(status) for status in statuses.to_list()] for _, statuses in results]
 
     assert worlds(ours()) == worlds(twin(case.facts()))
 
@@ -99,19 +96,19 @@ def test_a_plugin_that_lives_on_says_what_a_twin_says_after_every_change(
 ) -> None:
     case, rng = clusters.case(seed), seeded_random(seed + 2)
     facts = case.facts()
-    living, theirs = case.harness(ours()), case.harness(twin(facts))
-    theirs.cache = living.cache
+    harness, theirs = case.harness(ours()), case.harness(twin(facts))
+    theirs.cache = harness.cache
 
     for step in range(12):
-        change(living, facts, rng, step)
+        change(harness, facts, rng, step)
 
         pod = clusters.pod(rng, "incoming", is_whole=True)
-        assert answers(living, pod) == answers(theirs, pod)
-        assert audit(living.cache) == []
+        assert answers(harness, pod) == answers(theirs, pod)
+        assert audit(harness.cache) == []
 
 
 def change(harness: Harness, facts: Facts, rng: Rng, step: int) -> None:
-    """One thing happens to the cluster."""
+    """Makes one random change of the cluster."""
     cache, what = harness.cache, rng.random()
     names = [cache.nodes.names[row] for row in cache.nodes.order.rows()]
     placed = sorted(placed.info.uid for placed in cache.pods)
@@ -137,7 +134,7 @@ def change(harness: Harness, facts: Facts, rng: Rng, step: int) -> None:
 @EACH_PAIR
 @pytest.mark.parametrize("seeds", SEED_BLOCKS[:4], ids=str)
 def test_they_keep_the_contract(ours: Any, twin: Any, seeds: range) -> None:
-    check_conformance(ours(), twin=twin(Facts()), seeds=seeds)
+    check_conformance(ours(), reference=twin(Facts()), seeds=seeds)
 
 
 @EACH_PAIR
@@ -149,7 +146,9 @@ def test_they_keep_the_contract_with_disks_in_the_pods_themselves(
         objects = [found for found in case.objects if not _has_claims(found)]
         pod = clusters.pod(seeded_random(seeds.start), "incoming")
         if not _has_claims(pod):
-            check_conformance(ours(), twin=twin(Facts()), seeds=(), objects=objects, pods=[pod])
+            check_conformance(
+                ours(), reference=twin(Facts()), seeds=(), objects=objects, pods=[pod]
+            )
 
 
 def _has_claims(found: Any) -> bool:

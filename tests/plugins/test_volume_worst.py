@@ -65,7 +65,7 @@ def test_odd_objects_never_crash_an_attempt(storage: list[Any]) -> None:
     found = harness(*storage)
     try:
         found.decide(user("p", "c", "c"))
-    except PluginError as error:  # an Error of the pod's own, told with the plugin's name
+    except PluginError as error:  # an error of the pod, with the plugin's name
         blamed = error.plugin
     else:
         return
@@ -81,7 +81,7 @@ def test_huge_sizes_are_compared_and_not_rounded() -> None:
 
 
 def timed(found: Harness, pod: Any) -> float:
-    """CPU seconds of the second attempt; the first one may build what is kept."""
+    """Returns CPU seconds of the second attempt; the first one may fill caches."""
     clock = SystemClock()
     found.decide(pod)
     started_s = clock.cpu_s()

@@ -33,7 +33,7 @@ def harness(*nodes: Node, storage: tuple[Any, ...] = ()) -> Harness:
 
 
 def at(**labels: str) -> tuple[Any, ...]:
-    """A claim that is bound to a volume with these labels."""
+    """Returns a claim that is bound to a volume with these labels."""
     return claim("c", volume_name="v"), volume("v", labels=labels)
 
 

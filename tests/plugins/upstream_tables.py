@@ -33,19 +33,19 @@ CODES = {
 
 @cache
 def tables() -> dict[str, list[Row]]:
-    """List name -> rows."""
+    """Returns list name -> rows."""
     found: dict[str, list[Row]] = json.loads(gzip.decompress(FILE.read_bytes()))
     return found
 
 
 def rows(table: str, *having: str) -> list[Any]:
-    """The rows of a list that have these fields, as parameters of a test."""
+    """Returns the rows of a list that have these fields, as parameters of a test."""
     found = [row for row in tables()[table] if all(row.get(field) is not None for field in having)]
     return [pytest.param(row, id=row["test"]) for row in found]
 
 
 def read(raw: Row | None, kind: str) -> Any:
-    """The object; None if there is none."""
+    """Returns the object; None if there is none."""
     if raw is None:
         return None
     if kind == "Pod":
@@ -54,7 +54,7 @@ def read(raw: Row | None, kind: str) -> Any:
 
 
 def read_all(raw: Iterable[Row], kind: str) -> list[Any]:
-    """The objects; pods without a UID get their names."""
+    """Returns the objects; pods without a UID get their names."""
     if kind == "Pod":
         raw = [with_uid(each) for each in raw]
     return [read(each, kind) for each in raw]
@@ -66,12 +66,12 @@ def with_uid(raw: Row) -> Row:
 
 
 def cluster(row: Row) -> list[Node | Pod]:
-    """The nodes of a row and the pods on them."""
+    """Returns the nodes of a row and the pods on them."""
     return [*read_all(row["nodes"], "Node"), *read_all(row["pods"], "Pod")]
 
 
 def told(status: Status | None) -> Told:
-    """What a plugin said, as the tables have it."""
+    """Returns what a plugin said, as the tables have it."""
     return None if status is None else (CODES[status.code.name], sorted(status.reasons))
 
 

@@ -194,7 +194,7 @@ REASONS = (CONFLICT, NO_MATCH, NO_ROOM, GONE)
 
 
 def is_candidate(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """What is asked of every volume, one that names the claim included."""
+    """Returns what is asked of every volume, one that names the claim included."""
     reference, own = volume.spec.claim_ref, claim.metadata
     if reference is not None:
         if (reference.namespace, reference.name) != (own.namespace, own.name):
@@ -236,7 +236,7 @@ CSI_ZONES = {
 
 
 def csi_affinity(volume: PersistentVolume, source: str) -> list[list[Any]] | None:
-    """The affinity with the driver's own label of zones."""
+    """Returns the affinity with the driver's own label of zones."""
     terms = affinity(volume)
     new = CSI_ZONES.get(source)
     if new is None:

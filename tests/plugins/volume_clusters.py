@@ -33,14 +33,14 @@ class Case(NamedTuple):
     pod: Pod
 
     def harness(self, plugin: Any) -> Harness:
-        """A plugin over the cluster; storage objects come after nodes and pods, or before."""
+        """Returns a plugin over the cluster; storage objects come last, or first."""
         harness = Harness(self.objects, [plugin], cache_results=False)
         for obj in self.storage:
             harness.cache.put_object(type(obj).__name__, obj)
         return harness
 
     def facts(self) -> Facts:
-        """The same objects, for a twin."""
+        """Returns the same objects, for a twin."""
         facts = Facts()
         for obj in self.storage:
             facts.put(obj)
@@ -48,7 +48,7 @@ class Case(NamedTuple):
 
 
 def case(seed: int) -> Case:
-    """The same for the same seed."""
+    """Returns the same for the same seed."""
     rng = seeded_random(seed)
     names = NODES[: rng.choice((1, 3, 5))]
     objects: list[Node | Pod] = [node(rng, name) for name in names]
@@ -60,7 +60,7 @@ def case(seed: int) -> Case:
 
 
 def node(rng: Rng, name: str) -> Node:
-    """A node in a zone or in none, maybe with the labels of drivers."""
+    """Returns a node in a zone or in none, maybe with the labels of drivers."""
     labels = {HOSTNAME: name} if rng.random() < 0.9 else {}
     if rng.random() < 0.3:
         labels[BETA_ZONE] = rng.choice("ab")
@@ -76,7 +76,7 @@ def node(rng: Rng, name: str) -> Node:
 
 
 def storage(rng: Rng) -> list[Any]:
-    """Some of everything."""
+    """Returns some of everything."""
     found = [storage_class(rng, name) for name in CLASSES if name != "absent"]
     found += [volume(rng, name) for name in VOLUMES if rng.random() < 0.8]
     found += [
@@ -96,7 +96,7 @@ def storage(rng: Rng) -> list[Any]:
 
 
 def storage_class(rng: Rng, name: str) -> Any:
-    """A class: of volumes made by hand, by a driver, or by an in-tree plugin."""
+    """Returns a class: of volumes made by hand, by a driver, or by an in-tree plugin."""
     provisioner = {
         "local": "kubernetes.io/no-provisioner",
         "ebs": "kubernetes.io/aws-ebs",
@@ -112,7 +112,7 @@ def storage_class(rng: Rng, name: str) -> Any:
 
 
 def volume(rng: Rng, name: str) -> Any:
-    """A volume: free, given to a claim, meant for one, or on its way out."""
+    """Returns a volume: available, bound, pre-bound, or terminating."""
     spec: dict[str, Any] = {
         "capacity": {"storage": rng.choice(SIZES)},
         "accessModes": rng.choice((["ReadWriteOnce"], ["ReadWriteOnce", "ReadOnlyMany"], [])),
@@ -141,7 +141,7 @@ def volume(rng: Rng, name: str) -> Any:
 
 
 def source(rng: Rng, name: str) -> dict[str, Any]:
-    """Where a volume's data is: with a driver, on a disk of old, or elsewhere."""
+    """Returns where a volume's data is: with a driver, on a disk of old, or elsewhere."""
     return rng.choice(
         (
             {"csi": {"driver": NET, "volumeHandle": name}},
@@ -156,7 +156,7 @@ def source(rng: Rng, name: str) -> dict[str, Any]:
 
 
 def terms(rng: Rng) -> list[dict[str, Any]]:
-    """Node selector terms as volumes have them; some say nothing, some only name nodes."""
+    """Returns node selector terms as volumes have them; some say nothing, some only name nodes."""
     found = []
     for _ in range(rng.choice((1, 1, 1, 2))):
         term: dict[str, Any] = {"matchExpressions": [expression(rng)]}
@@ -184,7 +184,7 @@ def expression(rng: Rng) -> dict[str, Any]:
 
 
 def claim(rng: Rng, name: str, namespace: str) -> Any:
-    """A claim: bound or not, placed or not, sometimes lost or leaving."""
+    """Returns a claim: bound or not, placed or not, sometimes lost or leaving."""
     spec: dict[str, Any] = {
         "accessModes": rng.choice((["ReadWriteOnce"], ["ReadWriteOncePod"], ["ReadWriteOnce"])),
         "resources": {"requests": {"storage": rng.choice(SIZES)}},
@@ -226,7 +226,7 @@ def selector(rng: Rng) -> dict[str, Any]:
 
 
 def ephemeral_claim(rng: Rng, pod_name: str) -> Any:
-    """The claim of a pod's ephemeral volume, which belongs to it, or to somebody else."""
+    """Returns the claim of a pod's ephemeral volume, owned by it or by another pod."""
     found = claim(rng, f"{pod_name}-scratch", "default")
     uid = rng.choice((f"pod-default-{pod_name}", f"pod-default-{pod_name}", "another"))
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod_name, "uid": uid, "controller": True}
@@ -245,7 +245,7 @@ def ephemeral_claim(rng: Rng, pod_name: str) -> Any:
 
 
 def csi_node(rng: Rng, name: str) -> Any:
-    """What drivers say of a node: limits, and what they have taken over."""
+    """Returns what drivers say of a node: limits, and what they have taken over."""
     drivers = []
     for driver in (NET, DISK, EBS):
         if rng.random() < 0.3:
@@ -267,7 +267,7 @@ def csi_driver(rng: Rng, name: str) -> Any:
 
 
 def capacity(rng: Rng, name: str) -> Any:
-    """Room for volumes of a class: in a zone, on a host, anywhere, or nobody knows where."""
+    """Returns a capacity of a class: of a zone, a host, all nodes, or without topology."""
     top: dict[str, Any] = {"storageClassName": rng.choice(("net", "disk"))}
     where = rng.choice(("zone", "host", "not", "anywhere", "unknown"))
     if where == "zone":
@@ -298,7 +298,7 @@ def attachment(rng: Rng, name: str) -> Any:
 
 
 def pod(rng: Rng, name: str, *, node: str = "", is_whole: bool = False) -> Pod:
-    """A pod with some volumes; ``is_whole``: mostly with claims that exist."""
+    """Returns a pod with some volumes; ``is_whole``: mostly with claims that exist."""
     namespace = "default" if is_whole else rng.choice(NAMESPACES)
     count = rng.choice((1, 1, 2, 3)) if is_whole else rng.choice((0, 1, 2))
     volumes = [pod_volume(rng, number) for number in range(count)]
@@ -309,7 +309,7 @@ def pod(rng: Rng, name: str, *, node: str = "", is_whole: bool = False) -> Pod:
 
 
 def pod_volume(rng: Rng, number: int) -> dict[str, Any]:
-    """One volume: mostly a claim."""
+    """Returns one volume: mostly a claim."""
     read_only = rng.random() < 0.4
     disks: tuple[dict[str, Any], ...] = (
         {"gcePersistentDisk": {"pdName": rng.choice("xy"), "readOnly": read_only}},
@@ -342,5 +342,5 @@ def made(
     top: dict[str, Any] | None = None,
     **parts: Any,
 ) -> Any:
-    """An object of a kind, as the API writes it."""
+    """Returns an object of a kind, as the API writes it."""
     return convert({"metadata": {"name": name, **(metadata or {})}, **(top or {}), **parts}, kind)

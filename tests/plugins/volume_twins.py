@@ -53,7 +53,7 @@ class Facts:
 
 
 class Twin:
-    """What the twins have in common."""
+    """The common part of the reference plugins."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
@@ -92,7 +92,7 @@ class RestrictionsTwin(Twin):
         for name in alone:
             users = [
                 pod
-                for node in NodeView.everything(cycle.snapshot)
+                for node in NodeView.all_nodes(cycle.snapshot)
                 for pod in node.pods
                 if pod.metadata.namespace == cycle.pod.metadata.namespace
                 and name in claim_names(pod)
@@ -174,7 +174,7 @@ class ZoneTwin(Twin):
         return None
 
     def volume(self, pod: PodInfo, name: str) -> PersistentVolume | str | None:
-        """The claim's volume, or what is wrong with it."""
+        """Returns the claim's volume, or what is wrong with it."""
         if not name:
             return "PersistentVolumeClaim had no name"
         claim = self.claim(pod, name)

@@ -13,6 +13,7 @@ from importlinter.contracts.acyclic_siblings import AcyclicSiblingsContract
 from importlinter.contracts.forbidden import ForbiddenContract
 from importlinter.contracts.independence import IndependenceContract
 from importlinter.contracts.layers import LayersContract
+from importlinter.contracts.protected import ProtectedContract
 from importlinter.domain.contract import Contract
 
 from tests.helpers.paths import ROOT
@@ -25,6 +26,7 @@ CLASSES: dict[str, type[Contract]] = {
     "forbidden": ForbiddenContract,
     "independence": IndependenceContract,
     "layers": LayersContract,
+    "protected": ProtectedContract,
 }
 OPTIONS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][
     "importlinter"
@@ -53,6 +55,14 @@ BREACHES = {
         "mooring.plugins.node_name",
         "mooring.client.rest.client",
     ),
+    "The cache is changed only by its owners": (
+        "mooring.plugins.inter_pod_affinity.hints",
+        "mooring.state.cache",
+    ),
+    "Parts of the cache's tables are imported only by the state": (
+        "mooring.framework.node_view",
+        "mooring.state.columns.interner",
+    ),
     "Plugins do not import each other": (
         "mooring.plugins.node_name",
         "mooring.plugins.volume_binding.claims",
@@ -69,7 +79,7 @@ BREACHES = {
 
 @cache
 def graph_of_source() -> grimp.ImportGraph:
-    """Every import in the package, also those inside functions and for type checkers."""
+    """Returns every import in the package, also those inside functions and for type checkers."""
     return grimp.build_graph("mooring", include_external_packages=True, cache_dir=None)
 
 
@@ -153,6 +163,6 @@ def test_every_module_is_in_the_contract_or_left_out_on_purpose(name: str) -> No
 
 
 def _prefixes(module: str) -> set[str]:
-    """The module and the packages that it is in."""
+    """Returns the module and the packages that it is in."""
     parts = module.split(".")
     return {".".join(parts[:length]) for length in range(1, len(parts) + 1)}

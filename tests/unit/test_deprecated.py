@@ -5,12 +5,19 @@ from __future__ import annotations
 import importlib
 import sys
 
+import numpy as np
 import pytest
 
 import mooring
 import mooring.framework
+import mooring.testing
 from mooring.deprecated import MODULES, NAMES
-from mooring.framework import check_plugin
+from mooring.framework import FilterStatuses, NodeView, PostFilterResult, Reject, check_plugin
+from mooring.framework.waiting_pods import WaitingPod
+from mooring.plugins.node_name import NodeName
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
+from mooring.testing import check_conformance, make_node, make_pod
 
 
 @pytest.mark.parametrize("old", sorted(MODULES))
@@ -58,3 +65,28 @@ def test_a_plugin_with_old_attributes_is_read_under_the_new_ones() -> None:
     ]
     assert plugin.normalized_zero == 7
     assert plugin.apply_deltas(None, None, None) == "shifted"
+
+
+def test_an_old_attribute_of_a_class_is_the_new_one() -> None:
+    cache = Cache()
+    cache.put_node(make_node("a"))
+    waiting = WaitingPod(PodInfo(make_pod()), "a", {"A": 1.0}, 0.0)
+    with pytest.warns(DeprecationWarning, match=r"^WaitingPod\.verdict is now status;"):
+        assert waiting.verdict is None
+    with pytest.warns(DeprecationWarning, match=r"^PostFilterResult\.rooms is now candidates;"):
+        assert PostFilterResult(None, candidates=list).rooms is list
+    with pytest.warns(DeprecationWarning, match=r"^FilterStatuses\.refuse is now reject;"):
+        assert FilterStatuses.refuse(np.array([True]), Reject("no")).to_list() == [Reject("no")]
+    with pytest.warns(DeprecationWarning, match=r"^NodeView\.everything is now all_nodes;"):
+        view = NodeView.everything(cache.snapshot())
+    with pytest.warns(DeprecationWarning, match=r"^NodeView\.where is now subset;"):
+        assert view.where(np.array([True])).names == view.names == ["a"]
+
+
+def test_the_old_names_of_reference_plugins_work() -> None:
+    with pytest.warns(DeprecationWarning, match="scalar_twin is now one_node_form"):
+        assert mooring.testing.scalar_twin is mooring.testing.one_node_form
+    with pytest.raises(AttributeError, match="no attribute 'twin'"):
+        mooring.testing.twin  # noqa: B018
+    with pytest.warns(DeprecationWarning, match=r"check_conformance\(twin=...\) is now reference"):
+        check_conformance(NodeName(), twin=NodeName(), seeds=range(2))

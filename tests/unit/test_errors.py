@@ -1,4 +1,4 @@
-"""The error tree, and how bad input is told: where it stands, what it is, what was meant."""
+"""The error tree, and messages on invalid input: position, value, suggestion."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from mooring.log import VALUE_LENGTH_MAX, KeyValueFormatter, configure
 
 @pytest.fixture(autouse=True)
 def _root() -> Iterator[None]:
-    """The root logger is everybody's: it is left as it was."""
+    """Restores the root logger after each test."""
     root = logging.getLogger()
     before = root.handlers[:], root.level
     yield

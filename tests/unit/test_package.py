@@ -23,7 +23,7 @@ HEAVY = {"numpy", "msgspec", "yaml", "rich", "click", "asyncio", "json", "moorin
 
 
 def run(*words: str, code: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run Python the way a shell would, with this tree's package."""
+    """Runs Python the way a shell would, with this tree's package."""
     command = [sys.executable, "-c", code] if code else [sys.executable, "-m", "mooring", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run(
@@ -32,7 +32,7 @@ def run(*words: str, code: str | None = None) -> subprocess.CompletedProcess[str
 
 
 def children_cpu_s() -> float:
-    """CPU seconds of all processes that were started here and have ended."""
+    """Returns CPU seconds of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

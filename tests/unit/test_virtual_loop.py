@@ -11,7 +11,7 @@ from mooring.virtual_loop import EPOCH_S, LoopClock, VirtualLoop, run_virtually
 
 
 def order_of(seed: int | None, tasks: int = 8) -> list[int]:
-    """The order in which tasks that are ready at once come to run."""
+    """Returns the order in which tasks that are ready at once come to run."""
     seen: list[int] = []
 
     async def note(number: int) -> None:
@@ -91,7 +91,7 @@ def test_threads_and_sockets_are_refused() -> None:
             run_virtually(work())
 
 
-def test_every_step_is_told_and_what_is_raised_there_ends_the_run() -> None:
+def test_every_step_is_reported_and_what_is_raised_there_ends_the_run() -> None:
     class Broken(Exception):
         pass
 

@@ -9,13 +9,14 @@ Source: k8s.io/apimachinery pkg/api/errors/errors.go, pkg/util/validation/field/
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from mooring.apiserver.resources import Resource
 
@@ -79,6 +80,10 @@ class FieldError:
     type_name: str
     field: str
     body: str
+
+
+#: What validation functions return; many are generators.
+Errors = Iterable[FieldError]
 
 
 def _format_value(value: Any) -> str:
@@ -165,9 +170,7 @@ def _details(group: str, kind: str, name: str = "", **more: Any) -> dict[str, An
     return {**{key: value for key, value in names.items() if value}, **more}
 
 
-def invalid_object(
-    kind: str, name: str, errors: Iterable[FieldError], *, group: str = ""
-) -> ApiStatusError:
+def invalid_object(kind: str, name: str, errors: Errors, *, group: str = "") -> ApiStatusError:
     """Returns error 422: the object is invalid."""
     causes = []
     texts: dict[str, None] = {}

@@ -92,6 +92,11 @@ def qualified_name(text: str) -> Problems:
     return tuple(all_problems)
 
 
+def annotation_key(text: str) -> Problems:
+    """Validates a key that may have upper-case letters, such as those of annotations."""
+    return qualified_name(text.lower())
+
+
 @lru_cache(maxsize=_CACHE_SIZE)
 def label_value(text: str) -> Problems:
     """Validates the value of a label, which may be empty."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mooring.objects.schema import types as schema_types
 
@@ -138,118 +138,84 @@ _NAMESPACE_VERBS = tuple(verb for verb in STORED_VERBS if verb != "deletecollect
 _ALL = ("all",)
 
 
+def _plural_of(singular: str) -> str:
+    """Returns the name of a kind's resource.
+
+    Source: k8s.io/apimachinery pkg/api/meta/restmapper.go (UnsafeGuessKindToResource).
+    """
+    if singular == "endpoints":
+        return singular
+    if singular.endswith("y"):
+        return f"{singular[:-1]}ies"
+    return f"{singular}es" if singular.endswith("s") else f"{singular}s"
+
+
 def _of(
     group: str,
-    name: str,
     kind: str,
     namespaced: bool,
     short: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
-    verbs: tuple[str, ...] = STORED_VERBS,
-    subresources: tuple[Subresource, ...] = (),
+    **more: Any,
 ) -> Resource:
-    singular = kind.lower()
-    return Resource(
-        group, "v1", name, singular, kind, namespaced, short, categories, verbs, subresources
-    )
+    """Returns a resource of version v1, whose names follow from its kind."""
+    name, plural = kind.lower(), _plural_of(kind.lower())
+    return Resource(group, "v1", plural, name, kind, namespaced, short, categories, **more)
 
 
 #: Core group first, then the groups in the order in which kube-apiserver's discovery has them.
 RESOURCES: tuple[Resource, ...] = (
-    _of("", "bindings", "Binding", True, verbs=CREATE_ONLY),
-    _of("", "configmaps", "ConfigMap", True, short=("cm",)),
-    _of("", "endpoints", "Endpoints", True, short=("ep",)),
-    _of("", "events", "Event", True, short=("ev",)),
+    _of("", "Binding", True, verbs=CREATE_ONLY),
+    _of("", "ConfigMap", True, ("cm",)),
+    _of("", "Endpoints", True, ("ep",)),
+    _of("", "Event", True, ("ev",)),
     _of(
         "",
-        "namespaces",
         "Namespace",
         False,
-        short=("ns",),
+        ("ns",),
         verbs=_NAMESPACE_VERBS,
         subresources=_NAMESPACE_SUBRESOURCES,
     ),
-    _of("", "nodes", "Node", False, short=("no",), subresources=_STATUS),
-    _of(
-        "", "persistentvolumeclaims", "PersistentVolumeClaim", True, ("pvc",), subresources=_STATUS
-    ),
-    _of("", "persistentvolumes", "PersistentVolume", False, short=("pv",), subresources=_STATUS),
-    _of("", "pods", "Pod", True, short=("po",), categories=_ALL, subresources=_POD_SUBRESOURCES),
-    _of(
-        "",
-        "replicationcontrollers",
-        "ReplicationController",
-        True,
-        short=("rc",),
-        categories=_ALL,
-        subresources=_SCALED,
-    ),
-    _of("", "secrets", "Secret", True),
-    _of("", "serviceaccounts", "ServiceAccount", True, short=("sa",)),
-    _of("", "services", "Service", True, short=("svc",), categories=_ALL, subresources=_STATUS),
-    _of("apps", "daemonsets", "DaemonSet", True, ("ds",), _ALL, subresources=_STATUS),
-    _of("apps", "deployments", "Deployment", True, ("deploy",), _ALL, subresources=_SCALED),
-    _of("apps", "replicasets", "ReplicaSet", True, ("rs",), _ALL, subresources=_SCALED),
-    _of("apps", "statefulsets", "StatefulSet", True, ("sts",), _ALL, subresources=_SCALED),
-    _of("events.k8s.io", "events", "Event", True, ("ev",)),
-    _of(
-        "authentication.k8s.io",
-        "selfsubjectreviews",
-        "SelfSubjectReview",
-        False,
-        verbs=CREATE_ONLY,
-    ),
-    _of("authentication.k8s.io", "tokenreviews", "TokenReview", False, verbs=CREATE_ONLY),
-    _of(
-        "authorization.k8s.io",
-        "selfsubjectaccessreviews",
-        "SelfSubjectAccessReview",
-        False,
-        verbs=CREATE_ONLY,
-    ),
-    _of(
-        "authorization.k8s.io",
-        "selfsubjectrulesreviews",
-        "SelfSubjectRulesReview",
-        False,
-        verbs=CREATE_ONLY,
-    ),
-    _of(
-        "authorization.k8s.io",
-        "subjectaccessreviews",
-        "SubjectAccessReview",
-        False,
-        verbs=CREATE_ONLY,
-    ),
-    _of("batch", "jobs", "Job", True, (), _ALL, subresources=_STATUS),
+    _of("", "Node", False, ("no",), subresources=_STATUS),
+    _of("", "PersistentVolumeClaim", True, ("pvc",), subresources=_STATUS),
+    _of("", "PersistentVolume", False, ("pv",), subresources=_STATUS),
+    _of("", "Pod", True, ("po",), categories=_ALL, subresources=_POD_SUBRESOURCES),
+    _of("", "ReplicationController", True, ("rc",), categories=_ALL, subresources=_SCALED),
+    _of("", "Secret", True),
+    _of("", "ServiceAccount", True, ("sa",)),
+    _of("", "Service", True, ("svc",), categories=_ALL, subresources=_STATUS),
+    _of("apps", "DaemonSet", True, ("ds",), _ALL, subresources=_STATUS),
+    _of("apps", "Deployment", True, ("deploy",), _ALL, subresources=_SCALED),
+    _of("apps", "ReplicaSet", True, ("rs",), _ALL, subresources=_SCALED),
+    _of("apps", "StatefulSet", True, ("sts",), _ALL, subresources=_SCALED),
+    _of("events.k8s.io", "Event", True, ("ev",)),
+    _of("authentication.k8s.io", "SelfSubjectReview", False, verbs=CREATE_ONLY),
+    _of("authentication.k8s.io", "TokenReview", False, verbs=CREATE_ONLY),
+    _of("authorization.k8s.io", "SelfSubjectAccessReview", False, verbs=CREATE_ONLY),
+    _of("authorization.k8s.io", "SelfSubjectRulesReview", False, verbs=CREATE_ONLY),
+    _of("authorization.k8s.io", "SubjectAccessReview", False, verbs=CREATE_ONLY),
+    _of("batch", "Job", True, (), _ALL, subresources=_STATUS),
     _of(
         "certificates.k8s.io",
-        "certificatesigningrequests",
         "CertificateSigningRequest",
         False,
         ("csr",),
         subresources=_CSR_SUBRESOURCES,
     ),
-    _of(
-        "policy",
-        "poddisruptionbudgets",
-        "PodDisruptionBudget",
-        True,
-        ("pdb",),
-        subresources=_STATUS,
-    ),
-    _of("storage.k8s.io", "csidrivers", "CSIDriver", False),
-    _of("storage.k8s.io", "csinodes", "CSINode", False),
-    _of("storage.k8s.io", "csistoragecapacities", "CSIStorageCapacity", True),
-    _of("storage.k8s.io", "storageclasses", "StorageClass", False, ("sc",)),
-    _of("storage.k8s.io", "volumeattachments", "VolumeAttachment", False, subresources=_STATUS),
-    _of("scheduling.k8s.io", "priorityclasses", "PriorityClass", False, ("pc",)),
-    _of("coordination.k8s.io", "leases", "Lease", True),
-    _of("discovery.k8s.io", "endpointslices", "EndpointSlice", True),
-    _of("resource.k8s.io", "deviceclasses", "DeviceClass", False),
-    _of("resource.k8s.io", "resourceclaims", "ResourceClaim", True, subresources=_STATUS),
-    _of("resource.k8s.io", "resourceclaimtemplates", "ResourceClaimTemplate", True),
-    _of("resource.k8s.io", "resourceslices", "ResourceSlice", False),
+    _of("policy", "PodDisruptionBudget", True, ("pdb",), subresources=_STATUS),
+    _of("storage.k8s.io", "CSIDriver", False),
+    _of("storage.k8s.io", "CSINode", False),
+    _of("storage.k8s.io", "CSIStorageCapacity", True),
+    _of("storage.k8s.io", "StorageClass", False, ("sc",)),
+    _of("storage.k8s.io", "VolumeAttachment", False, subresources=_STATUS),
+    _of("scheduling.k8s.io", "PriorityClass", False, ("pc",)),
+    _of("coordination.k8s.io", "Lease", True),
+    _of("discovery.k8s.io", "EndpointSlice", True),
+    _of("resource.k8s.io", "DeviceClass", False),
+    _of("resource.k8s.io", "ResourceClaim", True, subresources=_STATUS),
+    _of("resource.k8s.io", "ResourceClaimTemplate", True),
+    _of("resource.k8s.io", "ResourceSlice", False),
 )
 
 #: (group, version, plural name) -> Resource.

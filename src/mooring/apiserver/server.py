@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from mooring.clock import Clock, Rng
 
-#: Limit of a request's body, as kube-apiserver's.
+#: As kube-apiserver: twice what etcd stores, since a request may carry more.
 BODY_BYTES_MAX = 3 * 1024 * 1024
 JSON_HEADERS = {"content-type": "application/json"}
 _TEXT_HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from mooring.cli.event_loops import interruption
 from mooring.cli.kubeconfig_out import kubeconfig_out, write_kubeconfig
 from mooring.clock import SystemClock, seeded_random
 from mooring.errors import ConfigError
@@ -70,9 +70,7 @@ async def _serve(
 ) -> None:
     from mooring.apiserver import serve
 
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    stopped = interruption()
     try:
         async with serve(api, port=port) as server:
             export = write_kubeconfig(kubeconfig, KUBECONFIG, server.kubeconfig())

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mooring.cli import EXIT_DONE
-from mooring.cli.options import file_names
+from mooring.cli.options import file_names, output_option, plugins_option
 from mooring.clock import SystemClock, VirtualClock, seeded_random
 from mooring.config import (
     KubeSchedulerConfiguration,
@@ -24,22 +24,7 @@ from mooring.objects.files.limits import CONFIG_BYTES_MAX
 from mooring.objects.files.paths import read_bytes, shown_name
 from mooring.objects.files.yaml_text import yaml_text
 
-_plugins = click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    metavar="MODULE:ATTRIBUTE",
-    help="Additional plugin, as for mooring run; may be given several times.",
-)
-
-_output = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["yaml", "json"]),
-    default="yaml",
-    show_default=True,
-    help="Output format.",
-)
+_output = output_option("yaml", "json", help="Output format.")
 
 
 @click.group("config", invoke_without_command=False)
@@ -64,7 +49,7 @@ def view(file: str | None, output: str) -> None:
 
 @command.command("check")
 @click.argument("file", metavar="FILE", shell_complete=file_names)
-@_plugins
+@plugins_option(help="Additional plugin, as for mooring run; may be given several times.")
 def check(file: str, plugins: tuple[str, ...]) -> int:
     """Validate a configuration and build its profiles. Exit code: 0 valid, 2 invalid.
 
@@ -114,7 +99,7 @@ def _put_together(config: KubeSchedulerConfiguration, plugins: tuple[str, ...]) 
     from mooring.extenders.tls import check_trust
     from mooring.scheduler.profiles import load_profiles  # here: keeps --help fast
     from mooring.simulation.offline import OfflineHandle
-    from mooring.state import Cache
+    from mooring.state.cache import Cache
 
     check_trust(config.extenders)
     kubeconfig = config.client_connection.kubeconfig

@@ -9,9 +9,9 @@ from difflib import get_close_matches
 
 import click
 
-from mooring.cli.options import file_names, workload_options
+from mooring.cli.options import file_option, workload_options
+from mooring.cli.simulate import read_config
 from mooring.clock import SystemClock, seeded_random
-from mooring.config import load
 from mooring.errors import ConfigError
 from mooring.explain.explain import explain
 from mooring.explain.from_recording import explain_recording
@@ -19,7 +19,6 @@ from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.simulation.build import make_driver
 from mooring.simulation.simulate import decide_until
-from mooring.simulation.unsupported import notes
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
 from mooring.simulation.workload import read_workload
@@ -27,21 +26,14 @@ from mooring.simulation.workload import read_workload
 
 @click.command("explain")
 @click.argument("pod", metavar="POD")
-@click.option(
-    "--recording",
-    metavar="FILE",
-    shell_complete=file_names,
-    help="Explain a decision of this file.",
-)
+@file_option("--recording", help="Explain a decision of this file.")
 @click.option(
     "--attempt",
     type=click.IntRange(min=1),
     help="Number of the attempt in the recording; default: the last.",
 )
-@click.option(
+@file_option(
     "--kubeconfig",
-    metavar="FILE",
-    shell_complete=file_names,
     help="Explain a pod of this cluster. If mooring start runs it, its scheduler explains.",
 )
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
@@ -81,9 +73,7 @@ def command(
     if pod_object.spec.node_name:
         click.echo(f"Pod {key(pod_object)} is already on {pod_object.spec.node_name}.")
         return
-    config = load(config_file) if config_file else None
-    for note in notes(config, workload.pods, workload.skipped):
-        click.echo(f"mooring explain: note: {note}", err=True)
+    config = read_config(config_file, workload, command="explain")
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
     utilization = Utilization(workload.objects)
     decision = decide_until(workload.pending, driver, utilization, key(pod_object))
@@ -115,9 +105,7 @@ def _explain_remote(
     if pod_object.spec.node_name:
         click.echo(f"Pod {key(pod_object)} is on {pod_object.spec.node_name}.")
         return
-    config = load(config_file) if config_file else None
-    for note in notes(config, workload.pods, workload.skipped):
-        click.echo(f"mooring explain: note: {note}", err=True)
+    config = read_config(config_file, workload, command="explain")
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
     weights = {**driver.weights, **score_weights(config, pod_object.spec.scheduler_name)}
     # On the current cluster: other pending pods are not placed first.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.cli.options import file_names, log_level
+from mooring.cli.event_loops import interruption
+from mooring.cli.options import file_option, log_level, plugins_option
 from mooring.clock import SystemClock, VirtualClock, seeded_random
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mooring.clock import Clock, Rng
     from mooring.extender_server.http import ServeOptions
     from mooring.framework.interface import Handle
-    from mooring.state import Cache
+    from mooring.state.cache import Cache
 
 PORT = 8888
 
@@ -31,14 +31,7 @@ def command() -> None:
 
 
 @command.command("serve")
-@click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    required=True,
-    metavar="MODULE:ATTRIBUTE",
-    help="Filter or score plugin; may be given several times.",
-)
+@plugins_option(required=True, help="Filter or score plugin; may be given several times.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -47,31 +40,13 @@ def command() -> None:
     show_default=True,
     help="Port to listen on; 0 = any free port.",
 )
-@click.option(
-    "--tls-cert-file",
-    metavar="FILE",
-    shell_complete=file_names,
-    default="",
-    help="Server certificate; enables HTTPS.",
+@file_option("--tls-cert-file", default="", help="Server certificate; enables HTTPS.")
+@file_option("--tls-private-key-file", default="", help="Private key of the server certificate.")
+@file_option(
+    "--client-ca-file", default="", help="Require client certificates signed by this CA (mTLS)."
 )
-@click.option(
-    "--tls-private-key-file",
-    metavar="FILE",
-    shell_complete=file_names,
-    default="",
-    help="Private key of the server certificate.",
-)
-@click.option(
-    "--client-ca-file",
-    metavar="FILE",
-    shell_complete=file_names,
-    default="",
-    help="Require client certificates signed by this CA (mTLS).",
-)
-@click.option(
+@file_option(
     "--kubeconfig",
-    metavar="FILE",
-    shell_complete=file_names,
     help="Watch this cluster, so that plugins see its pods and pods can be bound; "
     '"in-cluster" = service account of this pod.',
 )
@@ -114,11 +89,9 @@ async def _serve(
     from mooring.extender_server.http import serve as serve_extender
     from mooring.extender_server.plugin_extender import Extender
     from mooring.framework.runtime.registry import load_plugin
-    from mooring.state import Cache
+    from mooring.state.cache import Cache
 
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    stopped = interruption()
     clock, rng, cache = SystemClock(), seeded_random(seed), Cache()
     async with AsyncExitStack() as stack:
         client = await _connected(stack, kubeconfig) if kubeconfig else None

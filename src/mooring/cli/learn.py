@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from mooring.cli.options import file_names
+from mooring.cli.event_loops import loop_factory_for
+from mooring.cli.options import file_option, output_option
 from mooring.clock import Clock, SystemClock, seeded_random
 
 if TYPE_CHECKING:
@@ -41,16 +42,12 @@ class Options(NamedTuple):
 )
 @click.option("--seed", type=int, help="Random seed; default: a new one for each run.")
 @click.option("--fast", "is_fast", is_flag=True, help="Use virtual time: waits take no real time.")
-@click.option(
+@file_option(
     "--kubeconfig",
-    metavar="FILE",
-    shell_complete=file_names,
     help="Run on this cluster instead of in memory; created objects are deleted at the end.",
 )
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@output_option("text", "json")
 def command(
     step: int | None,
     variant: str,
@@ -109,7 +106,7 @@ def _run(lesson: Lesson, options: Options, hooks: OutputHooks) -> LessonResult:
 
     access = _access(options)
     seed = fresh_seed() if options.seed is None else options.seed
-    with asyncio.Runner(loop_factory=_loop_factory(options)) as runner:
+    with asyncio.Runner(loop_factory=loop_factory_for(is_virtual=options.is_fast)) as runner:
         return runner.run(_learn(lesson, options, hooks, access, seed))
 
 
@@ -119,16 +116,6 @@ def _access(options: Options) -> Access | None:
     from mooring.client.transport.kubeconfig import find_access
 
     return find_access(options.kubeconfig, context=options.context, environment=os.environ)
-
-
-def _loop_factory(options: Options) -> Any:
-    if options.is_fast:
-        from mooring.virtual_loop import VirtualLoop
-
-        return VirtualLoop
-    from mooring.event_loop import loop_factory
-
-    return loop_factory()
 
 
 async def _learn(

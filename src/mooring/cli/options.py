@@ -24,23 +24,41 @@ def file_names(
     return [CompletionItem(incomplete, type="file")]
 
 
+def file_option(
+    *names: str, metavar: str = "FILE", **attributes: Any
+) -> Callable[[Command], Command]:
+    """Returns an option for a file name, which shells complete."""
+    return click.option(*names, metavar=metavar, shell_complete=file_names, **attributes)
+
+
+def plugins_option(**attributes: Any) -> Callable[[Command], Command]:
+    """Returns the option that names plugins."""
+    return click.option(
+        "--plugin", "plugins", multiple=True, metavar="MODULE:ATTRIBUTE", **attributes
+    )
+
+
+def output_option(*formats: str, **attributes: Any) -> Callable[[Command], Command]:
+    """Returns the option that chooses the output format; the first one is the default."""
+    choice = click.Choice(formats)
+    return click.option(
+        "-o", "--output", type=choice, default=formats[0], show_default=True, **attributes
+    )
+
+
 def workload_options(command: Command) -> Command:
     """Adds the options of the workload: cluster, pods, configuration, plugins, seed."""
     for option in reversed(
         (
-            click.option(
+            file_option(
                 "--cluster",
                 multiple=True,
-                metavar="FILE",
-                shell_complete=file_names,
                 help="Nodes and other objects: YAML or JSON file, folder, - or openb:LIST. "
                 "Default: openb:gpu.",
             ),
-            click.option(
+            file_option(
                 "--pods",
                 multiple=True,
-                metavar="FILE",
-                shell_complete=file_names,
                 help="Pods to place, in the same formats. "
                 "Default: pending pods of the cluster, or openb:default.",
             ),
@@ -50,20 +68,8 @@ def workload_options(command: Command) -> Command:
                 help="Accept unknown fields and invalid values, for dumps of other versions of"
                 " Kubernetes.",
             ),
-            click.option(
-                "--config",
-                "config_file",
-                metavar="FILE",
-                shell_complete=file_names,
-                help="KubeSchedulerConfiguration file.",
-            ),
-            click.option(
-                "--plugin",
-                "plugins",
-                multiple=True,
-                metavar="MODULE:ATTRIBUTE",
-                help="Additional plugin; the current folder is searched first.",
-            ),
+            file_option("--config", "config_file", help="KubeSchedulerConfiguration file."),
+            plugins_option(help="Additional plugin; the current folder is searched first."),
             click.option("--seed", default=0, show_default=True, help="Random seed."),
         )
     ):

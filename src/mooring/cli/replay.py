@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from mooring.cli.options import file_names
+from mooring.cli.options import file_names, file_option, output_option
 from mooring.config import DEFAULT_FILTER_ORDER
 from mooring.errors import ConfigError
 from mooring.recordings.difference import Difference
@@ -38,16 +38,10 @@ DIFFERENCES_SHOWN: Final = 100
     metavar="A,B|own",
     help="Compare only these plugins; own = all plugins that mooring has.",
 )
-@click.option(
-    "--config",
-    "config_file",
-    metavar="FILE",
-    shell_complete=file_names,
-    help="KubeSchedulerConfiguration to use instead of the recorded one.",
+@file_option(
+    "--config", "config_file", help="KubeSchedulerConfiguration to use instead of the recorded one."
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@output_option("text", "json")
 def command(
     recordings: tuple[str, ...], only_plugins: str | None, config_file: str | None, output: str
 ) -> int:
@@ -87,7 +81,7 @@ def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dic
             objects=reader.header.objects,
             only=only,
             config=config,
-            why_not=lambda pod: why_not_compared(driver.cache, pod),
+            why_not=lambda pod: why_not_compared(driver.cache.snapshot(), pod),
         )
         not_compared: Counter[str] = Counter()
         for replayed in steps:

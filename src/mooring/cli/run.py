@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.cli.options import file_names, log_level
+from mooring.cli.options import file_option, log_level, plugins_option
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import default_configuration, load
 
@@ -19,27 +19,14 @@ if TYPE_CHECKING:
 
 
 @click.command("run")
-@click.option(
+@file_option(
     "--kubeconfig",
-    metavar="FILE",
-    shell_complete=file_names,
     help="Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the service account of this "
     "pod.",
 )
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
-@click.option(
-    "--config",
-    metavar="FILE",
-    shell_complete=file_names,
-    help="KubeSchedulerConfiguration file.",
-)
-@click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    metavar="MODULE:ATTRIBUTE",
-    help="Additional plugin for every profile; may be given several times.",
-)
+@file_option("--config", help="KubeSchedulerConfiguration file.")
+@plugins_option(help="Additional plugin for every profile; may be given several times.")
 @log_level
 def command(
     kubeconfig: str | None,

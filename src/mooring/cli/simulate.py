@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from mooring import __version__
-from mooring.cli.options import file_names, workload_options
+from mooring.cli.options import file_option, output_option, workload_options
 from mooring.clock import Clock, SystemClock
 from mooring.config import load, to_document
 from mooring.recordings.format import RecordingWriter
@@ -31,15 +31,10 @@ if TYPE_CHECKING:
 
 @click.command("simulate")
 @workload_options
-@click.option(
-    "--save",
-    metavar="RECORDING",
-    shell_complete=file_names,
-    help="Save every decision to this file; .gz = compressed.",
+@file_option(
+    "--save", metavar="RECORDING", help="Save every decision to this file; .gz = compressed."
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@output_option("table", "json")
 def command(
     cluster: tuple[str, ...],
     pods: tuple[str, ...],
@@ -55,9 +50,7 @@ def command(
     Default input: the openb trace, 1 213 nodes and 8 152 pods of a real GPU cluster.
     """
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
-    config = load(config_file) if config_file else None
-    for note in notes(config, workload.pods, workload.skipped):
-        click.echo(f"mooring simulate: note: {note}", err=True)
+    config = read_config(config_file, workload, command="simulate")
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
     utilization, counts, clock = Utilization(workload.objects), OutcomeCounts(), SystemClock()
     with ExitStack() as stack:
@@ -72,7 +65,17 @@ def command(
     summary = summarize(
         workload.name, utilization, counts, duration_s=duration_s, peak_rss_bytes=peak_rss_bytes()
     )
-    _print(summary, output)
+    print_summary(summary, output)
+
+
+def read_config(
+    file: str | None, workload: Workload, *, command: str
+) -> KubeSchedulerConfiguration | None:
+    """Returns the configuration in a file; prints notes on what does not work offline."""
+    config = load(file) if file else None
+    for note in notes(config, workload.pods, workload.skipped):
+        click.echo(f"mooring {command}: note: {note}", err=True)
+    return config
 
 
 def _writer(
@@ -107,7 +110,8 @@ def _view(
         yield PlainView(total, counts, utilization, clock=clock, out=sys.stdout)
 
 
-def _print(summary: Summary, output: str) -> None:
+def print_summary(summary: Summary, output: str) -> None:
+    """Prints a summary as JSON, or as tables: for a terminal or as plain text."""
     if output == "json":
         click.echo(json.dumps(msgspec.to_builtins(summary), indent=2))
     elif sys.stdout.isatty():

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
-import msgspec
 
+from mooring.cli.event_loops import interruption, loop_factory_for
 from mooring.cli.kubeconfig_out import kubeconfig_out, write_kubeconfig
-from mooring.cli.options import workload_options
+from mooring.cli.options import output_option, workload_options
 from mooring.clock import Clock, SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
@@ -55,14 +53,8 @@ class Options(NamedTuple):
     is_flag=True,
     help="Exit when every pod is scheduled or unschedulable, and print a summary.",
 )
-@click.option(
-    "--virtual",
-    is_flag=True,
-    help="As --once, without a network and on virtual time.",
-)
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@click.option("--virtual", is_flag=True, help="As --once, without a network and on virtual time.")
+@output_option("table", "json")
 def command(
     cluster: tuple[str, ...],
     pods: tuple[str, ...],
@@ -98,23 +90,13 @@ def command(
         config = without_extenders(config)  # they answer in real time
     seeds = _seeds(workload, cluster, pods)
     options = Options(port, kubeconfig, once or virtual, virtual, kubelets, output)
-    with asyncio.Runner(loop_factory=_loop_factory(virtual)) as runner:
+    with asyncio.Runner(loop_factory=loop_factory_for(is_virtual=virtual)) as runner:
         try:
             runner.run(_start(workload, seeds, config, plugins, seed, options))
         except BaseExceptionGroup as group:
             from mooring.scheduler.service import first_error
 
             raise first_error(group) from None
-
-
-def _loop_factory(virtual: bool) -> Any:
-    if virtual:
-        from mooring.virtual_loop import VirtualLoop
-
-        return VirtualLoop
-    from mooring.event_loop import loop_factory
-
-    return loop_factory()
 
 
 def _seeds(workload: Workload, cluster: tuple[str, ...], pods: tuple[str, ...]) -> list[Seed]:
@@ -174,7 +156,7 @@ async def _start(
                 await _submit_and_settle(cluster, pending)
             else:
                 submitting = tasks.create_task(_submit_and_settle(cluster, pending))
-                await _until_interrupted()
+                await interruption().wait()
                 submitting.cancel()
         duration_s = max(0.0, progress.last_s - started_s)
         if options.virtual:  # virtual seconds do not measure speed
@@ -228,15 +210,9 @@ async def _live_view(
         yield
 
 
-async def _until_interrupted() -> None:
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    await stopped.wait()
-
-
 def _print(name: str, progress: ProgressObserver, duration_s: float, options: Options) -> None:
-    from mooring.simulation.report import plain_text, print_tables, summarize
+    from mooring.cli.simulate import print_summary
+    from mooring.simulation.report import summarize
     from mooring.simulation.simulate import peak_rss_bytes
 
     summary = summarize(
@@ -246,11 +222,4 @@ def _print(name: str, progress: ProgressObserver, duration_s: float, options: Op
         duration_s=duration_s,
         peak_rss_bytes=peak_rss_bytes(),
     )
-    if options.output == "json":
-        click.echo(json.dumps(msgspec.to_builtins(summary), indent=2))
-    elif sys.stdout.isatty():
-        from rich.console import Console
-
-        print_tables(summary, Console())
-    else:
-        click.echo("\n" + plain_text(summary))
+    print_summary(summary, options.output)

@@ -1,4 +1,4 @@
-"""Whether a pod is still the same one, and on which node it is."""
+"""Reads whether a pod is still the same one, and on which node it is."""
 
 from __future__ import annotations
 

@@ -272,11 +272,11 @@ class Elector:
     def _new_lease(self) -> Lease:
         """Returns a Lease to be created; if ours was deleted, we have led since the same time."""
         metadata = ObjectMeta(name=self._name, namespace=self._namespace)
-        held = self._held_lease(Lease(metadata=metadata))
+        lease = self._held_lease(Lease(metadata=metadata))
         was_ours = self._observed is not None and self.leader == self.identity
         acquired = self._observed.spec.acquire_time if was_ours and self._observed else None
         spec = msgspec.structs.replace(
-            held.spec, acquire_time=acquired or held.spec.acquire_time, lease_transitions=0
+            lease.spec, acquire_time=acquired or lease.spec.acquire_time, lease_transitions=0
         )
         return Lease(metadata=metadata, spec=spec)
 

@@ -8,7 +8,7 @@
 
 A namespace whose last write failed is failing, until one of its writes ends otherwise. Failing
 namespaces share a few of the writers, so that an admission webhook of one team, which lets each
-write time out, delays the writes of nobody else.
+write time out, does not delay the writes of the others.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from mooring.simulation.outcome import Outcome
 from mooring.simulation.report import OutcomeCounts
 from mooring.simulation.utilization import Utilization
 
-#: Number of decisions shown in the view.
+#: Number of decisions in the view.
 LATEST: Final = 8
 
 

@@ -32,7 +32,7 @@ from mooring.simulation.utilization import (
     short_name,
 )
 
-#: Nodes whose scores are shown; nodes named as examples; groups of nodes shown.
+#: Limits of the output: nodes with their scores; nodes named as examples; groups of nodes.
 NODES_COMPARED: Final = 5
 EXAMPLES: Final = 3
 GROUPS_SHOWN: Final = 12
@@ -57,7 +57,7 @@ def explain(
         weights: Plugin -> weight of its score; None = 1 for all.
     """
     requests = _requests_text(utilization.requests(pod))
-    lines = [_verdict(pod, decision, utilization), "", f"It requests {requests}."]
+    lines = [_summary(pod, decision, utilization), "", f"It requests {requests}."]
     if decision.result == SCHEDULED:
         lines += _explain_placement(decision, weights)
     else:
@@ -65,7 +65,7 @@ def explain(
     return "\n".join(lines)
 
 
-def _verdict(pod: Pod, decision: Decision, utilization: Utilization) -> str:
+def _summary(pod: Pod, decision: Decision, utilization: Utilization) -> str:
     name = f"Pod {key(pod)}"
     if decision.node is not None:
         node = utilization.nodes.get(decision.node)

@@ -1,4 +1,4 @@
-"""A cache of the cluster, kept up to date by informers, for programs that do not schedule."""
+"""A cache of the cluster, updated by informers, for programs that do not schedule."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from mooring.client import Change, Client, Informer
 from mooring.clock import Clock, Rng
 from mooring.objects.selector_text import LIVING_PODS
-from mooring.state import Cache
 from mooring.state.apply import apply_change
+from mooring.state.cache import Cache
 
 
 class ClusterCache:

@@ -137,7 +137,7 @@ class _Door:
     async def _ready(self, _: web.Request) -> web.Response:
         if self._is_ready():
             return web.Response(text="ok")
-        return web.Response(status=503, text="the cluster is not known yet")
+        return web.Response(status=503, text="the caches are not synced yet")
 
     async def _show_metrics(self, _: web.Request) -> web.Response:
         body = generate_latest(self._metrics.registry)

@@ -30,7 +30,8 @@ from mooring.framework.runtime.plugin_checks import check_plugin
 from mooring.framework.status import Code
 from mooring.objects.meta import ObjectMeta
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 
 #: The extension points that an extender has a use for.
 POINTS = ("pre_filter", "filter", "pre_score", "score", "normalize")
@@ -53,7 +54,7 @@ class Extender:
     Args:
         plugins: Objects with filter or score; each runs at every point that it has.
         clock: Times them.
-        cluster: What is known of the cluster besides what is sent; None = nothing.
+        cluster: The cache of the cluster; None = only the nodes of each request.
         bind: Binds a pod; None = this extender does not bind.
 
     Raises:
@@ -155,7 +156,7 @@ class Extender:
         return wire.bind_result()
 
     def _open(self, request: wire.Filtering) -> tuple[Cycle, Sequence[str]]:
-        """Returns a cycle over the requested nodes, and the names of those that are known."""
+        """Returns a cycle over the requested nodes, and the names of those in the cache."""
         cluster = self._cluster
         if cluster is None:
             cluster = Cache()

@@ -1,7 +1,7 @@
 """Full objects as JSON, exactly as the API server has them, to be sent to extenders.
 
 mooring's structs hold the fields that schedulers read; an extender may read any field. So pending
-pods, and nodes if an extender needs full ones, are watched a second time and kept as JSON. An
+pods, and nodes if an extender needs full ones, are watched a second time and stored as JSON. An
 object that is not in the cache (yet, or any more) is fetched.
 
 managedFields are removed, as kube-scheduler removes them from pods: they can be half an object.

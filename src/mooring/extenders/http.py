@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from mooring.client.transport.http1_pool import HTTP_FAILURES, Http1Pool
 from mooring.client.transport.transport import AnswerTooLong, Request
-from mooring.client.transport.wire import HTTP_FAILURES, Http1Pool
 from mooring.errors import ExtenderError
 from mooring.extenders.tls import ClientPair, is_forbidden, without_password
 
@@ -71,7 +71,7 @@ class HttpExtenderTransport:
         self._tls = tls
         self._server_name = server_name
         self._pair = pair
-        self._wire: Http1Pool | None = None
+        self._pool: Http1Pool | None = None
         self._headers = {"content-type": "application/json"}
 
     async def __call__(self, verb: str, body: bytes, bytes_max: int) -> bytes:
@@ -116,9 +116,9 @@ class HttpExtenderTransport:
 
     async def close(self) -> None:
         """Closes the connections."""
-        wire, self._wire = self._wire, None
-        if wire is not None:
-            await wire.close()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
 
     def _open(self) -> Http1Pool:
         """Returns the connection pool, created at the first call.
@@ -126,7 +126,7 @@ class HttpExtenderTransport:
         Raises:
             ValueError: the URL cannot be used.
         """
-        if self._wire is None:
+        if self._pool is None:
             parts = urlsplit(self._prefix)
             if parts.scheme not in ("http", "https"):
                 raise ValueError(f"unsupported protocol scheme {json.dumps(parts.scheme)}")
@@ -135,7 +135,7 @@ class HttpExtenderTransport:
             if parts.username is not None:
                 user = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
                 self._headers["authorization"] = f"Basic {b64encode(user).decode()}"
-            self._wire = Http1Pool(
+            self._pool = Http1Pool(
                 self._prefix,
                 tls=self._tls,
                 server_name=self._server_name or None,
@@ -143,7 +143,7 @@ class HttpExtenderTransport:
                 user_agent="mooring",
                 look_up=self._look_up,
             )
-        return self._wire
+        return self._pool
 
     async def _look_up(self, host: str, port: int) -> Sequence[str]:
         """Resolves the host before a connection is opened; reloads the client certificate."""

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from mooring.deprecated import RenamedAttribute
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.pod_deltas import COUNT, USAGE, Amount, PodsPerNode, RemovedPods, pick, sums
 from mooring.objects.node import Taint
@@ -33,10 +34,13 @@ class NodeView:
     Example::
 
         free = nodes.allocatable("cpu") - nodes.requested("cpu")
-        return FilterStatuses.refuse(free < cycle.pod.requests["cpu"], Reject("Insufficient cpu"))
+        return FilterStatuses.reject(free < cycle.pod.requests["cpu"], Reject("Insufficient cpu"))
     """
 
     __slots__ = ("_added", "_length", "_removed", "_rows", "snapshot")
+
+    everything = RenamedAttribute("everything", "all_nodes")
+    where = RenamedAttribute("where", "subset")
 
     def __init__(
         self,
@@ -54,7 +58,7 @@ class NodeView:
         self._removed = removed
 
     @classmethod
-    def everything(cls, snapshot: Snapshot) -> NodeView:
+    def all_nodes(cls, snapshot: Snapshot) -> NodeView:
         """Returns a view of every node, without deltas."""
         nodes = snapshot.nodes
         if len(nodes) == nodes.size:
@@ -228,8 +232,8 @@ class NodeView:
         both = [(*old, *new) for old, new in zip(self.removed, pods, strict=True)]
         return NodeView(self.snapshot, self.rows, added=self._added, removed=both)
 
-    def where(self, chosen: Bools | Rows) -> NodeView:
-        """Returns only some of the nodes: ``chosen`` is a bool mask of shape (m,), or positions."""
+    def subset(self, chosen: Bools | Rows) -> NodeView:
+        """Returns some of the nodes: ``chosen`` is a bool mask of shape (m,), or positions."""
         positions = (np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen).astype(np.intp)
         rows = positions if self._rows is None else self._rows[positions]
         return NodeView(

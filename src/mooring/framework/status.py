@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.decision import Preemption
+from mooring.deprecated import RenamedAttribute, warn
 from mooring.errors import PluginError
 from mooring.state.tables.pods import PodInfo
 
@@ -146,12 +147,14 @@ class FilterStatuses:
 
     Example:
         >>> import numpy as np
-        >>> statuses = FilterStatuses.refuse(np.array([False, True]), Reject("too hot"))
+        >>> statuses = FilterStatuses.reject(np.array([False, True]), Reject("too hot"))
         >>> statuses.codes.tolist(), statuses.table[0].reasons
         ([0, 1], ('too hot',))
     """
 
     __slots__ = ("codes", "table")
+
+    refuse = RenamedAttribute("refuse", "reject")
 
     def __init__(self, codes: npt.NDArray[np.uint16], table: list[Status]) -> None:
         self.codes = codes
@@ -163,9 +166,9 @@ class FilterStatuses:
         return cls(np.zeros(length, dtype=np.uint16), [])
 
     @classmethod
-    def refuse(cls, refused: npt.NDArray[np.bool_], status: Status) -> FilterStatuses:
-        """Returns a result with ``status`` for the nodes where ``refused``, shape (m,), is true."""
-        return cls(refused.astype(np.uint16), [status])
+    def reject(cls, rejected: npt.NDArray[np.bool_], status: Status) -> FilterStatuses:
+        """Returns a result with ``status`` for the nodes where ``rejected`` (m,) is true."""
+        return cls(rejected.astype(np.uint16), [status])
 
     @classmethod
     def of(cls, statuses: Iterable[Status | None]) -> FilterStatuses:
@@ -175,6 +178,10 @@ class FilterStatuses:
             0 if status is None else table.setdefault(status, len(table) + 1) for status in statuses
         ]
         return cls(np.array(codes, dtype=np.uint16), list(table))
+
+    def to_list(self) -> list[Status | None]:
+        """Returns the status of each node: None = feasible."""
+        return [self.table[code - 1] if code else None for code in self.codes.tolist()]
 
     def checked(self, plugin: str, length: int) -> FilterStatuses:
         """Validates that this is a result for ``length`` nodes, and returns it.
@@ -239,3 +246,9 @@ class PostFilterResult(NamedTuple):
     record: Callable[[], Preemption] | None = None
     candidates: Callable[[], list[Candidate]] | None = None
     plugin: str = ""
+
+    @property
+    def rooms(self) -> Callable[[], list[Candidate]] | None:
+        """The old name of ``candidates``."""
+        warn("PostFilterResult.rooms", "candidates", stacklevel=2)
+        return self.candidates

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from mooring.config.durations import duration_text
+from mooring.deprecated import RenamedAttribute
 from mooring.framework.status import NodeError, Reject, Status
 from mooring.state.tables.pods import PodInfo
 
@@ -25,7 +26,9 @@ MAX_WAIT_S = 15 * 60.0
 class WaitingPod:
     """A pod in Permit: the plugins that still wait, and their deadlines (monotonic seconds)."""
 
-    __slots__ = ("_deadlines", "_timeouts", "node_name", "on_settled", "pod", "verdict")
+    __slots__ = ("_deadlines", "_timeouts", "node_name", "on_settled", "pod", "status")
+
+    verdict = RenamedAttribute("verdict", "status")
 
     def __init__(
         self, pod: PodInfo, node_name: str, waits: Mapping[str, float], now_s: float
@@ -33,8 +36,8 @@ class WaitingPod:
         self.pod = pod
         self.node_name = node_name
         #: None while waiting; then () = allowed, or the status of the rejection.
-        self.verdict: Status | tuple[()] | None = None
-        #: Called once, when ``verdict`` is set.
+        self.status: Status | tuple[()] | None = None
+        #: Called once, when ``status`` is set.
         self.on_settled: Callable[[WaitingPod], None] | None = None
         self._timeouts = {plugin: min(wait_s, MAX_WAIT_S) for plugin, wait_s in waits.items()}
         self._deadlines = {plugin: now_s + wait_s for plugin, wait_s in self._timeouts.items()}
@@ -47,7 +50,7 @@ class WaitingPod:
     @property
     def deadline_s(self) -> float:
         """The earliest deadline of a plugin; infinity once settled."""
-        if self.verdict is not None:
+        if self.status is not None:
             return float("inf")
         return min(self._deadlines.values(), default=float("inf"))
 
@@ -66,7 +69,7 @@ class WaitingPod:
 
         The status is an Error, so the pod is retried without waiting for an event.
         """
-        was_waiting = self.verdict is None
+        was_waiting = self.status is None
         self._settle(NodeError(message).named(plugin))
         return was_waiting
 
@@ -78,10 +81,10 @@ class WaitingPod:
         timeout = duration_text(self._timeouts[plugin])
         self.reject(plugin, f"rejected due to timeout after waiting {timeout} at plugin {plugin}")
 
-    def _settle(self, verdict: Status | tuple[()]) -> None:
-        if self.verdict is not None:
+    def _settle(self, status: Status | tuple[()]) -> None:
+        if self.status is not None:
             return
-        self.verdict = verdict
+        self.status = status
         if self.on_settled is not None:
             self.on_settled(self)
 
@@ -111,10 +114,6 @@ class WaitingPods:
     def remove(self, uid: str) -> None:
         """Removes a pod after its wait."""
         self._pods.pop(uid, None)
-
-    def next_deadline_s(self) -> float:
-        """Returns the earliest deadline of all pods; infinity if none waits."""
-        return min((pod.deadline_s for pod in self._pods.values()), default=float("inf"))
 
     def expire(self, now_s: float) -> None:
         """Rejects every pod whose deadline has passed."""

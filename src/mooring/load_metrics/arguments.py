@@ -110,7 +110,7 @@ def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         is_good = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # not shown: it may contain a password anywhere
+    except ValueError:  # the value is omitted: it may contain a password
         raise ConfigError("is no URL", path=at) from None
     if not is_good:
         raise ConfigError("names no host", path=at, value=without_password(url))

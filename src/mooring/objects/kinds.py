@@ -45,73 +45,43 @@ class Kind:
         return f"{root}/{self.resource}"
 
 
-_TABLE: tuple[Kind, ...] = (
-    Kind("Namespace", meta.Namespace, "", "v1", "namespaces", False),
-    Kind("Node", node.Node, "", "v1", "nodes", False),
-    Kind("Pod", pod.Pod, "", "v1", "pods", True),
-    Kind("Service", workloads.Service, "", "v1", "services", True),
-    Kind(
-        "ReplicationController",
-        workloads.ReplicationController,
-        "",
-        "v1",
-        "replicationcontrollers",
-        True,
-    ),
-    Kind("ReplicaSet", workloads.ReplicaSet, "apps", "v1", "replicasets", True),
-    Kind("StatefulSet", workloads.StatefulSet, "apps", "v1", "statefulsets", True),
-    Kind(
-        "PodDisruptionBudget",
-        workloads.PodDisruptionBudget,
-        "policy",
-        "v1",
-        "poddisruptionbudgets",
-        True,
-    ),
-    Kind("PriorityClass", meta.PriorityClass, "scheduling.k8s.io", "v1", "priorityclasses", False),
-    Kind("PersistentVolume", storage.PersistentVolume, "", "v1", "persistentvolumes", False),
-    Kind(
-        "PersistentVolumeClaim",
-        storage.PersistentVolumeClaim,
-        "",
-        "v1",
-        "persistentvolumeclaims",
-        True,
-    ),
-    Kind("StorageClass", storage.StorageClass, "storage.k8s.io", "v1", "storageclasses", False),
-    Kind("CSINode", storage.CSINode, "storage.k8s.io", "v1", "csinodes", False),
-    Kind("CSIDriver", storage.CSIDriver, "storage.k8s.io", "v1", "csidrivers", False),
-    Kind(
-        "CSIStorageCapacity",
-        storage.CSIStorageCapacity,
-        "storage.k8s.io",
-        "v1",
-        "csistoragecapacities",
-        True,
-    ),
-    Kind(
-        "VolumeAttachment",
-        storage.VolumeAttachment,
-        "storage.k8s.io",
-        "v1",
-        "volumeattachments",
-        False,
-    ),
-    Kind("ResourceClaim", resource.ResourceClaim, "resource.k8s.io", "v1", "resourceclaims", True),
-    Kind("ResourceSlice", resource.ResourceSlice, "resource.k8s.io", "v1", "resourceslices", False),
-    Kind("DeviceClass", resource.DeviceClass, "resource.k8s.io", "v1", "deviceclasses", False),
-    Kind("Lease", meta.Lease, "coordination.k8s.io", "v1", "leases", True),
-    Kind("Event", meta.Event, "events.k8s.io", "v1", "events", True),
+#: Struct, API group, plural name, and whether objects are namespaced; all versions are v1.
+_TABLE: tuple[tuple[type[Any], str, str, bool], ...] = (
+    (meta.Namespace, "", "namespaces", False),
+    (node.Node, "", "nodes", False),
+    (pod.Pod, "", "pods", True),
+    (workloads.Service, "", "services", True),
+    (workloads.ReplicationController, "", "replicationcontrollers", True),
+    (workloads.ReplicaSet, "apps", "replicasets", True),
+    (workloads.StatefulSet, "apps", "statefulsets", True),
+    (workloads.PodDisruptionBudget, "policy", "poddisruptionbudgets", True),
+    (meta.PriorityClass, "scheduling.k8s.io", "priorityclasses", False),
+    (storage.PersistentVolume, "", "persistentvolumes", False),
+    (storage.PersistentVolumeClaim, "", "persistentvolumeclaims", True),
+    (storage.StorageClass, "storage.k8s.io", "storageclasses", False),
+    (storage.CSINode, "storage.k8s.io", "csinodes", False),
+    (storage.CSIDriver, "storage.k8s.io", "csidrivers", False),
+    (storage.CSIStorageCapacity, "storage.k8s.io", "csistoragecapacities", True),
+    (storage.VolumeAttachment, "storage.k8s.io", "volumeattachments", False),
+    (resource.ResourceClaim, "resource.k8s.io", "resourceclaims", True),
+    (resource.ResourceSlice, "resource.k8s.io", "resourceslices", False),
+    (resource.DeviceClass, "resource.k8s.io", "deviceclasses", False),
+    (meta.Lease, "coordination.k8s.io", "leases", True),
+    (meta.Event, "events.k8s.io", "events", True),
+)
+_KINDS = tuple(
+    Kind(struct.__name__, struct, group, "v1", resource_name, namespaced)
+    for struct, group, resource_name, namespaced in _TABLE
 )
 
 #: Kind name -> Kind; objects are decoded and stored in no particular order of kinds.
-KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _TABLE})
+KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _KINDS})
 
 #: Plural resource name -> Kind.
-KINDS_BY_RESOURCE: Mapping[str, Kind] = MappingProxyType({kind.resource: kind for kind in _TABLE})
+KINDS_BY_RESOURCE: Mapping[str, Kind] = MappingProxyType({kind.resource: kind for kind in _KINDS})
 
 #: Struct type -> Kind.
-KINDS_BY_STRUCT: Mapping[type[Any], Kind] = MappingProxyType({kind.struct: kind for kind in _TABLE})
+KINDS_BY_STRUCT: Mapping[type[Any], Kind] = MappingProxyType({kind.struct: kind for kind in _KINDS})
 
 
 def kind_named(name: str) -> Kind:

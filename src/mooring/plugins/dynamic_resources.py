@@ -131,4 +131,4 @@ def _after_class_change(pod: PodInfo, old: DeviceClass, new: DeviceClass | None)
     if new is not None:
         after.put(new)
     had, has = requested_devices(pod, before), requested_devices(pod, after)
-    return QueueingHint.QUEUE if had is not None and has is None else QueueingHint.SKIP
+    return QueueingHint.queue_if(had is not None and has is None)

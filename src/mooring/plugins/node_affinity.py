@@ -119,7 +119,7 @@ class NodeAffinity:
         fits = matches_required(required, nodes)
         enforced = self._added_required
         if enforced is None:
-            return FilterStatuses.refuse(~fits, Reject(REASON, resolvable=False))
+            return FilterStatuses.reject(~fits, Reject(REASON, resolvable=False))
         codes = np.where(fits, 0, 2)
         codes[~NodeTermEvaluator(nodes).any_term(enforced)] = 1
         table: list[Status] = [

@@ -29,7 +29,8 @@ REASON = "node(s) didn't match Pod's required features"
 RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"
 
-#: The known features, by name. Those that no rule below uses concern only updates of running pods.
+#: All features of upstream, sorted by name. Those without a rule below concern only updates of
+#: running pods.
 FEATURES: Final = (
     "ExtendWebSocketsToKubelet",
     "InPlacePodLevelResourcesVerticalScaling",
@@ -78,7 +79,7 @@ class NodeDeclaredFeatures:
             if declared not in is_lacking:
                 is_lacking[declared] = not required <= declared_features(declared)
             refused[position] = is_lacking[declared]
-        return FilterStatuses.refuse(refused, Reject(REASON, resolvable=False))
+        return FilterStatuses.reject(refused, Reject(REASON, resolvable=False))
 
     def filter_node(self, cycle: Cycle, node: NodeInfo) -> Status | None:
         """Does the same as ``filter``, for one node."""
@@ -118,7 +119,7 @@ def required_features(spec: PodSpec) -> frozenset[str]:
 
 
 def declared_features(declared: Sequence[str]) -> frozenset[str]:
-    """Returns the known features among those that a node declares.
+    """Returns those of a node's declared features that are in FEATURES.
 
     As upstream, the list must be sorted, which the API server ensures: names out of order are
     skipped.

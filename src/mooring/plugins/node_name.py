@@ -32,7 +32,7 @@ class NodeName:
         if not node_name:
             return FilterStatuses.feasible(len(nodes))
         others = np.array([name != node_name for name in nodes.names], dtype=np.bool_)
-        return FilterStatuses.refuse(others, Reject(REASON, resolvable=False))
+        return FilterStatuses.reject(others, Reject(REASON, resolvable=False))
 
     def events(self) -> list[ClusterEventWithHint]:
         """Registers added nodes; a node's name never changes."""

@@ -39,7 +39,7 @@ class NodePorts:
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Rejects nodes with a port conflict."""
-        return FilterStatuses.refuse(nodes.has_port_conflict(cycle.pod.host_ports), Reject(REASON))
+        return FilterStatuses.reject(nodes.has_port_conflict(cycle.pod.host_ports), Reject(REASON))
 
     def events(self) -> list[ClusterEventWithHint]:
         """Registers deleted pods and added nodes; a pod's ports never change."""
@@ -56,4 +56,4 @@ def _after_pod_deleted(pod: PodInfo, old: Pod, _: Pod | None) -> QueueingHint:
         return QueueingHint.SKIP
     freed = PodInfo(old).host_ports
     helps = any(conflicts(port, freed_port) for port in pod.host_ports for freed_port in freed)
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return QueueingHint.queue_if(helps)

@@ -40,7 +40,7 @@ class NodeUnschedulable:
         """Rejects cordoned nodes unless the pod tolerates their taint."""
         if is_tolerated(CORDONED, cycle.pod.spec.tolerations):
             return FilterStatuses.feasible(len(nodes))
-        return FilterStatuses.refuse(nodes.unschedulable, Reject(REASON, resolvable=False))
+        return FilterStatuses.reject(nodes.unschedulable, Reject(REASON, resolvable=False))
 
     def events(self) -> list[ClusterEventWithHint]:
         """Registers added and uncordoned nodes, and new tolerations of the pod."""
@@ -56,10 +56,10 @@ def _after_node_change(_: PodInfo, old: Node | None, new: Node) -> QueueingHint:
     """Queues if the node is schedulable now and was not before."""
     was_schedulable = old is not None and not old.spec.unschedulable
     helps = not was_schedulable and not new.spec.unschedulable
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return QueueingHint.queue_if(helps)
 
 
 def _after_toleration(pod: PodInfo, _: Pod | None, new: Pod) -> QueueingHint:
     """Queues if the pod itself tolerates cordoned nodes now."""
     helps = new.metadata.uid == pod.uid and is_tolerated(CORDONED, new.spec.tolerations)
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return QueueingHint.queue_if(helps)

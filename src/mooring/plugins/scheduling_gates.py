@@ -38,4 +38,4 @@ class SchedulingGates:
 
 def _after_gates_removed(pod: PodInfo, _: Pod | None, new: Pod) -> QueueingHint:
     """Queues if the gates were those of the pod itself."""
-    return QueueingHint.QUEUE if new.metadata.uid == pod.uid else QueueingHint.SKIP
+    return QueueingHint.queue_if(new.metadata.uid == pod.uid)

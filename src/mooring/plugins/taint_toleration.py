@@ -49,7 +49,7 @@ class TaintToleration:
             return first_untolerated(taints, tolerations) is not None
 
         refused = _evaluate_per_taint_set(nodes, is_untolerated) != 0
-        return FilterStatuses.refuse(refused, Reject(REASON, resolvable=False))
+        return FilterStatuses.reject(refused, Reject(REASON, resolvable=False))
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
         """Returns the number of PreferNoSchedule taints that the pod does not tolerate."""
@@ -88,12 +88,12 @@ def _after_node_change(pod: PodInfo, old: Node | None, new: Node) -> QueueingHin
         return first_untolerated(node.spec.taints, pod.spec.tolerations) is not None
 
     helps = (old is None or is_untolerated(old)) and not is_untolerated(new)
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return QueueingHint.queue_if(helps)
 
 
 def _after_toleration(pod: PodInfo, _: Pod | None, new: Pod) -> QueueingHint:
     """Queues if the pod itself changed: tolerations can only be added."""
-    return QueueingHint.QUEUE if new.metadata.uid == pod.uid else QueueingHint.SKIP
+    return QueueingHint.queue_if(new.metadata.uid == pod.uid)
 
 
 def _evaluate_per_taint_set(

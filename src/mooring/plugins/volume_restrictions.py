@@ -160,7 +160,7 @@ def _after_pod_deleted(pod: PodInfo, old: Pod, _: Pod | None) -> QueueingHint:
         return QueueingHint.SKIP
     has_disk = conflict_count(disks_of(pod.pod), disks_of(old)) > 0
     has_claim = not set(_claim_names(pod.pod)).isdisjoint(_claim_names(old))
-    return QueueingHint.QUEUE if has_disk or has_claim else QueueingHint.SKIP
+    return QueueingHint.queue_if(has_disk or has_claim)
 
 
 def _after_claim_added(
@@ -169,4 +169,4 @@ def _after_claim_added(
     """Queues if the claim is one of the pod's."""
     is_own = new.metadata.namespace == pod.metadata.namespace
     helps = is_own and new.metadata.name in _claim_names(pod.pod)
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return QueueingHint.queue_if(helps)

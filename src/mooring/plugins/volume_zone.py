@@ -88,7 +88,7 @@ class VolumeZone:
             is_outside |= ~_matches(topology, nodes)
         if is_outside.any():
             is_outside &= _has_any_topology_label(nodes)
-        return FilterStatuses.refuse(is_outside, Reject(REASON, resolvable=False))
+        return FilterStatuses.reject(is_outside, Reject(REASON, resolvable=False))
 
     def events(self) -> list[ClusterEventWithHint]:
         """Registers storage classes, nodes and their labels, claims and volumes."""
@@ -185,13 +185,9 @@ def _claim_names(pod: PodInfo) -> tuple[str, ...]:
     return tuple(claim.claim_name for claim in claims if claim is not None)
 
 
-def _hint(helps: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
-
-
 def _after_class_added(_: PodInfo, __: StorageClass | None, new: StorageClass) -> QueueingHint:
     """Queues if claims of the class wait for their pod; the mode of a class never changes."""
-    return _hint(new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
+    return QueueingHint.queue_if(new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 
 
 def _after_claim_change(
@@ -199,11 +195,11 @@ def _after_claim_change(
 ) -> QueueingHint:
     """Queues if the claim is one of the pod's."""
     is_own = new.metadata.namespace == pod.metadata.namespace
-    return _hint(is_own and new.metadata.name in _claim_names(pod))
+    return QueueingHint.queue_if(is_own and new.metadata.name in _claim_names(pod))
 
 
 def _after_volume_change(
     _: PodInfo, old: PersistentVolume | None, new: PersistentVolume
 ) -> QueueingHint:
     """Queues if the volume is new or its topology labels changed."""
-    return _hint(old is None or topologies_of(old) != topologies_of(new))
+    return QueueingHint.queue_if(old is None or topologies_of(old) != topologies_of(new))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 
 from mooring.queue.queued_pod import QueuedPod
 
@@ -40,11 +39,6 @@ class InFlightAttempt:
     def __enter__(self) -> InFlightAttempt:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not self._is_detached or error is not None:
             self.done()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from mooring.state.tables.pods import PodInfo
@@ -79,6 +79,32 @@ class QueuedPod:
 
     def __post_init__(self) -> None:
         self.uid = self.pod.uid
+
+    def end_attempt(
+        self, now_s: float, refused_by: Iterable[str], pending_on: Iterable[str]
+    ) -> None:
+        """Counts a failed attempt; without a rejecting plugin it ended with an error."""
+        self.unschedulable_plugins = frozenset(refused_by)
+        self.pending_plugins = frozenset(pending_on)
+        if self.rejectors:
+            self.unschedulable_count += 1
+            self.consecutive_errors = 0
+        else:
+            self.consecutive_errors += 1
+        self.timestamp_s = now_s
+        self.backoff_expiration_s = None
+        self.was_flushed = False
+        self.queue_name = QueueName.NONE
+
+    def start_error_backoff(self, now_s: float) -> None:
+        """Starts a backoff as after an error; it grows with the attempts.
+
+        Without a rejecting plugin the pod is not popped early.
+        """
+        self.unschedulable_plugins = self.pending_plugins = frozenset()
+        self.consecutive_errors = max(self.consecutive_errors, self.unschedulable_count, 1)
+        self.timestamp_s = now_s
+        self.backoff_expiration_s = None
 
     @property
     def rejectors(self) -> frozenset[str]:

@@ -212,17 +212,7 @@ class SchedulingQueue:
             refused_by: The plugins that rejected it.
             pending_on: Those of them that returned ``Pending``.
         """
-        entry.unschedulable_plugins = frozenset(refused_by)
-        entry.pending_plugins = frozenset(pending_on)
-        if entry.rejectors:
-            entry.unschedulable_count += 1
-            entry.consecutive_errors = 0
-        else:
-            entry.consecutive_errors += 1
-        entry.timestamp_s = self._clock.monotonic_s()
-        entry.backoff_expiration_s = None
-        entry.was_flushed = False
-        entry.queue_name = QueueName.NONE
+        entry.end_attempt(self._clock.monotonic_s(), refused_by, pending_on)
         if pod.uid != entry.uid:
             self._end(entry, entry.attempt_number)
             return
@@ -289,14 +279,9 @@ class SchedulingQueue:
         they are.
         """
         entry = self._pods.get(uid)
-        if entry is None or not entry.queue_name.waits_for_event:
-            return
-        # Without a rejecting plugin the backoff is that of an error.
-        entry.unschedulable_plugins = entry.pending_plugins = frozenset()
-        entry.consecutive_errors = max(entry.consecutive_errors, entry.unschedulable_count, 1)
-        entry.timestamp_s = self._clock.monotonic_s()
-        entry.backoff_expiration_s = None
-        self._queues.requeue(entry, RequeueStrategy.AFTER_BACKOFF, FORCE_ACTIVATE.label)
+        if entry is not None and entry.queue_name.waits_for_event:
+            entry.start_error_backoff(self._clock.monotonic_s())
+            self._queues.requeue(entry, RequeueStrategy.AFTER_BACKOFF, FORCE_ACTIVATE.label)
 
     def flush(self) -> None:
         """Requeues pods whose backoff has expired, or that are unschedulable for too long."""
@@ -313,20 +298,14 @@ class SchedulingQueue:
         return min(at_s, self._leftover_flush_at_s) if self._queues.unschedulable_pods else at_s
 
     def _flush_unschedulable_leftover(self, now_s: float) -> None:
-        too_old = [
-            entry
-            for entry in self._queues.unschedulable_pods
-            if now_s - entry.timestamp_s > self._options.max_unschedulable_s
-        ]
+        pods, event = self._queues.unschedulable_pods, UNSCHEDULABLE_TIMEOUT
+        too_old = pods.older_than(now_s - self._options.max_unschedulable_s)
         for entry in too_old:
             entry.was_flushed = True
-            if self._queues.unschedulable_pods.accepts_event(entry, UNSCHEDULABLE_TIMEOUT):
-                self._queues.requeue(
-                    entry, RequeueStrategy.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label
-                )
-        if too_old:
-            # As upstream the flush is an event for the pods in flight as well.
-            self._in_flight.record(UNSCHEDULABLE_TIMEOUT, None, None)
+            if pods.accepts_event(entry, event):
+                self._queues.requeue(entry, RequeueStrategy.AFTER_BACKOFF, event.label)
+        if too_old:  # as upstream, it is an event for the pods in flight as well
+            self._in_flight.record(event, None, None)
 
 
 class _Only:

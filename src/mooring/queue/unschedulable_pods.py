@@ -60,6 +60,10 @@ class UnschedulablePods:
         del self._pods[entry.uid]
         self._gated.discard(entry.uid)
 
+    def older_than(self, time_s: float) -> list[QueuedPod]:
+        """Returns the pods that entered the queue before a time, in the order of insertion."""
+        return [entry for entry in self if entry.timestamp_s < time_s]
+
     def accepts_event(self, entry: QueuedPod, event: ClusterEvent) -> bool:
         """Returns whether the event may requeue this pod.
 

@@ -120,26 +120,25 @@ async def _post_binding(
     Raises:
         SchedulerError: as ``Client.bind``.
     """
+    loop = asyncio.get_running_loop()
     reads: list[asyncio.Task[None]] = []
+    scope = asyncio.timeout(None)
+
+    async def read() -> None:
+        with suppress(SchedulerError):
+            if await _read_node(client, pod, rng, sleep) == node_name:
+                scope.reschedule(loop.time())
+
+    timer = loop.call_later(READ_AFTER_S, lambda: reads.append(loop.create_task(read())))
     try:
-        async with asyncio.timeout(None) as scope:
-            loop = asyncio.get_running_loop()
-
-            async def read() -> None:
-                with suppress(SchedulerError):
-                    if await _read_node(client, pod, rng, sleep) == node_name:
-                        scope.reschedule(loop.time())
-
-            timer = loop.call_later(READ_AFTER_S, lambda: reads.append(loop.create_task(read())))
-            try:
-                await client.bind(pod, node_name, deadline_s=REQUEST_S_MAX)
-            finally:
-                timer.cancel()
-                for task in reads:
-                    task.cancel()
+        async with scope:
+            await client.bind(pod, node_name, deadline_s=REQUEST_S_MAX)
     except TimeoutError:
-        # The read has ended the wait: the pod is bound.
-        return
+        return  # the read has ended the wait: the pod is bound
+    finally:
+        timer.cancel()
+        for task in reads:
+            task.cancel()
 
 
 async def _read_node(client: Client, pod: Pod, rng: Rng, sleep: Sleep) -> str:

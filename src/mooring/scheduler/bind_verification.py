@@ -30,7 +30,8 @@ from mooring.errors import NotFound, SchedulerError
 from mooring.objects.pod import Pod
 from mooring.queue import SchedulingQueue
 from mooring.scheduler.event_handlers import POD_GONE
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 
 #: A watch is rarely further behind than this.
 CONFIRM_TIMEOUT_S: Final = 30.0

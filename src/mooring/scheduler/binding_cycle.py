@@ -23,7 +23,8 @@ from mooring.scheduler.event_handlers import POD_GONE
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.scheduler.reporting import Reporting
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 
 #: Why a pod was not bound: no node fits, a plugin refused the node, or an error.
 FailureReason = Diagnosis | Status | SchedulerError
@@ -196,13 +197,13 @@ async def wait_on_permit(waiting: WaitingPod, clock: Clock) -> Status | None:
     """
     settled = asyncio.Event()
     waiting.on_settled = lambda _: settled.set()
-    while waiting.verdict is None:
+    while waiting.status is None:
         try:
             async with asyncio.timeout(max(0.0, waiting.deadline_s - clock.monotonic_s())):
                 await settled.wait()
         except TimeoutError:
             waiting.expire(clock.monotonic_s())
-    status = waiting.verdict
+    status = waiting.status
     if not isinstance(status, Status):
         return None
     if status.code is Code.ERROR:

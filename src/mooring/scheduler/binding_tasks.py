@@ -119,17 +119,14 @@ class BindingTasks:
             self._changed.set()
 
     async def _wait_for_namespace(self, namespace: str) -> None:
-        try:
-            with self.outside_request():
-                async with asyncio.timeout(NAMESPACE_WAIT_S_MAX):
-                    while self._slow_count(namespace) >= SLOW_PER_NAMESPACE_MAX:
-                        await self._wait_for_change()
-        except TimeoutError:
-            message = (
-                f"not bound: {SLOW_PER_NAMESPACE_MAX} binding requests of namespace "
-                f"{namespace} have no answer"
-            )
-            raise SchedulerError(message) from None
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + NAMESPACE_WAIT_S_MAX
+        with self.outside_request():
+            while self._slow_count(namespace) >= SLOW_PER_NAMESPACE_MAX and loop.time() < ends_s:
+                await self._wait_for_change()
+        if self._slow_count(namespace) >= SLOW_PER_NAMESPACE_MAX:
+            message = f"{SLOW_PER_NAMESPACE_MAX} bindings of namespace {namespace} have no answer"
+            raise SchedulerError(f"not bound: {message}")
 
     def _slow_count(self, namespace: str | None = None) -> int:
         """Returns the number of slow requests, of all namespaces or of one."""

@@ -25,8 +25,9 @@ from mooring.objects.meta import key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.queue import QueueName, SchedulingQueue, node_changes, pod_changes
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
 from mooring.state.apply import apply_change
+from mooring.state.cache import Cache
 
 POD_ASSIGNED = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
 POD_GONE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)

@@ -35,7 +35,7 @@ from mooring.scheduler.reporting import Reporting, ScheduledNote
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.scheduler.status_writer import StatusWriter
 from mooring.scheduler.with_extenders import ExtenderScheduler
-from mooring.state import Cache
+from mooring.state.cache import Cache
 
 
 @dataclass(frozen=True, slots=True)

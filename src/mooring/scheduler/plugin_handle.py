@@ -12,10 +12,11 @@ from mooring.client.transport.transport import Request
 from mooring.clock import Clock, Rng
 from mooring.errors import PluginError
 from mooring.framework.interface import PATCHED_KINDS
-from mooring.framework.waiting_pods import WaitingPod, WaitingPods
 from mooring.scheduler.bind_pod import bind_pod
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
-from mooring.state import Cache, PodInfo, Snapshot
+from mooring.scheduler.read_only_handle import ReadOnlyHandle
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 
 #: Deadline of a plugin's read.
 READ_S: Final = 10.0
@@ -52,7 +53,7 @@ class NoBackend:
         return None
 
 
-class PluginHandle:
+class PluginHandle(ReadOnlyHandle):
     """The ``Handle`` of a scheduler that runs against an API server.
 
     Args:
@@ -74,36 +75,12 @@ class PluginHandle:
         backend: HandleBackend | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        self.waiting = WaitingPods()
+        super().__init__(cache, clock, rng)
         self.pods_in_prebind = PodsInPreBind()
         self._backend: HandleBackend = backend if backend is not None else NoBackend()
-        self._cache = cache
         self._client = client
-        self._clock = clock
-        self._rng = rng
         self._sleep = sleep
         self._awaited: dict[tuple[str, str], list[asyncio.Event]] = {}
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The current state of the cluster."""
-        return self._cache.snapshot()
-
-    def monotonic_s(self) -> float:
-        """Returns the clock, in seconds."""
-        return self._clock.monotonic_s()
-
-    def random(self) -> float:
-        """Returns a number in [0, 1) from the run's seeded generator."""
-        return self._rng.random()
-
-    def waiting_pod(self, uid: str) -> WaitingPod | None:
-        """Returns the pod with this UID if it waits in Permit."""
-        return self.waiting.get(uid)
-
-    def waiting_pods(self) -> Iterable[WaitingPod]:
-        """Returns all pods that wait in Permit."""
-        return self.waiting
 
     def activate(self, *uids: str) -> None:
         """Tries these pods now, if they wait in the queue."""

@@ -90,7 +90,7 @@ class PreemptionExecutor:
             task.cancel()
 
     def is_running(self, uid: str) -> bool:
-        """Returns whether victims of this pod are being evicted, as far as the watch has shown."""
+        """Returns whether victims of this pod are being evicted, according to the cache."""
         run = self._running.get(uid)
         if run is None:
             return False
@@ -232,7 +232,7 @@ class _Run:
 
 
 def _is_terminating(live: Pod | None, uid: str) -> bool:
-    """Returns whether a victim is deleted or terminating, as far as the watch has shown."""
+    """Returns whether a victim is deleted or terminating, according to the cache."""
     if live is None or live.metadata.uid != uid:
         return True
     return live.metadata.deletion_timestamp is not None

@@ -44,7 +44,8 @@ from mooring.scheduler.observer import Observer
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.scheduler.preemption import PreemptionExecutor
 from mooring.scheduler.reporting import Reporting, error_text
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 
 #: Attempts in a row, by number and by time: then events, requests and timers get their turn.
 ATTEMPTS_MAX: Final = 32

@@ -7,8 +7,9 @@ from typing import Any
 
 from mooring.errors import ConfigError
 from mooring.objects.pod import Pod
-from mooring.state import Cache, NodeTable, PodInfo
+from mooring.state import NodeTable, PodInfo
 from mooring.state.apply import apply_change
+from mooring.state.cache import Cache
 
 
 class Cluster:

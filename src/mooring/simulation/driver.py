@@ -254,7 +254,7 @@ class Driver(Cluster):
             self.handle.call_due()
             self.handle.waiting.expire(self.time.monotonic_s())
             finished = [
-                uid for uid, (_, waiting) in self._waiting.items() if waiting.verdict is not None
+                uid for uid, (_, waiting) in self._waiting.items() if waiting.status is not None
             ]
             if not finished:
                 return
@@ -268,11 +268,11 @@ class Driver(Cluster):
         self.handle.waiting.remove(cycle.pod.uid)
         result: Diagnosis | Status | SchedulerError | None
         try:
-            verdict = waiting.verdict
-            if isinstance(verdict, Status) and verdict.code is Code.ERROR:
-                result = SchedulerError(f"waiting on permit for pod: {verdict.message}")
-            elif isinstance(verdict, Status):
-                result = binding.diagnosis_of(node, verdict)
+            status = waiting.status
+            if isinstance(status, Status) and status.code is Code.ERROR:
+                result = SchedulerError(f"waiting on permit for pod: {status.message}")
+            elif isinstance(status, Status):
+                result = binding.diagnosis_of(node, status)
             else:
                 result = _bind(outcome)
         except InvariantViolation:

@@ -5,52 +5,30 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from mooring.clock import Rng, VirtualClock
 from mooring.errors import PluginError
-from mooring.framework.waiting_pods import WaitingPod, WaitingPods
+from mooring.scheduler.read_only_handle import ReadOnlyHandle
 from mooring.simulation.offline_volumes import OfflineVolumes
-from mooring.state import Cache, PodInfo, Snapshot
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 
 
-class OfflineHandle:
+class OfflineHandle(ReadOnlyHandle):
     """The plugin handle of the offline scheduler.
 
     Binding always succeeds; ``until`` always times out.
     """
 
+    _clock: VirtualClock
+
     def __init__(self, cache: Cache, clock: VirtualClock, rng: Rng) -> None:
-        self._cache = cache
-        self._clock = clock
-        self._rng = rng
+        super().__init__(cache, clock, rng)
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._volumes = OfflineVolumes(cache)
-        #: The pods that wait in Permit.
-        self.waiting = WaitingPods()
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The current state of the cluster."""
-        return self._cache.snapshot()
-
-    def monotonic_s(self) -> float:
-        """Returns the virtual time in seconds."""
-        return self._clock.monotonic_s()
-
-    def random(self) -> float:
-        """Returns a number in [0, 1) from the seeded generator."""
-        return self._rng.random()
-
-    def waiting_pod(self, uid: str) -> WaitingPod | None:
-        """Returns the pod with this UID if it waits in Permit."""
-        return self.waiting.get(uid)
-
-    def waiting_pods(self) -> Iterable[WaitingPod]:
-        """Returns all pods that wait in Permit."""
-        return self.waiting
 
     def activate(self, *uids: str) -> None:
         """Does nothing: there is no queue."""

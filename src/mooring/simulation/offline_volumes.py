@@ -22,7 +22,7 @@ from mooring.objects.volume_claims import (
     is_fully_bound,
 )
 from mooring.simulation.volume_controller import Bound, bind, provision
-from mooring.state import Cache
+from mooring.state.cache import Cache
 
 
 class OfflineVolumes:

@@ -1,7 +1,10 @@
-"""The cluster state as numpy columns. No I/O, no clock."""
+"""The cluster state as numpy columns. No I/O, no clock.
+
+These names are for readers. The owners of a cluster state import ``mooring.state.cache``.
+"""
 
 from mooring.state.audit import audit
-from mooring.state.cache import Cache, Reservation
+from mooring.state.cache import empty_snapshot
 from mooring.state.columns.change_log import Change, ChangeLog
 from mooring.state.nominator import Nominator
 from mooring.state.snapshot import Snapshot
@@ -9,7 +12,6 @@ from mooring.state.tables.nodes import NodeTable
 from mooring.state.tables.pods import PlacedPod, PodInfo, PodTable
 
 __all__ = [
-    "Cache",
     "Change",
     "ChangeLog",
     "NodeTable",
@@ -17,7 +19,7 @@ __all__ = [
     "PlacedPod",
     "PodInfo",
     "PodTable",
-    "Reservation",
     "Snapshot",
     "audit",
+    "empty_snapshot",
 ]

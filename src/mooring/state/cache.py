@@ -14,7 +14,6 @@ yet or no longer has: a placeholder row keeps the sums correct and takes no new 
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any, Protocol
 
 from mooring.errors import InvariantViolation
@@ -74,12 +73,7 @@ class Reservation:
     def __enter__(self) -> Reservation:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self.is_kept:
             self._cache.forget(self.info.uid)
 
@@ -290,3 +284,8 @@ class Cache:
         self._assumed.pop(uid, None)
         if self._uid_of.get(placed.info.key) == uid:
             del self._uid_of[placed.info.key]
+
+
+def empty_snapshot() -> Snapshot:
+    """Returns the state of a cluster without any object."""
+    return Cache().snapshot()

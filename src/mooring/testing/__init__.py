@@ -5,10 +5,13 @@ plugins for a pod, ``FakeClock`` only advances by ``advance``, and ``check_confo
 a plugin meets all requirements of the framework.
 """
 
+from typing import Any
+
+from mooring import deprecated
 from mooring.clock import VirtualClock as FakeClock
 from mooring.testing.builders import make_node, make_pod
 from mooring.testing.conformance import check_conformance
-from mooring.testing.harness import Harness, cluster, scalar_twin
+from mooring.testing.harness import Harness, cluster, one_node_form
 
 __all__ = [
     "FakeClock",
@@ -17,5 +20,13 @@ __all__ = [
     "cluster",
     "make_node",
     "make_pod",
-    "scalar_twin",
+    "one_node_form",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Returns the object that an old name stands for."""
+    if name != "scalar_twin":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    deprecated.warn("mooring.testing.scalar_twin", "one_node_form", stacklevel=2)
+    return one_node_form

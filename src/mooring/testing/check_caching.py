@@ -182,10 +182,6 @@ def _changes(harness: Harness, rng: Rng) -> Iterator[Step]:
     yield "a node goes", partial(cache.remove_node, "fresh")
 
 
-def _no_change() -> None:
-    """Changes nothing."""
-
-
 def _node_variants(node: Node, rng: Rng) -> Iterator[tuple[str, Node]]:
     """Yields (name of the part, the node with that part of another node)."""
     donor = random_node(rng, node.metadata.name)
@@ -206,7 +202,8 @@ def _check_combined(case: Case, renamed: Pod, rng: Rng) -> None:
     cached = Harness(case.objects, [case.plugin])
     uncached = Harness((), [case.plugin], cache_results=False)
     uncached.cache = cached.cache
-    for description, change in [("nothing changes", _no_change), *_changes(cached, rng)]:
+    steps: list[Step] = [("nothing changes", lambda: None), *_changes(cached, rng)]
+    for description, change in steps:
         change()
         for pod in (case.pod, renamed):
             with case.plugin_errors_as_failures():

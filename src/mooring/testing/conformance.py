@@ -3,7 +3,7 @@
 Usage in a plugin's test::
 
     def test_my_plugin_keeps_the_contract():
-        check_conformance(MyPlugin(), twin=MyPluginPerNode())
+        check_conformance(MyPlugin(), reference=MyPluginPerNode())
 
 It runs the plugin on seeded random clusters and raises AssertionError with plugin, seed, pod and
 node at the first violation.
@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from mooring import deprecated
 from mooring.clock import Rng, seeded_random
 from mooring.framework import Cycle, NodeView, check_plugin
 from mooring.framework.runtime.filter import pre_filter
 from mooring.framework.runtime.nominated import filter_hypothetical, filter_one
-from mooring.framework.status import FilterStatuses, Status
 from mooring.objects.codec.decode import encode
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
@@ -42,39 +42,45 @@ STATE_DEPTH = 3
 def check_conformance(
     plugin: Any,
     *,
-    twin: Any | None = None,
+    reference: Any | None = None,
     seeds: Iterable[int] = SEEDS,
     objects: Sequence[Node | Pod] | None = None,
     pods: Sequence[Pod] | None = None,
+    twin: Any | None = None,
 ) -> None:
     """Checks signatures, purity, shapes, caching, hypothetical nodes and states of ``plugin``.
 
     Args:
         plugin: The plugin object.
-        twin: The same plugin written with ``@per_node``; its results must be equal.
+        reference: The same plugin written with ``@per_node``; its results must be equal.
         seeds: Each gives a random cluster and pod.
         objects: A cluster to use in addition to the random ones.
         pods: The pods for ``objects``.
+        twin: The old name of ``reference``.
 
     Raises:
         AssertionError: with the violation.
         ConfigError: if the object is no plugin.
         TypeError: if there are ``objects`` but no ``pods``.
     """
-    check_plugin(plugin)
     if twin is not None:
-        check_plugin(twin)
+        deprecated.warn("check_conformance(twin=...)", "reference=...", stacklevel=2)
+        reference = twin
+    check_plugin(plugin)
+    if reference is not None:
+        check_plugin(reference)
     if objects is not None and not pods:
         raise TypeError("objects without pods")
     for seed in seeds:
         rng = seeded_random(seed)
         random = random_objects(rng, nodes=rng.choice((0, 1, 5, 9)))
-        _check_case(Case(plugin, random, random_pod(rng, "incoming"), f"seed {seed}"), twin, rng)
+        case = Case(plugin, random, random_pod(rng, "incoming"), f"seed {seed}")
+        _check_case(case, reference, rng)
     for pod in pods or ():
-        _check_case(Case(plugin, list(objects or ()), pod, "objects"), twin, seeded_random(0))
+        _check_case(Case(plugin, list(objects or ()), pod, "objects"), reference, seeded_random(0))
 
 
-def _check_case(case: Case, twin: Any | None, rng: Rng) -> None:
+def _check_case(case: Case, reference: Any | None, rng: Rng) -> None:
     plugin = case.plugin
     objects = [case.pod, *case.objects]
     before = [encode(obj) for obj in objects]
@@ -93,8 +99,8 @@ def _check_case(case: Case, twin: Any | None, rng: Rng) -> None:
     _check_one_node(case, harness, cycle, view, runs_filter=runs_filter)
     if hasattr(plugin, "sign"):
         check_caching(case, rng)
-    if twin is not None:
-        _check_twin(case, twin)
+    if reference is not None:
+        _check_reference(case, reference)
     for obj, text in zip(objects, before, strict=True):
         kind, name = type(obj).__name__.lower(), obj.metadata.name
         case.expect(encode(obj) == text, f"the plugin changed the {kind} {name}")
@@ -145,12 +151,7 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 def _run_filter(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> list[Any]:
     with case.plugin_errors_as_failures():
-        verdicts = filter_one(harness.framework, cycle, case.plugin, view)
-    return _statuses(verdicts)
-
-
-def _statuses(verdicts: FilterStatuses) -> list[Status | None]:
-    return [verdicts.table[code - 1] if code else None for code in verdicts.codes.tolist()]
+        return filter_one(harness.framework, cycle, case.plugin, view).to_list()
 
 
 def _check_filter(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> None:
@@ -159,10 +160,10 @@ def _check_filter(case: Case, harness: Harness, cycle: Cycle, view: NodeView) ->
     second = _run_filter(case, harness, cycle, view)
     differs = first_difference(view.names, first, second)
     case.expect(differs is None, f"filter is not deterministic: {differs}")
-    _run_filter(case, harness, cycle, view.where(np.zeros(0, dtype=np.intp)))
+    _run_filter(case, harness, cycle, view.subset(np.zeros(0, dtype=np.intp)))
     orders = [[position] for position in range(len(view))]
     for positions in (*orders, list(reversed(range(len(view))))):
-        part = view.where(np.array(positions, dtype=np.intp))
+        part = view.subset(np.array(positions, dtype=np.intp))
         results = _run_filter(case, harness, cycle, part)
         expected = [first[position] for position in positions]
         differs = first_difference(part.names, results, expected)
@@ -213,7 +214,7 @@ def _check_hypothetical_nodes(
         differs is None, f"adding and removing a pod changes the result of filter: {differs}"
     )
     for position, name in enumerate(view.names):
-        variant = with_extra.where(np.array([position], dtype=np.intp))
+        variant = with_extra.subset(np.array([position], dtype=np.intp))
         hypothetical = _filter_hypothetical(case, harness, cycle, variant)
         harness.cache.put_pod(extra.on_node(name).pod)
         real = _filter_real(case, harness, cycle.pod, name)
@@ -224,7 +225,7 @@ def _check_hypothetical_nodes(
         if not placed:
             continue
         victim = placed[0].info
-        variant = view.where(np.array([position], dtype=np.intp)).without([(victim,)])
+        variant = view.subset(np.array([position], dtype=np.intp)).without([(victim,)])
         hypothetical = _filter_hypothetical(case, harness, cycle, variant)
         harness.cache.remove_pod(victim.uid)
         real = _filter_real(case, harness, cycle.pod, name)
@@ -259,7 +260,7 @@ def _filter_hypothetical(case: Case, harness: Harness, cycle: Cycle, view: NodeV
         return [None] * len(view)
     with case.plugin_errors_as_failures():
         results = filter_hypothetical(harness.framework, cycle, view)
-    return [status for _, verdicts in results for status in _statuses(verdicts)]
+    return [status for _, statuses in results for status in statuses.to_list()]
 
 
 def _check_score(case: Case, harness: Harness) -> None:
@@ -284,10 +285,10 @@ def _check_zeros(case: Case, harness: Harness, cycle: Cycle, view: NodeView) -> 
     )
 
 
-def _check_twin(case: Case, twin: Any) -> None:
-    """Checks that the plugin and its ``@per_node`` form agree on every node."""
+def _check_reference(case: Case, reference: Any) -> None:
+    """Checks that the plugin and its reference have equal results for every node."""
     ours = Harness(case.objects, [case.plugin], cache_results=False)
-    theirs = Harness(case.objects, [twin], cache_results=False)
+    theirs = Harness(case.objects, [reference], cache_results=False)
     if hasattr(case.plugin, "filter"):
         with case.plugin_errors_as_failures():
             left, right = ours.statuses(case.pod), theirs.statuses(case.pod)
@@ -295,22 +296,22 @@ def _check_twin(case: Case, twin: Any) -> None:
             [status and status[:2] for status in statuses.values()] for statuses in (left, right)
         ]
         differs = first_difference(list(left), *unsigned)
-        case.expect(differs is None, f"filter and its twin differ: {differs}")
+        case.expect(differs is None, f"filter and its reference differ: {differs}")
     if hasattr(case.plugin, "score") and len(ours.cache.nodes):
         with case.plugin_errors_as_failures():
             scores = ours.raw_scores(case.pod), theirs.raw_scores(case.pod)
-        _check_twin_scores(case, *scores)
+        _check_reference_scores(case, *scores)
 
 
-def _check_twin_scores(
+def _check_reference_scores(
     case: Case, left: dict[str, int] | None, right: dict[str, int] | None
 ) -> None:
     """Compares scores; a skipped Score equals the same score for every node."""
     if left is None or right is None:
         values = {*(left or {}).values(), *(right or {}).values()}
         case.expect(
-            len(values) <= 1, f"one of score and its twin skips the pod: {left}, and {right}"
+            len(values) <= 1, f"either score or its reference skips the pod: {left}, and {right}"
         )
         return
     differs = first_difference(list(left), list(left.values()), list(right.values()))
-    case.expect(differs is None, f"score and its twin differ: {differs}")
+    case.expect(differs is None, f"score and its reference differ: {differs}")

@@ -25,7 +25,8 @@ from mooring.framework.runtime.score import normalize_one, score_one
 from mooring.framework.status import Skip, Status
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 
 
 class ScheduleResult(NamedTuple):
@@ -136,9 +137,8 @@ class Harness:
         cycle, view = attempt.cycle, attempt.view
         if not attempt.takes_part(plugin):
             return dict.fromkeys(view.names, attempt.refusal)
-        verdicts = filter_one(self.framework, cycle, plugin, view)
-        statuses = [verdicts.table[code - 1] if code else None for code in verdicts.codes.tolist()]
-        return dict(zip(view.names, statuses, strict=True))
+        statuses = filter_one(self.framework, cycle, plugin, view)
+        return dict(zip(view.names, statuses.to_list(), strict=True))
 
     def reasons(self, pod: Pod, plugin: Any | None = None) -> dict[str, tuple[str, ...]]:
         """Returns a filter's (default: the first plugin's) reasons by node; () = feasible."""
@@ -193,13 +193,13 @@ class Harness:
         return status is Skip.SKIP
 
 
-def scalar_twin(method: Any) -> Any:
+def one_node_form(method: Any) -> Any:
     """Returns the one-node form of a ``@per_node`` method, as (plugin, pod, node) -> result.
 
     Raises:
         TypeError: if the method was not made with ``@per_node``.
     """
-    one_node_form = getattr(method, ONE_NODE_FORM, None)
-    if one_node_form is None:
+    form = getattr(method, ONE_NODE_FORM, None)
+    if form is None:
         raise TypeError(f"{method!r} was not made with @per_node")
-    return one_node_form
+    return form

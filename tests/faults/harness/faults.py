@@ -1,16 +1,16 @@
-"""A network between client and API server that loses, delays and repeats.
+"""A network between client and API server that loses, delays and repeats messages.
 
 ::
 
     client ──> FaultyTransport ──> InProcessTransport ──> ApiServer
                       │
-                FaultyNetwork: the rates of this run, the outage that all suffer together
+                FaultyNetwork: the rates of a run, and outages of the whole server
 
-What it does, a real network with a real API server and proxies can do, and nothing else: an answer
-may be lost after the server has done the work, a request may arrive after its sender gave up, a
-watch may break in the middle of a line; but no event is invented and none is lost for good.
+It injects only faults that occur between a real client and a real API server: a response is lost
+after the server has handled the request, a request arrives after its client timed out, a watch
+breaks in the middle of a line. No event is invented, and none is lost for good.
 
-Every fault is drawn from the run's generator, so a seed repeats all of them.
+Every fault is drawn from the run's generator, so a seed reproduces all of them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from mooring.client.transport.transport import Request, Transport
 from mooring.clock import Rng
 from mooring.errors import Unreachable
 
-#: F7 of the fault list: an answer takes between these.
+#: F7 of the fault list: range of the delay of a response.
 DELAY_S_MIN: Final = 0.001
 DELAY_S_MAX: Final = 120.0
-#: F5: what a server may ask a client to wait.
+#: F5: maximum Retry-After.
 RETRY_AFTER_S_MAX: Final = 120.0
-#: Lines of a watch that may come a second time.
+#: Maximum number of lines of a watch that may be repeated.
 REPEATABLE: Final = 30
 
 
@@ -41,22 +41,22 @@ _Identity = tuple["asyncio.Task[Any] | None", str, str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How often what goes wrong: of requests, of connections, or of what comes on a watch.
+    """The rate of each fault: per request, per connection, or per chunk of a watch.
 
     Attributes:
         unreachable: Requests that never reach the server.
         too_many: 429 with a Retry-After of 1 to 120 s (F5).
-        server_error: 500, 502, 503 or 504; a write may have been done all the same (F6).
-        conflict: 409 to a binding, done or not (F4).
-        lost: Answers that are lost after the server did the work (F8).
-        slow: Requests or answers that take 1 ms to 120 s; what takes longer than its sender waits
-            arrives nevertheless (F7, F8).
-        gone: 410, when a watch begins or in the middle of it (F3).
-        cut: Pieces of a watch after whose first bytes the connection is lost (F2).
-        silent: Pieces of a watch after which nothing comes any more, nor an end: half open (F7).
-        lag: Pieces of a watch that come late (F13: kinds are reordered against each other).
-        repeated: Pieces of a watch before which older lines come once more (F13).
-        restarts: Of the server, a minute (F1).
+        server_error: 500, 502, 503 or 504; a write may have been applied (F6).
+        conflict: 409 to a binding, applied or not (F4).
+        lost: Responses that are lost after the server handled the request (F8).
+        slow: Requests or responses that take 1 ms to 120 s; requests arrive even after the client
+            timed out (F7, F8).
+        expired: 410, at the start or in the middle of a watch (F3).
+        cut: Chunks of a watch after whose first bytes the connection is lost (F2).
+        silent: Chunks of a watch after which the connection is half open (F7).
+        lag: Chunks of a watch that are delayed (F13: kinds are reordered against each other).
+        repeated: Chunks of a watch before which older lines are repeated (F13).
+        restarts: Restarts of the server per minute (F1).
     """
 
     unreachable: float = 0.0
@@ -65,7 +65,7 @@ class Faults:
     conflict: float = 0.0
     lost: float = 0.0
     slow: float = 0.0
-    gone: float = 0.0
+    expired: float = 0.0
     cut: float = 0.0
     silent: float = 0.0
     lag: float = 0.0
@@ -74,24 +74,24 @@ class Faults:
 
     @classmethod
     def drawn(cls, rng: Rng) -> Faults:
-        """The faults of one run of a swarm: about half of them occur, each at a rate of its own."""
+        """Returns the faults of one run of a swarm: about half of them, each at its own rate."""
         rates = {}
-        for each in fields(cls):
-            most = _RATE_MAX.get(each.name, 0.4)
+        for field in fields(cls):
+            most = _RATE_MAX.get(field.name, 0.4)
             is_on, rate = rng.random() < 0.5, most * 10 ** -(2 * rng.random())
-            rates[each.name] = rate if is_on else 0.0
+            rates[field.name] = rate if is_on else 0.0
         return cls(**rates)
 
 
-#: What happens to every event of a watch must stay rare, or none would ever come through.
-_RATE_MAX: Final = {"silent": 0.03, "gone": 0.2, "cut": 0.3, "restarts": 2.0, "too_many": 0.3}
+#: Maximum rates, 0.4 for others. Faults of single watch events are rare, or none would arrive.
+_RATE_MAX: Final = {"silent": 0.03, "expired": 0.2, "cut": 0.3, "restarts": 2.0, "too_many": 0.3}
 
-#: Times are sums of floats: a request that comes so much too early comes in time.
+#: Tolerance for times that are sums of floats.
 TIMER_S: Final = 1e-6
 
 
 class Fired(NamedTuple):
-    """A fault that occurred: when (virtual seconds), which, and to what."""
+    """A fault that occurred: virtual time, name, and the request or watch."""
 
     at_s: float
     name: str
@@ -99,25 +99,25 @@ class Fired(NamedTuple):
 
 
 class FaultyNetwork:
-    """What all connections of a run share.
+    """The state that all connections of a run share.
 
     Args:
         rng: Draws every fault.
-        on_fault: Told of each.
+        on_fault: Called for each fault.
 
     Attributes:
         faults: The rates; may be changed at any time.
-        fired: Fault -> how often it occurred.
-        calm_at_s: When the consequences of the last fault are over: virtual seconds.
-        early: Requests that came again before their Retry-After was over.
-        delayed: The paths of requests that took long: another one may have overtaken them.
+        fired: Fault -> number of occurrences.
+        healed_at_s: Virtual time when the consequences of the last fault are over.
+        early: Requests that were retried before their Retry-After.
+        delayed: The paths of delayed requests: a later request may have overtaken them.
     """
 
     def __init__(self, rng: Rng, on_fault: Callable[[Fired], None] = lambda _: None) -> None:
         self.rng = rng
         self.faults = Faults()
         self.fired: Counter[str] = Counter()
-        self.calm_at_s = 0.0
+        self.healed_at_s = 0.0
         self.early: list[str] = []
         self.delayed: set[str] = set()
         self.restarts = 0
@@ -126,41 +126,41 @@ class FaultyNetwork:
         self._plans: list[tuple[str, str]] = []
         self._up_at_s = 0.0
         self._not_before_s: dict[_Identity, float] = {}
-        self._on_the_way: Counter[str] = Counter()
-        #: What ends the streams that are open; in the order in which they were opened.
+        self._in_transit: Counter[str] = Counter()
+        #: The timeouts that end open streams, in the order of opening.
         self._streams: dict[asyncio.Timeout, bool] = {}
-        self._past: dict[str, deque[bytes]] = {}
+        self._recent: dict[str, deque[bytes]] = {}
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
-        """Carry requests that come late as tasks of this group."""
+        """Sets the task group for requests that arrive after their client timed out."""
         self._tasks = tasks
 
     def plan(self, name: str, what: str, times: int = 1) -> None:
-        """Let a fault surely befall the next requests whose "METHOD path" contains ``what``."""
+        """Injects a fault into the next requests whose "METHOD path" contains ``what``."""
         self._plans += [(name, what)] * times
 
     def restart(self, down_s: float) -> None:
-        """The server goes away: every connection breaks, and none is made for ``down_s``."""
+        """Breaks every connection, and refuses new ones for ``down_s``."""
         self.fire("restarts", "server", lasts_s=down_s)
         self.restarts += 1
         self._up_at_s = now_s() + down_s
         self._break(lambda _: True)
 
-    def calm(self) -> None:
-        """Nothing goes wrong from now on; connections that are half open break at last."""
+    def heal(self) -> None:
+        """Stops all faults, and breaks half-open connections."""
         self.faults = Faults()
         self._break(lambda is_silent: is_silent)
 
     # -- for the transport ------------------------------------------------------------------------
 
     def fire(self, name: str, what: str, *, lasts_s: float = 0.0) -> None:
-        """A fault occurs, and its consequences last so long."""
+        """Records a fault whose consequences last ``lasts_s``."""
         self.fired[name] += 1
-        self.calm_at_s = max(self.calm_at_s, now_s() + lasts_s)
+        self.healed_at_s = max(self.healed_at_s, now_s() + lasts_s)
         self._on_fault(Fired(now_s(), name, what))
 
     def draws(self, name: str, what: str) -> bool:
-        """Whether this fault occurs now."""
+        """Returns whether this fault occurs now, drawn or planned."""
         rate = getattr(self.faults, name)
         is_drawn = bool(rate) and self.rng.random() < rate
         if not is_drawn and not self._is_planned(name, what):
@@ -176,65 +176,65 @@ class FaultyNetwork:
         return False
 
     def delay_s(self, longest_s: float = DELAY_S_MAX) -> float:
-        """A delay: short ones are as likely as long ones."""
+        """Returns a delay from a log-uniform distribution."""
         least = math.log(DELAY_S_MIN)
         return math.exp(least + self.rng.random() * (math.log(longest_s) - least))
 
     def check_up(self, what: str) -> None:
-        """Say so if nobody is there.
+        """Checks that the server is up.
 
         Raises:
-            Unreachable: the server is away.
+            Unreachable: it is down.
         """
         if now_s() < self._up_at_s:
             raise Unreachable(f"{what}: connection refused")
 
-    def ask_to_wait(self, request: Request) -> int:
-        """Seconds for a Retry-After; whoever asks again before is noted."""
+    def retry_after_s(self, request: Request) -> int:
+        """Returns seconds for a Retry-After; an earlier retry is recorded in ``early``."""
         seconds = max(1, round(self.delay_s(RETRY_AFTER_S_MAX)))
-        self.calm_at_s = max(self.calm_at_s, now_s() + seconds)
+        self.healed_at_s = max(self.healed_at_s, now_s() + seconds)
         self._not_before_s[_identity(request)] = now_s() + seconds
         return seconds
 
     def note_arrival(self, request: Request) -> None:
-        """A request is sent; it had better not be too early."""
+        """Records a request that is sent before its Retry-After."""
         due_s = self._not_before_s.pop(_identity(request), 0.0)
         if now_s() < due_s - TIMER_S:
-            told = f"{request.method} {request.path} came {due_s - now_s():.1f} s before it should"
-            self.early.append(told)
+            message = f"{request.method} {request.path} was sent {due_s - now_s():.1f} s too early"
+            self.early.append(message)
 
     def deliver_late(self, inner: Transport, request: Request, delay_s: float) -> None:
-        """Let a request arrive whose sender will not wait for it any more."""
-        assert self._tasks is not None, "open() comes first"
-        self.calm_at_s = max(self.calm_at_s, now_s() + delay_s)
-        self._on_the_way[request.path] += 1
+        """Delivers a request after its client timed out."""
+        assert self._tasks is not None, "call open() first"
+        self.healed_at_s = max(self.healed_at_s, now_s() + delay_s)
+        self._in_transit[request.path] += 1
         self._tasks.create_task(self._arrive(inner, request, delay_s, self.restarts))
 
     async def _arrive(
         self, inner: Transport, request: Request, delay_s: float, restarts: int
     ) -> None:
         await asyncio.sleep(delay_s)
-        self._on_the_way[request.path] -= 1
-        # A server that was restarted meanwhile has never heard of it.
+        self._in_transit[request.path] -= 1
+        # A restart drops the requests in transit.
         if restarts == self.restarts:
             await inner.request(request)
 
     @property
     def late_count(self) -> int:
-        """How many requests may still arrive."""
-        return self._on_the_way.total()
+        """The number of requests in transit."""
+        return self._in_transit.total()
 
-    def is_on_the_way(self, path: str) -> bool:
-        """Whether some request to this path may still arrive."""
-        return self._on_the_way[path] > 0
+    def is_in_transit(self, path: str) -> bool:
+        """Returns whether a request to this path is in transit."""
+        return self._in_transit[path] > 0
 
-    def past_of(self, path: str) -> deque[bytes]:
-        """The latest lines that watches on this path have brought."""
-        return self._past.setdefault(path, deque(maxlen=REPEATABLE))
+    def recent_lines(self, path: str) -> deque[bytes]:
+        """Returns the latest lines of watches on this path."""
+        return self._recent.setdefault(path, deque(maxlen=REPEATABLE))
 
     @asynccontextmanager
     async def breakable(self, *, is_silent: bool) -> AsyncIterator[None]:
-        """A wait on a connection, which a restart ends.
+        """Ends the block with TimeoutError when the connection breaks.
 
         Raises:
             TimeoutError: the connection is broken.
@@ -246,23 +246,23 @@ class FaultyNetwork:
             finally:
                 del self._streams[breaks]
             if breaks.when() is not None:
-                # What came at the very moment of the break is lost too.
+                # Data that arrived at the moment of the break is lost, too.
                 raise TimeoutError
 
-    def _break(self, wanted: Callable[[bool], bool]) -> None:
+    def _break(self, selects: Callable[[bool], bool]) -> None:
         for breaks, is_silent in list(self._streams.items()):
-            if wanted(is_silent) and not breaks.expired():
+            if selects(is_silent) and not breaks.expired():
                 breaks.reschedule(now_s())
 
 
 def now_s() -> float:
-    """The time of the loop: seconds."""
+    """Returns the time of the loop in seconds."""
     return asyncio.get_running_loop().time()
 
 
 def _identity(request: Request) -> _Identity:
-    """Two requests with the same are one that is sent again.
+    """Returns a key that is equal for the retries of one request.
 
-    By the same task: another pod's binding, or another attempt, knows nothing of it.
+    The task is part of it: another pod's binding, or another attempt, is another request.
     """
     return asyncio.current_task(), request.method, request.path, request.body

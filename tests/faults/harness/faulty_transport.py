@@ -1,8 +1,4 @@
-"""A client's way to an API server over a network that is not to be relied on.
-
-Which fault occurs when is drawn by the ``FaultyNetwork``; here is what it does to a request, or to
-the bytes of a watch.
-"""
+"""A client transport that injects the faults of a ``FaultyNetwork`` into requests and watches."""
 
 from __future__ import annotations
 
@@ -38,11 +34,11 @@ class FaultyTransport:
         self._inner = inner
 
     async def close(self) -> None:
-        """Nothing can be asked any more."""
+        """Closes the inner transport."""
         await self._inner.close()
 
     async def request(self, request: Request) -> Response:
-        """As ``Transport.request``."""
+        """Does the same as ``Transport.request``, with faults."""
         what = f"{request.method} {request.path}"
         self._network.note_arrival(request)
         self._network.check_up(what)
@@ -53,14 +49,14 @@ class FaultyTransport:
             ):
                 return await self._carry(request, what)
         except TimeoutError as error:
-            raise OutcomeUnknown(f"{what}: no answer came") from error
+            raise OutcomeUnknown(f"{what}: no response") from error
 
     async def _carry(self, request: Request, what: str) -> Response:
         network = self._network
         if network.draws("unreachable", what):
             raise Unreachable(f"{what}: connection refused")
         if network.draws("too_many", what):
-            return _too_many(network.ask_to_wait(request))
+            return _too_many(network.retry_after_s(request))
         if network.draws("server_error", what):
             return await self._fail(request)
         if request.path.endswith("/binding") and network.draws("conflict", what):
@@ -78,16 +74,16 @@ class FaultyTransport:
         network = self._network
         code = network.rng.choice((500, 502, 503, 504))
         if code == 503 and network.rng.random() < 0.5:
-            # With a Retry-After it says that it did nothing.
-            return _error(code, "ServiceUnavailable", retry_after_s=network.ask_to_wait(request))
+            # A 503 with Retry-After means that the server did not handle the request.
+            return _error(code, "ServiceUnavailable", retry_after_s=network.retry_after_s(request))
         if network.rng.random() < 0.5:
             await self._inner.request(request)
         return _error(code, "InternalError")
 
     async def _spurious_conflict(self, request: Request) -> Response:
-        """409: a proxy has sent it twice, or somebody stored the pod in between."""
+        """Returns 409: a proxy sent the request twice, or another client updated the pod."""
         network = self._network
-        if network.rng.random() < 0.5 or network.is_on_the_way(request.path):
+        if network.rng.random() < 0.5 or network.is_in_transit(request.path):
             await self._inner.request(request)
         return _error(409, "Conflict")
 
@@ -106,21 +102,21 @@ class FaultyTransport:
         return await self._inner.request(request)
 
     async def _time_out(self, request: Request) -> NoReturn:
-        """Wait until the deadline strikes."""
+        """Waits for the deadline."""
         await asyncio.sleep(request.deadline_s + 1)
-        raise AssertionError("the deadline comes first")
+        raise AssertionError("the deadline is earlier")
 
     # -- streams ----------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def stream(self, request: Request, *, idle_s: float) -> AsyncIterator[Stream]:
-        """As ``Transport.stream``."""
+        """Does the same as ``Transport.stream``, with faults."""
         self._network.note_arrival(request)
         self._network.check_up(f"GET {request.path}")
-        refusal = await self._refuse(request)
-        if refusal is not None:
-            body = _one(refusal.body)
-            yield ChunkedStream(refusal.status, refusal.headers, body, idle_s=idle_s)
+        failure = await self._fail_early(request)
+        if failure is not None:
+            body = _single_chunk(failure.body)
+            yield ChunkedStream(failure.status, failure.headers, body, idle_s=idle_s)
             return
         async with self._inner.stream(request, idle_s=_NO_IDLE_LIMIT_S) as stream:
             if stream.status == 200:
@@ -130,28 +126,28 @@ class FaultyTransport:
             async with aclosing(chunks):
                 yield ChunkedStream(stream.status, stream.headers, chunks, idle_s=idle_s)
 
-    async def _refuse(self, request: Request) -> Response | None:
-        """What may go wrong before the first line of a watch."""
+    async def _fail_early(self, request: Request) -> Response | None:
+        """Returns the response to a watch that fails before its first line; None if it starts."""
         network, what = self._network, f"watch {request.path}"
         if network.draws("unreachable", what):
             raise Unreachable(f"{what}: connection refused")
         if network.draws("too_many", what):
-            return _too_many(network.ask_to_wait(request))
+            return _too_many(network.retry_after_s(request))
         if network.draws("server_error", what):
             return _error(network.rng.choice((500, 502, 503, 504)), "InternalError")
-        if dict(request.query).get("resourceVersion") and network.draws("gone", what):
+        if dict(request.query).get("resourceVersion") and network.draws("expired", what):
             return _error(410, "Expired")
         if network.draws("slow", what):
             delay_s = network.delay_s()
             await asyncio.sleep(min(delay_s, request.deadline_s))
             if delay_s >= request.deadline_s:
-                raise Unreachable(f"{what}: no answer in {request.deadline_s:g} s")
+                raise Unreachable(f"{what}: no response in {request.deadline_s:g} s")
         return None
 
     async def _chunks(self, request: Request, stream: Stream) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch, in pieces that know nothing of lines, and what befalls them."""
+        """Yields the lines of a watch, with faults, in chunks that may split lines."""
         network, what = self._network, f"watch {request.path}"
-        past = network.past_of(request.path)
+        recent = network.recent_lines(request.path)
         lists = dict(request.query).get("sendInitialEvents") == "true"
         async with aclosing(stream.batches()) as batches:
             while (lines := await self._next(batches)) is not None:
@@ -160,27 +156,27 @@ class FaultyTransport:
                     return
                 if network.draws("lag", what):
                     await asyncio.sleep(network.delay_s(10.0))
-                if network.draws("gone", what):
+                if network.draws("expired", what):
                     yield _line(_status(410, "Expired"))
                     return
-                # While a list is read there is no older state that could come again.
-                if not lists and past and network.draws("repeated", what):
-                    lines = _older(past, network.rng) + lines
+                # An initial list is not preceded by older state.
+                if not lists and recent and network.draws("repeated", what):
+                    lines = _older(recent, network.rng) + lines
                 lists = lists and not any(_LIST_ENDS in line for line in lines)
                 data = b"".join(line + b"\n" for line in lines)
                 if network.draws("cut", what):
                     data = data[: network.rng.randrange(len(data) + 1)]
-                    past.extend(data.split(b"\n")[:-1])
+                    recent.extend(data.split(b"\n")[:-1])
                     yield data
                     return
                 split = network.rng.randrange(len(data) + 1)
                 yield data[:split]
                 yield data[split:]
-                # Only what has arrived may come again: a watch never goes ahead and back.
-                past.extend(lines)
+                # Only lines that have arrived may be repeated.
+                recent.extend(lines)
 
     async def _next(self, batches: AsyncGenerator[list[bytes], None]) -> list[bytes] | None:
-        """The next lines; None if the connection is broken, or the answer has come to its end."""
+        """Returns the next lines; None at the end of the response, or if the connection breaks."""
         try:
             async with self._network.breakable(is_silent=False):
                 return await anext(batches, None)
@@ -188,7 +184,7 @@ class FaultyTransport:
             return None
 
     async def _half_open(self) -> None:
-        """Half open: nothing comes, until the client gives up or the network is repaired."""
+        """Sends nothing until the client times out or the network is healed."""
         try:
             async with self._network.breakable(is_silent=True):
                 await asyncio.sleep(_NO_IDLE_LIMIT_S)
@@ -196,10 +192,10 @@ class FaultyTransport:
             pass
 
 
-def _older(past: deque[bytes], rng: Rng) -> list[bytes]:
-    """Some of the latest lines, in their order."""
-    start = rng.randrange(len(past))
-    return list(past)[start : start + 1 + rng.randrange(5)]
+def _older(recent: deque[bytes], rng: Rng) -> list[bytes]:
+    """Returns some of the latest lines, in their order."""
+    start = rng.randrange(len(recent))
+    return list(recent)[start : start + 1 + rng.randrange(5)]
 
 
 def _too_many(seconds: int) -> Response:
@@ -214,13 +210,13 @@ def _error(code: int, reason: str, *, retry_after_s: int | None = None) -> Respo
 
 
 def _status(code: int, reason: str) -> dict[str, object]:
-    told = f"injected: {code}"
+    message = f"injected: {code}"
     return {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
-        "message": told,
+        "message": message,
         "reason": reason,
         "code": code,
     }
@@ -230,12 +226,12 @@ def _line(status: dict[str, object]) -> bytes:
     return msgspec.json.encode({"type": "ERROR", "object": status}) + b"\n"
 
 
-async def _one(content: bytes) -> AsyncIterator[bytes]:
+async def _single_chunk(content: bytes) -> AsyncIterator[bytes]:
     yield content
 
 
 async def _join(batches: AsyncGenerator[list[bytes], None]) -> AsyncGenerator[bytes, None]:
-    """A whole answer as a stream: refused by the server itself."""
+    """Yields the body of an error response of the server."""
     async with aclosing(batches):
         async for lines in batches:
             yield b"\n".join(lines)

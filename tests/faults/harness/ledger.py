@@ -11,7 +11,7 @@ prepare            PreBind takes a few seconds
 fail               PreBind takes a few seconds, and raises
 =================  ================================================
 
-With ``is_calm`` it rejects no pod, except that each pod may expire once.
+With ``is_passive`` it rejects no pod, except that each pod may expire once.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Ledger:
     """S8: each Reserve ends in exactly one of PostBind and Unreserve.
 
     Attributes:
-        handle: The scheduler's; set once it is made.
-        is_calm: Refuse nothing; see above.
+        handle: The scheduler's; set after it is created.
+        is_passive: Reject no pod; see above.
         open: UID -> the node that was reserved for the pod.
     """
 
@@ -48,7 +48,7 @@ class Ledger:
 
     def __init__(self, findings: Findings, store: StoreChecker, rng: Rng) -> None:
         self.handle: Handle | None = None
-        self.is_calm = False
+        self.is_passive = False
         self.open: dict[str, str] = {}
         self._has_expired: set[str] = set()
         self._findings = findings
@@ -60,42 +60,42 @@ class Ledger:
         return []
 
     def reserve(self, cycle: Cycle, node_name: str) -> Status | None:
-        """Note it; ``reject_in_reserve`` rejects."""
+        """Records the reservation; ``reject_in_reserve`` rejects."""
         pod = cycle.pod
         self._note("reserve", cycle, node_name)
         if pod.uid in self.open:
-            self._findings.broken("S8", f"{pod.key} is reserved twice")
+            self._findings.report("S8", f"{pod.key} is reserved twice")
         self.open[pod.uid] = node_name
         return self._reject(cycle) if self._script(cycle) == "reject_in_reserve" else None
 
     def unreserve(self, cycle: Cycle, node_name: str) -> None:
-        """Record the end of a reservation; the pod must not be bound."""
+        """Records the end of a reservation; the pod must not be bound."""
         self._end("unreserve", cycle, node_name)
         uid, key = cycle.pod.uid, cycle.pod.key
         pod = self._store.pods.get(uid)
         is_bound_by_us = self._store.bound_by.get(uid) == SCHEDULER
         if pod is not None and is_bound_by_us and pod.metadata.deletion_timestamp is None:
-            self._findings.broken("S8", f"{key} is given up, and is on {pod.spec.node_name}")
+            self._findings.report("S8", f"{key} is unreserved, but bound to {pod.spec.node_name}")
 
     def post_bind(self, cycle: Cycle, node_name: str) -> None:
-        """Record the end of a reservation; the pod must be bound."""
+        """Records the end of a reservation; the pod must be bound."""
         self._end("post_bind", cycle, node_name)
         bound_by = self._store.bound_by.get(cycle.pod.uid)
         if bound_by is None:
-            self._findings.broken("S8", f"{cycle.pod.key} counts as bound, and nobody bound it")
+            self._findings.report("S8", f"{cycle.pod.key} is reported as bound, but is not")
 
     def permit(self, cycle: Cycle, node_name: str) -> Status | Wait | None:
-        """``allow`` and ``expire`` wait, ``reject`` refuses."""
+        """Runs the script: ``allow`` and ``expire`` wait, ``reject`` rejects."""
         self._note("permit", cycle, node_name)
-        way = self._script(cycle)
-        if way == "reject":
+        script = self._script(cycle)
+        if script == "reject":
             return self._reject(cycle)
-        if way == "expire":
+        if script == "expire":
             self._has_expired.add(cycle.pod.uid)
-            # While it still waits: what happens in the middle of an attempt must not be forgotten.
+            # While it waits: events during an attempt must not be lost.
             self._requeue_later(cycle.pod.uid, self._rng.random() * WAIT_S * 0.9)
             return Wait(WAIT_S)
-        if way != "allow":
+        if script != "allow":
             return None
         assert self.handle is not None
         uid = cycle.pod.uid
@@ -103,33 +103,33 @@ class Ledger:
         return Wait(WAIT_S)
 
     async def pre_bind(self, cycle: Cycle, node_name: str) -> None:
-        """``prepare`` and ``fail`` take their time.
+        """Runs the script: ``prepare`` and ``fail`` take a few seconds.
 
         Raises:
-            RuntimeError: for a pod that is to fail.
+            RuntimeError: for ``fail``.
         """
         self._note("pre_bind", cycle, node_name)
-        way = self._script(cycle)
-        if way in ("prepare", "fail"):
+        script = self._script(cycle)
+        if script in ("prepare", "fail"):
             await asyncio.sleep(self._rng.random() * WAIT_S)
-        if way == "fail":
-            raise RuntimeError("it was told to fail")
+        if script == "fail":
+            raise RuntimeError("injected failure")
 
     def _script(self, cycle: Cycle) -> str:
         """Returns the script for this attempt; in about half of the attempts none."""
-        way = cycle.pod.metadata.labels.get(LABEL, "")
-        if way in ("allow", "prepare"):
-            return way
-        if way == "expire" and cycle.pod.uid not in self._has_expired:
-            return way
-        return "" if self.is_calm or self._rng.random() < 0.5 else way
+        script = cycle.pod.metadata.labels.get(LABEL, "")
+        if script in ("allow", "prepare"):
+            return script
+        if script == "expire" and cycle.pod.uid not in self._has_expired:
+            return script
+        return "" if self.is_passive or self._rng.random() < 0.5 else script
 
     def _reject(self, cycle: Cycle) -> Status:
         self._requeue_later(cycle.pod.uid, RETRY_S)
-        return Reject("the ledger says no")
+        return Reject("rejected by the ledger")
 
     def _requeue_later(self, uid: str, delay_s: float) -> None:
-        """Requeue a rejected pod after a delay, since no cluster event would."""
+        """Requeues a rejected pod after a delay, since no cluster event would."""
         handle = self.handle
         assert handle is not None
         handle.call_later(delay_s, lambda: handle.activate(uid))
@@ -143,8 +143,8 @@ class Ledger:
     def _end(self, what: str, cycle: Cycle, node_name: str) -> None:
         self._note(what, cycle, node_name)
         if self.open.pop(cycle.pod.uid, None) != node_name:
-            self._findings.broken("S8", f"{what} of {cycle.pod.key} without a Reserve")
+            self._findings.report("S8", f"{what} of {cycle.pod.key} without a Reserve")
 
     def _note(self, what: str, cycle: Cycle, node_name: str) -> None:
-        told = f"{what} {cycle.pod.key} {cycle.pod.uid} {node_name}"
-        self._findings.trace.add(now_s(), told)
+        message = f"{what} {cycle.pod.key} {cycle.pod.uid} {node_name}"
+        self._findings.trace.add(now_s(), message)

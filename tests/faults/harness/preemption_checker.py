@@ -1,6 +1,6 @@
 """S6: only necessary victims of lower priority are evicted; protected pods only as a last resort.
 
-Like the other checkers it shares nothing with the plugin that decides: it asks the slow reference.
+Like the other checkers it shares no code with the plugin: it uses the reference check.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from mooring.framework.status import PostFilterResult
 from mooring.objects.meta import key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from tests.faults.harness.reference_fit import fit_error
 
 
@@ -22,71 +23,71 @@ class Evictions:
         self._preemptors: dict[str, list[str]] = {}
 
     def note(self, victim_uid: str, preemptor_uid: str) -> None:
-        """Record a decided eviction."""
+        """Records a decided eviction."""
         self._preemptors.setdefault(victim_uid, []).append(preemptor_uid)
 
     def missing_evictions(self, pods: Mapping[str, Pod]) -> Iterator[str]:
-        """Yield victims that were not evicted while their preemptor is still nominated."""
+        """Yields victims that were not evicted while their preemptor is still nominated."""
         for uid, preemptors in self._preemptors.items():
             victim = pods.get(uid)
             if victim is None or victim.metadata.deletion_timestamp is not None:
                 continue
-            for waiting in (pods[each] for each in preemptors if each in pods):
+            for waiting in (pods[preemptor] for preemptor in preemptors if preemptor in pods):
                 is_nominated = waiting.status.nominated_node_name == victim.spec.node_name
                 if is_nominated and victim.spec.node_name and not waiting.spec.node_name:
-                    yield f"{key(waiting)} waits for {key(victim)} to leave, which nobody tells"
+                    yield f"{key(waiting)} needs an eviction that was not started: {key(victim)}"
 
     def has(self, victim_uid: str) -> bool:
-        """True if the eviction of the pod was decided."""
+        """Returns whether the eviction of the pod was decided."""
         return victim_uid in self._preemptors
 
 
-def unjustified_evictions(pod: PodInfo, room: PostFilterResult, cache: Cache) -> Iterator[str]:
-    """Yield problems of a preemption, on the state of the decision."""
-    name = room.node_name or ""
+def unjustified_evictions(pod: PodInfo, result: PostFilterResult, cache: Cache) -> Iterator[str]:
+    """Yields problems of a preemption, on the state of the decision."""
+    name = result.node_name or ""
     row = cache.nodes.live_row(name)
     if row < 0:
-        yield f"{pod.key} makes room on {name}, which is no node"
+        yield f"{pod.key} is nominated to {name}, which does not exist"
         return
     node = cache.nodes.node(row)
     here = {placed.info.uid: placed.info for placed in cache.pods.on_row(row)}
-    for victim in room.victims:
+    for victim in result.victims:
         if victim.uid not in here:
-            yield f"{victim.key} is to leave {name}, and is not there"
+            yield f"{victim.key} is a victim on {name}, but is not there"
         if victim.priority >= pod.priority:
-            yield f"{victim.key} ({victim.priority}) leaves for {pod.key} ({pod.priority})"
+            yield f"{victim.key} ({victim.priority}) is a victim of {pod.key} ({pod.priority})"
     nominated_pods = [
         other.pod
         for other in cache.nominator.pods_on(name)
         if other.priority >= pod.priority and other.uid != pod.uid
     ]
-    gone = {victim.uid for victim in room.victims}
-    stay = [other.pod for uid, other in here.items() if uid not in gone]
+    victim_uids = {victim.uid for victim in result.victims}
+    stay = [other.pod for uid, other in here.items() if uid not in victim_uids]
     why = fit_error(pod.pod, node, [*stay, *nominated_pods])
     if why:
         yield f"{pod.key} does not fit {name} without its victims: {why}"
-    for victim in room.victims:
+    for victim in result.victims:
         if not fit_error(pod.pod, node, [*stay, *nominated_pods, victim.pod]):
-            yield f"{victim.key} could stay on {name} beside {pod.key}"
-    if any(_is_protected(victim.pod, cache) for victim in room.victims):
-        yield from _in_need(pod, node, list(here.values()), nominated_pods, cache)
+            yield f"{victim.key} need not be evicted from {name} for {pod.key}"
+    if any(_is_protected(victim.pod, cache) for victim in result.victims):
+        yield from _protected_victims(pod, node, list(here.values()), nominated_pods, cache)
 
 
-def _in_need(
+def _protected_victims(
     pod: PodInfo, node: Node, here: list[PodInfo], nominated_pods: list[Pod], cache: Cache
 ) -> Iterator[str]:
-    """Yield a problem if evicting all unprotected pods would be enough."""
-    left = [
+    """Yields a problem if evicting all unprotected pods would be enough."""
+    remaining = [
         other.pod
         for other in here
         if other.priority >= pod.priority or _is_protected(other.pod, cache)
     ]
-    if not fit_error(pod.pod, node, [*left, *nominated_pods]):
-        yield f"{node.metadata.name} has room for {pod.key} without any protected pod's leaving"
+    if not fit_error(pod.pod, node, [*remaining, *nominated_pods]):
+        yield f"{node.metadata.name} fits {pod.key} without evicting a protected pod"
 
 
 def _is_protected(pod: Pod, cache: Cache) -> bool:
-    """True if a budget with no allowed disruptions selects the pod."""
+    """Returns whether a budget with no allowed disruptions selects the pod."""
     labels = frozenset(pod.metadata.labels.items())
-    found = cache.budgets.of(pod.metadata.namespace, labels)
-    return any(budget.disruptions_allowed == 0 for budget in found)
+    budgets = cache.budgets.of(pod.metadata.namespace, labels)
+    return any(budget.disruptions_allowed == 0 for budget in budgets)

@@ -14,16 +14,16 @@ from mooring.objects.pod import Pod
 from mooring.objects.quantity import Quantity
 
 _CORDON = "node.kubernetes.io/unschedulable"
-_REPELS = ("NoSchedule", "NoExecute")
+_BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 def requests_of(pod: Pod) -> Counter[str]:
     """Returns a pod's requests: cpu in millicores, others in units, and 1 of "pods"."""
-    asked: Counter[str] = Counter(pods=1)
+    requests: Counter[str] = Counter(pods=1)
     for container in pod.spec.containers:
         for name, raw in container.resources.requests.items():
-            asked[name] += amount_of(name, raw)
-    return asked
+            requests[name] += amount_of(name, raw)
+    return requests
 
 
 def allocatable_of(node: Node) -> dict[str, int]:
@@ -32,7 +32,7 @@ def allocatable_of(node: Node) -> dict[str, int]:
 
 
 def amount_of(name: str, raw: str | int | float) -> int:
-    """A quantity as an integer."""
+    """Returns a quantity as an integer."""
     quantity = Quantity.from_wire(raw)
     return quantity.milli() if name == "cpu" else quantity.value()
 
@@ -44,11 +44,11 @@ def overcommitted(node: Node, pods: Iterable[Pod]) -> str:
     for pod in pods:
         used.update(requests_of(pod))
         ports.update(_host_ports(pod))
-    room = allocatable_of(node)
+    allocatable = allocatable_of(node)
     over = [
-        f"{name}: {count} of {room.get(name, 0)}"
+        f"{name}: {count} of {allocatable.get(name, 0)}"
         for name, count in used.items()
-        if count > room.get(name, 0)
+        if count > allocatable.get(name, 0)
     ]
     over += [f"port {port}/{protocol} twice" for (protocol, port), n in ports.items() if n > 1]
     return ", ".join(over)
@@ -59,7 +59,7 @@ def blocking_taint(pod: Pod, node: Node) -> str:
     if node.spec.unschedulable and not _is_tolerated(pod, Taint(key=_CORDON, effect="NoSchedule")):
         return "cordoned"
     for taint in node.spec.taints:
-        if taint.effect in _REPELS and not _is_tolerated(pod, taint):
+        if taint.effect in _BLOCKING_EFFECTS and not _is_tolerated(pod, taint):
             return f"taint {taint.key}={taint.value}:{taint.effect}"
     for key, value in pod.spec.node_selector.items():
         if node.metadata.labels.get(key) != value:
@@ -80,20 +80,20 @@ def fit_error(pod: Pod, node: Node, others: Iterable[Pod]) -> str:
     for other in others:
         used.update(requests_of(other))
         taken += _host_ports(other)
-    room = allocatable_of(node)
+    allocatable = allocatable_of(node)
     for name, count in requests_of(pod).items():
-        if used[name] + count > room.get(name, 0):
-            return f"{name}: {used[name]} and {count} of {room.get(name, 0)}"
+        if used[name] + count > allocatable.get(name, 0):
+            return f"{name}: {used[name]} and {count} of {allocatable.get(name, 0)}"
     conflicts = [port for port in _host_ports(pod) if port in taken]
-    return f"ports {conflicts} are taken" if conflicts else ""
+    return f"ports {conflicts} are in use" if conflicts else ""
 
 
 def _is_tolerated(pod: Pod, taint: Taint) -> bool:
     return any(
-        (not each.key or each.key == taint.key)
-        and (each.operator == "Exists" or each.value == taint.value)
-        and (not each.effect or each.effect == taint.effect)
-        for each in pod.spec.tolerations
+        (not toleration.key or toleration.key == taint.key)
+        and (toleration.operator == "Exists" or toleration.value == taint.value)
+        and (not toleration.effect or toleration.effect == taint.effect)
+        for toleration in pod.spec.tolerations
     )
 
 

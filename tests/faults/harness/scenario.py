@@ -6,8 +6,8 @@
              phase 1: faults; safety is checked after every write and every step
             phase 2: no faults; all feasible pods get bound, and nothing leaks
 
-What is checked stands in ``checkers``, ``scheduler_checker`` and ``ledger``; what each fault is, in
-``faults``. A seed repeats its run exactly, in any process.
+The checks are in ``checkers``, ``scheduler_checker`` and ``ledger``, the faults in ``faults``. A
+seed reproduces its run exactly, in any process.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from tests.faults.harness.scenario_user import PODS, PROTECTION, Users
 from tests.faults.harness.scheduler_checker import SchedulerChecker, leaks
 from tests.faults.harness.trace import Trace
 
-#: So long after the last fault is over, whatever fits is bound: an informer may wait for 60 s
-#: before it asks again, and a pod for 10 s before it is tried again.
+#: Time from the end of the last fault until all pods that fit are bound: an informer may wait 60 s
+#: before it lists again, and a pod 10 s in backoff.
 BOUND_S: Final = 75.0
-#: When a last pod comes.
+#: When the last pod is created.
 LATE_POD_S: Final = 50.0
-#: Until every pod that waits has been tried once more: 5 minutes, looked at every 30 s, backoff.
-TRIED_S: Final = 345.0
-#: A status that cannot be written, or an event, is given up at last.
+#: Until every unschedulable pod was retried: flush after 5 minutes, checked every 30 s; backoff.
+RETRIED_S: Final = 345.0
+#: Until status updates and events that cannot be written are dropped.
 QUIET_S: Final = 60.0
 
 #: No pod of these may be evicted: no controller ever sets disruptionsAllowed.
@@ -69,10 +69,10 @@ class Scenario:
     """The size of a run.
 
     Attributes:
-        seed: Everything else is drawn from it.
+        seed: Of all random choices.
         faults: Those of phase 1; None = drawn.
         nodes: At the start.
-        n_safe: Of these, those that nobody changes.
+        n_safe: The number of these that users never change.
         pods: At the start.
         user_actions: Number of user actions in phase 1.
         busy_s: How long phase 1 lasts.
@@ -89,18 +89,18 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run was like; that it ended without an ``InvariantBroken`` is the result.
+    """Statistics of a run that ended without an ``InvariantBroken``.
 
     Attributes:
         seed: Of the run.
         digest: Of its trace.
         binds: Pods bound by the scheduler.
         attempts: Decisions.
-        preemptions: How often pods were to leave for another one.
-        writes: Of pods and nodes, each of which was checked.
+        preemptions: Number of preemptions.
+        writes: Writes of pods and nodes, each of which was checked.
         steps: Rounds of the loop.
-        fired: Fault -> how often.
-        trace: All that happened.
+        fired: Fault -> number of occurrences.
+        trace: All events.
     """
 
     seed: int
@@ -115,27 +115,27 @@ class Report:
 
     @property
     def counts(self) -> bool:
-        """Whether enough happened for the run to show anything."""
+        """True if enough happened for a meaningful run."""
         return self.binds >= BINDS_MIN and self.fired.total() >= FAULTS_MIN
 
 
 def run_scenario(scenario: Scenario, trace: Trace | None = None) -> Report:
-    """Run it.
+    """Runs a scenario.
 
     Args:
-        scenario: What to run.
-        trace: Filled as it runs, so that it can be read when an exception ends the run.
+        scenario: The scenario.
+        trace: Filled during the run, so that it can be read after an exception.
 
     Raises:
-        InvariantBroken: something that must hold did not.
+        InvariantBroken: an invariant is violated.
     """
     rng = seeded_random(scenario.seed)
 
     def loop_factory() -> VirtualLoop:
         return VirtualLoop(_branch(rng))
 
-    # The scheduler collects and freezes what it knows at its start. What was there before need not
-    # be looked at again for every run, and what a run leaves behind must be collected some day.
+    # The scheduler collects garbage and freezes the heap when it starts. Freezing before makes that
+    # cheap in each run, and unfreezing lets the objects of finished runs be collected.
     gc.freeze()
     try:
         with asyncio.Runner(loop_factory=loop_factory) as runner:
@@ -146,7 +146,7 @@ def run_scenario(scenario: Scenario, trace: Trace | None = None) -> Report:
             try:
                 return runner.run(cluster.run())
             finally:
-                # What is broken off now ends in some state or other.
+                # Cancelled tasks may violate invariants.
                 loop.on_step = lambda: None
                 cluster.store.close()
     finally:
@@ -197,14 +197,14 @@ class ScenarioCluster:
         self._findings.trace.add(fired.at_s, f"fault {fired.name} {fired.what}")
 
     def on_step(self) -> None:
-        """After every round of callbacks."""
+        """Checks all invariants after every round of callbacks."""
         self._checker.on_step()
         if self._network.early:
-            self._findings.broken("F5", self._network.early[0])
+            self._findings.report("F5", self._network.early[0])
         self._findings.raise_first()
 
     async def run(self) -> Report:
-        """Both phases."""
+        """Runs both phases."""
         scenario = self._scenario
         await self._prepare()
         service = self._make_service()
@@ -217,11 +217,11 @@ class ScenarioCluster:
             running = tasks.create_task(service.run())
             await service.wait_until_synced()
             await asyncio.sleep(1.0)
-            self._n_tasks = self._tasks_now(service)
-            restarts = tasks.create_task(self._restart_now_and_then())
-            await self._be_busy()
+            self._n_tasks = self._count_tasks(service)
+            restarts = tasks.create_task(self._restart_randomly())
+            await self._run_with_faults()
             restarts.cancel()
-            await self._come_to_rest(service)
+            await self._run_without_faults(service)
             report = self._report(scenario.seed)
             service.stop()
             await running
@@ -230,7 +230,7 @@ class ScenarioCluster:
         return report
 
     async def _prepare(self) -> None:
-        """The nodes, a class of pods that go first, and a budget for some of the others."""
+        """Creates the nodes, a PriorityClass, and a PodDisruptionBudget."""
         urgent = {
             "apiVersion": "scheduling.k8s.io/v1",
             "kind": "PriorityClass",
@@ -243,43 +243,43 @@ class ScenarioCluster:
         for _ in range(self._scenario.nodes):
             await self._users.add_node()
 
-    async def _be_busy(self) -> None:
-        """Phase 1."""
+    async def _run_with_faults(self) -> None:
+        """Runs phase 1."""
         scenario, rng = self._scenario, self._rng
         for _ in range(scenario.pods):
             await self._users.create_pod()
         starts_s = now_s()
         moments = sorted(rng.uniform(0, scenario.busy_s) for _ in range(scenario.user_actions))
         for moment_s in moments:
-            # Some things happen at the very same time.
+            # Some actions happen at the same time.
             if rng.random() < 0.7:
                 await asyncio.sleep(max(0.0, starts_s + moment_s - now_s()))
             await self._users.act()
         await asyncio.sleep(max(0.0, starts_s + scenario.busy_s - now_s()))
 
-    async def _restart_now_and_then(self) -> None:
-        rng, a_minute = self._network.rng, self._faults.restarts
-        while a_minute:
-            await asyncio.sleep(rng.expovariate(a_minute / 60.0))
+    async def _restart_randomly(self) -> None:
+        rng, per_minute = self._network.rng, self._faults.restarts
+        while per_minute:
+            await asyncio.sleep(rng.expovariate(per_minute / 60.0))
             self._network.restart(rng.random() ** 2 * 60.0)
             if rng.random() < 0.5:
-                # A new server remembers nothing: watches from before get a 410 of its own.
+                # A new server has no history: earlier watches get a 410 from it.
                 for collection in self.api.store.collections():
                     collection.history.drop(1 << 30)
 
-    async def _come_to_rest(self, service: Service) -> None:
-        """Phase 2."""
-        self._network.calm()
-        self._ledger.is_calm = True
-        calm_s = max(self._network.calm_at_s, now_s())
-        self._findings.trace.add(now_s(), "calm")
-        await asyncio.sleep(calm_s + LATE_POD_S - now_s())
-        # When nothing else happens any more, nothing else can help a pod that was forgotten.
+    async def _run_without_faults(self, service: Service) -> None:
+        """Runs phase 2."""
+        self._network.heal()
+        self._ledger.is_passive = True
+        healed_s = max(self._network.healed_at_s, now_s())
+        self._findings.trace.add(now_s(), "heal")
+        await asyncio.sleep(healed_s + LATE_POD_S - now_s())
+        # No other event occurs from here on, so a lost pod is not requeued by accident.
         await self._users.create_expiring_pod()
-        await asyncio.sleep(calm_s + BOUND_S - now_s())
+        await asyncio.sleep(healed_s + BOUND_S - now_s())
         self._report_all("L2", self._unbound_pods())
         self._report_all("L6", self._informer_lag(service))
-        await asyncio.sleep(TRIED_S)
+        await asyncio.sleep(RETRIED_S)
         self._report_all("L3", self._missing_condition())
         self._report_all("L3", self._stale_condition())
         self._report_all("L4", self._starved())
@@ -287,25 +287,25 @@ class ScenarioCluster:
         await asyncio.sleep(QUIET_S)
         self._report_all("L5", leaks(service))
         self._report_all("S8", (f"{uid} is still reserved" for uid in self._ledger.open))
-        if self._tasks_now(service) != self._n_tasks:
-            message = f"{self._tasks_now(service)} tasks, at the start there were {self._n_tasks}"
-            self._findings.broken("L5", message)
+        if self._count_tasks(service) != self._n_tasks:
+            message = f"{self._count_tasks(service)} tasks, at the start there were {self._n_tasks}"
+            self._findings.report("L5", message)
         self._findings.raise_first()
 
     def _report_all(self, rule: str, problems: Iterator[str]) -> None:
         for message in problems:
-            self._findings.broken(rule, message)
+            self._findings.report(rule, message)
         self._findings.raise_first()
 
     def _unbound_pods(self) -> Iterator[str]:
-        """L2: pods that fit a node but are not bound."""
+        """Yields violations of L2: pods that fit a node but are not bound."""
         for pod in self.store.pending():
             for name, node in self.store.nodes.items():
                 if not fit_error(pod, node, self.store.on_node(name)):
-                    yield f"{key(pod)} fits {name}, and is not bound"
+                    yield f"{key(pod)} fits {name}, but is not bound"
 
     def _informer_lag(self, service: Service) -> Iterator[str]:
-        """L6: informers that differ from the server."""
+        """Yields violations of L6: informers that differ from the server."""
         pods = {key(pod): pod.metadata.resource_version for pod in self.store.pods.values()}
         nodes = {name: node.metadata.resource_version for name, node in self.store.nodes.items()}
         for kind, expected in (("Pod", pods), ("Node", nodes)):
@@ -315,7 +315,7 @@ class ScenarioCluster:
                 yield f"{kind}: {set(cached.items()) ^ set(expected.items())} differ"
 
     def _missing_condition(self) -> Iterator[str]:
-        """L3: unschedulable pods without the message of their last attempt as condition."""
+        """Yields violations of L3: pending pods without a condition for their last attempt."""
         for pod in self.store.pending():
             expected = self._checker.messages.get(pod.metadata.uid, (0.0, NOTHING))[1]
             written = _condition(pod)
@@ -326,29 +326,29 @@ class ScenarioCluster:
                 yield f"{key(pod)} failed with {expected!r}, but there are {n_nodes} nodes"
 
     def _stale_condition(self) -> Iterator[str]:
-        """L3: pods bound by the scheduler with a PodScheduled=False condition."""
+        """Yields violations of L3: pods bound by the scheduler with PodScheduled=False."""
         for uid, actor in self.store.bound_by.items():
             pod = self.store.pods.get(uid)
-            if pod is None or actor != SCHEDULER or self._is_excused(pod):
+            if pod is None or actor != SCHEDULER or self._is_exempt(pod):
                 continue
             if _condition(pod) != NOTHING:
-                yield f"{key(pod)} is on {pod.spec.node_name}, and says {_condition(pod)!r}"
+                yield f"{key(pod)} is bound, but has the condition {_condition(pod)!r}"
 
-    def _is_excused(self, pod: Pod) -> bool:
-        """True if a status update of the pod was delayed and may have come after its binding."""
+    def _is_exempt(self, pod: Pod) -> bool:
+        """Returns whether a delayed status update of the pod may have arrived after its binding."""
         return f"{PODS}/{pod.metadata.name}/status" in self._network.delayed
 
     def _starved(self) -> Iterator[str]:
-        """L4: pending pods without a recent attempt."""
+        """Yields violations of L4: pending pods without a recent attempt."""
         for pod in self.store.pending():
-            tried_at_s = self._checker.attempted_at_s.get(pod.metadata.uid, -1.0)
-            if now_s() - tried_at_s > TRIED_S:
-                yield f"{key(pod)} was last tried at {tried_at_s:.1f} s"
+            attempted_at_s = self._checker.attempted_at_s.get(pod.metadata.uid, -1.0)
+            if now_s() - attempted_at_s > RETRIED_S:
+                yield f"{key(pod)} was last attempted at {attempted_at_s:.1f} s"
 
-    def _tasks_now(self, service: Service) -> int:
-        """The tasks of the scheduler and of others, without those that end by themselves."""
-        names = [task for task in asyncio.all_tasks() if not task.done()]
-        return len(names) - self._network.late_count - len(service.bindings)
+    def _count_tasks(self, service: Service) -> int:
+        """Returns the number of tasks, without those that end by themselves."""
+        tasks = [task for task in asyncio.all_tasks() if not task.done()]
+        return len(tasks) - self._network.late_count - len(service.bindings)
 
     async def _tick(self) -> None:
         while True:

@@ -23,7 +23,7 @@ PODS: Final = "/api/v1/namespaces/default/pods"
 NODES: Final = "/api/v1/nodes"
 MERGE: Final = "application/merge-patch+json"
 GATE: Final = "example.com/wait"
-TAINT: Final = {"key": "example.com/kept", "value": "yes", "effect": "NoSchedule"}
+TAINT: Final = {"key": "example.com/reserved", "value": "yes", "effect": "NoSchedule"}
 EVERYTHING: Final = {"operator": "Exists"}
 #: The labels of pods that a budget protects.
 PROTECTION: Final = {"tier": "gold"}
@@ -33,7 +33,7 @@ ZONES: Final = ("a", "b", "c")
 WEIGHTS: Final = {
     "create_pod": 6,
     "delete_pod": 4,
-    "remake_pod": 3,
+    "replace_pod": 3,
     "ungate_pod": 3,
     "relabel_pod": 2,
     "finish_pod": 2,
@@ -53,10 +53,10 @@ class Users:
     """Performs random changes of the cluster.
 
     Args:
-        client: Of an administrator.
-        store: What there is.
-        rng: Draws.
-        n_safe: So many nodes are never touched, so that capacity can be checked there.
+        client: An administrator's.
+        store: The stored objects.
+        rng: Draws the actions.
+        n_safe: Number of nodes that are never changed, so that capacity can be checked there.
     """
 
     def __init__(self, client: Client, store: StoreChecker, rng: Rng, *, n_safe: int) -> None:
@@ -69,25 +69,25 @@ class Users:
         self.done = 0
 
     async def act(self) -> None:
-        """Perform one random action; an impossible one is skipped."""
+        """Performs one random action; an impossible one is skipped."""
         name = self._rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         action: Callable[[], Awaitable[None]] = getattr(self, name)
         try:
             await action()
             self.done += 1
         except (ApiError, IndexError):
-            # There is no such pod or node, or it was changed concurrently.
+            # No such pod or node exists, or it was changed concurrently.
             pass
 
     # -- pods -------------------------------------------------------------------------------------
 
     async def create_pod(self) -> None:
-        """A new pod, as drawn."""
+        """Creates a random pod."""
         self._n_pods += 1
         await self._post(PODS, self._pod(f"pod-{self._n_pods}"))
 
     async def create_expiring_pod(self) -> None:
-        """A new pod that asks for little, and that the ledger refuses once."""
+        """Creates a pod without requests, which expires once in Permit."""
         self._n_pods += 1
         name = f"pod-{self._n_pods}"
         labels = {LABEL: "expire"}
@@ -96,85 +96,85 @@ class Users:
         await self._post(PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
 
     async def delete_pod(self) -> None:
-        """With a grace period, if it is on a node."""
+        """Deletes a pod, with a grace period if it is on a node."""
         pod = self._any_pod(lambda _: True)
         await self._client.delete("Pod", pod.metadata.name, "default")
 
-    async def remake_pod(self) -> None:
-        """Another pod under the name of one that goes at this very moment."""
+    async def replace_pod(self) -> None:
+        """Replaces a pod by another one of the same name."""
         name = self._any_pod(lambda _: True).metadata.name
         await self._client.delete("Pod", name, "default", grace_period_s=0)
         await self._post(PODS, self._pod(name))
 
     async def ungate_pod(self) -> None:
-        """A gate opens."""
-        pod = self._any_pod(lambda found: bool(found.spec.scheduling_gates))
+        """Removes the scheduling gates of a pod."""
+        pod = self._any_pod(lambda pod: bool(pod.spec.scheduling_gates))
         await self._patch(f"{PODS}/{pod.metadata.name}", {"spec": {"schedulingGates": None}})
 
     async def relabel_pod(self) -> None:
-        """A change that has nothing to do with its place."""
+        """Changes a label that scheduling ignores."""
         name = self._any_pod(lambda _: True).metadata.name
         labels = {"touched": str(self._rng.randrange(10))}
         await self._patch(f"{PODS}/{name}", {"metadata": {"labels": labels}})
 
     async def finish_pod(self) -> None:
-        """A pod on a node comes to its end."""
-        pod = self._any_pod(lambda found: bool(found.spec.node_name))
+        """Terminates a pod on a node."""
+        pod = self._any_pod(lambda pod: bool(pod.spec.node_name))
         phase = self._rng.choice(("Succeeded", "Failed"))
         await self._patch(f"{PODS}/{pod.metadata.name}/status", {"status": {"phase": phase}})
 
     async def bind_pod(self) -> None:
-        """Another scheduler binds the pod."""
-        pod = self._any_pod(lambda found: not found.spec.node_name)
+        """Binds a pod, as another scheduler would."""
+        pod = self._any_pod(lambda pod: not pod.spec.node_name)
         await self._client.bind(pod, self._any_node())
 
     # -- nodes ------------------------------------------------------------------------------------
 
     async def add_node(self) -> None:
-        """A new node."""
+        """Creates a node."""
         name, cpu = f"node-{self._n_nodes}", self._rng.choice((2, 3, 4))
         self._n_nodes += 1
-        room = {"cpu": str(cpu), "memory": f"{cpu}Gi", "pods": str(self._rng.choice((3, 6, 10)))}
+        amounts = {"cpu": str(cpu), "memory": f"{cpu}Gi", "pods": str(self._rng.choice((3, 6, 10)))}
         labels = {"kubernetes.io/hostname": name, "zone": self._rng.choice(ZONES)}
         node = {
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": name, "labels": labels},
             "status": {
-                "allocatable": room,
-                "capacity": room,
+                "allocatable": amounts,
+                "capacity": amounts,
                 "conditions": [{"type": "Ready", "status": "True"}],
             },
         }
         await self._post(NODES, node)
 
     async def delete_node(self) -> None:
-        """A node goes, its pods stay for now."""
+        """Deletes a node, but not its pods."""
         await self._client.delete("Node", self._any_node())
 
     async def shrink_node(self) -> None:
-        """It has less than before."""
+        """Reduces the capacity of a node."""
         await self._resize(cpu="1", pods="2")
 
     async def grow_node(self) -> None:
-        """It has more than before, as a rule."""
+        """Sets the capacity of a node, mostly to a higher value."""
         await self._resize(cpu="6", pods="12")
 
     async def taint_node(self) -> None:
-        """New pods must tolerate it."""
+        """Taints a node."""
         await self._patch(f"{NODES}/{self._any_node()}", {"spec": {"taints": [TAINT]}})
 
     async def cordon_node(self) -> None:
-        """No new pods."""
+        """Cordons a node."""
         await self._patch(f"{NODES}/{self._any_node()}", {"spec": {"unschedulable": True}})
 
     async def clear_node(self) -> None:
-        """Taints and cordons are lifted."""
+        """Removes taint and cordon of a node."""
         spec = {"taints": None, "unschedulable": None}
         await self._patch(f"{NODES}/{self._any_node()}", {"spec": spec})
 
     async def relabel_node(self) -> None:
-        """It is in another zone now."""
+        """Changes the zone of a node."""
         labels = {"zone": self._rng.choice(ZONES)}
         await self._patch(f"{NODES}/{self._any_node()}", {"metadata": {"labels": labels}})
 
@@ -182,10 +182,10 @@ class Users:
 
     def _pod(self, name: str) -> Object:
         rng = self._rng
-        asked = {"cpu": f"{rng.choice((100, 300, 500, 1000))}m", "memory": "128Mi"}
+        requests = {"cpu": f"{rng.choice((100, 300, 500, 1000))}m", "memory": "128Mi"}
         if rng.random() < 0.05:
-            asked["cpu"] = "64"
-        container: Object = {"name": "c", "image": "i", "resources": {"requests": asked}}
+            requests["cpu"] = "64"
+        container: Object = {"name": "c", "image": "i", "resources": {"requests": requests}}
         if rng.random() < 0.1:
             container["ports"] = [{"containerPort": 80, "hostPort": 8080}]
         metadata: Object = {"name": name, "labels": {}}
@@ -199,22 +199,22 @@ class Users:
         if rng.random() < 0.3:
             spec["tolerations"] = [{"key": TAINT["key"], "operator": "Exists"}]
         if rng.random() < 0.05:
-            spec["schedulerName"] = "somebody-else"
+            spec["schedulerName"] = "other-scheduler"
         if rng.random() < 0.3:
             spec["priorityClassName"] = "urgent"
         if rng.random() < 0.3:
             metadata["labels"].update(PROTECTION)
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
-    def _any_pod(self, wanted: Callable[[Pod], bool]) -> Pod:
-        """One of those, and IndexError if there is none."""
-        return self._rng.choice([pod for pod in self._store.pods.values() if wanted(pod)])
+    def _any_pod(self, selects: Callable[[Pod], bool]) -> Pod:
+        """Returns a random pod that ``selects`` accepts; raises IndexError if there is none."""
+        return self._rng.choice([pod for pod in self._store.pods.values() if selects(pod)])
 
     def _any_node(self) -> str:
         return self._rng.choice([name for name in self._store.nodes if name not in self._safe])
 
-    async def _resize(self, **room: str) -> None:
-        status = {"allocatable": room, "capacity": room}
+    async def _resize(self, **amounts: str) -> None:
+        status = {"allocatable": amounts, "capacity": amounts}
         await self._patch(f"{NODES}/{self._any_node()}/status", {"status": status})
 
     async def _post(self, path: str, obj: Object) -> None:

@@ -1,4 +1,4 @@
-"""What must hold inside the scheduler, after every step and at rest, and who looks."""
+"""The invariants of the scheduler's queue and cache, checked after every step and at rest."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mooring.framework.waiting_pods import WaitingPod
 from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.service import Service
-from mooring.state import Cache
 from mooring.state.audit import audit
+from mooring.state.cache import Cache
 from tests.faults.harness.checkers import Decisions, Findings
 from tests.faults.harness.faults import now_s
 from tests.faults.harness.preemption_checker import unjustified_evictions
@@ -20,14 +20,14 @@ from tests.faults.harness.reference_fit import fit_error
 
 
 class SchedulerChecker(Observer):
-    """Told of every decision, and looks at the scheduler after every step in which anything moved.
+    """Observes every decision, and checks the scheduler after every step that changed anything.
 
     Attributes:
-        service: The scheduler; set once it is made.
+        service: The scheduler; set after it is created.
         messages: UID -> (time, message) of the last failed attempt of a pod without a node.
-        attempts: How many decisions were made.
-        binds: How many pods the scheduler says it has bound.
-        preemptions: How often pods were to leave for another one.
+        attempts: Number of scheduling attempts.
+        binds: Number of pods that the scheduler reported as bound.
+        preemptions: Number of preemptions.
     """
 
     def __init__(self, findings: Findings, decisions: Decisions) -> None:
@@ -40,62 +40,66 @@ class SchedulerChecker(Observer):
         self._findings = findings
         self._trace = findings.trace
         self._decisions = decisions
-        self._seen: tuple[object, ...] = ()
+        self._checked: tuple[object, ...] = ()
         self._audited = -1
 
     # -- an observer ------------------------------------------------------------------------------
 
     def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
-        """Into the trace."""
+        """Adds the event to the trace."""
         self._trace.add(now_s(), f"moved {entry.pod.key} {entry.uid} {queue_name.value} {why}")
 
-    def attempted(self, entry: QueuedPod, attempt: Attempt, found: Placement | Diagnosis) -> None:
-        """S4 and S7: the decision against the reference, on the state that it was made on."""
+    def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
+        """Checks S4 and S7: compares the decision with the reference, on the same state."""
         del attempt
         self.attempts += 1
         pod = entry.pod.pod
         self.attempted_at_s[entry.uid] = now_s()
         if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp is not None:
-            self._findings.broken("S7", f"{entry.pod.key} is gated or deleted, and was tried")
-        if isinstance(found, Diagnosis):
-            self._trace.add(now_s(), f"refused {entry.pod.key} {found.message}")
+            self._findings.report(
+                "S7", f"{entry.pod.key} is gated or terminating, but was attempted"
+            )
+        if isinstance(result, Diagnosis):
+            self._trace.add(now_s(), f"refused {entry.pod.key} {result.message}")
             return
-        self._trace.add(now_s(), f"chose {entry.pod.key} {entry.uid} {found.node_name}")
-        self._decisions.note(entry.uid, found.node_name)
+        self._trace.add(now_s(), f"chose {entry.pod.key} {entry.uid} {result.node_name}")
+        self._decisions.note(entry.uid, result.node_name)
         cache = self._cache
-        row = cache.nodes.live_row(found.node_name)
+        row = cache.nodes.live_row(result.node_name)
         others = [placed.info.pod for placed in cache.pods.on_row(row)]
         why = fit_error(pod, cache.nodes.node(row), others)
         if why:
-            self._findings.broken("S4", f"{entry.pod.key} does not fit {found.node_name}: {why}")
+            self._findings.report("S4", f"{entry.pod.key} does not fit {result.node_name}: {why}")
 
-    def preempts(self, entry: QueuedPod, room: PostFilterResult) -> None:
-        """S6, on the state that it was decided on."""
+    def preempts(self, entry: QueuedPod, post_filter_result: PostFilterResult) -> None:
+        """Checks S6 on the state of the decision."""
         self.preemptions += 1
-        victims = ", ".join(victim.key for victim in room.victims)
-        self._trace.add(now_s(), f"preempts {entry.pod.key} {room.node_name} {victims}")
-        for told in unjustified_evictions(entry.pod, room, self._cache):
-            self._findings.broken("S6", told)
-        for victim in room.victims:
+        victims = ", ".join(victim.key for victim in post_filter_result.victims)
+        self._trace.add(
+            now_s(), f"preempts {entry.pod.key} {post_filter_result.node_name} {victims}"
+        )
+        for message in unjustified_evictions(entry.pod, post_filter_result, self._cache):
+            self._findings.report("S6", message)
+        for victim in post_filter_result.victims:
             self._decisions.evictions.note(victim.uid, entry.uid)
 
     def waits(self, entry: QueuedPod, node_name: str, waiting: WaitingPod) -> None:
-        """Into the trace."""
+        """Adds the event to the trace."""
         del waiting
         self._trace.add(now_s(), f"waits {entry.pod.key} {node_name}")
 
     def allowed(self, entry: QueuedPod, node_name: str) -> None:
-        """Into the trace."""
+        """Adds the event to the trace."""
         self._trace.add(now_s(), f"allowed {entry.pod.key} {node_name}")
 
     def bound(self, entry: QueuedPod, node_name: str) -> None:
-        """Into the trace."""
+        """Adds the event to the trace."""
         self.binds += 1
         self.messages.pop(entry.uid, None)
         self._trace.add(now_s(), f"bound {entry.pod.key} {entry.uid} {node_name}")
 
     def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
-        """Remember what has to stand in the pod's condition."""
+        """Records the message that the pod's condition must have."""
         text = str(why) if isinstance(why, SchedulerError) else why.message
         self.messages[entry.uid] = (now_s(), text)
         self._trace.add(now_s(), f"failed {entry.pod.key} {text}")
@@ -108,93 +112,93 @@ class SchedulerChecker(Observer):
         return self.service.cache
 
     def on_step(self) -> None:
-        """Look at everything, if anything has moved since the last time.
+        """Checks all invariants, if anything has changed since the last check.
 
         Raises:
-            InvariantBroken: something is wrong, here or on the server.
+            InvariantBroken: one is violated, here or on the server.
         """
         service = self.service
         if service is None:
             return
         versions = [informer.version for informer in service.informers.values()]
-        seen = (len(self._trace), *versions)
-        if seen == self._seen:
+        state = (len(self._trace), *versions)
+        if state == self._checked:
             return
-        self._seen = seen
-        for rule, told in self._problems(service):
-            self._findings.broken(rule, told)
+        self._checked = state
+        for rule, message in self._problems(service):
+            self._findings.report(rule, message)
         self._findings.raise_first()
 
     def _problems(self, service: Service) -> Iterator[tuple[str, str]]:
-        for told in misplaced(service):
-            yield "L1", told
-        for told in miscounted(service):
-            yield "S3", told
+        for message in queue_problems(service):
+            yield "L1", message
+        for message in cache_problems(service):
+            yield "S3", message
         generation = service.cache.nodes.log.generation
         if generation != self._audited:
             self._audited = generation
-            for told in audit(service.cache):
-                yield "S3", told
+            for message in audit(service.cache):
+                yield "S3", message
 
 
-def misplaced(service: Service) -> Iterator[str]:
-    """L1: every pending pod is in exactly one place, and nothing else is in the queue."""
+def queue_problems(service: Service) -> Iterator[str]:
+    """Yields violations of L1: pending pods not in exactly one state, and others in the queue."""
     pods, queue, cache = service.informers["Pod"].objects, service.queue, service.cache
-    known = _buffered_pods(service)
+    visited = _buffered_pods(service)
     for name, pod in pods.items():
         uid = pod.metadata.uid
-        if uid in known:
+        if uid in visited:
             continue
-        known.add(uid)
+        visited.add(uid)
         is_ours = (pod.spec.scheduler_name or "default-scheduler") in service.profiles
-        is_queued, is_held = queue.get(uid) is not None, cache.is_assumed(uid)
+        is_queued, is_assumed = queue.get(uid) is not None, cache.is_assumed(uid)
         if is_queued and (pod.spec.node_name or not is_ours):
-            yield f"{name} is queued, and is not to be placed"
+            yield f"{name} is queued, but must not be scheduled"
         if pod.spec.node_name or not is_ours or pod.metadata.deletion_timestamp is not None:
             continue
-        is_flying = queue.queue_of(uid) is QueueName.IN_FLIGHT
-        if is_queued + (is_held or is_flying) != 1:
-            told = f"queued: {is_queued}, held: {is_held}, in flight: {is_flying}"
-            yield f"{name} ({uid}) is not in exactly one place: {told}"
+        is_in_flight = queue.queue_of(uid) is QueueName.IN_FLIGHT
+        if is_queued + (is_assumed or is_in_flight) != 1:
+            message = f"queued: {is_queued}, assumed: {is_assumed}, in flight: {is_in_flight}"
+            yield f"{name} ({uid}) is not in exactly one state: {message}"
     for entry in queue.pods():
-        if entry.uid not in known:
-            yield f"{entry.pod.key} ({entry.uid}) is queued, and is no pod any more"
+        if entry.uid not in visited:
+            yield f"{entry.pod.key} ({entry.uid}) is queued, but does not exist"
 
 
 def _buffered_pods(service: Service) -> set[str]:
-    """The pods whose news waits for an extender's answer: nothing is known of them by now."""
+    """Returns the pods with buffered events: an extender is called, so their state is stale."""
     return {uid for kind, uid in service.events.buffered if kind == "Pod"}
 
 
-def miscounted(service: Service) -> Iterator[str]:
-    """S3: the cache has the pods that the informer has on nodes, and those that are assumed."""
+def cache_problems(service: Service) -> Iterator[str]:
+    """Yields violations of S3: the cache holds the informer's bound pods and the assumed ones."""
     cache = service.cache
-    known = _buffered_pods(service)
-    placed = known.copy()
+    visited = _buffered_pods(service)
+    placed = visited.copy()
     for name, pod in service.informers["Pod"].objects.items():
         uid, node_name = pod.metadata.uid, pod.spec.node_name
-        if uid in known:
+        if uid in visited:
             continue
-        known.add(uid)
+        visited.add(uid)
         if not node_name:
             continue
         placed.add(uid)
-        found = cache.pods.get(uid)
-        at = cache.nodes.names[found.row] if found is not None else "no node"
+        cached = cache.pods.get(uid)
+        at = cache.nodes.names[cached.row] if cached is not None else "no node"
         if at != node_name:
-            yield f"{name} is on {node_name}, and counted on {at}"
-    for each in cache.pods:
-        uid = each.info.uid
+            yield f"{name} is on {node_name}, but counted on {at}"
+    for cached_pod in cache.pods:
+        uid = cached_pod.info.uid
         is_assumed = cache.is_assumed(uid)
         if uid not in placed and not is_assumed:
-            yield f"{each.info.key} ({uid}) is counted, and is no pod any more"
-        # One that waits in Permit has been turned back by now, and lets go in its next step.
-        if is_assumed and uid not in known and service.handle.waiting.get(uid) is None:
-            yield f"{each.info.key} ({uid}) is assumed, and is no pod any more"
+            yield f"{cached_pod.info.key} ({uid}) is counted, but does not exist"
+        # A pod in Permit has been rejected by now, and is released in the next step.
+        if is_assumed and uid not in visited and service.handle.waiting.get(uid) is None:
+            yield f"{cached_pod.info.key} ({uid}) is assumed, but does not exist"
 
 
 def leaks(service: Service) -> Iterator[str]:
-    """L5: what there must be none of when nothing is going on."""
+    """Yields violations of L5: resources that must not exist when the scheduler is idle."""
     queue = service.queue
     counts = {
         "events of pods in flight": queue.in_flight_events,
@@ -202,9 +206,9 @@ def leaks(service: Service) -> Iterator[str]:
         "assumed pods": service.cache.assumed_count(),
         "bindings": len(service.bindings),
         "preemptions": len(service.preemption_executor),
-        "pods that wait in Permit": len(list(service.handle.waiting_pods())),
-        "conditions to be written": len(service.writer),
-        "events to be written": sum(len(each) for each in service.recorders.values()),
+        "pods waiting in Permit": len(list(service.handle.waiting_pods())),
+        "queued status updates": len(service.writer),
+        "queued events": sum(len(recorder) for recorder in service.recorders.values()),
     }
     for what, count in counts.items():
         if count:

@@ -1,4 +1,4 @@
-"""The checkers see what is wrong: each rule is broken once by hand."""
+"""The checkers: each invariant is violated once by hand."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.faults.harness.checkers import SCHEDULER, Decisions, Findings, StoreC
 from tests.faults.harness.reference_fit import blocking_taint, fit_error, overcommitted, requests_of
 from tests.faults.harness.scheduler_checker import (
     SchedulerChecker,
+    cache_problems,
     leaks,
-    miscounted,
-    misplaced,
+    queue_problems,
 )
 from tests.faults.harness.trace import InvariantBroken, Trace
 
@@ -30,7 +30,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Scene:
-    """A server, those who write to it, and the one who watches."""
+    """An API server, its clients and the checker of its writes."""
 
     def __init__(self) -> None:
         self.clock = LoopClock(asyncio.get_running_loop())
@@ -50,15 +50,15 @@ class Scene:
         return [violation.rule for violation in self.findings.violations]
 
     async def node(self, name: str = "a", **allocatable: str) -> None:
-        room = {"cpu": "1", "memory": "1Gi", "pods": "3", **allocatable}
-        await self.post("/api/v1/nodes", name, status={"allocatable": room, "capacity": room})
+        amounts = {"cpu": "1", "memory": "1Gi", "pods": "3", **allocatable}
+        await self.post("/api/v1/nodes", name, status={"allocatable": amounts, "capacity": amounts})
 
     async def pod(self, name: str, **spec: Any) -> Pod:
-        asked = {"requests": {"cpu": "400m"}}
-        container = {"name": "c", "image": "i", "resources": asked}
+        resources = {"requests": {"cpu": "400m"}}
+        container = {"name": "c", "image": "i", "resources": resources}
         await self.post(PODS, name, spec={"containers": [container], **spec})
-        found: Pod = await self.user.get("Pod", name, "default")
-        return found
+        pod: Pod = await self.user.get("Pod", name, "default")
+        return pod
 
     async def post(self, path: str, name: str, **parts: Any) -> None:
         import msgspec
@@ -78,7 +78,7 @@ def on_scene(work: Callable[[Scene], Awaitable[None]]) -> Scene:
     return run_virtually(run())
 
 
-def test_what_was_decided_may_be_bound() -> None:
+def test_a_decided_binding_is_allowed() -> None:
     async def work(scene: Scene) -> None:
         await scene.node()
         pod = await scene.pod("p")
@@ -103,7 +103,7 @@ def test_s1_a_pod_on_a_node_that_was_not_chosen_for_it() -> None:
     assert on_scene(work).rules == ["S1"]
 
 
-def test_s2_one_pod_more_than_a_node_has_room_for() -> None:
+def test_s2_one_pod_too_many() -> None:
     async def work(scene: Scene) -> None:
         await scene.node()
         for name in ("p", "q", "r"):
@@ -117,13 +117,13 @@ def test_s2_one_pod_more_than_a_node_has_room_for() -> None:
     assert "cpu: 1200 of 1000" in scene.findings.violations[0].message
 
 
-def test_s2_is_not_asked_where_others_bind_or_nodes_shrink() -> None:
+def test_s2_is_not_checked_where_others_bind_or_nodes_shrink() -> None:
     async def work(scene: Scene) -> None:
         await scene.node("a")
         await scene.node("b")
         await scene.user.bind(await scene.pod("theirs"), "a")
-        room = {"allocatable": {"cpu": "500m"}, "capacity": {"cpu": "500m"}}
-        await scene.user.patch("Node", "b", {"status": room}, subresource="status")
+        less = {"allocatable": {"cpu": "500m"}, "capacity": {"cpu": "500m"}}
+        await scene.user.patch("Node", "b", {"status": less}, subresource="status")
         for name, node in (("p", "a"), ("q", "a"), ("r", "b"), ("s", "b")):
             pod = await scene.pod(name)
             scene.decisions.note(pod.metadata.uid, node)
@@ -131,7 +131,7 @@ def test_s2_is_not_asked_where_others_bind_or_nodes_shrink() -> None:
 
     scene = on_scene(work)
     assert scene.rules == []
-    assert list(scene.store.excused) == ["a", "b"]
+    assert list(scene.store.exempt) == ["a", "b"]
 
 
 def test_s7_a_pod_of_another_scheduler() -> None:
@@ -144,11 +144,11 @@ def test_s7_a_pod_of_another_scheduler() -> None:
     assert on_scene(work).rules == ["S7"]
 
 
-def test_a_finding_ends_the_run_when_it_is_asked_for() -> None:
+def test_raise_first_raises_the_first_violation() -> None:
     async def work(scene: Scene) -> None:
         scene.findings.raise_first()
-        scene.findings.broken("S0", "nothing is right")
-        with pytest.raises(InvariantBroken, match=r"S0 at 0\.000 s: nothing is right"):
+        scene.findings.report("S0", "violated")
+        with pytest.raises(InvariantBroken, match=r"S0 at 0\.000 s: violated"):
             scene.findings.raise_first()
 
     on_scene(work)
@@ -168,7 +168,7 @@ def test_two_traces_are_equal_only_line_by_line() -> None:
 
 
 def with_service(break_it: Callable[[Service, Pod], None]) -> tuple[list[str], list[str]]:
-    """What L1 and S3 say of a scheduler at rest with one bound and one parked pod, then broken."""
+    """Returns violations of L1 and S3 after ``break_it``, with a bound and an unschedulable pod."""
 
     async def run() -> tuple[list[str], list[str]]:
         scene = Scene()
@@ -181,45 +181,44 @@ def with_service(break_it: Callable[[Service, Pod], None]) -> tuple[list[str], l
             work = tasks.create_task(service.run())
             await scene.pod("bound")
             await asyncio.sleep(5)
-            parked = await scene.pod("parked")
+            await scene.pod("pending")
             await asyncio.sleep(5)
             checker.on_step()
             assert list(leaks(service)) == []
-            parked = service.informers["Pod"].objects["default/parked"]
-            break_it(service, parked)
-            found = list(misplaced(service)), list(miscounted(service))
+            break_it(service, service.informers["Pod"].objects["default/pending"])
+            problems = list(queue_problems(service)), list(cache_problems(service))
             service.stop()
             await work
-        return found
+        return problems
 
     return run_virtually(run())
 
 
-def test_a_scheduler_at_rest_is_in_order() -> None:
+def test_an_idle_scheduler_has_no_problems() -> None:
     assert with_service(lambda service, pod: None) == ([], [])
 
 
-def test_l1_a_pod_that_is_nowhere() -> None:
+def test_l1_a_pod_that_is_not_queued() -> None:
     places, counts = with_service(lambda service, pod: service.queue.delete(pod.metadata.uid))
 
     assert len(places) == 1
-    assert "default/parked" in places[0]
+    assert "default/pending" in places[0]
     assert counts == []
 
 
-def test_l1_a_pod_that_is_in_two_places() -> None:
+def test_l1_a_pod_that_is_queued_and_assumed() -> None:
     def hold(service: Service, pod: Pod) -> None:
         service.cache.assume(PodInfo(pod).on_node("a"), "a").keep()
 
     places, _ = with_service(hold)
-    assert "queued: True, held: True" in places[0]
+    assert "queued: True, assumed: True" in places[0]
 
 
-def test_l1_a_queued_pod_that_is_no_pod() -> None:
+def test_l1_a_queued_pod_that_does_not_exist() -> None:
     ghost = PodInfo(make_pod("ghost"))
     places, _ = with_service(lambda service, pod: service.queue.add(ghost))
 
-    assert places == ["default/ghost (pod-default-ghost) is queued, and is no pod any more"]
+    assert places == ["default/ghost (pod-default-ghost) is queued, but does not exist"]
 
 
 def test_s3_a_pod_that_is_not_counted() -> None:
@@ -228,15 +227,15 @@ def test_s3_a_pod_that_is_not_counted() -> None:
         service.cache.remove_pod(bound.metadata.uid)
 
     _, counts = with_service(forget)
-    assert counts == ["default/bound is on a, and counted on no node"]
+    assert counts == ["default/bound is on a, but counted on no node"]
 
 
-def test_s3_a_pod_that_is_counted_and_gone() -> None:
+def test_s3_a_counted_pod_that_does_not_exist() -> None:
     def count(service: Service, pod: Pod) -> None:
         service.cache.put_pod(make_pod("ghost", node="a"))
 
     _, counts = with_service(count)
-    assert counts == ["default/ghost (pod-default-ghost) is counted, and is no pod any more"]
+    assert counts == ["default/ghost (pod-default-ghost) is counted, but does not exist"]
 
 
 # -- the reference ---------------------------------------------------------------------------------
@@ -260,11 +259,11 @@ NODE = make_node("a", allocatable={"cpu": "1", "pods": "2"}, labels={"zone": "a"
         (make_pod(tolerations=["k"]), make_node(taints=["k=v:NoExecute"]), ""),
     ],
 )
-def test_the_reference_knows_what_fits(pod: Pod, node: Node, why: str) -> None:
-    found = fit_error(pod, node, [])
+def test_the_reference_check_of_one_pod(pod: Pod, node: Node, why: str) -> None:
+    error = fit_error(pod, node, [])
 
-    assert found.startswith(why) if why else not found
-    assert bool(blocking_taint(pod, node)) <= bool(found)
+    assert error.startswith(why) if why else not error
+    assert bool(blocking_taint(pod, node)) <= bool(error)
 
 
 def test_the_reference_counts_pods_and_ports() -> None:
@@ -273,8 +272,8 @@ def test_the_reference_counts_pods_and_ports() -> None:
 
     assert requests_of(web) == {"pods": 1, "cpu": 300}
     assert fit_error(web, NODE, [other]) == ""
-    assert fit_error(web, NODE, [web]) == "ports [('TCP', 80)] are taken"
+    assert fit_error(web, NODE, [web]) == "ports [('TCP', 80)] are in use"
     assert fit_error(web, NODE, [other, other]) == "pods: 2 and 1 of 2"
-    # That two others are in each other's way is nothing to one who wants no port.
+    # A port conflict of two other pods is irrelevant to a pod without host ports.
     assert fit_error(other, make_node(), [web, web]) == ""
     assert overcommitted(make_node(), [web, web]) == "port 80/TCP twice"

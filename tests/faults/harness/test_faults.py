@@ -1,4 +1,4 @@
-"""Each fault of the network, on a server that only counts."""
+"""Each fault of the network, with a server that only counts requests."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LINES = [b'{"type":"ADDED","n":%d}' % number for number in range(5)]
 
 
 class Server:
-    """Answers everything, and remembers when it was asked."""
+    """Answers every request, and records its time."""
 
     def __init__(self) -> None:
-        self.asked_at_s: list[float] = []
+        self.received_at_s: list[float] = []
 
     async def handle(
         self,
@@ -36,7 +36,7 @@ class Server:
         headers: Mapping[str, str],
         body: bytes,
     ) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
-        self.asked_at_s.append(asyncio.get_running_loop().time())
+        self.received_at_s.append(asyncio.get_running_loop().time())
         return 200, {}, self.lines() if dict(query).get("watch") else b"done"
 
     async def lines(self) -> AsyncIterator[bytes]:
@@ -63,26 +63,26 @@ class Net:
     async def watch(self, *, idle_s: float = 150.0, seconds: float = 20.0) -> list[bytes]:
         query = [("watch", "1"), ("resourceVersion", "5")]
         request = Request("GET", "/api/v1/pods", deadline_s=30.0, query=query)
-        seen: list[bytes] = []
+        received: list[bytes] = []
         try:
             async with asyncio.timeout(seconds):
-                await self._read(request, idle_s, seen)
+                await self._read(request, idle_s, received)
         except TimeoutError:
-            seen.append(b"(no end)")
+            received.append(b"(no end)")
         except StreamBroken as broken:
-            seen.append(b"(broken: %b)" % str(broken).encode())
-        return seen
+            received.append(b"(broken: %b)" % str(broken).encode())
+        return received
 
-    async def _read(self, request: Request, idle_s: float, seen: list[bytes]) -> None:
+    async def _read(self, request: Request, idle_s: float, received: list[bytes]) -> None:
         async with (
             self.transport.stream(request, idle_s=idle_s) as stream,
             aclosing(stream.batches()) as batches,
         ):
             if stream.status != 200:
-                seen.append(b"%d" % stream.status)
+                received.append(b"%d" % stream.status)
                 return
             async for lines in batches:
-                seen += [line for line in lines if line]
+                received += [line for line in lines if line]
 
 
 def run(work: Callable[[Net], Awaitable[None]], *, seed: int = 1) -> Net:
@@ -97,19 +97,19 @@ def run(work: Callable[[Net], Awaitable[None]], *, seed: int = 1) -> Net:
 
 
 def outcome(name: str, seed: int) -> tuple[str, int]:
-    """What a client sees of a binding under one fault, and how often the server did it."""
-    seen: list[str] = []
+    """Returns a client's result of a binding with one fault, and how often it was applied."""
+    results: list[str] = []
 
     async def work(net: Net) -> None:
         net.network.plan(name, BINDING)
         try:
-            seen.append(str((await net.post()).status))
+            results.append(str((await net.post()).status))
         except (Unreachable, OutcomeUnknown) as error:
-            seen.append(type(error).__name__)
+            results.append(type(error).__name__)
 
     net = run(work, seed=seed)
     assert net.fired == [name]
-    return seen[0], len(net.server.asked_at_s)
+    return results[0], len(net.server.received_at_s)
 
 
 @pytest.mark.parametrize(
@@ -119,23 +119,23 @@ def outcome(name: str, seed: int) -> tuple[str, int]:
         ("too_many", {("429", 0)}),
         ("lost", {("OutcomeUnknown", 1)}),
         ("conflict", {("409", 0), ("409", 1)}),
-        # What came too late for its sender was done all the same.
+        # A request that arrives after its client timed out is applied.
         ("slow", {("200", 1), ("OutcomeUnknown", 1)}),
     ],
 )
-def test_a_request_meets_its_fault(name: str, expected: set[tuple[str, int]]) -> None:
+def test_the_result_of_each_fault(name: str, expected: set[tuple[str, int]]) -> None:
     assert {outcome(name, seed) for seed in range(30)} == expected
 
 
-def test_a_server_error_may_have_done_it_or_not() -> None:
-    found = {outcome("server_error", seed) for seed in range(60)}
+def test_a_server_error_may_have_been_applied_or_not() -> None:
+    results = {outcome("server_error", seed) for seed in range(60)}
 
-    codes = {code for code, _ in found}
+    codes = {code for code, _ in results}
     assert codes == {"500", "502", "503", "504"}
-    assert {done for _, done in found} == {0, 1}
+    assert {count for _, count in results} == {0, 1}
 
 
-def test_without_faults_everything_comes_through() -> None:
+def test_without_faults_every_request_succeeds() -> None:
     async def work(net: Net) -> None:
         assert (await net.post()).body == b"done"
         assert await net.watch(seconds=10) == [*LINES, b"(no end)"]
@@ -143,26 +143,26 @@ def test_without_faults_everything_comes_through() -> None:
     assert run(work).fired == []
 
 
-def test_what_comes_late_comes_after_its_sender_has_given_up() -> None:
+def test_a_late_request_arrives_after_its_client_timed_out() -> None:
     async def work(net: Net) -> None:
         net.network.faults = Faults(slow=1.0)
         for _ in range(40):
             try:
                 await net.post(deadline_s=1.0)
             except OutcomeUnknown:
-                net.network.calm()
+                net.network.heal()
                 break
-        given_up_s = asyncio.get_running_loop().time()
-        assert net.network.is_on_the_way(BINDING)
+        timed_out_at_s = asyncio.get_running_loop().time()
+        assert net.network.is_in_transit(BINDING)
         assert net.network.late_count == 1
         await asyncio.sleep(130)
-        assert net.server.asked_at_s[-1] > given_up_s
+        assert net.server.received_at_s[-1] > timed_out_at_s
         assert net.network.late_count == 0
 
     run(work, seed=5)
 
 
-def test_a_restart_breaks_what_is_under_way_and_refuses_what_comes() -> None:
+def test_a_restart_breaks_connections_and_refuses_new_ones() -> None:
     async def work(net: Net) -> None:
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(net.watch(seconds=100))
@@ -194,7 +194,7 @@ def test_a_watch_breaks_at_any_byte() -> None:
     assert {LINES[0], b"(nothing)"} & ends
 
 
-def test_a_silent_watch_ends_by_its_idle_limit_or_when_all_is_calm() -> None:
+def test_a_silent_watch_ends_by_its_idle_limit_or_when_the_network_heals() -> None:
     async def idle(net: Net) -> None:
         net.network.plan("silent", "watch")
         assert await net.watch(seconds=1000) == [b"(broken: no data for 150 s)"]
@@ -204,7 +204,7 @@ def test_a_silent_watch_ends_by_its_idle_limit_or_when_all_is_calm() -> None:
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(net.watch(seconds=1000))
             await asyncio.sleep(5)
-            net.network.calm()
+            net.network.heal()
             await asyncio.sleep(0.1)
             assert watching.done()
             assert watching.result() == []
@@ -215,10 +215,10 @@ def test_a_silent_watch_ends_by_its_idle_limit_or_when_all_is_calm() -> None:
 
 def test_a_410_comes_at_connect_or_as_an_event() -> None:
     async def work(net: Net) -> None:
-        net.network.plan("gone", "watch")
+        net.network.plan("expired", "watch")
         assert await net.watch() == [b"410"]
         query = Request("GET", "/api/v1/pods", deadline_s=30.0, query=[("watch", "1")])
-        net.network.plan("gone", "watch")
+        net.network.plan("expired", "watch")
         async with (
             net.transport.stream(query, idle_s=150.0) as stream,
             aclosing(stream.batches()) as batches,
@@ -231,22 +231,22 @@ def test_a_410_comes_at_connect_or_as_an_event() -> None:
     run(work)
 
 
-def test_old_lines_come_again_before_new_ones() -> None:
+def test_old_lines_are_repeated_before_new_ones() -> None:
     async def work(net: Net) -> None:
         net.network.faults = Faults(repeated=1.0)
-        seen = [line for line in await net.watch() if line != b"(no end)"]
-        assert len(seen) > len(LINES)
-        assert list(dict.fromkeys(seen)) == LINES
+        lines = [line for line in await net.watch() if line != b"(no end)"]
+        assert len(lines) > len(LINES)
+        assert list(dict.fromkeys(lines)) == LINES
 
     run(work)
 
 
-def test_who_comes_back_before_the_time_is_noted() -> None:
+def test_a_retry_before_its_retry_after_is_recorded() -> None:
     async def work(net: Net) -> None:
         net.network.plan("too_many", BINDING)
-        asked_s = int((await net.post()).headers["retry-after"])
-        assert 1 <= asked_s <= 120
-        await asyncio.sleep(asked_s - 0.5)
+        retry_after_s = int((await net.post()).headers["retry-after"])
+        assert 1 <= retry_after_s <= 120
+        await asyncio.sleep(retry_after_s - 0.5)
         await net.post("/api/v1/other")
         assert net.network.early == []
         await net.post()
@@ -258,18 +258,18 @@ def test_who_comes_back_before_the_time_is_noted() -> None:
 def test_a_swarm_draws_about_half_of_the_faults_each_at_its_own_rate() -> None:
     drawn = [Faults.drawn(seeded_random(seed)) for seed in range(200)]
 
-    for each in fields(Faults):
-        rates = [getattr(faults, each.name) for faults in drawn]
-        assert 60 < sum(rate > 0 for rate in rates) < 140, each.name
+    for field in fields(Faults):
+        rates = [getattr(faults, field.name) for faults in drawn]
+        assert 60 < sum(rate > 0 for rate in rates) < 140, field.name
         assert len(set(rates)) > 50
     assert Faults.drawn(seeded_random(1)) == Faults.drawn(seeded_random(1))
 
 
-def test_when_all_is_over_is_known() -> None:
+def test_the_end_of_the_faults_is_recorded() -> None:
     async def work(net: Net) -> None:
         net.network.restart(42.0)
-        net.network.calm()
-        assert net.network.calm_at_s == 42.0
+        net.network.heal()
+        assert net.network.healed_at_s == 42.0
         assert net.network.faults == Faults()
 
     run(work)

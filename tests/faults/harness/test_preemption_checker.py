@@ -1,11 +1,12 @@
-"""S6 sees each way in which an eviction can be unjust."""
+"""S6: each kind of unjustified eviction is reported."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from mooring.framework import PostFilterResult
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 from tests.faults.harness.preemption_checker import Evictions, unjustified_evictions
 from tests.plugins.preemption_clusters import budget
@@ -30,48 +31,52 @@ def pod(name: str, priority: int = 0, **more: Any) -> Any:
 NEW = PodInfo(make_pod("new", requests={"cpu": "1"}, priority=10))
 
 
-def told(cache: Cache, *victims: str, node: str = "a", preemptor: PodInfo = NEW) -> list[str]:
+def problems(cache: Cache, *victims: str, node: str = "a", preemptor: PodInfo = NEW) -> list[str]:
     by_name = {placed.info.metadata.name: placed.info for placed in cache.pods}
-    found = tuple(by_name.get(name, PodInfo(make_pod(name))) for name in victims)
-    return list(unjustified_evictions(preemptor, PostFilterResult(None, node, found), cache))
+    victim_pods = tuple(by_name.get(name, PodInfo(make_pod(name))) for name in victims)
+    return list(unjustified_evictions(preemptor, PostFilterResult(None, node, victim_pods), cache))
 
 
-def test_a_just_eviction_is_nothing_to_tell() -> None:
+def test_a_justified_eviction_is_allowed() -> None:
     cache = cache_of(pod("one"), pod("two", 5))
 
-    assert told(cache, "one") == []
+    assert problems(cache, "one") == []
 
 
-def test_what_is_unjust_is_told() -> None:
+def test_unjustified_evictions_are_reported() -> None:
     cache = cache_of(pod("one"), pod("two", 10))
 
-    assert told(cache, "two") == ["default/two (10) leaves for default/new (10)"]
-    assert told(cache, "one", node="b") == ["default/new makes room on b, which is no node"]
-    assert "could stay on a" in told(cache_of(pod("one"), pod("two")), "one", "two")[0]
-    assert "is to leave a, and is not there" in told(cache, "one", "stranger")[0]
-    assert told(cache_of(pod("one"), pod("two")))[0].startswith("default/new does not fit a")
+    assert problems(cache, "two") == ["default/two (10) is a victim of default/new (10)"]
+    assert problems(cache, "one", node="b") == [
+        "default/new is nominated to b, which does not exist"
+    ]
+    assert (
+        "need not be evicted from a" in problems(cache_of(pod("one"), pod("two")), "one", "two")[0]
+    )
+    assert "is a victim on a, but is not there" in problems(cache, "one", "stranger")[0]
+    assert problems(cache_of(pod("one"), pod("two")))[0].startswith("default/new does not fit a")
 
 
-def test_room_for_others_that_come_before_it_is_not_its_own() -> None:
+def test_pods_nominated_before_it_keep_their_resources() -> None:
     rival = make_pod("rival", requests={"cpu": "1"}, priority=10)
     cache = cache_of(pod("one"), pod("two"), nominated=rival)
 
-    assert told(cache, "one", "two") == []
-    assert len(told(cache, "one")) == 1
+    assert problems(cache, "one", "two") == []
+    assert len(problems(cache, "one")) == 1
 
 
-def test_a_protected_pod_leaves_only_in_need() -> None:
+def test_a_protected_pod_is_evicted_only_if_necessary() -> None:
     guarded = pod("guarded", labels={"app": "db"})
     cache = cache_of(guarded, pod("free", 5))
     cache.put_object("PodDisruptionBudget", budget("b", 0, app="db"))
 
-    assert told(cache, "free") == []
-    assert "without any protected pod" in told(cache, "guarded")[0]
+    assert problems(cache, "free") == []
+    assert "without evicting a protected pod" in problems(cache, "guarded")[0]
     large = PodInfo(make_pod("new", requests={"cpu": "2"}, priority=10))
-    assert told(cache, "guarded", "free", preemptor=large) == []
+    assert problems(cache, "guarded", "free", preemptor=large) == []
 
 
-def test_evictions_are_remembered_by_their_victims() -> None:
+def test_decided_evictions_are_recorded_by_victim() -> None:
     evictions = Evictions()
     evictions.note("victim", "preemptor")
 
@@ -79,16 +84,16 @@ def test_evictions_are_remembered_by_their_victims() -> None:
     assert not evictions.has("preemptor")
 
 
-def test_who_stays_while_the_pod_that_needs_its_room_waits_is_told() -> None:
+def test_an_eviction_that_was_not_started_is_reported() -> None:
     evictions = Evictions()
     victim, waiting = pod("victim"), make_pod("new", nominated_node="a")
     evictions.note(victim.metadata.uid, waiting.metadata.uid)
 
     def undone(*pods: Any) -> list[str]:
-        return list(evictions.missing_evictions({each.metadata.uid: each for each in pods}))
+        return list(evictions.missing_evictions({pod.metadata.uid: pod for pod in pods}))
 
     assert undone(victim, waiting) == [
-        "default/new waits for default/victim to leave, which nobody tells"
+        "default/new needs an eviction that was not started: default/victim"
     ]
     assert undone(waiting) == undone(victim) == []
     assert undone(victim, make_pod("new", node="a")) == []

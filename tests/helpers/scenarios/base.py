@@ -1,4 +1,4 @@
-"""How the scenarios write requests: paths, pods, bodies, and what may differ."""
+"""Requests of the scenarios: paths, bodies, and reasons for differences."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Step(NamedTuple):
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
-    """A pod with one container."""
+    """Returns a pod with one container."""
     containers = [{"name": "c", "image": "i"}]
     return {
         "apiVersion": "v1",
@@ -61,26 +61,26 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def container(**fields: Any) -> dict[str, Any]:
-    """A pod "p" whose container has these fields."""
+    """Returns a pod "p" whose container has these fields."""
     obj = pod("p")
     obj["spec"]["containers"][0].update(fields)
     return obj
 
 
 def labelled(name: str, labels: dict[str, str]) -> dict[str, Any]:
-    """A pod with labels."""
+    """Returns a pod with labels."""
     obj = pod(name)
     obj["metadata"]["labels"] = labels
     return obj
 
 
 def post_pod(obj: Any, query: str = "") -> Step:
-    """Create a pod."""
+    """Creates a pod."""
     return Step("POST", PODS + query, obj)
 
 
 def patch_pod(patch: Any, content_type: str, query: str = "", **more: Any) -> Step:
-    """Change the pod "w"."""
+    """Changes the pod "w"."""
     return Step("PATCH", f"{PODS}/w{query}", patch, content_type, **more)
 
 

@@ -1,4 +1,4 @@
-"""What is special about kinds of objects."""
+"""Scenarios about single kinds of objects."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Watch:
         self._response = response
 
     def next(self) -> tuple[str, Any]:
-        """Type and object of the next event.
+        """Returns type and object of the next event.
 
         Raises:
             EOFError: the server has ended the watch.
@@ -66,7 +66,7 @@ class Watch:
         return event["type"], event["object"]
 
     def take(self, count: int) -> list[tuple[str, str]]:
-        """Type and object name of the next ``count`` events."""
+        """Returns type and object name of the next ``count`` events."""
         events = [self.next() for _ in range(count)]
         return [(kind, obj.get("metadata", {}).get("name", "")) for kind, obj in events]
 
@@ -93,7 +93,7 @@ class Api:
         accept: str = JSON,
         **query: str,
     ) -> Answer:
-        """Send a request; ``body`` is dumped as JSON unless it is bytes."""
+        """Sends a request; ``body`` is dumped as JSON unless it is bytes."""
         connection = self._connect()
         try:
             response = self._send(connection, method, path, body, content_type, accept, query)
@@ -124,7 +124,7 @@ class Api:
 
     @contextmanager
     def watch(self, path: str, *, accept: str = JSON, **query: str) -> Iterator[Watch]:
-        """A watch; ``with api.watch(path, resourceVersion=...) as watch: watch.next()``."""
+        """Opens a watch; ``with api.watch(path, resourceVersion=...) as watch: watch.next()``."""
         connection = self._connect()
         try:
             asked = {"watch": "true", **query}
@@ -135,11 +135,11 @@ class Api:
             connection.close()
 
     def note(self, what: str, code: Any, body: Any) -> None:
-        """Keep an answer for the comparison."""
+        """Keeps an answer for the comparison."""
         self.notes.append((what, code, body))
 
     def transcript(self) -> list[Any]:
-        """All answers so far, with tokens for what may differ."""
+        """Returns all answers so far, with tokens for what may differ."""
         notes: list[Any] = Tokens().replaced(self.notes)
         return notes
 
@@ -180,7 +180,7 @@ class Tokens:
         self._uids: dict[str, str] = {}
 
     def replaced(self, value: Any, field: str = "") -> Any:
-        """``value`` with tokens; what says nothing about behaviour is left out."""
+        """Returns ``value`` with tokens, without fields that are irrelevant for behaviour."""
         if isinstance(value, dict):
             found = {
                 name: self.replaced(below, name)

@@ -53,7 +53,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 def api_of(kubeconfig: Path) -> Api:
-    """The API server that a kubeconfig file in JSON names."""
+    """Returns the API server that a kubeconfig file in JSON names."""
     config = json.loads(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     authority = base64.b64decode(cluster["certificate-authority-data"]).decode()

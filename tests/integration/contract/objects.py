@@ -6,7 +6,7 @@ from typing import Any
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
-    """A pod of one container."""
+    """Returns a pod of one container."""
     containers = [{"name": "c", "image": "registry.k8s.io/pause:3.10"}]
     return {
         "apiVersion": "v1",
@@ -17,17 +17,17 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def labelled(obj: dict[str, Any], **labels: str) -> dict[str, Any]:
-    """The object with labels."""
+    """Returns the object with labels."""
     return {**obj, "metadata": {**obj["metadata"], "labels": labels}}
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
-    """A ConfigMap."""
+    """Returns a ConfigMap."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
 def node(name: str, **spec: Any) -> dict[str, Any]:
-    """A node with room."""
+    """Returns a node with room."""
     amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
     return {
         "apiVersion": "v1",
@@ -39,7 +39,7 @@ def node(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def deployment(name: str, **spec: Any) -> dict[str, Any]:
-    """A Deployment of pause pods."""
+    """Returns a Deployment of pause pods."""
     template = {
         "metadata": {"labels": {"app": name}},
         "spec": {"containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10"}]},
@@ -53,7 +53,7 @@ def deployment(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def binding(name: str, target: str, **metadata: Any) -> dict[str, Any]:
-    """A Binding of a pod to a node."""
+    """Returns a Binding of a pod to a node."""
     return {
         "apiVersion": "v1",
         "kind": "Binding",

@@ -29,7 +29,7 @@ SCENARIOS: dict[str, Scenario] = {}
 
 
 def scenario(function: Scenario) -> Scenario:
-    """Add a scenario to the suite."""
+    """Adds a scenario to the suite."""
     name = (
         f"{function.__module__.rpartition('.')[2].removeprefix('scenarios_')}-{function.__name__}"
     )
@@ -39,14 +39,14 @@ def scenario(function: Scenario) -> Scenario:
 
 
 def pods(namespace: str, name: str = "", subresource: str = "") -> str:
-    """The path of a namespace's pods, of one of them, or of its subresource."""
+    """Returns the path of a namespace's pods, of one of them, or of its subresource."""
     return path("api/v1", namespace, "pods", name, subresource)
 
 
 def path(
     group_version: str, namespace: str, resource: str, name: str = "", subresource: str = ""
 ) -> str:
-    """The path of a resource; ``namespace`` is "" for those of the whole cluster."""
+    """Returns the path of a resource; ``namespace`` is "" for those of the whole cluster."""
     within = f"/namespaces/{namespace}" if namespace else ""
     tail = "".join(f"/{part}" for part in (name, subresource) if part)
     return f"/{group_version}{within}/{resource}{tail}"

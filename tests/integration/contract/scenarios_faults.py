@@ -1,4 +1,4 @@
-"""What is wrong with pods and workloads that people write by hand, field by field."""
+"""Validation errors of pods and workloads, field by field."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.integration.contract.scenario import path, pods, scenario
 
 
 def faults_of(answer: Any) -> list[str]:
-    """The fields that are wrong, in order; none for what is taken."""
+    """Returns the fields that are wrong, in order; none for what is taken."""
     if answer.code == 201:
         return []
     assert answer.code == 422, answer.body
@@ -36,7 +36,7 @@ class Tries:
         return faults_of(answer)
 
     def volume(self, **source: Any) -> list[str]:
-        """The faults of a volume; that nothing can mount it is not counted."""
+        """Returns the faults of a volume; that nothing can mount it is not counted."""
         found = self.pod(volumes=[{"name": "v", **source}])
         return [field.removeprefix("spec.volumes[0].") for field in found]
 

@@ -121,7 +121,7 @@ def a_watch_goes_on_from_a_version(api: Api, ns: str) -> None:
         events.append(watch.next())
 
     kinds = [kind for kind, _ in events]
-    # A pod is marked first, though it goes at once: nobody has to stop it.
+    # A pod gets a deletionTimestamp even if it is deleted at once, since it has no node.
     assert kinds == ["ADDED", "MODIFIED", "MODIFIED", "DELETED", "ADDED"]
     assert events[2][1]["metadata"]["deletionGracePeriodSeconds"] == 0
     versions = [int(obj["metadata"]["resourceVersion"]) for _, obj in events]

@@ -20,7 +20,7 @@ def deployments(namespace: str, name: str = "", part: str = "") -> str:
 
 
 def owners(answer: Any) -> dict[tuple[str, str, str], Any]:
-    """Manager, operation and subresource -> fields."""
+    """Returns (manager, operation, subresource) -> fields."""
     return {
         (entry["manager"], entry["operation"], entry.get("subresource", "")): entry["fieldsV1"]
         for entry in answer.body["metadata"].get("managedFields", [])
@@ -35,7 +35,7 @@ def who_creates_owns_what_it_wrote_and_the_defaults(api: Api, ns: str) -> None:
     assert set(spec["f:containers"]) == {'k:{"name":"c"}'}
     assert spec["f:containers"]['k:{"name":"c"}']["."] == {}
     assert "f:dnsPolicy" in spec
-    # What admission adds belongs to nobody.
+    # Fields that admission adds have no manager.
     assert not {"f:tolerations", "f:priority"} & spec.keys()
 
 
@@ -88,7 +88,7 @@ def a_status_sent_with_the_object_is_not_owned(api: Api, ns: str) -> None:
     labelled = api.patch(f"/api/v1/nodes/{ns}-n", {"metadata": {"labels": {"a": "b"}}})
 
     assert owners(made) == {}
-    # Without any entry nobody has asked for them to be kept.
+    # Without an entry, field ownership is not tracked.
     assert owners(labelled) == {}
     api.delete(f"/api/v1/nodes/{ns}-n")
 
@@ -173,7 +173,7 @@ def fields_of_the_client_are_read_before_they_count(api: Api, ns: str) -> None:
         assert answer.code == 201
         return owners(answer).get(("x", "Update", ""))
 
-    # No set at all, or a step of which nobody can tell the kind: the entry is as good as absent.
+    # An entry without a set, or with an invalid path, is ignored.
     odd: list[Any] = [[{}], [], "x", "", 1, 0, 1.5, True, False]
     unreadable = [{"f:data": {"f:k": each}} for each in odd] + [{"f:data": each} for each in odd]
     unreadable += [{"f:z": {step: {}}} for step in ("", "f", "data", "k:x", "k:[]", "v:", "i:x")]

@@ -1,4 +1,4 @@
-"""What a scheduler does: bind, evict, set conditions, write events, hold a lease."""
+"""A scheduler's requests: bind, evict, set conditions, write events, hold a lease."""
 
 from __future__ import annotations
 

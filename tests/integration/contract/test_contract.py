@@ -25,9 +25,9 @@ def test_real(real: Api, name: str) -> None:
 
 @contextmanager
 def namespace_of(api: Api, test: str, name: str) -> Iterator[str]:
-    """A namespace for one scenario of one test, of the same name on both servers.
+    """Creates a namespace for one scenario of one test, of the same name on both servers.
 
-    The real server has no controller that would end a namespace: a name serves once.
+    The real server has no namespace controller, so a name is used once.
     """
     namespace = f"contract-{test}-{list(SCENARIOS).index(name)}"
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}

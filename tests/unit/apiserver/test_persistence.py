@@ -124,7 +124,7 @@ def test_versions_that_a_crash_has_lost_are_never_given_out_again(tmp_path: Path
 
 
 async def watched(server: ApiServer, version: int) -> int:
-    """The code with which a watch from an old version is answered, or ended."""
+    """Returns the code with which a watch from an old version is answered, or ended."""
     query = [("watch", "1"), ("resourceVersion", str(version))]
     status, _, body = await server.handle("GET", CONFIG_MAPS, query, {}, b"")
     if isinstance(body, bytes):

@@ -84,7 +84,7 @@ def test_a_refusal_says_when_to_ask_again() -> None:
     api = Api()
     status, _ = api.ask("GET", f"{PODS}?resourceVersion=999")
     assert status == 504
-    assert api.drive_extender_calls["retry-after"] == "1"
+    assert api.response_headers["retry-after"] == "1"
 
 
 def test_bodies_have_a_limit() -> None:
@@ -118,7 +118,7 @@ def test_warnings_of_one_answer_are_one_header() -> None:
     odd = pod("a")
     odd["spec"]["foo"] = odd['sp"ec'] = 1
     api.post(PODS, odd)
-    assert api.drive_extender_calls["warning"] == (
+    assert api.response_headers["warning"] == (
         '299 - "unknown field \\"sp\\\\\\"ec\\"", 299 - "unknown field \\"spec.foo\\""'
     )
 

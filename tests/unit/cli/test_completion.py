@@ -18,7 +18,7 @@ from tests.helpers.paths import ROOT
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """All commands with their names, those of groups as ``config view``."""
+    """Yields all commands with their names, those of groups as ``config view``."""
     for name, entry in COMMANDS.items():
         command = importlib.import_module(entry.module).command
         yield name, command
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def bash(folder: Path, script: str) -> str:
-    """What bash prints, with ``mooring`` in the path and its completion sourced."""
+    """Returns what bash prints, with ``mooring`` in the path and its completion sourced."""
     path = f"{folder}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "--norc", "--noprofile", "-c", f"source <(mooring completion bash)\n{script}"],
@@ -56,9 +56,9 @@ def bash(folder: Path, script: str) -> str:
 
 
 def completed(folder: Path, *words: str) -> list[str]:
-    """What bash offers for the last of these words.
+    """Returns what bash offers for the last of these words.
 
-    ``compopt`` works only while somebody types, so its calls are printed.
+    ``compopt`` works only in interactive completion, so its calls are printed.
     """
     line = " ".join(f"'{word}'" for word in words)
     return bash(

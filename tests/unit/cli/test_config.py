@@ -41,7 +41,7 @@ def test_what_it_shows_means_the_file(tmp_path: Path, capsys: pytest.CaptureFixt
     assert [e.name for e in shown.plugins.score.enabled] == ["NodeAffinity"]
 
 
-def test_a_good_file_is_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_valid_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(HEAD)
     assert cli.main(["config", "check", str(path)]) == 0

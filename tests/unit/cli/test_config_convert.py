@@ -178,7 +178,7 @@ SMALL = {"cpu": "500m", "memory": "1Gi"}
 
 
 def decided(text: str, pod: Any) -> Any:
-    """The decision on a pod, in a cluster of a full node, an empty one, and one with a label."""
+    """Returns the decision on a pod in a cluster of a full, an empty and a labelled node."""
     nodes = [
         make_node("full"),
         make_node("empty"),

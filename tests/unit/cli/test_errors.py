@@ -10,33 +10,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mooring.cli import main
 from mooring.config import default_configuration, from_document
 from mooring.recordings.format import read_recording
+from tests.helpers.command_line import node_yaml, run_command
 from tests.helpers.paths import PARITY_DATA
 
 DATA = PARITY_DATA
 RECORDING = str(DATA / "taints-1.json.gz")
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
-NODE = """
-apiVersion: v1
-kind: Node
-metadata: {name: n1}
-status: {allocatable: {cpu: "2", memory: 4Gi, pods: "10"}}
-"""
+NODE = node_yaml("n1", "2")
 POD = """
 apiVersion: v1
 kind: Pod
 metadata: {name: %s, namespace: %s}
 spec: {containers: [{name: c, image: i}]}
 """
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = main(words)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture
@@ -81,7 +70,7 @@ def written(tmp_path: Path) -> dict[str, str]:
 def test_simulate_says_what_is_wrong_and_where(
     capsys: pytest.CaptureFixture[str], written: dict[str, str], words: list[str], problem: str
 ) -> None:
-    code, out, err = run(capsys, "simulate", *(word.format(**written) for word in words))
+    code, out, err = run_command(capsys, "simulate", *(word.format(**written) for word in words))
 
     assert (code, out) == (2, "")
     assert err.startswith("mooring simulate: ")
@@ -100,7 +89,7 @@ def test_simulate_says_what_is_wrong_and_where(
 def test_wrong_options_show_the_usage(
     capsys: pytest.CaptureFixture[str], words: list[str], problem: str
 ) -> None:
-    code, out, err = run(capsys, "simulate", *words)
+    code, out, err = run_command(capsys, "simulate", *words)
 
     assert (code, out) == (2, "")
     assert "Usage: mooring simulate" in err
@@ -112,7 +101,9 @@ def test_a_recording_that_cannot_be_written_is_no_success(
 ) -> None:
     words = ["--cluster", written["node"], "--pods", written["pods"]]
 
-    code, _, err = run(capsys, "simulate", *words, "--save", str(tmp_path / "no" / "run.json"))
+    code, _, err = run_command(
+        capsys, "simulate", *words, "--save", str(tmp_path / "no" / "run.json")
+    )
 
     assert code == 2
     assert "no/run.json" in err
@@ -121,7 +112,7 @@ def test_a_recording_that_cannot_be_written_is_no_success(
 def test_a_cluster_without_pods_has_nothing_to_decide(
     capsys: pytest.CaptureFixture[str], written: dict[str, str]
 ) -> None:
-    code, out, _ = run(capsys, "simulate", "--cluster", written["node"], "-o", "json")
+    code, out, _ = run_command(capsys, "simulate", "--cluster", written["node"], "-o", "json")
 
     assert code == 0
     found = json.loads(out)
@@ -133,7 +124,7 @@ def test_an_empty_file_is_refused(
 ) -> None:
     words = ["simulate", "--cluster", written["node"], "--pods", written["empty"]]
 
-    code, _, err = run(capsys, *words)
+    code, _, err = run_command(capsys, *words)
 
     assert (code, err) == (
         2,
@@ -159,7 +150,7 @@ def test_an_empty_file_is_refused(
 def test_replay_says_what_is_wrong_and_where(
     capsys: pytest.CaptureFixture[str], written: dict[str, str], words: list[str], problem: str
 ) -> None:
-    code, out, err = run(capsys, "replay", *(word.format(**written) for word in words))
+    code, out, err = run_command(capsys, "replay", *(word.format(**written) for word in words))
 
     assert (code, out) == (2, "")
     assert err.startswith("mooring replay: ")
@@ -167,7 +158,7 @@ def test_replay_says_what_is_wrong_and_where(
 
 
 def test_replay_needs_a_recording(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, "replay")
+    code, _, err = run_command(capsys, "replay")
     assert code == 2
     assert "Missing argument 'RECORDING...'" in err
 
@@ -175,7 +166,9 @@ def test_replay_needs_a_recording(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_was_replayed_before_a_bad_file_is_not_lost(
     capsys: pytest.CaptureFixture[str], written: dict[str, str]
 ) -> None:
-    code, out, err = run(capsys, "replay", RECORDING, written["recording"], "--only-plugins", "own")
+    code, out, err = run_command(
+        capsys, "replay", RECORDING, written["recording"], "--only-plugins", "own"
+    )
 
     assert code == 2
     assert out.startswith("taints-1: ")
@@ -201,7 +194,7 @@ def test_what_was_replayed_before_a_bad_file_is_not_lost(
 def test_explain_says_what_is_wrong_and_where(
     capsys: pytest.CaptureFixture[str], written: dict[str, str], words: list[str], problem: str
 ) -> None:
-    code, out, err = run(capsys, "explain", *(word.format(**written) for word in words))
+    code, out, err = run_command(capsys, "explain", *(word.format(**written) for word in words))
 
     assert (code, out) == (2, "")
     assert err.startswith("mooring explain: ")
@@ -210,7 +203,9 @@ def test_explain_says_what_is_wrong_and_where(
 
 @pytest.mark.parametrize("attempt", ["0", "-1", "last"])
 def test_attempts_are_counted_from_1(capsys: pytest.CaptureFixture[str], attempt: str) -> None:
-    code, _, err = run(capsys, "explain", "web", "--recording", RECORDING, "--attempt", attempt)
+    code, _, err = run_command(
+        capsys, "explain", "web", "--recording", RECORDING, "--attempt", attempt
+    )
     assert code == 2
     assert "--attempt" in err
 
@@ -220,7 +215,9 @@ def test_an_attempt_that_a_recording_does_not_have_is_refused(
 ) -> None:
     pod_key = read_recording(Path(RECORDING)).steps[0].pod_key
 
-    code, out, err = run(capsys, "explain", pod_key, "--recording", RECORDING, "--attempt", "99")
+    code, out, err = run_command(
+        capsys, "explain", pod_key, "--recording", RECORDING, "--attempt", "99"
+    )
 
     assert (code, out) == (2, "")
     assert "99" in err
@@ -229,7 +226,7 @@ def test_an_attempt_that_a_recording_does_not_have_is_refused(
 def test_one_of_two_pods_with_a_name_is_found_by_its_namespace(
     capsys: pytest.CaptureFixture[str], written: dict[str, str]
 ) -> None:
-    code, out, _ = run(capsys, "explain", "green/web", "--cluster", written["twins"])
+    code, out, _ = run_command(capsys, "explain", "green/web", "--cluster", written["twins"])
 
     assert code == 0
     assert out.startswith("Pod green/web goes to n1 ")
@@ -251,7 +248,9 @@ def test_one_of_two_pods_with_a_name_is_found_by_its_namespace(
 def test_config_says_what_is_wrong_and_where(
     capsys: pytest.CaptureFixture[str], written: dict[str, str], words: list[str], problem: str
 ) -> None:
-    code, out, err = run(capsys, "config", "check", *(word.format(**written) for word in words))
+    code, out, err = run_command(
+        capsys, "config", "check", *(word.format(**written) for word in words)
+    )
 
     assert (code, out) == (2, "")
     assert err.startswith("mooring config: ")
@@ -264,7 +263,7 @@ def test_config_reads_standard_input(
     text = HEAD + "parallelism: 3\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
-    code, out, _ = run(capsys, "config", "view", "-", "-o", "json")
+    code, out, _ = run_command(capsys, "config", "view", "-", "-o", "json")
 
     assert code == 0
     expected = msgspec.structs.replace(default_configuration(), parallelism=3)

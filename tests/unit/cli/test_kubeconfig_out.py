@@ -1,4 +1,4 @@
-"""Where ``mooring start`` and ``mooring apiserver`` write their kubeconfig."""
+"""The path of the kubeconfig that ``mooring start`` and ``mooring apiserver`` write."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from mooring.errors import (
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
-    """Put a command named "probe" into the table."""
+    """Puts a command named "probe" into the table."""
 
     def put(body: Callable[..., Any]) -> None:
         module = types.ModuleType("probe_command")

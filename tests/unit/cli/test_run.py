@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from mooring.cli import main
+from tests.helpers.command_line import restored_logging, run_command
 
 
 @pytest.fixture(autouse=True)
 def _root() -> Iterator[None]:
-    """It says where log lines go; for other tests that is undone."""
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
-    yield
-    root.handlers[:] = before[0]
-    root.setLevel(before[1])
+    with restored_logging():
+        yield
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    code = main(["run", *words])
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    return code, captured.err
+    code, out, err = run_command(capsys, "run", *words)
+    assert out == ""
+    return code, err
 
 
 def kubeconfig(folder: Path) -> str:

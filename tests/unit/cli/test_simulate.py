@@ -8,55 +8,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mooring.cli import main
 from mooring.recordings.format import read_recording, write_recording
+from tests.helpers.command_line import node_yaml, pod_yaml, run_command, write_workload
 from tests.helpers.paths import PARITY_DATA
 
 DATA = PARITY_DATA
 
-CLUSTER = """
-apiVersion: v1
-kind: Node
-metadata: {name: n1}
-status: {allocatable: {cpu: "2", memory: 4Gi, pods: "10"}}
----
-apiVersion: v1
-kind: Node
-metadata: {name: n2}
-status: {allocatable: {cpu: "4", memory: 4Gi, pods: "10"}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: there}
-spec:
-  nodeName: n2
-  containers: [{name: c, image: i, resources: {requests: {cpu: "3"}}}]
-"""
-
-PODS = """
-apiVersion: v1
-kind: Pod
-metadata: {name: fits}
-spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1500m}}}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: late}
-spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1200m}}}]}
-"""
+CLUSTER = [node_yaml("n1", "2"), node_yaml("n2", "4"), pod_yaml("there", "3", node="n2")]
+PODS = [pod_yaml("fits", "1500m"), pod_yaml("late", "1200m")]
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    (tmp_path / "cluster.yaml").write_text(CLUSTER)
-    (tmp_path / "pods.yaml").write_text(PODS)
-    return ["--cluster", str(tmp_path / "cluster.yaml"), "--pods", str(tmp_path / "pods.yaml")]
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = main(words)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+    return write_workload(tmp_path, CLUSTER, PODS)
 
 
 # ---- simulate ----
@@ -65,7 +29,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 def test_simulate_decides_files_and_prints_json(
     capsys: pytest.CaptureFixture[str], files: list[str]
 ) -> None:
-    code, out, err = run(capsys, "simulate", *files, "-o", "json")
+    code, out, err = run_command(capsys, "simulate", *files, "-o", "json")
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert {name: found[name] for name in ("nodes", "pods", "bound", "unschedulable")} == {
@@ -83,12 +47,12 @@ def test_files_are_validated_unless_that_is_skipped(
     capsys: pytest.CaptureFixture[str], files: list[str], tmp_path: Path
 ) -> None:
     pods = tmp_path / "pods.yaml"
-    pods.write_text(PODS.replace("spec: {cont", "spec: {restartPolicy: Maybe, cont", 1))
-    code, out, err = run(capsys, "simulate", *files, "-o", "json")
+    pods.write_text("---".join(PODS).replace("spec: {cont", "spec: {restartPolicy: Maybe, cont", 1))
+    code, out, err = run_command(capsys, "simulate", *files, "-o", "json")
     assert (code, out) == (2, "")
     assert err.startswith(f"mooring simulate: {pods}: document 1: line 5: spec.restartPolicy: ")
 
-    code, out, err = run(capsys, "simulate", *files, "--skip-validation", "-o", "json")
+    code, out, err = run_command(capsys, "simulate", *files, "--skip-validation", "-o", "json")
     assert (code, err) == (0, "")
     assert json.loads(out)["pods"] == 2
 
@@ -96,7 +60,7 @@ def test_files_are_validated_unless_that_is_skipped(
 def test_simulate_prints_plain_lines_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str], files: list[str]
 ) -> None:
-    code, out, _ = run(capsys, "simulate", *files)
+    code, out, _ = run_command(capsys, "simulate", *files)
     assert code == 0
     assert out.startswith("scheduling 2 pods on 2 nodes\n")
     assert "1 of 2 pods placed on 2 nodes, 1 refused" in out
@@ -106,7 +70,7 @@ def test_simulate_prints_plain_lines_where_there_is_no_terminal(
 
 @pytest.mark.slow
 def test_simulate_decides_the_trace_by_default(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "simulate", "-o", "json")
+    code, out, _ = run_command(capsys, "simulate", "-o", "json")
     found = json.loads(out)
     assert (code, found["nodes"], found["pods"]) == (0, 1213, 8152)
     # 98 % of the GPUs are asked for, so nearly all pods fit, and not all.
@@ -119,8 +83,8 @@ def test_simulate_saves_what_replay_finds_the_same(
     capsys: pytest.CaptureFixture[str], files: list[str], tmp_path: Path
 ) -> None:
     saved = str(tmp_path / "run.json.gz")
-    assert run(capsys, "simulate", *files, "--save", saved)[0] == 0
-    code, out, _ = run(capsys, "replay", saved)
+    assert run_command(capsys, "simulate", *files, "--save", saved)[0] == 0
+    code, out, _ = run_command(capsys, "replay", saved)
     assert code == 0
     assert "2 steps, no difference" in out
     assert [step.pod_key for step in read_recording(saved).steps] == [
@@ -143,7 +107,7 @@ def test_simulate_takes_a_plugin_of_the_current_folder(
         "    def filter(self, pod, node):\n        return Reject('contrary')\n"
     )
     plugin = "contrary_for_test:Contrary"
-    code, out, err = run(capsys, "simulate", *files, "--plugin", plugin, "-o", "json")
+    code, out, err = run_command(capsys, "simulate", *files, "--plugin", plugin, "-o", "json")
     assert (code, err) == (0, "")
     assert json.loads(out)["bound"] == 0
 
@@ -160,7 +124,7 @@ def test_simulate_takes_a_plugin_of_the_current_folder(
 def test_simulate_refuses_bad_input_in_one_line(
     capsys: pytest.CaptureFixture[str], words: list[str], problem: str
 ) -> None:
-    code, out, err = run(capsys, "simulate", *words)
+    code, out, err = run_command(capsys, "simulate", *words)
     assert (code, out) == (2, "")
     assert problem in err
     assert len(err.splitlines()) == 1
@@ -170,7 +134,7 @@ def test_simulate_refuses_bad_input_in_one_line(
 
 
 def changed(tmp_path: Path) -> str:
-    """A recording in which one pod went to another of the tied nodes."""
+    """Returns a recording in which one pod went to another of the tied nodes."""
     recording = read_recording(DATA / "resources-1.json.gz")
     steps = list(recording.steps)
     index = next(i for i, step in enumerate(steps) if len(step.decision.tied) > 1)
@@ -187,7 +151,7 @@ def test_replay_finds_no_difference_in_a_recording_of_kube_scheduler(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     paths = [str(DATA / f"{name}-1.json.gz") for name in ("resources", "taints")]
-    code, out, _ = run(capsys, "replay", *paths, "--only-plugins", "own")
+    code, out, _ = run_command(capsys, "replay", *paths, "--only-plugins", "own")
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == "resources-1: 20 steps, no difference"
@@ -198,7 +162,7 @@ def test_replay_finds_no_difference_in_a_recording_of_kube_scheduler(
 def test_replay_tells_a_difference_and_exits_1(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    code, out, _ = run(capsys, "replay", changed(tmp_path), "--only-plugins", "own")
+    code, out, _ = run_command(capsys, "replay", changed(tmp_path), "--only-plugins", "own")
     assert code == 1
     first, second = out.splitlines()
     assert first.endswith(" 1 difference")
@@ -208,7 +172,9 @@ def test_replay_tells_a_difference_and_exits_1(
 def test_replay_prints_differences_as_json(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    code, out, _ = run(capsys, "replay", changed(tmp_path), "--only-plugins", "own", "-o", "json")
+    code, out, _ = run_command(
+        capsys, "replay", changed(tmp_path), "--only-plugins", "own", "-o", "json"
+    )
     assert code == 1
     found = json.loads(out)
     assert found["difference_count"] == 1
@@ -224,7 +190,9 @@ def test_replay_compares_only_the_plugins_that_are_named(
 ) -> None:
     path = str(DATA / "resources-1.json.gz")
     # DynamicResources is not built yet: with it among the names, its scores are missing.
-    code, out, _ = run(capsys, "replay", path, "--only-plugins", "NodeResourcesFit,NodeName")
+    code, out, _ = run_command(
+        capsys, "replay", path, "--only-plugins", "NodeResourcesFit,NodeName"
+    )
     assert code == 0
     assert "no difference" in out
 
@@ -241,7 +209,7 @@ def test_replay_with_another_configuration_shows_what_would_change(
     )
     path = str(DATA / "resources-1.json.gz")
     words = ["replay", path, "--only-plugins", "NodeResourcesFit", "--config", str(config)]
-    code, out, _ = run(capsys, *words)
+    code, out, _ = run_command(capsys, *words)
     assert code == 1
     assert "scores of NodeResourcesFit on node" in out
 
@@ -258,7 +226,7 @@ def test_replay_with_another_configuration_shows_what_would_change(
 def test_replay_refuses_bad_input_with_exit_2(
     capsys: pytest.CaptureFixture[str], words: list[str], problem: str
 ) -> None:
-    code, out, err = run(capsys, "replay", *words)
+    code, out, err = run_command(capsys, "replay", *words)
     assert (code, out) == (2, "")
     assert problem in err
 
@@ -269,7 +237,7 @@ def test_replay_refuses_bad_input_with_exit_2(
 def test_explain_tells_why_a_pod_finds_no_place(
     capsys: pytest.CaptureFixture[str], files: list[str]
 ) -> None:
-    code, out, _ = run(capsys, "explain", "late", *files)
+    code, out, _ = run_command(capsys, "explain", "late", *files)
     assert code == 0
     assert out.startswith("Pod default/late is unschedulable: 0/2 nodes are feasible.\n")
     assert "cpu short by 0.2 at best (n2 has 1 free of 4)" in out
@@ -279,7 +247,7 @@ def test_explain_tells_why_a_pod_finds_no_place(
 def test_explain_tells_why_a_pod_is_where_it_is(
     capsys: pytest.CaptureFixture[str], files: list[str]
 ) -> None:
-    code, out, _ = run(capsys, "explain", "default/fits", *files)
+    code, out, _ = run_command(capsys, "explain", "default/fits", *files)
     assert code == 0
     assert out.startswith("Pod default/fits goes to n1 (2 cpu, 4Gi memory).\n")
     assert "It is the only feasible node, so nothing was scored." in out
@@ -288,13 +256,15 @@ def test_explain_tells_why_a_pod_is_where_it_is(
 def test_explain_knows_pods_that_were_there_before(
     capsys: pytest.CaptureFixture[str], files: list[str]
 ) -> None:
-    assert run(capsys, "explain", "there", *files)[1] == ("Pod default/there is already on n2.\n")
+    assert run_command(capsys, "explain", "there", *files)[1] == (
+        "Pod default/there is already on n2.\n"
+    )
 
 
 def test_explain_reads_recordings(capsys: pytest.CaptureFixture[str]) -> None:
     path = DATA / "taints-1.json.gz"
     step = next(step for step in read_recording(path).steps if step.decision.total)
-    code, out, _ = run(capsys, "explain", step.pod_key, "--recording", str(path))
+    code, out, _ = run_command(capsys, "explain", step.pod_key, "--recording", str(path))
     assert code == 0
     assert f"goes to {step.decision.node} " in out
     assert "TaintToleration x 3" in out
@@ -313,6 +283,6 @@ def test_explain_reads_recordings(capsys: pytest.CaptureFixture[str]) -> None:
 def test_explain_refuses_bad_input_with_exit_2(
     capsys: pytest.CaptureFixture[str], words: list[str], problem: str
 ) -> None:
-    code, out, err = run(capsys, "explain", *words)
+    code, out, err = run_command(capsys, "explain", *words)
     assert (code, out) == (2, "")
     assert problem in err

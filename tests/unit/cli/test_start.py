@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mooring.cli import main
+from tests.helpers.command_line import (
+    node_yaml,
+    pod_yaml,
+    restored_logging,
+    run_command,
+    write_workload,
+)
 
-CLUSTER = """
-apiVersion: v1
-kind: Node
-metadata: {name: n1}
-status: {allocatable: {cpu: "2", memory: 4Gi, pods: "10"}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: there, namespace: team}
-spec:
-  nodeName: n1
-  containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]
-"""
-
-PODS = """
-apiVersion: v1
-kind: Pod
-metadata: {name: fits}
-spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 800m}}}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: late}
-spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 500m}}}]}
-"""
+CLUSTER = [node_yaml("n1", "2"), pod_yaml("there", "1", node="n1", namespace="team")]
+PODS = [pod_yaml("fits", "800m"), pod_yaml("late", "500m")]
 
 POISON = """
 from mooring.errors import InvariantViolation
@@ -52,29 +34,21 @@ class Poison:
 
 @pytest.fixture(autouse=True)
 def _root() -> Iterator[None]:
-    """It says where log lines go; for other tests that is undone."""
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
-    yield
-    root.handlers[:] = before[0]
-    root.setLevel(before[1])
+    with restored_logging():
+        yield
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    (tmp_path / "cluster.yaml").write_text(CLUSTER)
-    (tmp_path / "pods.yaml").write_text(PODS)
-    return [f"--cluster={tmp_path / 'cluster.yaml'}", f"--pods={tmp_path / 'pods.yaml'}"]
+    return write_workload(tmp_path, CLUSTER, PODS)
 
 
 def start(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = main(["start", *words])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+    return run_command(capsys, "start", *words)
 
 
 def poison(folder: Path, name: str, error: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A plugin in a module of its own, that raises."""
+    """Returns a plugin in a module of its own, that raises."""
     (folder / f"{name}.py").write_text(POISON.replace("ERROR", error))
     monkeypatch.syspath_prepend(str(folder))
     return f"--plugin={name}:Poison"
@@ -133,7 +107,7 @@ def test_a_configuration_is_heeded(
     assert (code, json.loads(out)["bound"]) == (0, 0)
 
 
-def test_a_plugin_that_fails_at_every_pod_is_told_of_and_it_ends(
+def test_a_plugin_that_fails_at_every_pod_is_reported_and_it_ends(
     capsys: pytest.CaptureFixture[str],
     files: list[str],
     tmp_path: Path,
@@ -173,7 +147,7 @@ def test_what_the_server_refuses_is_said_with_its_place(
     options: list[str],
     problem: str,
 ) -> None:
-    (tmp_path / "pods.yaml").write_text(PODS.replace("name: late", 'name: "bad name"'))
+    (tmp_path / "pods.yaml").write_text("---".join(PODS).replace("name: late", 'name: "bad name"'))
     code, _, err = start(capsys, *files, *options, "--virtual")
     assert code == 2
     place = f"mooring start: {tmp_path / 'pods.yaml'}: document 2: line 9: "
@@ -211,8 +185,9 @@ def test_a_plugin_that_is_not_there_is_refused_in_one_line(
 def test_what_has_only_a_generated_name_is_created_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "all.yaml").write_text(
-        CLUSTER + "---" + PODS.replace("metadata: {name: late}", "metadata: {generateName: late-}")
-    )
-    assert main(["start", "--cluster", str(tmp_path / "all.yaml"), "--virtual", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["pods"] == 2
+    documents = "---".join([*CLUSTER, *PODS]).replace("name: late", "generateName: late-")
+    (tmp_path / "all.yaml").write_text(documents)
+    file = str(tmp_path / "all.yaml")
+    code, out, _ = start(capsys, "--cluster", file, "--virtual", "-o", "json")
+    assert code == 0
+    assert json.loads(out)["pods"] == 2

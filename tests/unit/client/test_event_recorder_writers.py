@@ -18,7 +18,7 @@ STORED = answer(201, {"metadata": {"name": "stored"}})
 
 
 class Slow:
-    """A server that answers when it is told to; by the reason, or "series" for a patch."""
+    """A server with delayed responses, by reason, or "series" for a patch."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

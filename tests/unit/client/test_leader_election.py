@@ -92,7 +92,7 @@ def test_a_candidate_waits_the_whole_duration_after_the_last_news() -> None:
         one, two = world.candidate("one"), world.candidate("two")
         await one.wait_until_leading()
         world.clock.advance(14)
-        # It has just learned of the lease: how old that is, nobody can say.
+        # It observes the lease for the first time, so its age is unknown.
         assert not await two._try(10)
         world.clock.advance(14.9)
         assert not await two._try(10)
@@ -183,7 +183,7 @@ def test_a_leader_that_was_deposed_stops_at_once() -> None:
     async def test(world: World) -> None:
         one = world.candidate("one")
         await one.wait_until_leading()
-        # Somebody has written another holder into it: only a person does that.
+        # The holder was overwritten, which only a user does.
         found = world.server.leases[PATH]
         found["spec"]["holderIdentity"] = "two"
         found["metadata"]["resourceVersion"] = "99"
@@ -208,7 +208,7 @@ def test_a_process_that_was_stopped_for_too_long_asks_for_nothing_any_more() -> 
     run(test)
 
 
-def test_the_loss_is_told_when_it_happens_and_not_at_the_next_try() -> None:
+def test_the_loss_is_reported_when_it_happens_and_not_at_the_next_try() -> None:
     async def test(world: World) -> None:
         one = world.candidate("one", retry_s=4.0)
         await one.wait_until_leading()

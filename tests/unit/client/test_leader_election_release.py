@@ -64,7 +64,7 @@ def test_a_lease_whose_renewal_was_not_answered_is_given_back_too() -> None:
     run(test)
 
 
-def test_a_lease_that_somebody_else_took_is_not_given_back() -> None:
+def test_a_lease_that_another_client_took_is_not_given_back() -> None:
     async def test(world: World) -> None:
         one = world.candidate("one")
         await one.wait_until_leading()
@@ -80,11 +80,11 @@ def test_a_renewal_under_way_does_not_undo_the_release() -> None:
     async def test(world: World) -> None:
         one = world.candidate("one")
         await one.wait_until_leading()
-        drive_extender_calls = world.server.request
+        send = world.server.request
 
         async def release_first(request: Request) -> Response:
-            world.server.request = drive_extender_calls  # type: ignore[method-assign]
-            answer_of_renewal = await drive_extender_calls(request)
+            world.server.request = send  # type: ignore[method-assign]
+            answer_of_renewal = await send(request)
             await one.release()
             return answer_of_renewal
 

@@ -1,4 +1,4 @@
-"""Loading a configuration: files, plain values, defaults, and how faults are told.
+"""Loading a configuration: files, plain values, defaults, and error messages.
 
 What kube-scheduler makes of 316 files is in ``test_config_golden``.
 """
@@ -101,7 +101,7 @@ def test_a_removed_plugin_is_found_where_the_file_has_it() -> None:
     assert line.startswith("c.yaml: line 7: profiles[0].plugins.multiPoint.enabled[0]: was invalid")
 
 
-def test_an_old_version_is_told_so() -> None:
+def test_an_old_version_is_reported() -> None:
     (line,) = faults_of(HEAD.replace("/v1\n", "/v1beta3\n"))
     assert "must be kubescheduler.config.k8s.io/v1; change the apiVersion and run again" in line
 

@@ -71,7 +71,7 @@ async def test_settled_means_bound_or_refused() -> None:
 
 
 @virtually
-async def test_whoever_submits_is_told_of_each_pod() -> None:
+async def test_each_submitted_pod_is_reported() -> None:
     async with cluster(make_node("a")) as found:
         told: list[str] = []
         pods = seeds_of_objects([make_pod(f"p{number}") for number in range(60)])

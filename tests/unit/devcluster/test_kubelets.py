@@ -11,7 +11,7 @@ from mooring.clock import seeded_random
 from mooring.devcluster.kubelets import START_S, Kubelets
 from mooring.errors import NotFound
 from mooring.testing import make_node, make_pod
-from tests.helpers.running_scheduler import Life, living, virtually
+from tests.helpers.running_scheduler import Life, run_scheduler, virtually
 
 
 async def with_kubelets(life: Life, tasks: asyncio.TaskGroup) -> asyncio.Task[None]:
@@ -21,7 +21,7 @@ async def with_kubelets(life: Life, tasks: asyncio.TaskGroup) -> asyncio.Task[No
 
 @virtually
 async def test_a_bound_pod_is_running_half_a_second_later() -> None:
-    async with living(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+    async with run_scheduler(make_node("a")) as life, asyncio.TaskGroup() as tasks:
         running = await with_kubelets(life, tasks)
         await life.create(make_pod("web"), make_pod("big", requests={"cpu": "40"}))
         await life.until_seen("bound", "web")
@@ -37,14 +37,14 @@ async def test_a_bound_pod_is_running_half_a_second_later() -> None:
         assert types == dict.fromkeys(
             ["PodScheduled", "Initialized", "Ready", "ContainersReady"], "True"
         )
-        # One that has no node is nobody's.
+        # A pod without a node has no kubelet.
         assert (await life.raw("big"))["status"]["phase"] == "Pending"
         running.cancel()
 
 
 @virtually
 async def test_each_pod_has_an_address_of_its_own() -> None:
-    async with living(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+    async with run_scheduler(make_node("a")) as life, asyncio.TaskGroup() as tasks:
         running = await with_kubelets(life, tasks)
         await life.create(*(make_pod(f"p{number}") for number in range(300)))
         await life.settle()
@@ -59,7 +59,7 @@ async def test_each_pod_has_an_address_of_its_own() -> None:
 @virtually
 async def test_a_deleted_pod_goes_though_it_has_a_grace_period() -> None:
     async with (
-        living(make_node("a"), instant_deletion=False) as life,
+        run_scheduler(make_node("a"), instant_deletion=False) as life,
         asyncio.TaskGroup() as tasks,
     ):
         running = await with_kubelets(life, tasks)
@@ -78,7 +78,7 @@ async def test_a_pod_that_is_gone_before_it_starts_is_no_trouble(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "mooring.devcluster.kubelets")
-    async with living(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+    async with run_scheduler(make_node("a")) as life, asyncio.TaskGroup() as tasks:
         running = await with_kubelets(life, tasks)
         await life.create(make_pod("web"))
         await life.until_seen("bound", "web")

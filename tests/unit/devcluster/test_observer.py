@@ -1,4 +1,4 @@
-"""What is counted while a scheduler lives."""
+"""The counters of a running scheduler."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mooring.framework import Reject
 from mooring.simulation.utilization import PODS, Utilization
 from mooring.testing import make_node, make_pod
 from tests.helpers.configurations import NO_POST_FILTER
-from tests.helpers.running_scheduler import Life, living, virtually
+from tests.helpers.running_scheduler import Life, run_scheduler, virtually
 
 
 class Fails:
@@ -27,12 +27,12 @@ class Fails:
 
 
 def tracked(life: Life) -> ProgressObserver:
-    """A tracker that hears what the test's own observer hears."""
+    """Returns a tracker that hears what the test's own observer hears."""
     progress = ProgressObserver(Utilization([make_node("a")]), life.clock)
     for name in ("moved", "attempted", "bound", "failed"):
-        both(life.seen, progress, name)
+        both(life.observer, progress, name)
     # The queue was given the method as it was.
-    life.service.queue._queues.on_move = life.seen.moved
+    life.service.queue._queues.on_move = life.observer.moved
     return progress
 
 
@@ -49,7 +49,9 @@ def both(seen: Any, progress: ProgressObserver, name: str) -> None:
 @virtually
 async def test_outcomes_are_counted_as_simulate_counts_them() -> None:
     config = NO_POST_FILTER
-    async with living(make_node("a"), plugins=[Fails()], config=config, at_rest=False) as life:
+    async with run_scheduler(
+        make_node("a"), plugins=[Fails()], config=config, at_rest=False
+    ) as life:
         progress = tracked(life)
         await life.create(
             make_pod("web"),
@@ -76,7 +78,7 @@ async def test_outcomes_are_counted_as_simulate_counts_them() -> None:
 
 @virtually
 async def test_a_pod_that_is_bound_in_the_end_counts_once() -> None:
-    async with living() as life:
+    async with run_scheduler() as life:
         progress = tracked(life)
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
@@ -90,7 +92,7 @@ async def test_a_pod_that_is_bound_in_the_end_counts_once() -> None:
 
 @virtually
 async def test_a_pod_that_is_gone_is_not_counted() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         progress = tracked(life)
         await life.create(make_pod("gated", gates=["g"]))
         await life.settle()
@@ -102,7 +104,7 @@ async def test_a_pod_that_is_gone_is_not_counted() -> None:
 
 @virtually
 async def test_the_newest_decisions_are_remembered_and_when_the_last_one_was() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         progress = tracked(life)
         await life.create(*(make_pod(f"p{number}") for number in range(LATEST + 3)))
         await life.settle()
@@ -115,8 +117,8 @@ async def test_the_newest_decisions_are_remembered_and_when_the_last_one_was() -
 
 
 @virtually
-async def test_an_error_is_told_with_its_plugin() -> None:
-    async with living(make_node("a")) as life:
+async def test_an_error_is_reported_with_its_plugin() -> None:
+    async with run_scheduler(make_node("a")) as life:
         progress = ProgressObserver(Utilization(), life.clock)
         await life.create(make_pod("web"))
         await life.settle()

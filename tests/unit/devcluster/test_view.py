@@ -1,4 +1,4 @@
-"""What a person sees while a scheduler lives: a picture on a terminal, lines elsewhere."""
+"""The view of a running scheduler: redrawn on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.helpers.running_scheduler import virtually
 
 
 class Scene:
-    """A world with one node, and one who watches it."""
+    """A cluster with one node, and an observer."""
 
     def __init__(self) -> None:
         self.clock = LoopClock(asyncio.get_running_loop())
@@ -33,7 +33,7 @@ class Scene:
         self.sampler = Sampler(self.cluster, self.progress, clock=self.clock)
 
     async def play(self, *pods: Any) -> None:
-        """Let the pods come, and all be settled; the world goes on until it is stopped."""
+        """Creates the pods and waits until all are settled."""
         await self.cluster.submit(seeds_of_objects(pods))
         await self.cluster.settle()
 
@@ -41,7 +41,7 @@ class Scene:
 async def shown(
     out: io.StringIO, console: Console | None, *batches: list[Any], pause_s: float = 3.0
 ) -> Scene:
-    """Play pods in batches while it is watched."""
+    """Plays pods in batches while it is watched."""
     scene = Scene()
     async with asyncio.TaskGroup() as tasks:
         await scene.cluster.seed(seeds_of_objects([scene.node]))
@@ -69,7 +69,7 @@ def test_a_situation_is_one_line() -> None:
 async def test_lines_tell_what_changes_and_nothing_else() -> None:
     out = io.StringIO()
     await shown(out, None, pods("one"), pods("two", "three"), pause_s=20)
-    # What is told of preemption is not looked at here.
+    # Lines about preemption are not checked here.
     whole = [line.partition(" no new claims")[0] for line in out.getvalue().splitlines()]
     lines = [line.rpartition("   ")[0] or line for line in whole]
     assert lines == [

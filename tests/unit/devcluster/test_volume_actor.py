@@ -1,4 +1,4 @@
-"""A living scheduler with volumes: what it writes, what a volume controller makes of it."""
+"""A running scheduler with volumes and a volume controller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mooring.clock import seeded_random
 from mooring.devcluster.volume_actor import VolumeActor
 from mooring.errors import Conflict
 from mooring.testing import make_node, make_pod
-from tests.helpers.running_scheduler import Life, living, on, virtually
+from tests.helpers.running_scheduler import Life, on, run_scheduler, virtually
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -20,7 +20,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 @asynccontextmanager
 async def life_with_volumes(*objects: Any) -> AsyncIterator[Life]:
-    async with living(*objects) as life, asyncio.TaskGroup() as tasks:
+    async with run_scheduler(*objects) as life, asyncio.TaskGroup() as tasks:
         actor = VolumeActor(life.client, clock=life.clock, rng=seeded_random(0))
         running = tasks.create_task(actor.run())
         yield life
@@ -144,7 +144,7 @@ async def test_a_claim_that_does_not_wait_for_a_pod_is_bound_by_itself_and_wakes
         await store_class(life, "now", "disk.csi.test", "Immediate")
         await life.create(pod("web", "data"))
         await life.until_seen("failed", "web")
-        assert life.seen.of("failed")[0][2].startswith(
+        assert life.observer.of("failed")[0][2].startswith(
             '0/1 nodes are available: persistentvolumeclaim "data" not found.'
         )
 
@@ -166,7 +166,7 @@ async def test_a_refused_write_gives_the_disk_back_and_the_pod_is_tried_again() 
         life.wire.before.append(on("PATCH", "/persistentvolumes/disk")(refuse))
         await life.create(pod("web", "data"))
         await life.until_seen("failed", "web")
-        (_, _, told) = life.seen.of("failed")[0]
+        (_, _, told) = life.observer.of("failed")[0]
         assert "somebody else was faster" in told
         assert life.service.cache.storage.assumed() == ({}, {})
 
@@ -185,13 +185,13 @@ async def test_pods_compete_for_disks_and_each_gets_its_own() -> None:
             await store_claim(life, f"data-{number}", "local")
 
         await life.create(*(pod(f"p{number}", f"data-{number}") for number in range(4)))
-        await life.until(lambda: len(life.seen.names("bound")) == 3)
-        await life.until(lambda: life.seen.of("failed"))
+        await life.until(lambda: len(life.observer.names("bound")) == 3)
+        await life.until(lambda: life.observer.of("failed"))
 
-        placed = life.seen.names("bound")
+        placed = life.observer.names("bound")
         assert sorted([await life.node_of(name) for name in placed]) == ["a", "b", "c"]
         (left,) = {f"p{number}" for number in range(4)} - set(placed)
-        told = [detail for _, name, detail in life.seen.of("failed") if name == left]
+        told = [detail for _, name, detail in life.observer.of("failed") if name == left]
         assert "3 node(s) didn't find available persistent volumes to bind" in told[-1]
 
         await store_disk(life, "disk-more", "b")

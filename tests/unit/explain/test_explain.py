@@ -58,7 +58,7 @@ def test_a_refusal_names_plugins_counts_and_examples() -> None:
     ]
 
 
-def test_a_shortage_is_told_for_the_node_that_comes_nearest() -> None:
+def test_a_shortage_is_reported_for_the_node_that_comes_nearest() -> None:
     objects: list[Node | Pod] = [
         node("n0"),
         node("n1"),
@@ -71,7 +71,7 @@ def test_a_shortage_is_told_for_the_node_that_comes_nearest() -> None:
     assert "    all: cpu short by 0.5 at best (n1 has 2.5 free of 4)" in text
 
 
-def test_what_can_never_fit_is_told_apart_from_what_does_not_fit_now() -> None:
+def test_what_can_never_fit_is_distinguished_from_what_does_not_fit_now() -> None:
     objects = [node("n0"), node("n1", cpu="64"), node("n2", gpu="0")]
     rejected = {
         "n0": short_of("cpu", GPU),
@@ -98,7 +98,7 @@ def test_a_full_list_of_pods_is_a_shortage_of_places() -> None:
     assert "    all: pods short by 1 at best (n0 has 0 free of 9)" in text
 
 
-def test_room_that_is_held_for_nominated_pods_is_told() -> None:
+def test_room_that_is_held_for_nominated_pods_is_reported() -> None:
     text = explain(pod("x", cpu="1"), refused({"n0": short_of("cpu")}), Utilization([node("n0")]))
     assert "    all: cpu is free on n0, but reserved for pods that are nominated to it" in text
 
@@ -136,14 +136,14 @@ def test_a_refusal_as_a_whole_names_its_plugin_and_no_nodes() -> None:
 @pytest.mark.parametrize(
     ("result", "words"), [("gated", "is gated"), ("error", "the attempt failed with an error")]
 )
-def test_a_pod_that_was_not_looked_at_is_told_with_its_message(result: str, words: str) -> None:
+def test_a_pod_that_was_not_looked_at_is_reported_with_its_message(result: str, words: str) -> None:
     decision = Decision(result, None, (), {}, (), (), message="the message")
     text = explain(pod("x"), decision, Utilization())
     assert words in text.splitlines()[0]
     assert text.endswith("Message: the message")
 
 
-def test_preemption_is_told_with_its_victims_or_its_failure() -> None:
+def test_preemption_is_reported_with_its_victims_or_its_failure() -> None:
     candidates = {name: PreemptionCandidate(("a/v",), 0) for name in ("n0", "n1")}
     done = Preemption("n0", ("a/v",), candidates, ("n0",))
     text = explain(pod("x"), refused({"n0": TAINTED}, preemption=done), Utilization([node("n0")]))
@@ -233,12 +233,12 @@ def test_a_node_that_was_taken_without_scores_has_its_reason(
     assert words in explain(pod("x"), decision, cluster())
 
 
-def test_an_unordered_choice_is_told_as_chance() -> None:
+def test_an_unordered_choice_is_reported_as_random() -> None:
     text = explain(pod("x"), placed(choice="unordered"), cluster())
     assert "visited in no fixed order" in text
 
 
-def test_nodes_that_refused_a_placed_pod_are_told_as_well() -> None:
+def test_nodes_that_refused_a_placed_pod_are_reported_as_well() -> None:
     decision = placed(rejected={"n9": TAINTED})
     assert "Rejected: 1 node\n  TaintToleration: 1 node\n" in explain(pod("x"), decision, cluster())
 

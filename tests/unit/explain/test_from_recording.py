@@ -40,7 +40,7 @@ def test_a_scheduler_without_a_profile_has_no_weights() -> None:
 
 
 def requested_cpu_milli(recording: Recording, node: str, index: int) -> int:
-    """What the containers on a node ask for before a step; no other kind of request occurs."""
+    """Returns the requests of the containers on a node before a step."""
     pods = [
         obj
         for obj in recording.objects

@@ -14,7 +14,8 @@ from mooring.extender_server.plugin_extender import Extender
 from mooring.framework import NodeInfo, Reject, Status, per_node
 from mooring.objects.codec.decode import to_builtins
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 
 
@@ -194,7 +195,7 @@ def test_a_binding_that_is_refused_says_so() -> None:
         (b'{"Pod": ' + b"[" * 100_000, "body: is no JSON"),
     ],
 )
-def test_what_cannot_be_read_is_told(body: bytes, told: str) -> None:
+def test_what_cannot_be_read_is_reported(body: bytes, told: str) -> None:
     found = msgspec.json.decode(asyncio.run(extender().answer("filter", body)))
     assert told in found["Error"]
     assert found["Nodes"] is None
@@ -204,7 +205,7 @@ def test_what_cannot_be_read_is_told(body: bytes, told: str) -> None:
 
 
 @pytest.mark.parametrize("metadata", [5, "x", [5], True])
-def test_a_victim_without_metadata_is_told(metadata: Any) -> None:
+def test_a_victim_without_metadata_is_reported(metadata: Any) -> None:
     victims = {"a": {"Pods": [{"metadata": metadata}]}}
     body = msgspec.json.encode({"Pod": POD, "NodeNameToVictims": victims})
     with pytest.raises(ConfigError, match="metadata: must be an object"):

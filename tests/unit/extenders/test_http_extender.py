@@ -51,7 +51,7 @@ class Server:
 
 
 class Clock(VirtualClock):
-    """Time that goes by when somebody sleeps."""
+    """A clock that advances with each sleep."""
 
     async def sleep(self, seconds: float) -> None:
         self.advance(seconds)
@@ -72,7 +72,7 @@ def extender(
 
 
 def says(*answers: Any) -> Any:
-    """A way to an extender with these answers."""
+    """Returns a way to an extender with these answers."""
     waiting = iter(answers)
 
     async def post(verb: str, body: bytes, bytes_max: int) -> bytes:

@@ -14,7 +14,7 @@ from mooring.load_metrics import MeasurementMetrics, MetricCache, metric_caches
 from mooring.load_metrics.sources import MeasuringError
 from mooring.testing import make_pod
 from tests.helpers.extenders import NODES, Play, away, configured, extender
-from tests.helpers.running_scheduler import Life, living, virtually
+from tests.helpers.running_scheduler import Life, run_scheduler, virtually
 from tests.unit.load_metrics.test_load_metrics import Scripted
 
 
@@ -24,7 +24,7 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None
 
 
 def calls(life: Life, name: str, verb: str) -> tuple[float | None, float | None]:
-    """How many calls, and how many of them failed."""
+    """Returns how many calls, and how many of them failed."""
     registry = life.service.extenders.metrics.registry
     labels = {"extender": f"http://{name}", "verb": verb}
     return (
@@ -39,7 +39,9 @@ async def test_calls_of_extenders_are_counted_by_verb() -> None:
         extender("one", "filter", "prioritize"), extender("two", "filter", ignorable=True)
     )
     play = Play(two_filter=away)
-    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=play.transport_factory
+    ) as life:
         assert calls(life, "one", "filter") == (0, 0)
         assert calls(life, "one", "bind") == (None, None)
         for name in ("web-0", "web-1"):
@@ -59,7 +61,9 @@ async def test_answers_that_cannot_be_read_are_errors_and_calls_take_time() -> N
         await asyncio.sleep(1.5)
 
     play.think = think
-    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
         total, failed = calls(life, "one", "filter")
@@ -77,7 +81,9 @@ async def test_answers_that_cannot_be_read_are_errors_and_calls_take_time() -> N
 async def test_bindings_by_extenders_are_counted() -> None:
     config = configured(extender("one", "bind", ignorable=True))
     play = Play(bind=lambda _: {"Error": "no"})
-    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.until_seen("bound", "web")
         assert calls(life, "one", "bind") == (1, 1)
@@ -114,7 +120,9 @@ async def test_one_registry_can_show_all_that_a_scheduler_has() -> None:
         {"schedulerName": name, "plugins": plugins, "pluginConfig": args} for name in ("x", "y")
     ]
     config = configured(extender("one", "filter"), profiles=profiles)
-    async with living(*NODES, config=config, transport_factory=Play().transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=Play().transport_factory
+    ) as life:
         await life.create(make_pod("web", scheduler_name="x"))
         await life.until_seen("bound", "web")
         caches = metric_caches(life.service.profiles.values())

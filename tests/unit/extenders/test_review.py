@@ -1,4 +1,4 @@
-"""What a call of an extender must not do: outlive the lease, or end the scheduler."""
+"""Calls of extenders must not outlive the lease, or stop the scheduler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock
 from tests.helpers.extenders import NODES, Play, configured
 from tests.helpers.extenders import extender as one
-from tests.helpers.running_scheduler import Life, living, virtually
+from tests.helpers.running_scheduler import Life, run_scheduler, virtually
 from tests.unit.extenders.test_http_extender import Server, extender, pod_json, says
 
 WEB = make_pod("web")
@@ -39,7 +39,7 @@ async def test_an_extender_is_not_waited_for_longer_than_the_lease_lasts() -> No
     begun_s = loop.time()
 
     def fence() -> float:
-        remaining_s = begun_s + 2.0 - loop.time()
+        remaining_s: float = begun_s + 2.0 - loop.time()
         if remaining_s <= 0:
             raise LeaseLost("over")
         return remaining_s
@@ -94,7 +94,7 @@ async def test_objects_that_make_no_sense_do_not_end_what_follows_them(metadata:
 
 
 def gets(life: Life, name: str) -> int:
-    """How often a pod was fetched by itself, from all clients of this life."""
+    """Returns how often a pod was fetched by itself, from all clients of this life."""
     return life.wire.count("GET", f"/pods/{name}")
 
 
@@ -102,7 +102,9 @@ def gets(life: Life, name: str) -> int:
 async def test_a_pod_whose_news_are_under_way_is_not_fetched() -> None:
     """Two watches bring them, one after the other: the second one is waited for."""
     config = configured(one("one", "filter"))
-    async with living(*NODES, config=config, transport_factory=Play().transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=Play().transport_factory
+    ) as life:
         whole = life.service.extenders.asked[0]._whole
         stored = await life.create(make_pod("web", scheduler_name="somebody-else"))
         sent = json.loads(await whole.pod(PodInfo(stored)))
@@ -113,7 +115,9 @@ async def test_a_pod_whose_news_are_under_way_is_not_fetched() -> None:
 @virtually
 async def test_an_extender_is_sent_no_older_pod_than_is_decided_on() -> None:
     config = configured(one("one", "filter"))
-    async with living(*NODES, config=config, transport_factory=Play().transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=Play().transport_factory
+    ) as life:
         whole = life.service.extenders.asked[0]._whole
         stored = await life.create(make_pod("web", scheduler_name="somebody-else"))
         await life.until(lambda: whole.informers[0].objects)
@@ -132,7 +136,9 @@ async def test_an_extender_is_sent_no_older_pod_than_is_decided_on() -> None:
 @virtually
 async def test_news_that_do_not_come_are_not_waited_for_long() -> None:
     config = configured(one("one", "filter"))
-    async with living(*NODES, config=config, transport_factory=Play().transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=Play().transport_factory
+    ) as life:
         whole = life.service.extenders.asked[0]._whole
         # On a node it is among those that are not followed.
         stored = await life.create(make_pod("web", node="a"))

@@ -1,4 +1,4 @@
-"""What extenders are sent and what is read of their answers; kube-scheduler reads them the same.
+"""Requests to extenders, and decoding of their responses, as in kube-scheduler.
 
 Source of the forms: k8s.io/kube-scheduler extender/v1/types.go.
 """

@@ -6,7 +6,8 @@ import pytest
 
 from mooring.errors import InvariantViolation
 from mooring.framework import NodeInfo
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node, make_pod
 
 GIBIBYTE = 1 << 30

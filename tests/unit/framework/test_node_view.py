@@ -1,4 +1,4 @@
-"""NodeView: columns of worlds equal what plain objects say, and what would be if it were so."""
+"""NodeView: the columns of hypothetical nodes equal those of plain objects and of real nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from mooring.clock import seeded_random
 from mooring.framework import NodeView
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node, make_pod
 from mooring.testing.random_cluster import EXTENDED, KEYS, random_objects, random_pod
 
@@ -17,7 +18,7 @@ RESOURCES = ("cpu", "memory", "ephemeral-storage", EXTENDED, "example.com/nobody
 
 
 def columns(view: NodeView) -> dict[str, list[object]]:
-    """Everything that a view says, by name."""
+    """Returns all columns of a view, by name."""
     found: dict[str, list[object]] = {
         "names": list(view.names),
         "pod_count": view.pod_count.tolist(),
@@ -40,7 +41,7 @@ def columns(view: NodeView) -> dict[str, list[object]]:
 
 
 def scalars(view: NodeView) -> dict[str, list[object]]:
-    """The same, from the plain objects of the worlds."""
+    """Returns the same, from plain objects."""
     infos = list(view)
     found: dict[str, list[object]] = {
         "names": [info.name for info in infos],
@@ -61,10 +62,10 @@ def scalars(view: NodeView) -> dict[str, list[object]]:
 
 
 def world(seed: int) -> tuple[Cache, NodeView, list[tuple[PodInfo, ...]]]:
-    """A random cluster, all its nodes, and a pod to add to each of them."""
+    """Returns a random cluster, all its nodes, and a pod to add to each of them."""
     rng = seeded_random(seed)
     cache = cluster(*random_objects(rng))
-    view = NodeView.everything(cache.snapshot())
+    view = NodeView.all_nodes(cache.snapshot())
     extra: list[tuple[PodInfo, ...]] = [
         (PodInfo(random_pod(rng, f"extra-{i}")),) for i in range(len(view))
     ]
@@ -88,7 +89,7 @@ def test_a_world_with_pods_added_is_the_cluster_with_those_pods(seed: int) -> No
     for name, (pod,) in zip(view.names, extra, strict=True):
         cache.put_pod(pod.on_node(name).pod)
 
-    assert imagined == columns(NodeView.everything(cache.snapshot()))
+    assert imagined == columns(NodeView.all_nodes(cache.snapshot()))
 
 
 @given(st.integers(0, 10_000))
@@ -101,7 +102,7 @@ def test_a_world_with_pods_removed_is_the_cluster_without_them(seed: int) -> Non
         for pod in pods:
             cache.remove_pod(pod.uid)
 
-    assert imagined == columns(NodeView.everything(cache.snapshot()))
+    assert imagined == columns(NodeView.all_nodes(cache.snapshot()))
 
 
 @given(st.integers(0, 10_000), st.lists(st.integers(0, 7), max_size=10))
@@ -109,7 +110,7 @@ def test_where_picks_worlds_in_the_order_asked_for_also_twice(seed: int, chosen:
     _, view, extra = world(seed)
     larger = view.plus(extra)
 
-    picked = larger.where(np.array(chosen, dtype=np.intp))
+    picked = larger.subset(np.array(chosen, dtype=np.intp))
 
     everything = columns(larger)
     assert columns(picked) == {
@@ -121,11 +122,11 @@ def test_dead_rows_are_not_part_of_everything() -> None:
     cache = cluster(make_node("a"), make_node("b"), make_node("c"))
     cache.remove_node("b")
 
-    assert NodeView.everything(cache.snapshot()).names == ["a", "c"]
+    assert NodeView.all_nodes(cache.snapshot()).names == ["a", "c"]
 
 
 def test_what_a_view_hands_out_cannot_be_written() -> None:
-    view = NodeView.everything(cluster(make_node("a")).snapshot())
+    view = NodeView.all_nodes(cluster(make_node("a")).snapshot())
 
     for column in (view.allocatable("cpu"), view.requested("nothing"), view.taint_ids):
         with pytest.raises(ValueError, match="read-only"):
@@ -134,7 +135,7 @@ def test_what_a_view_hands_out_cannot_be_written() -> None:
 
 def test_an_image_is_known_with_its_size_and_spread() -> None:
     cache = cluster(make_node("a", images={"web:1": 7}), make_node("b"))
-    view = NodeView.everything(cache.snapshot())
+    view = NodeView.all_nodes(cache.snapshot())
 
     size_bytes, spread, is_here = view.image("web:1")
     assert (size_bytes, spread, is_here.tolist()) == (7, 1, [True, False])
@@ -147,7 +148,7 @@ def test_a_node_info_reads_like_the_node() -> None:
         make_node("a", annotations={"k": "v"}, allocatable={"cpu": "2"}),
         make_pod("p", requests={"cpu": "500m"}, node="a"),
     )
-    info = NodeView.everything(cache.snapshot()).info(0)
+    info = NodeView.all_nodes(cache.snapshot()).info(0)
 
     assert (info.free("cpu"), info.node_count) == (1500, 1)
     assert info.annotations == {"k": "v"}

@@ -10,7 +10,7 @@ import pytest
 from mooring.errors import PluginError
 from mooring.framework import Reject, check_plugin, per_node
 from mooring.framework.per_node import ONE_NODE_FORM
-from mooring.testing import Harness, make_node, make_pod, scalar_twin
+from mooring.testing import Harness, make_node, make_pod, one_node_form
 
 NODES = [make_node("a", unschedulable=True), make_node("bb"), make_node("ccc")]
 
@@ -20,7 +20,7 @@ class NotA:
 
     @per_node
     def filter(self, pod: Any, node: Any) -> Any:
-        """Not a, and nowhere for the unlucky."""
+        """Rejects node a, and every node for unlucky pods."""
         if pod.metadata.name == "unlucky":
             return Reject("bad luck", resolvable=False)
         return Reject("is a", f"not for {pod.metadata.name}") if node.name == "a" else None
@@ -40,11 +40,11 @@ def test_equal_refusals_share_one_entry_of_the_table() -> None:
     plugin = NotA()
     cycle, view = Harness(NODES, [plugin]).open(make_pod("unlucky"))
 
-    verdicts = plugin.filter(cycle, view)
+    statuses = plugin.filter(cycle, view)
 
-    assert verdicts.codes.tolist() == [1, 1, 1]
-    assert verdicts.codes.dtype == np.uint16
-    assert verdicts.table == [Reject("bad luck", resolvable=False)]
+    assert statuses.codes.tolist() == [1, 1, 1]
+    assert statuses.codes.dtype == np.uint16
+    assert statuses.table == [Reject("bad luck", resolvable=False)]
 
 
 def test_scores_become_int64_of_the_views_length() -> None:
@@ -55,20 +55,20 @@ def test_scores_become_int64_of_the_views_length() -> None:
 
     assert scores.tolist() == [11, 20, 30]
     assert scores.dtype == np.int64
-    assert plugin.score(cycle, view.where(np.array([], dtype=np.intp))).shape == (0,)
+    assert plugin.score(cycle, view.subset(np.array([], dtype=np.intp))).shape == (0,)
 
 
 def test_a_lifted_method_passes_the_check_and_keeps_its_docstring() -> None:
     assert check_plugin(NotA()).name == "NotA"
-    assert NotA.filter.__doc__ == "Not a, and nowhere for the unlucky."
+    assert NotA.filter.__doc__ == "Rejects node a, and every node for unlucky pods."
 
 
 def test_the_one_node_form_can_be_reached() -> None:
-    twin = scalar_twin(NotA.score)
+    form = one_node_form(NotA.score)
 
-    assert twin is getattr(NotA.score, ONE_NODE_FORM)
+    assert form is getattr(NotA.score, ONE_NODE_FORM)
     _, view = Harness(NODES, [NotA()]).open(make_pod())
-    assert twin(NotA(), make_pod(), view.info(1)) == 20
+    assert form(NotA(), make_pod(), view.info(1)) == 20
 
 
 @pytest.mark.parametrize("answer", [False, "no", 0, ("is a",)])

@@ -14,7 +14,8 @@ from mooring.framework import NodeView
 from mooring.framework import pod_deltas as module
 from mooring.framework.pod_deltas import RemovedPods, VictimMatrix
 from mooring.objects.selectors import selector_of_labels
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.state.tables.counters import CounterKey, CounterKeys
 from mooring.testing import make_node, make_pod
 from mooring.testing.harness import cluster
@@ -45,7 +46,7 @@ def full_cluster(rng: Rng) -> Cache:
 
 
 def lineup_of(cache: Cache, rng: Rng) -> VictimMatrix:
-    """Some of the pods of each node, in any order."""
+    """Returns some of the pods of each node, in any order."""
     rows = [[placed.slot for placed in cache.pods.on_row(row)] for row in range(4)]
     chosen = [rng.sample(slots, k=rng.randint(0, len(slots))) for slots in rows]
     width = max(map(len, chosen))
@@ -84,12 +85,12 @@ def test_a_view_over_a_line_up_says_what_one_without_those_pods_says(seed: int) 
         added = [extra[world] for world in worlds.tolist()]
         assert told(view.plus(added)) == told(plain.plus(added))
         some = np.array([0], dtype=np.intp)
-        assert told(view.where(some)) == told(plain.where(some))
+        assert told(view.subset(some)) == told(plain.subset(some))
         move(lineup, worlds, rng)
 
 
 def move(lineup: VictimMatrix, worlds: Any, rng: Rng) -> None:
-    """Somebody comes back to these worlds, or leaves them again."""
+    """Reprieves or removes pods on these nodes."""
     if not lineup.slots.shape[1]:
         return
     rank = rng.randrange(lineup.slots.shape[1])

@@ -1,4 +1,4 @@
-"""Statuses, verdicts, and what the runner refuses as an answer."""
+"""Statuses, statuses, and what the runner refuses as an answer."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def test_skip_is_one_object_that_prints_its_name() -> None:
     assert repr(SKIP) == "SKIP"
 
 
-def test_verdicts_of_shares_equal_statuses() -> None:
-    verdicts = FilterStatuses.of([None, Reject("a"), Reject("b"), Reject("a")])
+def test_filter_statuses_share_equal_statuses() -> None:
+    statuses = FilterStatuses.of([None, Reject("a"), Reject("b"), Reject("a")])
 
-    assert verdicts.codes.tolist() == [0, 1, 2, 1]
-    assert verdicts.table == [Reject("a"), Reject("b")]
+    assert statuses.codes.tolist() == [0, 1, 2, 1]
+    assert statuses.table == [Reject("a"), Reject("b")]
 
 
 def test_refuse_marks_where_the_mask_is_true() -> None:
-    verdicts = FilterStatuses.refuse(np.array([True, False, True]), Reject("a"))
+    statuses = FilterStatuses.reject(np.array([True, False, True]), Reject("a"))
 
-    assert verdicts.codes.tolist() == [1, 0, 1]
+    assert statuses.codes.tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_refuse_marks_where_the_mask_is_true() -> None:
         (np.full(3, 2, dtype=np.uint16), "past the end"),
     ],
 )
-def test_verdicts_that_do_not_fit_are_the_plugins_fault(codes: np.ndarray, problem: str) -> None:
+def test_statuses_of_a_wrong_shape_are_the_plugins_error(codes: np.ndarray, problem: str) -> None:
     with pytest.raises(PluginError, match=problem) as caught:
         FilterStatuses(codes, [Reject("a")]).checked("Mine", 3)
     assert caught.value.plugin == "Mine"

@@ -40,7 +40,7 @@ OUTCOMES: dict[tuple[str, int], dict[str, str]] = {
 
 
 def words(result: LessonResult, pod: str, *left_out: str) -> list[str]:
-    """What happened to a pod, in order, each run of equal words once."""
+    """Returns what happened to a pod, in order, each run of equal words once."""
     found: list[str] = []
     for line in result.lines:
         if line.pod == f"default/{pod}" and line.what not in left_out and found[-1:] != [line.what]:
@@ -49,7 +49,7 @@ def words(result: LessonResult, pod: str, *left_out: str) -> list[str]:
 
 
 def the(result: LessonResult, pod: str, what: str) -> Line:
-    """The last line of its kind about a pod."""
+    """Returns the last line of its kind about a pod."""
     return [line for line in result.lines if (line.pod, line.what) == (f"default/{pod}", what)][-1]
 
 
@@ -115,7 +115,7 @@ def test_a_pod_is_bound_after_as_many_seconds_as_its_node_says(step: int) -> Non
             assert (waiting.node, allowed.node) == (node, node)
             assert allowed.time_s - waiting.time_s == pytest.approx(int(node[-1]), abs=0.01)
             assert the(result, pod, "bound").time_s == pytest.approx(allowed.time_s, abs=0.01)
-        # A wait holds up nobody: both are decided about before the first is bound.
+        # A wait blocks no other pod: both are scheduled before the first is bound.
         assert the(result, "pod8", "waiting").time_s < 0.1
 
 
@@ -126,7 +126,7 @@ def test_pod9_is_not_bound_after_four_seconds_but_after_nine() -> None:
     assert the(result, "pod9", "bound").time_s == pytest.approx(9.0, abs=0.1)
 
 
-def test_a_pod_that_nobody_takes_is_parked_and_tried_once() -> None:
+def test_a_pod_that_fits_no_node_is_unschedulable_after_one_attempt() -> None:
     result = learn(6, SANPOSHIHO, 0)
 
     assert words(result, "pod1") == ["queued", "popped", "refused", "failed", "unschedulable"]
@@ -164,7 +164,7 @@ def test_with_flushing_it_is_tried_again_after_its_backoff() -> None:
         result = learn(8, NAKAMASATO, seed)
         active, bound = the(result, "pod1", "active"), the(result, "pod1", "bound")
         assert active.detail == "BackoffComplete"
-        # One second of backoff, and up to one until somebody looks.
+        # One second of backoff, and up to one until the next check.
         assert 1.0 <= active.time_s <= 2.1
         assert bound.time_s - active.time_s == pytest.approx(int(bound.node[-1]), abs=0.1)
         assert the(result, "pod8", "bound").time_s == pytest.approx(5.0, abs=0.1)

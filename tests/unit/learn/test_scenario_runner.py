@@ -1,4 +1,4 @@
-"""What a scenario does to a cluster, and what it leaves: nothing of its own, all of others'."""
+"""The changes of a scenario, and its cleanup of only its own objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_what_was_created_is_deleted_and_nothing_else() -> None:
         await found.runner.nodes([10, 11])
         await found.runner.pods("pod1", "pod2")
         await found.runner.until_bound("pod1", "pod2")
-        await found.client.delete("Pod", "pod2", "default", grace_period_s=0)  # by somebody else
+        await found.client.delete("Pod", "pod2", "default", grace_period_s=0)  # by another client
 
         await found.runner.clean_up()
 
@@ -66,7 +66,7 @@ def refusing(times: int, message: str) -> Any:
 
 
 def stage_of_scheduler(found: Lab) -> ScenarioRunner:
-    """A stage whose requests go the scheduler's way, where the faults are."""
+    """Returns a stage whose requests go the scheduler's way, where the faults are."""
     return ScenarioRunner(
         found.own_client,
         found.scheduler,
@@ -180,4 +180,4 @@ def test_only_the_lessons_nodes_and_pods_are_listed_and_watched(
 
     expected = request._replace(path=expected_path, query=expected_query)
     assert [each._replace(query=list(each.query)) for each in inner.asked] == [expected] * 2
-    assert not inner.is_closed  # it belongs to somebody else
+    assert not inner.is_closed  # its owner closes it

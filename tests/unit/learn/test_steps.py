@@ -16,7 +16,8 @@ from mooring.learn.steps import step_1, step_2, step_3, step_4, step_5, step_7
 from mooring.learn.steps.step_3 import last_digit
 from mooring.plugins import NodeUnschedulable
 from mooring.queue import QueueName
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import check_conformance, make_node, make_pod
 from tests.helpers.lesson_fixture import NAME, STEPS, Lab, in_lab, virtually, working
 
@@ -267,7 +268,7 @@ def test_the_higher_priority_goes_first(step: int) -> None:
     assert in_lab(step, play) == ["high", "low", "low-too"]
 
 
-def test_step_6_leaves_a_parked_pod_where_it_is() -> None:
+def test_step_6_leaves_an_unschedulable_pod_in_its_queue() -> None:
     async def play(found: Lab) -> None:
         await found.runner.nodes([0], cordoned=True)
         await found.runner.pods("pod1")

@@ -175,7 +175,7 @@ def test_bug_8_no_wait_at_all_and_a_pod_that_has_left_its_wait(step: int) -> Non
 
 
 def is_forgotten(found: Lab, uid: str) -> bool:
-    """Whether nothing of a pod is left in queue, Permit or cache."""
+    """Returns whether nothing of a pod is left in queue, Permit or cache."""
     scheduler = found.scheduler
     return (
         scheduler.queue.queue_of(uid) is QueueName.NONE
@@ -188,7 +188,7 @@ def is_forgotten(found: Lab, uid: str) -> bool:
 @pytest.mark.parametrize("queue_name", ["unschedulable", "backoff", "waiting"])
 def test_bug_9_a_deleted_pod_is_never_tried_again(step: int, queue_name: str) -> None:
     if queue_name == "backoff" and step == 6:
-        return  # nobody is woken there
+        return  # no pod is requeued there
 
     async def play(found: Lab) -> None:
         if queue_name == "waiting":
@@ -216,7 +216,7 @@ def test_bug_9_a_deleted_pod_is_never_tried_again(step: int, queue_name: str) ->
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_bug_9_a_pod_that_somebody_else_has_bound_is_left_alone(step: int) -> None:
+def test_bug_9_a_pod_that_another_scheduler_has_bound_is_ignored(step: int) -> None:
     async def play(found: Lab) -> None:
         await found.runner.nodes([0], cordoned=True)
         if step == 1:
@@ -296,7 +296,7 @@ def test_bug_11_a_pod_counts_on_its_node_before_it_is_bound() -> None:
     in_lab(8, play)
 
 
-def test_bug_12_owners_are_told_by_events_and_a_condition() -> None:
+def test_bug_12_owners_are_reported_by_events_and_a_condition() -> None:
     async def play(found: Lab) -> None:
         await found.runner.nodes([0], cordoned=True)
         await found.runner.pods("pod1")

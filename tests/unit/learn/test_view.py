@@ -1,4 +1,4 @@
-"""How a lesson is written down: as text for people, as JSON for programs."""
+"""The output of a lesson: text or JSON."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from mooring.load_metrics import MetricCache, MetricFile, MetricsApi, Prometheus
 from mooring.load_metrics.sources import MeasuringError
 from mooring.scheduler.plugin_tasks import run_background
 from mooring.simulation.offline import OfflineHandle
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.testing import make_node
 
 
@@ -114,7 +114,7 @@ def handle(*nodes: Any) -> Any:
 
 @asynccontextmanager
 async def answering(status: int, body: bytes, seen: list[str] | None = None) -> AsyncIterator[str]:
-    """A server that says one thing; yields its URL."""
+    """Runs a server with one response; yields its URL."""
 
     async def answer(request: web.Request) -> web.Response:
         if seen is not None:

@@ -32,7 +32,7 @@ from tests.unit.load_metrics.test_load_metrics import asked, handle, vector
         None,
     ],
 )
-def test_an_answer_of_another_shape_is_told_as_one(data: Any) -> None:
+def test_an_answer_of_another_shape_is_reported_as_one(data: Any) -> None:
     with pytest.raises(MeasuringError):
         asked(200, json.dumps({"status": "success", "data": data}).encode())
 
@@ -89,7 +89,7 @@ def test_no_list_is_no_numbers() -> None:
     assert fetched({"items": None}) == {}
 
 
-def test_a_number_beyond_all_numbers_is_told(tmp_path: Any) -> None:
+def test_a_number_beyond_all_numbers_is_reported(tmp_path: Any) -> None:
     path = tmp_path / "load.json"
     path.write_text('{"a": 1' + "0" * 400 + "}")
     with pytest.raises(MeasuringError):

@@ -134,7 +134,7 @@ def test_a_volume_has_the_handle_of_its_driver(
         ),
     ],
 )
-def test_what_no_driver_can_serve_is_told(
+def test_volumes_that_no_driver_can_serve_are_reported(
     source: dict[str, Any], labels: dict[str, str], problem: str
 ) -> None:
     found = volume(source, labels=labels)

@@ -80,14 +80,14 @@ class Step:
         self.decision: dict[str, Any] = {}
 
     def refused_by(self, plugin: str) -> dict[str, bool]:
-        """Node -> was it this plugin; nodes that an earlier one refused are left out."""
+        """Returns node -> was it this plugin; nodes that an earlier one refused are left out."""
         earlier = FILTERS[: FILTERS.index(plugin)]
         names = {node: self.rejected.get(node, {}).get("plugin", "") for node in self.nodes}
         return {node: name == plugin for node, name in names.items() if name not in earlier}
 
 
 def steps(name: str) -> Iterator[Step]:
-    """The recorded steps that end with filtered nodes; each outcome is applied after its step."""
+    """Yields the recorded steps with filtered nodes; each outcome is applied after its step."""
     found = recording(name)
     nodes: dict[str, Node] = {}
     running: dict[str, list[Pod]] = {}
@@ -134,7 +134,7 @@ def test_every_recorded_object_survives_reading_and_writing(name: str) -> None:
 
 
 def _lost(raw: Any, written: Any, path: str) -> Iterator[str]:
-    """The paths of what was not written back; zero values are written by leaving them out."""
+    """Yields the paths of fields that were not encoded, except zero values, which are omitted."""
     if isinstance(raw, dict):
         for name, value in raw.items():
             if name in written:
@@ -233,7 +233,7 @@ def test_assumed_requests_give_the_recorded_scores(name: str) -> None:
 
 
 def _least_allocated(room: dict[str, int], assumed: list[tuple[int, int]]) -> int:
-    """The mean of what is left of cpu and memory, in percent, as integers all the way."""
+    """Returns the mean of what is left of cpu and memory, in percent, as integers all the way."""
     scores = []
     for resource, index in (("cpu", 0), ("memory", 1)):
         capacity = room.get(resource, 0)

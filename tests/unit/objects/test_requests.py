@@ -1,4 +1,4 @@
-"""What pods ask for: tables of upstream's rules, and a scalar twin on random pods."""
+"""Requests of pods: tables of upstream's rules, and a scalar reference on random pods."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_init_containers_count_in_scores_too() -> None:
 
 def test_with_requests_of_its_own_only_what_nobody_asks_for_is_assumed() -> None:
     cpu_only = ResourceRequirements(requests={"cpu": "3"})
-    # Memory is asked for by no one: each of the two containers is taken to need some.
+    # No container requests memory: each of the two counts with the default.
     assert nonzero_requests(pod(container(), container(), resources=cpu_only)) == (3000, 400 * MIB)
     # Memory is asked for by one container: the other one is not helped out.
     found = pod(container(memory="5Mi"), container(), resources=cpu_only)
@@ -233,7 +233,7 @@ def asked(found: Container, resource: str, default: Fraction | None) -> Fraction
 
 
 def peak(found: Pod, resource: str, default: Fraction | None = None) -> Fraction | None:
-    """The pod's need over its life: at every moment, what runs then is summed."""
+    """Returns the pod's need over its life: at every moment, what runs then is summed."""
     moments: list[list[Fraction | None]] = []
     running: list[Fraction | None] = []
     for init in found.spec.init_containers:
@@ -292,7 +292,7 @@ def test_what_scores_assume_is_the_peak_with_defaults(
         ("p" * 245 + "/x", False, False),
     ],
 )
-def test_resource_names_are_told_apart(name: str, *, extended: bool, scalar: bool) -> None:
+def test_resource_names_are_distinguished(name: str, *, extended: bool, scalar: bool) -> None:
     assert is_extended_resource_name(name) is extended
     assert is_scalar_resource_name(name) is scalar
 

@@ -77,7 +77,7 @@ NODE_TERMS = st.builds(
 def holds(
     asked: LabelSelectorRequirement | NodeSelectorRequirement, labels: dict[str, str]
 ) -> bool:
-    """The rules, one by one, as the API's documentation has them."""
+    """Returns the rules, one by one, as the API's documentation has them."""
     if asked.operator == "Exists":
         return asked.key in labels
     if asked.operator == "DoesNotExist":

@@ -65,7 +65,7 @@ def test_comparing_operators_cover_nothing_while_their_gate_is_off(operator: str
 
 
 def covers(toleration: Toleration, taint: Taint) -> bool:
-    """The rules, said another way: every part must be equal or stand for everything."""
+    """Returns the rules, said another way: every part must be equal or stand for everything."""
     same_effect = toleration.effect in ("", taint.effect)
     same_key = toleration.key in ("", taint.key)
     same_value = {

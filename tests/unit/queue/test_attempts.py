@@ -16,7 +16,7 @@ IN_FLIGHT, NONE = QueueName.IN_FLIGHT, QueueName.NONE
 
 
 def bench(**options: Any) -> Bench:
-    """Fit is helped by new nodes, Picky never is."""
+    """Returns a queue with Fit (requeues for new nodes) and Picky (never requeues)."""
     return Bench(Refuser("Fit", on(NODE_ADD)), Refuser("Picky", on(NODE_ADD, SKIP)), **options)
 
 
@@ -201,7 +201,7 @@ def test_activating_a_stranger_is_not_remembered() -> None:
 # -- flushing -------------------------------------------------------------------------------------
 
 
-def test_after_five_minutes_a_parked_pod_is_tried_whatever_happened() -> None:
+def test_after_five_minutes_an_unschedulable_pod_is_retried() -> None:
     it = bench()
     it.unschedulable("mid", "Picky", priority=5)
     it.unschedulable("high", "Picky", priority=9)

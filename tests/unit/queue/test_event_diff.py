@@ -1,4 +1,4 @@
-"""What an update of a pod or a node is, as events. The tables are kube-scheduler's behaviour."""
+"""Cluster events of updates of pods and nodes. The tables are kube-scheduler's behaviour."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def extended(claim: str, *requests: str) -> Fields:
 
 
 def resized(allocated: str) -> Fields:
-    """A container that asks for 1 cpu, of which ``allocated`` is given so far."""
+    """Returns a container that asks for 1 cpu, of which ``allocated`` is given so far."""
     status = {
         "name": "container-0",
         "allocatedResources": {"cpu": allocated},
@@ -137,9 +137,9 @@ def heard_at(time: str) -> Fields:
         ({}, {"taints": ["gpu:NoSchedule"]}, [TAINT]),
         ({"taints": ["gpu:NoSchedule"]}, {}, [TAINT]),
         ({"unschedulable": True}, {}, [TAINT]),
-        # A cordon helps nobody.
+        # A cordon requeues no pod.
         ({}, {"unschedulable": True}, []),
-        # Uncordoned, and its taint taken away: both are told, as upstream does.
+        # Uncordoned and untainted: both events are reported, as upstream.
         ({"unschedulable": True, "taints": ["a:NoSchedule"]}, {}, [TAINT, TAINT]),
         (conditions(Ready="False"), conditions(Ready="True"), [CONDITION]),
         ({}, conditions(Ready="True"), [CONDITION]),

@@ -27,8 +27,8 @@ from tests.helpers.queues import (
     PV_UPDATE,
     QUEUE,
     SKIP,
-    Deaf,
-    Keeper,
+    GatePlugin,
+    PluginWithoutEvents,
     Refuser,
     Signer,
     closed,
@@ -78,18 +78,21 @@ def test_a_plugin_is_asked_about_what_it_registered_for() -> None:
 
 
 def test_a_plugin_without_events_is_asked_about_everything() -> None:
-    hints = hints_of(Deaf("Deaf"))
+    hints = hints_of(PluginWithoutEvents("PluginWithoutEvents"))
 
     for event in (NODE_ADD, PV_UPDATE, POD_GONE):
-        assert asked(hints, event) == ["Deaf"]
+        assert asked(hints, event) == ["PluginWithoutEvents"]
         assert hints.has_listeners(event)
-    assert hints.strategy(refused("Deaf"), POD_GONE, None, None) is RequeueStrategy.AFTER_BACKOFF
+    assert (
+        hints.strategy(refused("PluginWithoutEvents"), POD_GONE, None, None)
+        is RequeueStrategy.AFTER_BACKOFF
+    )
 
 
 @pytest.mark.parametrize("nothing", [(), None])
 def test_a_plugin_that_registers_for_nothing_is_never_asked(nothing: Any) -> None:
     plugin = Refuser("Content")
-    plugin.wanted = nothing
+    plugin.registrations = nothing
     hints = hints_of(plugin)
 
     assert not hints.has_listeners(NODE_ADD)
@@ -145,7 +148,7 @@ def test_plugins_that_refuse_at_no_point_of_deciding_are_not_registered() -> Non
             return [on(NODE_ADD)]
 
     assert not hints_of(Scorer()).has_listeners(NODE_ADD)
-    assert hints_of(Keeper("Gate", closed, on(NODE_ADD))).has_listeners(NODE_ADD)
+    assert hints_of(GatePlugin("Gate", closed, on(NODE_ADD))).has_listeners(NODE_ADD)
 
 
 def test_it_knows_which_kinds_of_objects_anybody_wants_to_hear_of() -> None:
@@ -153,7 +156,7 @@ def test_it_knows_which_kinds_of_objects_anybody_wants_to_hear_of() -> None:
 
     assert hints.resources() >= {EventResource.NODE, EventResource.PERSISTENT_VOLUME}
     assert EventResource.ANY not in hints.resources()
-    assert EventResource.ANY in hints_of(Deaf("Deaf")).resources()
+    assert EventResource.ANY in hints_of(PluginWithoutEvents("PluginWithoutEvents")).resources()
     assert hints_of().resources() == frozenset()
 
 
@@ -163,7 +166,7 @@ def test_everything_that_happened_to_everything_is_of_interest() -> None:
 
 
 def test_a_plugin_that_cannot_say_what_it_wants_is_named() -> None:
-    class Broken(Deaf):
+    class Broken(PluginWithoutEvents):
         def events(self) -> Any:
             raise ZeroDivisionError
 
@@ -171,8 +174,8 @@ def test_a_plugin_that_cannot_say_what_it_wants_is_named() -> None:
         hints_of(Broken("Broken"))
 
 
-def test_a_registration_that_is_none_is_told_at_once() -> None:
-    class Near(Deaf):
+def test_a_registration_that_is_none_is_reported_at_once() -> None:
+    class Near(PluginWithoutEvents):
         def events(self) -> Any:
             return [NODE_ADD]
 

@@ -1,4 +1,4 @@
-"""Gates, updates of parked pods, calls from inside: how a pod gets from one place to another."""
+"""Moves between queues: gates, updates of unschedulable pods, calls from plugins."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.helpers.queues import (
     QUEUE,
     SKIP,
     Bench,
-    Deaf,
     Gate,
-    Keeper,
+    GatePlugin,
+    PluginWithoutEvents,
     Refuser,
     closed,
     on,
@@ -47,15 +47,15 @@ class Switch:
         return None if self.is_open else Reject("closed")
 
 
-def gated(gate: Gate, *others: Any, **options: Any) -> tuple[Bench, Keeper]:
-    keeper = Keeper("Keeper", gate, on(PV_ADD))
+def gated(gate: Gate, *others: Any, **options: Any) -> tuple[Bench, GatePlugin]:
+    keeper = GatePlugin("GatePlugin", gate, on(PV_ADD))
     return Bench(keeper, Refuser("Fit", on(NODE_ADD)), *others, **options), keeper
 
 
 # -- gates ----------------------------------------------------------------------------------------
 
 
-def test_a_pod_that_no_gate_lets_in_is_parked_behind_it() -> None:
+def test_a_pod_that_no_gate_lets_in_is_unschedulable_behind_it() -> None:
     it, _ = gated(closed)
     it.add("a")
 
@@ -63,7 +63,7 @@ def test_a_pod_that_no_gate_lets_in_is_parked_behind_it() -> None:
     assert it.queue.counts()[GATED] == 1
     entry = it.queue.get("a")
     assert entry is not None
-    assert entry.gating_plugin == "Keeper"
+    assert entry.gating_plugin == "GatePlugin"
     assert entry.initial_attempt_s is None
     assert it.ready == 0
     assert it.queue.pop() is None
@@ -99,7 +99,7 @@ def test_when_the_gate_opens_the_pod_goes_on() -> None:
 
 def test_an_open_gate_may_give_way_to_the_next_one() -> None:
     first, second = Switch(), Switch()
-    keepers = Keeper("First", first, on(PV_ADD)), Keeper("Second", second, on(NODE_ADD))
+    keepers = GatePlugin("First", first, on(PV_ADD)), GatePlugin("Second", second, on(NODE_ADD))
     it = Bench(*keepers)
     it.add("a")
     first.is_open = True
@@ -116,7 +116,7 @@ def test_an_open_gate_may_give_way_to_the_next_one() -> None:
 
 def test_the_keeper_that_refused_last_is_asked_first() -> None:
     first, second = Switch(is_open=True), Switch()
-    keepers = Keeper("First", first, on(PV_ADD)), Keeper("Second", second, on(PV_ADD))
+    keepers = GatePlugin("First", first, on(PV_ADD)), GatePlugin("Second", second, on(PV_ADD))
     it = Bench(*keepers)
     it.add("a")
     assert (keepers[0].asked, keepers[1].asked) == (1, 1)
@@ -145,7 +145,7 @@ def test_a_gate_that_closes_during_an_attempt_holds_the_pod_before_its_backoff()
     assert keeper.asked == asked
 
 
-def test_a_parked_pod_may_find_a_gate_closed_when_an_event_helps_it() -> None:
+def test_a_requeued_pod_may_be_gated() -> None:
     switch = Switch(is_open=True)
     it, _ = gated(switch)
     it.unschedulable("a", "Fit")
@@ -189,11 +189,11 @@ def test_pods_behind_a_gate_are_no_leftovers() -> None:
 def test_unless_their_keeper_wants_to_hear_of_everything() -> None:
     switch = Switch()
 
-    class DeafKeeper(Deaf):
+    class DeafKeeper(PluginWithoutEvents):
         def pre_enqueue(self, unschedulable_pods: PodInfo) -> Status | None:
             return switch(unschedulable_pods)
 
-    it = Bench(DeafKeeper("Keeper"))
+    it = Bench(DeafKeeper("GatePlugin"))
     it.add("a")
     it.clock.advance(331)
     it.queue.flush()
@@ -227,14 +227,14 @@ def test_a_keeper_that_fails_holds_the_pod_back_and_that_is_logged(
     assert it.queue_name("a") is ACTIVE
 
 
-# -- updates of parked pods -----------------------------------------------------------------------
+# -- updates of unschedulable pods -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("hint", "after_s", "queue_name"),
     [(QUEUE, 0, BACKOFF), (QUEUE, 10, ACTIVE), (SKIP, 10, UNSCHEDULABLE)],
 )
-def test_a_parked_pod_that_changes_may_be_tried_again(
+def test_an_unschedulable_pod_that_changes_may_be_retried(
     hint: Any, after_s: float, queue_name: QueueName
 ) -> None:
     it = Bench(Refuser("Foo", on(POD_UPDATE, hint)))
@@ -329,7 +329,7 @@ def test_a_hint_may_activate_pods() -> None:
     assert [it.queue_name(name) for name in "abc"] == [BACKOFF, ACTIVE, BACKOFF]
 
 
-def test_whoever_is_told_of_work_may_pop_at_once() -> None:
+def test_the_callback_for_a_ready_pod_may_pop_at_once() -> None:
     popped: list[str] = []
 
     def pop() -> None:

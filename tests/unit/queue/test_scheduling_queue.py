@@ -26,7 +26,7 @@ GATED, IN_FLIGHT, NONE = QueueName.GATED, QueueName.IN_FLIGHT, QueueName.NONE
 
 
 def bench(**options: Any) -> Bench:
-    """Fit is helped by new nodes, Picky never is."""
+    """Returns a queue with Fit (requeues for new nodes) and Picky (never requeues)."""
     return Bench(Refuser("Fit", on(NODE_ADD)), Refuser("Picky", on(NODE_ADD, SKIP)), **options)
 
 
@@ -107,7 +107,7 @@ def test_an_important_pod_in_backoff_lets_others_go_first() -> None:
 # -- coming and going -----------------------------------------------------------------------------
 
 
-def test_a_pod_that_comes_can_be_popped_and_whoever_waits_is_told() -> None:
+def test_an_added_pod_can_be_popped_and_the_callback_runs() -> None:
     it = bench()
     it.add("a")
 
@@ -215,7 +215,7 @@ def test_it_works_for_nobody_who_listens() -> None:
 
 
 @pytest.mark.parametrize("queue_name", list(QueueName))
-def test_busy_is_what_will_be_tried_by_itself_parked_what_waits_for_something(
+def test_busy_pods_are_retried_by_themselves_unschedulable_pods_are_not(
     queue_name: QueueName,
 ) -> None:
     assert queue_name.is_busy == (queue_name in {ACTIVE, BACKOFF, IN_FLIGHT})
@@ -341,7 +341,7 @@ def test_what_was_refused_last_time_is_forgotten_with_the_next_attempt() -> None
         (("Bar",), (), QUEUE, 2, UNSCHEDULABLE),
     ],
 )
-def test_where_an_event_moves_a_parked_pod(
+def test_the_queue_that_an_event_moves_an_unschedulable_pod_to(
     refused_by: tuple[str, ...],
     pending_on: tuple[str, ...],
     hint: Any,
@@ -369,7 +369,7 @@ def test_an_event_leaves_pods_in_backoff_where_they_are() -> None:
     assert len(it.moved) == moves
 
 
-def test_only_some_of_the_parked_pods_may_be_looked_at() -> None:
+def test_an_event_can_be_limited_to_some_unschedulable_pods() -> None:
     it = bench(max_backoff_s=0)
     it.unschedulable("high", "Fit", priority=9)
     it.unschedulable("low", "Fit", priority=1)

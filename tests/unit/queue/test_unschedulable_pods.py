@@ -1,4 +1,4 @@
-"""Parked pods: which of them an event finds, in which order, and how often hints are asked."""
+"""Unschedulable pods: those that an event requeues, their order, and calls of hints."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.helpers.queues import (
     PV_ADD,
     QUEUE,
     SKIP,
-    Deaf,
-    Keeper,
+    GatePlugin,
+    PluginWithoutEvents,
     Refuser,
     Signer,
     closed,
@@ -92,7 +92,7 @@ def test_nobody_else_is_asked_about() -> None:
     assert volume.pods == []
 
 
-def test_they_are_found_in_the_order_in_which_they_were_parked() -> None:
+def test_pods_are_requeued_in_the_order_of_their_rejection() -> None:
     unschedulable = parked_by(
         Refuser("A", on(NODE_ADD)), Signer("B", on(NODE_ADD, QUEUE, pure=True))
     )
@@ -103,7 +103,7 @@ def test_they_are_found_in_the_order_in_which_they_were_parked() -> None:
     assert [entry.uid for entry in unschedulable] == list("edcba")
 
 
-def test_one_parked_anew_keeps_its_turn() -> None:
+def test_a_pod_rejected_again_keeps_its_position() -> None:
     unschedulable = parked_by(Refuser("A", on(NODE_ADD)))
     first = refused("first", "A")
     unschedulable.add(first)
@@ -117,7 +117,7 @@ def test_one_parked_anew_keeps_its_turn() -> None:
     assert helped(unschedulable, NODE_ADD) == ["second", "first"]
 
 
-def test_parked_anew_it_is_found_by_its_present_rejectors_only() -> None:
+def test_a_pod_rejected_again_is_requeued_by_its_present_rejectors_only() -> None:
     unschedulable = parked_by(Refuser("Fit", on(NODE_ADD)), Refuser("Volume", on(PV_ADD)))
     entry = refused("a", "Fit")
     unschedulable.add(entry)
@@ -179,7 +179,7 @@ def test_the_best_answer_of_several_rejectors_counts() -> None:
 
 
 def test_a_wildcard_finds_all_but_those_behind_a_gate() -> None:
-    keeper = Keeper("Gate", closed, on(PV_ADD))
+    keeper = GatePlugin("Gate", closed, on(PV_ADD))
     unschedulable = parked_by(keeper, Refuser("Fit", on(NODE_ADD)))
     unschedulable.add(refused("a", "Fit"))
     unschedulable.add(refused("b", "Unknown"))
@@ -191,7 +191,9 @@ def test_a_wildcard_finds_all_but_those_behind_a_gate() -> None:
 
 def test_behind_a_gate_only_the_keepers_events_are_heard() -> None:
     fit = Asked()
-    unschedulable = parked_by(Keeper("Gate", closed, on(PV_ADD)), Refuser("Fit", on(NODE_ADD, fit)))
+    unschedulable = parked_by(
+        GatePlugin("Gate", closed, on(PV_ADD)), Refuser("Fit", on(NODE_ADD, fit))
+    )
     unschedulable.add(refused("gated", "Gate", "Fit", gate="Gate"))
 
     assert helped(unschedulable, NODE_ADD) == []
@@ -201,13 +203,13 @@ def test_behind_a_gate_only_the_keepers_events_are_heard() -> None:
 def test_every_plugin_that_refused_a_gated_pod_is_asked_once_the_keeper_listens() -> None:
     deaf_to_it = Asked(QueueingHint.SKIP)
     unschedulable = parked_by(
-        Keeper("Gate", closed, on(PV_ADD, deaf_to_it)), Refuser("Fit", on(PV_ADD))
+        GatePlugin("Gate", closed, on(PV_ADD, deaf_to_it)), Refuser("Fit", on(PV_ADD))
     )
     unschedulable.add(refused("gated", "Gate", "Fit", gate="Gate"))
     assert helped(unschedulable, PV_ADD) == ["gated"]
 
 
-@pytest.mark.parametrize("keeper", [Deaf("Gate"), Refuser("Gate", on(EVERYTHING))])
+@pytest.mark.parametrize("keeper", [PluginWithoutEvents("Gate"), Refuser("Gate", on(EVERYTHING))])
 def test_a_keeper_that_wants_to_hear_of_everything_hears_the_wildcard(keeper: Any) -> None:
     unschedulable = parked_by(keeper)
     entry = refused("gated", "Gate", gate="Gate")
@@ -218,7 +220,7 @@ def test_a_keeper_that_wants_to_hear_of_everything_hears_the_wildcard(keeper: An
 
 
 def test_it_counts_those_behind_a_gate() -> None:
-    unschedulable = parked_by(Keeper("Gate", closed))
+    unschedulable = parked_by(GatePlugin("Gate", closed))
     gated, other = refused("gated", "Gate", gate="Gate"), refused("other", "Gate")
     unschedulable.add(gated)
     unschedulable.add(other)
@@ -303,7 +305,7 @@ PLUGINS = [
     Signer("Impure", on(NODE_ADD, lambda p, o, n: _says(p, n)), on(PV_ADD)),
     Refuser("Always", on(NODE_ADD)),
     Refuser("Never", on(PV_ADD, SKIP)),
-    Deaf("Deaf"),
+    PluginWithoutEvents("PluginWithoutEvents"),
 ]
 
 
@@ -340,7 +342,7 @@ def test_the_index_finds_what_asking_every_pod_would(
 
 
 def test_behind_a_gate_a_pending_plugin_still_needs_no_backoff() -> None:
-    unschedulable = parked_by(Keeper("Gate", closed, on(PV_ADD)), Refuser("P", on(PV_ADD)))
+    unschedulable = parked_by(GatePlugin("Gate", closed, on(PV_ADD)), Refuser("P", on(PV_ADD)))
     unschedulable.add(refused("pending", "Gate", pending=("P",), gate="Gate"))
     unschedulable.add(refused("other", "Gate", pending=("Q",), gate="Gate"))
 

@@ -51,7 +51,7 @@ def test_120413_an_event_at_any_step_of_an_attempt_is_not_missed(step: str) -> N
 
 
 def test_139186_a_pod_popped_as_soon_as_it_is_back_stays_in_flight() -> None:
-    # Whoever is told of work pops at once, while the first attempt is not yet past its block.
+    # The callback pops at once, before the first attempt has left its block.
     popped: list[QueuedPod] = []
     it = bench(on_ready=lambda: popped.append(it.pop()))
     it.add("a")

@@ -1,4 +1,4 @@
-"""Which differences between two decisions count, case by case; test_compare_twin has the rule."""
+"""Differences between decisions, case by case; the rule is in test_compare_reference."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_recording_does_not_differ_from_itself_whoever_owns_what(path: Path) -
         assert again == []
 
 
-def test_a_difference_is_told_in_one_line() -> None:
+def test_a_difference_is_reported_in_one_line() -> None:
     recorded = placed(rejected={"n2": no("A")})
     report = differences(4, recorded, placed(), pod="default/a")
     assert [str(item) for item in report] == [

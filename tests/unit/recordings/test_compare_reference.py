@@ -26,7 +26,7 @@ World = dict[str, Any]
 
 
 def world(seed: int) -> World:
-    """Random refusals and scores of four plugins, and perhaps one that stops the attempt."""
+    """Returns random statuses and scores of four plugins, and perhaps an error."""
     rng = random.Random(seed)
     chance = rng.choice([0.0, 0.1, 0.3, 0.6])
     return {
@@ -43,7 +43,7 @@ def world(seed: int) -> World:
 
 
 def decide(given_world: World, plugins: Collection[str]) -> Decision:
-    """One attempt by these plugins alone."""
+    """Returns one attempt by these plugins alone."""
     ours = [name for name in ORDER if name in plugins]
     if given_world["gate"] in ours:
         return Decision("gated", None, (), {}, (given_world["gate"],), (), message="gate")
@@ -92,7 +92,7 @@ def test_a_scheduler_with_some_plugins_never_differs_in_what_they_say(
 ) -> None:
     everything = world(seed)
     whole, part = decide(everything, ORDER), decide(everything, only)
-    # An error is told of in any case, even on a node that a foreign plugin would have spared us.
+    # An error is reported in any case, even on a node that another plugin would have filtered.
     assume(part.result != "error" or whole.result == "error")
 
     assert found(whole, part, only) == []

@@ -13,7 +13,7 @@ from mooring.objects.pod import Pod
 from mooring.recordings.format import read_recording
 from mooring.recordings.skipped import DEVICES, why_not_compared
 from mooring.simulation.replay import replay
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.testing import make_pod
 from tests.helpers.paths import PARITY_DATA
 from tests.unit.simulation.test_replay import Parrot
@@ -39,8 +39,8 @@ def with_class(resource: str) -> Cache:
     ],
     ids=["plain", "claim", "device class", "no device class"],
 )
-def test_pods_that_ask_for_devices_are_told_apart(pod: Pod, why: str | None) -> None:
-    assert why_not_compared(with_class("example.com/gpu"), pod) == why
+def test_pods_that_ask_for_devices_are_distinguished(pod: Pod, why: str | None) -> None:
+    assert why_not_compared(with_class("example.com/gpu").snapshot(), pod) == why
 
 
 def test_a_step_that_is_not_compared_is_followed_all_the_same() -> None:

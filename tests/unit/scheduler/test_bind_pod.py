@@ -42,7 +42,7 @@ TAKEN = refusal(409, "Conflict", "pod web is already assigned to node")
 
 
 def there(node: str, *, uid: str = "u1") -> Any:
-    """The pod, as the API server shows it."""
+    """Returns the pod, as the API server shows it."""
     return answer(200, encode(make_pod("web", uid=uid, node=node)))
 
 
@@ -69,7 +69,7 @@ class Try:
 
     @property
     def asked(self) -> str:
-        """What was sent, in letters: B a binding, G a question."""
+        """Returns the requests as letters: B = binding, G = GET."""
         return "".join("B" if each.method == "POST" else "G" for each in self.script.requests)
 
 
@@ -77,20 +77,20 @@ class Try:
     ("answers", "asked"),
     [
         ([DONE], "B"),
-        # It was lost on its way back, and the pod is there.
+        # The response was lost, and the pod is bound.
         ([LOST, there("a")], "BG"),
-        # It was lost on its way there: once more.
+        # The request was lost: it is retried.
         ([LOST, there(""), DONE], "BGB"),
         # Whether it was done shows only in the refusal of the second try.
         ([LOST, there(""), TAKEN, there("a")], "BGBG"),
-        # Somebody else has bound it just there.
+        # Another scheduler bound it to the same node.
         ([TAKEN, there("a")], "BG"),
-        # What is refused for now was not done; but the first one may still be on its way.
+        # A 429 was not applied, but the first request may still be in progress.
         ([LOST, there(""), CUT, there(""), DONE], "BGBGB"),
         ([LOST, there(""), CUT, there("a")], "BGBG"),
         # A server that fails may have done it.
         ([refusal(500, "InternalError"), there("a")], "BG"),
-        # Nobody answers the question for a while.
+        # Reading the pod fails for a while.
         ([LOST, CUT, refusal(403, "Forbidden"), there("a")], "BGGG"),
     ],
 )
@@ -186,7 +186,8 @@ class Slow:
         loop = asyncio.get_running_loop()
         self.requests.append((loop.time(), request.method))
         if request.method == "GET":
-            return there("a" if self.is_bound else "")
+            found: Response = there("a" if self.is_bound else "")
+            return found
         try:
             async with asyncio.timeout(request.deadline_s):
                 await asyncio.sleep(self.seconds)
@@ -235,7 +236,7 @@ def test_an_answer_that_is_lost_is_not_waited_for() -> None:
 
 
 def are_doubled(slept: list[float]) -> bool:
-    """Whether each wait is twice the one before, with jitter, up to the longest."""
+    """Returns whether each wait is twice the one before, with jitter, up to the longest."""
     steps = [
         min(RETRY_POLICY.initial_s * 2**number, RETRY_POLICY.max_s) for number in range(len(slept))
     ]

@@ -9,10 +9,11 @@ from mooring.errors import Unreachable
 from mooring.objects import Pod
 from mooring.queue import SchedulingQueue
 from mooring.scheduler.bind_verification import CHECK_INTERVAL_S, CONFIRM_TIMEOUT_S, BindVerifier
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 from tests.helpers.queues import framework_of
-from tests.helpers.running_scheduler import Life, living, on, virtually
+from tests.helpers.running_scheduler import Life, on, run_scheduler, virtually
 from tests.helpers.scripted_plugins import Binds
 
 
@@ -21,7 +22,7 @@ async def test_a_pod_whose_binding_was_lost_is_placed_again_and_its_room_is_give
     # It says "bound", and the API server knows nothing of it: as after going back to a backup.
     lies = Binds(None)
     node = make_node("a", allocatable={"cpu": "1"})
-    async with living(node, plugins=[lies], at_rest=False) as life:
+    async with run_scheduler(node, plugins=[lies], at_rest=False) as life:
         await life.create(make_pod("lost", requests={"cpu": "1"}))
         await life.until_seen("bound", "lost")
         began_s = life.clock.monotonic_s()
@@ -29,8 +30,8 @@ async def test_a_pod_whose_binding_was_lost_is_placed_again_and_its_room_is_give
         await life.until_seen("failed", "other")
         assert life.service.cache.assumed_count() == 1
 
-        # One of the two gets the room, the other one is told that there is none.
-        await life.until(lambda: len(life.seen.names("bound")) == 2)
+        # One of the two fits, the other one is unschedulable.
+        await life.until(lambda: len(life.observer.names("bound")) == 2)
         waited_s = life.clock.monotonic_s() - began_s
         assert CONFIRM_TIMEOUT_S <= waited_s < CONFIRM_TIMEOUT_S + CHECK_INTERVAL_S + 2
         await life.settle()
@@ -54,7 +55,7 @@ class Alone:
         )
 
     async def bound(self, name: str) -> PodInfo:
-        """A pod that we believe to be bound."""
+        """Returns a pod that we believe to be bound."""
         stored = await self.life.create(make_pod(name, scheduler_name="somebody-else"))
         self.pods[f"default/{name}"] = stored
         info = PodInfo(stored)
@@ -65,7 +66,7 @@ class Alone:
 
 @virtually
 async def test_one_that_is_there_is_waited_for_and_asked_about_again() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         alone = Alone(life)
         info = await alone.bound("web")
         await life.client.bind(info.pod, "a")
@@ -77,7 +78,7 @@ async def test_one_that_is_there_is_waited_for_and_asked_about_again() -> None:
 
         assert alone.cache.is_assumed(info.uid)
         assert len(alone.confirmations) == 1
-        # The watch tells of it at last.
+        # The watch event arrives late.
         alone.cache.confirm(info.uid)
         await alone.confirmations.check_overdue()
         assert len(alone.confirmations) == 0
@@ -85,7 +86,7 @@ async def test_one_that_is_there_is_waited_for_and_asked_about_again() -> None:
 
 @virtually
 async def test_one_that_is_gone_is_counted_no_more_and_not_queued() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         alone = Alone(life)
         info = await alone.bound("web")
         await life.delete("web")
@@ -100,7 +101,7 @@ async def test_one_that_is_gone_is_counted_no_more_and_not_queued() -> None:
 
 @virtually
 async def test_one_that_was_made_anew_is_another_pod() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         alone = Alone(life)
         await alone.bound("web")
         await life.delete("web")
@@ -116,7 +117,7 @@ async def test_one_that_was_made_anew_is_another_pod() -> None:
 
 @virtually
 async def test_one_that_is_being_deleted_is_not_placed_again() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         alone = Alone(life)
         info = await alone.bound("web")
         deleted = make_pod(
@@ -135,7 +136,7 @@ async def test_while_nobody_answers_the_room_is_kept() -> None:
     async def cut(request: Request) -> None:
         raise Unreachable("cut off")
 
-    async with living(make_node("a"), plugins=[Binds(None)], at_rest=False) as life:
+    async with run_scheduler(make_node("a"), plugins=[Binds(None)], at_rest=False) as life:
         await life.create(make_pod("lost"))
         await life.until_seen("bound", "lost")
         life.wire.before.append(on("GET", "/pods/lost", times=1000)(cut))
@@ -147,7 +148,7 @@ async def test_while_nobody_answers_the_room_is_kept() -> None:
 
 @virtually
 async def test_news_that_come_while_it_asks_count() -> None:
-    async with living(make_node("a"), plugins=[Binds(None)]) as life:
+    async with run_scheduler(make_node("a"), plugins=[Binds(None)]) as life:
         stored = await life.create(make_pod("lost"))
         await life.until_seen("bound", "lost")
 
@@ -162,5 +163,5 @@ async def test_news_that_come_while_it_asks_count() -> None:
         life.wire.after.append(on("GET", "/pods/lost")(bind_at_last))
         await asyncio.sleep(CONFIRM_TIMEOUT_S + CHECK_INTERVAL_S + 2)
         await life.settle()
-        assert life.seen.names("bound") == ["lost"]
+        assert life.observer.names("bound") == ["lost"]
         assert await life.node_of("lost") == "a"

@@ -16,8 +16,8 @@ from mooring.errors import InvariantViolation, LeaseLost, Unreachable
 from mooring.framework import Reject
 from mooring.queue import QueueName
 from mooring.testing import make_node, make_pod
-from tests.helpers.running_scheduler import living, on, virtually
-from tests.helpers.scripted_plugins import Binds, Keeps, Prepares, nominated
+from tests.helpers.running_scheduler import on, run_scheduler, virtually
+from tests.helpers.scripted_plugins import Binds, Prepares, ReservePlugin, nominated
 
 # ---- PreBind ----
 
@@ -30,7 +30,7 @@ async def test_pre_bind_runs_before_the_binding_and_the_pod_is_announced() -> No
         await gate.wait()
 
     prepares = Prepares(wait)
-    async with living(make_node("a"), plugins=[prepares]) as life:
+    async with run_scheduler(make_node("a"), plugins=[prepares]) as life:
         await life.create(make_pod("web"))
         await life.until(lambda: prepares.done == ["web"])
         assert life.wire.count("POST", "/binding") == 0
@@ -63,13 +63,13 @@ def test_a_pod_that_cannot_be_prepared_waits_as_after_an_error(
 ) -> None:
     @virtually
     async def main() -> None:
-        keeps = Keeps()
-        async with living(make_node("a"), plugins=[keeps, Prepares(step)]) as life:
+        keeps = ReservePlugin()
+        async with run_scheduler(make_node("a"), plugins=[keeps, Prepares(step)]) as life:
             await life.create(make_pod("web"))
             await life.until_seen("failed", "web")
-            assert life.seen.of("failed") == [("failed", "web", told)]
+            assert life.observer.of("failed") == [("failed", "web", told)]
             (entry,) = life.service.queue.pods()
-            # No event would help: it is simply tried again after a while.
+            # No event would help: it is retried after its backoff.
             assert (entry.queue_name, entry.consecutive_errors) == (QueueName.BACKOFF, 1)
             await life.until(lambda: not len(life.service.writer))
             assert (await life.condition("web"))["reason"] == reason
@@ -85,11 +85,11 @@ def test_a_pod_that_cannot_be_prepared_waits_as_after_an_error(
 
 @virtually
 async def test_a_refusal_to_bind_is_signed_and_waits_as_after_an_error() -> None:
-    keeps = Keeps()
-    async with living(make_node("a"), plugins=[keeps, Binds(Reject("not you"))]) as life:
+    keeps = ReservePlugin()
+    async with run_scheduler(make_node("a"), plugins=[keeps, Binds(Reject("not you"))]) as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
-        assert life.seen.of("failed") == [("failed", "web", "not you")]
+        assert life.observer.of("failed") == [("failed", "web", "not you")]
         await life.until_seen("bound", "web")
         assert keeps.calls == ["reserve web", "unreserve web", "reserve web"]
         reasons = [event.reason for event in await life.events("web")]
@@ -98,7 +98,7 @@ async def test_a_refusal_to_bind_is_signed_and_waits_as_after_an_error() -> None
 
 @virtually
 async def test_what_the_api_server_says_against_a_binding_names_the_plugin() -> None:
-    async with living(make_node("a"), plugins=[], at_rest=False) as life:
+    async with run_scheduler(make_node("a"), plugins=[], at_rest=False) as life:
 
         async def delete(request: Request) -> None:
             await life.delete("web")
@@ -106,11 +106,11 @@ async def test_what_the_api_server_says_against_a_binding_names_the_plugin() -> 
 
         life.wire.before.append(on("POST", "/binding")(delete))
         first = await life.create(make_pod("web"))
-        await life.until(lambda: "Insufficient cpu" in str(life.seen.of("failed")))
+        await life.until(lambda: "Insufficient cpu" in str(life.observer.of("failed")))
         # The old one is forgotten, and the new one was never bound in its place.
         assert life.service.queue.get(first.metadata.uid) is None
         assert await life.node_of("web") == ""
-        assert life.seen.names("bound") == []
+        assert life.observer.names("bound") == []
 
 
 @virtually
@@ -118,20 +118,20 @@ async def test_an_unreachable_server_gives_the_room_back_and_pauses_decisions() 
     async def refuse(request: Request) -> None:
         raise Unreachable("cut off")
 
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         life.wire.before.append(on("POST", "/binding")(refuse))
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
         told = 'running Bind plugin "DefaultBinder": cut off'
-        assert life.seen.of("failed") == [("failed", "web", told)]
+        assert life.observer.of("failed") == [("failed", "web", told)]
         assert len(life.service.cache.pods) == 0
         await life.until_seen("bound", "web")
         await life.until(lambda: not len(life.service.writer))
 
 
 @virtually
-async def test_a_binding_that_somebody_else_has_done_to_the_same_node_is_bound() -> None:
-    async with living(make_node("a")) as life:
+async def test_a_binding_by_another_scheduler_to_the_same_node_is_a_success() -> None:
+    async with run_scheduler(make_node("a")) as life:
 
         async def bind(request: Request) -> None:
             await life.client.bind(life.service.informers["Pod"].objects["default/web"], "a")
@@ -139,24 +139,24 @@ async def test_a_binding_that_somebody_else_has_done_to_the_same_node_is_bound()
         life.wire.before.append(on("POST", "/binding")(bind))
         await life.create(make_pod("web"))
         await life.settle()
-        assert life.seen.names("bound") == ["web"]
-        assert life.seen.names("failed") == []
+        assert life.observer.names("bound") == ["web"]
+        assert life.observer.names("failed") == []
 
 
 @virtually
-async def test_a_pod_that_somebody_else_binds_elsewhere_is_theirs() -> None:
-    keeps = Keeps()
-    async with living(make_node("a"), make_node("b"), plugins=[keeps]) as life:
+async def test_a_pod_that_another_scheduler_binds_elsewhere_is_released() -> None:
+    keeps = ReservePlugin()
+    async with run_scheduler(make_node("a"), make_node("b"), plugins=[keeps]) as life:
 
         async def bind(request: Request) -> None:
-            chosen = life.seen.of("attempted")[0][2]
+            chosen = life.observer.of("attempted")[0][2]
             other = "a" if chosen == "b" else "b"
             await life.client.bind(life.service.informers["Pod"].objects["default/web"], other)
 
         life.wire.before.append(on("POST", "/binding")(bind))
         stored = await life.create(make_pod("web"))
         await life.settle()
-        assert life.seen.names("bound") == []
+        assert life.observer.names("bound") == []
         assert keeps.calls == ["reserve web", "unreserve web"]
         placed = life.service.cache.pods.get(stored.metadata.uid)
         assert placed is not None
@@ -166,7 +166,7 @@ async def test_a_pod_that_somebody_else_binds_elsewhere_is_theirs() -> None:
 
 @virtually
 async def test_a_pod_that_is_deleted_while_it_is_being_bound_frees_its_room_at_once() -> None:
-    async with living(make_node("a", allocatable={"cpu": "1"})) as life:
+    async with run_scheduler(make_node("a", allocatable={"cpu": "1"})) as life:
         counted: list[int] = []
 
         async def delete(request: Request) -> None:
@@ -180,12 +180,12 @@ async def test_a_pod_that_is_deleted_while_it_is_being_bound_frees_its_room_at_o
         await life.settle()
         assert counted == [0]
         assert life.service.queue.pods() == []
-        assert life.seen.names("bound") == []
+        assert life.observer.names("bound") == []
 
 
 @virtually
 async def test_labels_that_change_while_a_pod_is_bound_are_taken_in() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
 
         async def label(request: Request) -> None:
             labels = {"metadata": {"labels": {"new": "yes"}}}
@@ -201,7 +201,7 @@ async def test_labels_that_change_while_a_pod_is_bound_are_taken_in() -> None:
 
 @virtually
 async def test_a_node_that_goes_while_a_pod_is_bound_leaves_a_ghost_that_takes_no_more() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
 
         async def remove(request: Request) -> None:
             await life.client.delete("Node", "a")
@@ -250,7 +250,7 @@ def test_pods_that_a_plugin_names_are_tried_at_once(point: str) -> None:
     @virtually
     async def main() -> None:
         plugin = Activates(point)
-        async with living(make_node("a"), plugins=[plugin]) as life:
+        async with run_scheduler(make_node("a"), plugins=[plugin]) as life:
             stored = await life.create(make_pod("big", requests={"cpu": "40"}))
             await life.settle()
             entry = life.service.queue.get(stored.metadata.uid)
@@ -258,7 +258,7 @@ def test_pods_that_a_plugin_names_are_tried_at_once(point: str) -> None:
             plugin.other = entry.pod
             await life.create(make_pod("web"))
             await life.until_seen("failed", "big", times=2)
-            assert ("active", "big", "ForceActivate") in life.seen.lines
+            assert ("active", "big", "ForceActivate") in life.observer.lines
 
     main()
 
@@ -271,7 +271,7 @@ async def test_a_post_bind_that_fails_changes_nothing(caplog: pytest.LogCaptureF
         def post_bind(self, cycle: Any, node_name: str) -> None:
             raise KeyError("x")
 
-    async with living(make_node("a"), plugins=[Complains()]) as life:
+    async with run_scheduler(make_node("a"), plugins=[Complains()]) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") == "a"
@@ -320,7 +320,7 @@ def test_a_lost_lease_and_a_bug_of_ours_end_everything(error: Exception, queue_n
 
     @virtually
     async def main() -> None:
-        async with living(make_node("a"), plugins=[plugin()], at_rest=False) as life:
+        async with run_scheduler(make_node("a"), plugins=[plugin()], at_rest=False) as life:
             await life.create(make_pod("web"))
             await asyncio.sleep(1)
 

@@ -15,16 +15,16 @@ from mooring.framework import Reject, Wait
 from mooring.framework.status import Skip
 from mooring.queue import QueueName
 from mooring.testing import make_node, make_pod
-from tests.helpers.running_scheduler import living, on, virtually
-from tests.helpers.scripted_plugins import Keeps, Permits, Prepares, held, nominated
+from tests.helpers.running_scheduler import on, run_scheduler, virtually
+from tests.helpers.scripted_plugins import Permits, Prepares, ReservePlugin, held, nominated
 
 ONE = "0/1 nodes are available: "
 
 
 @virtually
 async def test_a_refusal_by_reserve_is_one_about_one_node() -> None:
-    keeps = Keeps(Reject("no licence"))
-    async with living(make_node("a"), make_node("b"), plugins=[keeps]) as life:
+    keeps = ReservePlugin(Reject("no licence"))
+    async with run_scheduler(make_node("a"), make_node("b"), plugins=[keeps]) as life:
         stored = await life.create(make_pod("web"))
         await life.settle()
         assert keeps.calls == ["reserve web", "unreserve web"]
@@ -37,19 +37,19 @@ async def test_a_refusal_by_reserve_is_one_about_one_node() -> None:
         assert entry is not None
         assert (entry.queue_name, entry.rejectors) == (
             QueueName.UNSCHEDULABLE,
-            frozenset({"Keeps"}),
+            frozenset({"ReservePlugin"}),
         )
 
 
 @virtually
 async def test_an_error_in_reserve_gives_back_once_and_is_tried_again() -> None:
-    keeps = Keeps(RuntimeError("licence server"))
-    async with living(make_node("a"), plugins=[keeps]) as life:
+    keeps = ReservePlugin(RuntimeError("licence server"))
+    async with run_scheduler(make_node("a"), plugins=[keeps]) as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
         assert keeps.calls == ["reserve web", "unreserve web"]
-        told = 'running Reserve plugin "Keeps": RuntimeError: licence server'
-        assert life.seen.of("failed") == [("failed", "web", told)]
+        told = 'running Reserve plugin "ReservePlugin": RuntimeError: licence server'
+        assert life.observer.of("failed") == [("failed", "web", told)]
         keeps.answer = None
         await life.until_seen("bound", "web")
 
@@ -59,8 +59,8 @@ async def test_an_error_in_reserve_gives_back_once_and_is_tried_again() -> None:
 
 @virtually
 async def test_a_refusal_by_permit_gives_back_what_is_reserved() -> None:
-    keeps = Keeps()
-    async with living(make_node("a"), plugins=[keeps, Permits(Reject("later"))]) as life:
+    keeps = ReservePlugin()
+    async with run_scheduler(make_node("a"), plugins=[keeps, Permits(Reject("later"))]) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert keeps.calls == ["reserve web", "unreserve web"]
@@ -70,34 +70,41 @@ async def test_a_refusal_by_permit_gives_back_what_is_reserved() -> None:
 
 @virtually
 async def test_an_error_in_permit_is_an_error_of_the_pod() -> None:
-    async with living(make_node("a"), plugins=[Permits(OSError("gone"))], at_rest=False) as life:
+    async with run_scheduler(
+        make_node("a"), plugins=[Permits(OSError("gone"))], at_rest=False
+    ) as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
         told = 'running Permit plugin "Permits": OSError: gone'
-        assert life.seen.of("failed") == [("failed", "web", told)]
+        assert life.observer.of("failed") == [("failed", "web", told)]
         assert len(life.service.cache.pods) == 0
 
 
 @virtually
 async def test_a_pod_that_permit_holds_is_announced_and_bound_when_allowed() -> None:
-    async with living(make_node("a"), plugins=[Permits(Wait(30.0))]) as life:
+    async with run_scheduler(make_node("a"), plugins=[Permits(Wait(30.0))]) as life:
         await life.create(make_pod("web"))
         await life.until_seen("waits", "web")
         await asyncio.sleep(5)
-        assert life.seen.of("waits") == [("waits", "web", "Permits")]
+        assert life.observer.of("waits") == [("waits", "web", "Permits")]
         assert not life.service.is_settled
         assert await life.node_of("web") == ""
         # Autoscalers may want to know where it goes.
         assert await nominated(life, "web") == "a"
         held(life, "web").allow("Permits")
         await life.settle()
-        assert life.seen.of("allowed", "bound") == [("allowed", "web", "a"), ("bound", "web", "a")]
+        assert life.observer.of("allowed", "bound") == [
+            ("allowed", "web", "a"),
+            ("bound", "web", "a"),
+        ]
         assert await life.node_of("web") == "a"
 
 
 @virtually
 async def test_a_pod_that_nobody_holds_is_not_announced() -> None:
-    async with living(make_node("a"), plugins=[Keeps(), Prepares(in_flight=Skip.SKIP)]) as life:
+    async with run_scheduler(
+        make_node("a"), plugins=[ReservePlugin(), Prepares(in_flight=Skip.SKIP)]
+    ) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert life.wire.count("PATCH", "/pods/web/status") == 0
@@ -108,7 +115,7 @@ async def test_an_announcement_that_fails_stops_nobody() -> None:
     async def refuse(request: Request) -> None:
         raise Unreachable("cut off")
 
-    async with living(make_node("a"), plugins=[Prepares()]) as life:
+    async with run_scheduler(make_node("a"), plugins=[Prepares()]) as life:
         life.wire.before.append(on("PATCH", "/pods/web/status")(refuse))
         await life.create(make_pod("web"))
         await life.settle()
@@ -117,8 +124,8 @@ async def test_an_announcement_that_fails_stops_nobody() -> None:
 
 @virtually
 async def test_a_waiting_pod_that_is_rejected_gives_all_back_and_its_nomination_too() -> None:
-    keeps = Keeps()
-    async with living(make_node("a"), plugins=[keeps, Permits(Wait(30.0))]) as life:
+    keeps = ReservePlugin()
+    async with run_scheduler(make_node("a"), plugins=[keeps, Permits(Wait(30.0))]) as life:
         stored = await life.create(make_pod("web"))
         await life.until_seen("waits", "web")
         held(life, "web").reject("Permits", "the gang is too small")
@@ -136,11 +143,11 @@ async def test_a_waiting_pod_that_is_rejected_gives_all_back_and_its_nomination_
 
 @virtually
 async def test_a_pod_that_waits_for_too_long_is_rejected_in_kube_schedulers_words() -> None:
-    async with living(make_node("a"), plugins=[Permits(Wait(7.5))]) as life:
+    async with run_scheduler(make_node("a"), plugins=[Permits(Wait(7.5))]) as life:
         await life.create(make_pod("web"))
         await life.settle()
         told = "1 rejected due to timeout after waiting 7.5s at plugin Permits."
-        assert life.seen.of("failed") == [("failed", "web", ONE + told)]
+        assert life.observer.of("failed") == [("failed", "web", ONE + told)]
         assert 7.5 <= life.clock.monotonic_s() < 8.5
         assert (await life.condition("web"))["message"] == ONE + told
 
@@ -152,20 +159,20 @@ async def test_a_rejected_wait_wakes_those_that_wait_for_its_room_but_not_itself
             return Wait(30.0) if cycle.pod.metadata.name == "first" else None
 
     node = make_node("a", allocatable={"cpu": "1"})
-    async with living(node, plugins=[First(None)]) as life:
+    async with run_scheduler(node, plugins=[First(None)]) as life:
         await life.create(make_pod("first", requests={"cpu": "1"}))
         await life.until_seen("waits", "first")
         await life.create(make_pod("second", requests={"cpu": "1"}))
         await life.until_seen("failed", "second")
         held(life, "first").reject("Permits", "no")
         await life.until_seen("bound", "second")
-        assert life.seen.names("attempted") == ["first", "second", "second"]
+        assert life.observer.names("attempted") == ["first", "second", "second"]
 
 
 @virtually
 async def test_a_waiting_pod_that_is_deleted_lets_go_at_once() -> None:
-    keeps = Keeps()
-    async with living(make_node("a"), plugins=[keeps, Permits(Wait(600.0))]) as life:
+    keeps = ReservePlugin()
+    async with run_scheduler(make_node("a"), plugins=[keeps, Permits(Wait(600.0))]) as life:
         await life.create(make_pod("web"))
         await life.until_seen("waits", "web")
         deleted_s = life.clock.monotonic_s()
@@ -180,7 +187,7 @@ async def test_a_waiting_pod_that_is_deleted_lets_go_at_once() -> None:
 @virtually
 async def test_a_waiting_pod_that_begins_to_be_deleted_lets_go_at_once() -> None:
     pod = make_pod("web", metadata={"finalizers": ["example.com/keep"]})
-    async with living(make_node("a"), plugins=[Permits(Wait(600.0))], at_rest=False) as life:
+    async with run_scheduler(make_node("a"), plugins=[Permits(Wait(600.0))], at_rest=False) as life:
         await life.create(pod)
         await life.until_seen("waits", "web")
         await life.delete("web")
@@ -194,13 +201,13 @@ async def test_a_waiting_pod_that_begins_to_be_deleted_lets_go_at_once() -> None
 
 
 @virtually
-async def test_a_waiting_pod_that_somebody_else_binds_is_let_go_of() -> None:
-    keeps = Keeps()
+async def test_a_waiting_pod_that_another_scheduler_binds_is_released() -> None:
+    keeps = ReservePlugin()
     nodes = [make_node("a", allocatable={"cpu": "1"}), make_node("b", allocatable={"cpu": "9"})]
-    async with living(*nodes, plugins=[keeps, Permits(Wait(600.0))]) as life:
+    async with run_scheduler(*nodes, plugins=[keeps, Permits(Wait(600.0))]) as life:
         stored = await life.create(make_pod("web", requests={"cpu": "1"}))
         await life.until_seen("waits", "web")
-        chosen = life.seen.of("attempted")[0][2]
+        chosen = life.observer.of("attempted")[0][2]
         other = "a" if chosen == "b" else "b"
         await life.client.bind(stored, other)
         await life.settle()
@@ -209,7 +216,7 @@ async def test_a_waiting_pod_that_somebody_else_binds_is_let_go_of() -> None:
         assert placed is not None
         assert placed.info.node_name == other
         assert life.service.queue.pods() == []
-        assert life.seen.of("bound") == []
+        assert life.observer.of("bound") == []
         assert [event.reason for event in await life.events("web")] == ["FailedScheduling"]
         assert (await life.condition("web"))["status"] == "True"
 
@@ -220,11 +227,11 @@ async def test_several_pods_wait_without_holding_up_the_others() -> None:
         def permit(self, cycle: Any, node_name: str) -> Any:
             return Wait(60.0) if cycle.pod.metadata.name.startswith("gang") else None
 
-    async with living(make_node("a"), plugins=[Gang(None)], bindings_max=1) as life:
+    async with run_scheduler(make_node("a"), plugins=[Gang(None)], bindings_max=1) as life:
         await life.create(*(make_pod(f"gang-{number}") for number in range(3)), make_pod("alone"))
         await life.until_seen("bound", "alone", times=1)
         assert len(life.service.handle.waiting) == 3
         for waiting in list(life.service.handle.waiting):
             waiting.allow("Permits")
         await life.settle()
-        assert len(life.seen.names("bound")) == 4
+        assert len(life.observer.names("bound")) == 4

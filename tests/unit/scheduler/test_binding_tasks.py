@@ -190,7 +190,7 @@ async def test_decisions_pause_longer_and_longer_until_the_server_answers() -> N
 
 def test_it_must_be_opened_first() -> None:
     async def never() -> None:
-        """Not even made."""
+        """Is never called."""
 
     bindings: Any = made()
     with pytest.raises(AssertionError, match="open"):

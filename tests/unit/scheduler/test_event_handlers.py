@@ -1,4 +1,4 @@
-"""What news of pods does to cache and queue, before any decision.
+"""Effects of pod events on cache and queue.
 
 The rules are those of kube-scheduler v1.36.3, pkg/scheduler/eventhandlers.go.
 """
@@ -16,20 +16,20 @@ from mooring.queue import QueueName
 from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.testing import make_node, make_pod
-from tests.helpers.event_fixture import ALL, Desk, accepts_event, deleting, event, newer
+from tests.helpers.event_fixture import ALL, EventFixture, accepts_event, deleting, event, newer
 
 # ---- pods to be scheduled ----
 
 
 def test_a_new_pod_of_ours_is_queued_and_everybody_is_told_last() -> None:
-    desk = Desk()
+    desk = EventFixture()
     desk.pod(None, make_pod("web"))
     assert desk.queue_name("web") is QueueName.ACTIVE
     assert desk.heard == [("Pod", "default/web")]
 
 
 def test_a_new_pod_of_another_scheduler_is_not() -> None:
-    desk = Desk()
+    desk = EventFixture()
     theirs = make_pod("web", scheduler_name="other")
     desk.pod(None, theirs)
     desk.pod(theirs, newer(theirs, nominated_node_name=""))
@@ -38,19 +38,19 @@ def test_a_new_pod_of_another_scheduler_is_not() -> None:
 
 
 def test_a_pod_without_a_scheduler_name_is_the_default_schedulers() -> None:
-    desk = Desk()
+    desk = EventFixture()
     desk.pod(None, make_pod("web", scheduler_name=""))
     assert desk.queue_name("web") is QueueName.ACTIVE
 
 
 def test_a_nomination_that_a_pod_brings_along_counts() -> None:
-    desk = Desk()
+    desk = EventFixture()
     desk.pod(None, make_pod("web", nominated_node="a"))
     assert desk.cache.nominator.node_of("pod-default-web") == "a"
 
 
 def test_an_update_replaces_the_queued_version_and_its_nomination() -> None:
-    desk = Desk()
+    desk = EventFixture()
     old = make_pod("web", nominated_node="a")
     new = newer(
         replace(old, metadata=replace(old.metadata, labels={"x": "y"})), nominated_node_name="b"
@@ -63,7 +63,7 @@ def test_an_update_replaces_the_queued_version_and_its_nomination() -> None:
 
 
 def test_a_deleted_pod_leaves_queue_and_nominator() -> None:
-    desk = Desk()
+    desk = EventFixture()
     pod = make_pod("web", nominated_node="a")
     desk.pod(None, pod)
     desk.pod(pod, None, pod)
@@ -75,7 +75,7 @@ def test_a_deleted_pod_leaves_queue_and_nominator() -> None:
 
 
 def test_a_pod_on_a_node_counts_whosever_it_is() -> None:
-    desk = Desk()
+    desk = EventFixture()
     desk.node(None, make_node("a"))
     desk.pod(None, make_pod("there", node="a", scheduler_name="other"))
     assert len(desk.cache.pods) == 1
@@ -84,7 +84,7 @@ def test_a_pod_on_a_node_counts_whosever_it_is() -> None:
 
 
 def test_a_pod_may_come_before_its_node() -> None:
-    desk = Desk()
+    desk = EventFixture()
     desk.pod(None, make_pod("there", node="a", requests={"cpu": "1"}))
     assert audit(desk.cache) == []
     desk.node(None, make_node("a"))
@@ -92,8 +92,8 @@ def test_a_pod_may_come_before_its_node() -> None:
     assert int(desk.cache.nodes.pod_count[desk.cache.nodes.live_row("a")]) == 1
 
 
-def test_a_pod_that_somebody_else_binds_leaves_the_queue() -> None:
-    desk = Desk(accepts_event())
+def test_a_pod_that_another_scheduler_binds_leaves_the_queue() -> None:
+    desk = EventFixture(accepts_event())
     desk.node(None, make_node("a"))
     pod = make_pod("web")
     desk.add_unschedulable(pod)
@@ -103,7 +103,7 @@ def test_a_pod_that_somebody_else_binds_leaves_the_queue() -> None:
 
 
 def test_the_news_that_a_pod_is_where_we_assumed_it_confirms_it() -> None:
-    desk = Desk()
+    desk = EventFixture()
     desk.node(None, make_node("a"))
     pod = make_pod("web")
     desk.assume(pod)
@@ -114,7 +114,7 @@ def test_the_news_that_a_pod_is_where_we_assumed_it_confirms_it() -> None:
 
 
 def test_the_news_that_a_pod_is_elsewhere_moves_it_and_ends_its_wait() -> None:
-    desk = Desk()
+    desk = EventFixture()
     desk.node(None, make_node("a"))
     desk.node(None, make_node("b"))
     pod = make_pod("web")
@@ -126,12 +126,12 @@ def test_the_news_that_a_pod_is_elsewhere_moves_it_and_ends_its_wait() -> None:
     assert placed is not None
     assert placed.info.node_name == "b"
     assert desk.cache.assumed_count() == 0
-    assert "assigned to node b by another scheduler" in str(waiting.verdict)
+    assert "assigned to node b by another scheduler" in str(waiting.status)
     assert audit(desk.cache) == []
 
 
 def test_labels_that_changed_at_the_binding_are_taken_in() -> None:
-    desk = Desk()
+    desk = EventFixture()
     desk.node(None, make_node("a"))
     pod = make_pod("web")
     desk.assume(pod)
@@ -143,7 +143,7 @@ def test_labels_that_changed_at_the_binding_are_taken_in() -> None:
 
 
 def test_a_pod_made_anew_on_a_node_takes_the_place_of_the_old_one() -> None:
-    desk = Desk()
+    desk = EventFixture()
     desk.node(None, make_node("a"))
     old = make_pod("web", uid="old", node="a")
     desk.pod(None, old)
@@ -154,7 +154,7 @@ def test_a_pod_made_anew_on_a_node_takes_the_place_of_the_old_one() -> None:
 
 
 def test_a_pod_that_is_gone_from_its_node_wakes_those_that_want_its_room() -> None:
-    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
     desk.node(None, make_node("a"))
     there = make_pod("there", node="a")
     desk.pod(None, there)
@@ -165,7 +165,7 @@ def test_a_pod_that_is_gone_from_its_node_wakes_those_that_want_its_room() -> No
 
 
 def test_a_pod_whose_binding_and_end_were_both_missed_wakes_them_too() -> None:
-    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
     desk.node(None, make_node("a"))
     pod = make_pod("gone", uid="gone")
     desk.pod(None, pod)
@@ -186,7 +186,7 @@ def test_a_pod_whose_binding_and_end_were_both_missed_wakes_them_too() -> None:
     ],
 )
 def test_what_changed_of_a_pod_on_a_node_is_what_wakes(change: Any, label: str) -> None:
-    desk = Desk(accepts_event(event(EventResource.POD, ActionType.UPDATE)))
+    desk = EventFixture(accepts_event(event(EventResource.POD, ActionType.UPDATE)))
     desk.node(None, make_node("a"))
     before = make_pod("there", node="a", requests={"cpu": "2"})
     after = make_pod("there", node="a", **{"requests": {"cpu": "2"}, **change})
@@ -197,11 +197,11 @@ def test_what_changed_of_a_pod_on_a_node_is_what_wakes(change: Any, label: str) 
     assert audit(desk.cache) == []
 
 
-# ---- pods on their way to a node ----
+# ---- assumed pods ----
 
 
 def test_news_of_a_pod_on_its_way_is_none() -> None:
-    desk = Desk(accepts_event(ALL))
+    desk = EventFixture(accepts_event(ALL))
     desk.node(None, make_node("a"))
     pod = make_pod("web")
     desk.assume(pod)
@@ -213,7 +213,7 @@ def test_news_of_a_pod_on_its_way_is_none() -> None:
 
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_a_pod_that_is_deleted_on_its_way_gives_its_room_back(is_gone: bool) -> None:
-    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
     desk.node(None, make_node("a"))
     pod = make_pod("web")
     desk.assume(pod)
@@ -231,15 +231,15 @@ def test_a_pod_that_is_deleted_on_its_way_gives_its_room_back(is_gone: bool) -> 
 
 
 def test_a_pod_that_is_deleted_while_permit_holds_it_is_rejected_and_keeps_its_room() -> None:
-    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
     desk.node(None, make_node("a"))
     pod = make_pod("web")
     desk.assume(pod)
     waiting = WaitingPod(PodInfo(pod), "a", {"P": 60.0}, 1000.0)
     desk.waiting.add(waiting)
     desk.pod(pod, deleting(pod))
-    # Whoever binds it gives the room back, once.
-    assert "removed" in str(waiting.verdict)
+    # The binding cycle releases it, once.
+    assert "removed" in str(waiting.status)
     assert desk.cache.assumed_count() == 1
 
 
@@ -248,7 +248,7 @@ def test_a_pod_that_is_deleted_while_permit_holds_it_is_rejected_and_keeps_its_r
 
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_the_end_of_a_nomination_wakes_pods_of_no_more_importance(is_gone: bool) -> None:
-    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
     for name, priority in (("higher", 9), ("equal", 5), ("lower", 1)):
         desk.add_unschedulable(make_pod(name, priority=priority))
     holder = make_pod("holder", priority=5, nominated_node="a")
@@ -263,7 +263,7 @@ def test_the_end_of_a_nomination_wakes_pods_of_no_more_importance(is_gone: bool)
 
 
 def test_a_nomination_in_memory_alone_counts_when_its_pod_goes() -> None:
-    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
     desk.add_unschedulable(make_pod("web"))
     holder = make_pod("holder")
     desk.pod(None, holder)
@@ -275,7 +275,7 @@ def test_a_nomination_in_memory_alone_counts_when_its_pod_goes() -> None:
 
 def test_a_server_that_has_gone_back_in_time_unbinds_a_pod() -> None:
     """As after etcd was restored from a backup: what was bound since is pending again."""
-    desk = Desk(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
     desk.node(None, make_node("a"))
     there = make_pod("there", node="a")
     desk.pod(None, there)

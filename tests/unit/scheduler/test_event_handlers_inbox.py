@@ -1,4 +1,4 @@
-"""What news of nodes and other kinds does, and the inbox in which news wait.
+"""Effects of events of nodes and other kinds, and the buffer of events.
 
 The rules are those of kube-scheduler v1.36.3, pkg/scheduler/eventhandlers.go.
 """
@@ -15,7 +15,7 @@ from mooring.queue import QueueName
 from mooring.scheduler.event_handlers import RESOURCES
 from mooring.state.audit import audit
 from mooring.testing import make_node, make_pod
-from tests.helpers.event_fixture import Desk, accepts_event, event, newer
+from tests.helpers.event_fixture import EventFixture, accepts_event, event, newer
 from tests.helpers.queues import Refuser, on
 
 # ---- nodes ----
@@ -23,7 +23,7 @@ from tests.helpers.queues import Refuser, on
 
 def test_a_new_node_wakes_and_a_deleted_one_goes() -> None:
     added, gone = (event(EventResource.NODE, each) for each in (ActionType.ADD, ActionType.DELETE))
-    desk = Desk(accepts_event(added, gone))
+    desk = EventFixture(accepts_event(added, gone))
     desk.add_unschedulable(make_pod("web"))
     desk.node(None, make_node("a"))
     assert desk.woken == [("web", "NodeAdd")]
@@ -35,7 +35,7 @@ def test_a_new_node_wakes_and_a_deleted_one_goes() -> None:
 
 
 def test_a_deleted_node_with_pods_stays_as_a_ghost_until_they_go() -> None:
-    desk = Desk()
+    desk = EventFixture()
     desk.node(None, make_node("a"))
     there = make_pod("there", node="a")
     desk.pod(None, there)
@@ -47,7 +47,7 @@ def test_a_deleted_node_with_pods_stays_as_a_ghost_until_they_go() -> None:
 
 
 def test_each_change_of_a_node_is_an_event_and_no_change_is_none() -> None:
-    desk = Desk(accepts_event(event(EventResource.NODE, ActionType.UPDATE)))
+    desk = EventFixture(accepts_event(event(EventResource.NODE, ActionType.UPDATE)))
     before = make_node("a")
     desk.node(None, before)
     desk.add_unschedulable(make_pod("web"))
@@ -69,7 +69,7 @@ def test_other_kinds_are_news_for_those_who_wait_for_them() -> None:
         (volume, volume, "PersistentVolumeUpdate"),
         (volume, None, "PersistentVolumeDelete"),
     ):
-        desk = Desk(accepts_event(event(resource, ActionType.ALL)))
+        desk = EventFixture(accepts_event(event(resource, ActionType.ALL)))
         desk.add_unschedulable(make_pod("web"))
         desk.handlers.on_change("PersistentVolume", Change(old, new))
         assert desk.woken == [("web", label)]
@@ -87,7 +87,7 @@ def test_every_kind_that_events_are_about_can_be_followed() -> None:
 
 
 def test_an_open_inbox_keeps_everything_and_hands_it_over_in_order() -> None:
-    desk = Desk()
+    desk = EventFixture()
     with desk.handlers.buffer_events():
         desk.node(None, make_node("a"))
         desk.pod(None, make_pod("web"))
@@ -100,7 +100,7 @@ def test_an_open_inbox_keeps_everything_and_hands_it_over_in_order() -> None:
 
 
 def test_several_changes_of_an_object_become_one() -> None:
-    desk = Desk(accepts_event(event(EventResource.NODE, ActionType.UPDATE)))
+    desk = EventFixture(accepts_event(event(EventResource.NODE, ActionType.UPDATE)))
     first = make_node("a")
     desk.node(None, first)
     desk.add_unschedulable(make_pod("web"))
@@ -115,7 +115,7 @@ def test_several_changes_of_an_object_become_one() -> None:
 
 
 def test_what_comes_and_goes_in_the_meantime_is_nothing() -> None:
-    desk = Desk()
+    desk = EventFixture()
     pod = make_pod("web")
     with desk.handlers.buffer_events():
         desk.pod(None, pod)
@@ -125,7 +125,7 @@ def test_what_comes_and_goes_in_the_meantime_is_nothing() -> None:
 
 
 def test_a_pod_made_anew_in_the_meantime_is_two() -> None:
-    desk = Desk()
+    desk = EventFixture()
     old, new = make_pod("web", uid="old"), make_pod("web", uid="new")
     desk.pod(None, old)
     with desk.handlers.buffer_events():
@@ -135,7 +135,7 @@ def test_a_pod_made_anew_in_the_meantime_is_two() -> None:
 
 
 def test_changes_come_out_of_the_inbox_in_the_order_of_the_last_ones() -> None:
-    desk = Desk()
+    desk = EventFixture()
     first, second = make_pod("first"), make_pod("second")
     with desk.handlers.buffer_events():
         desk.pod(None, first)
@@ -145,7 +145,7 @@ def test_changes_come_out_of_the_inbox_in_the_order_of_the_last_ones() -> None:
 
 
 def test_the_inbox_is_emptied_also_after_an_error_and_cannot_be_opened_twice() -> None:
-    desk = Desk()
+    desk = EventFixture()
 
     def fail() -> None:
         with desk.handlers.buffer_events():
@@ -164,14 +164,14 @@ def test_the_inbox_is_emptied_also_after_an_error_and_cannot_be_opened_twice() -
 
 
 def test_a_handler_is_that_of_its_kind() -> None:
-    desk = Desk()
+    desk = EventFixture()
     desk.handlers.handler("Node")(Change(None, make_node("a")))
     assert len(desk.cache.nodes) == 1
 
 
 def test_a_hint_may_say_that_an_event_does_not_help() -> None:
     wanted = on(event(EventResource.NODE, ActionType.ADD), QueueingHint.SKIP)
-    desk = Desk(Refuser("Refuser", wanted))
+    desk = EventFixture(Refuser("Refuser", wanted))
     desk.add_unschedulable(make_pod("web"))
     desk.node(None, make_node("a"))
     assert desk.queue_name("web") is QueueName.UNSCHEDULABLE

@@ -14,7 +14,7 @@ from mooring.client.transport.transport import Request
 from mooring.errors import Conflict, Forbidden, Invalid, OutcomeUnknown, ServerError, Unreachable
 from mooring.testing import make_node, make_pod
 from tests.helpers.preemption_fixture import deletions, disruption, pod, preempting, small
-from tests.helpers.running_scheduler import Life, living, on, virtually
+from tests.helpers.running_scheduler import Life, on, run_scheduler, virtually
 
 WEBHOOK = 'Internal error occurred: failed calling webhook "binding.example.com": no endpoints'
 
@@ -48,7 +48,7 @@ async def webhook_fails(request: Request) -> None:
 async def test_a_binding_that_the_server_fails_is_reported_and_its_room_is_given_to_others() -> (
     None
 ):
-    async with living(small(), at_rest=False) as life:
+    async with run_scheduler(small(), at_rest=False) as life:
         life.wire.before.append(failing("POST", "/pods/broken/", webhook_fails))
         await life.create(pod("broken"))
         await life.until_seen("failed", "broken")
@@ -64,7 +64,7 @@ async def test_a_binding_that_the_server_fails_is_reported_and_its_room_is_given
 
 @virtually
 async def test_a_binding_that_the_server_fails_is_retried_with_backoff() -> None:
-    async with living(small(), at_rest=False) as life:
+    async with run_scheduler(small(), at_rest=False) as life:
         life.wire.before.append(failing("POST", "/pods/broken/", webhook_fails))
         await life.create(pod("broken"))
         await asyncio.sleep(60)
@@ -75,7 +75,7 @@ async def test_a_binding_that_the_server_fails_is_retried_with_backoff() -> None
 @virtually
 async def test_pods_whose_bindings_are_never_answered_do_not_stop_the_others() -> None:
     nodes = [make_node(f"n{number}", allocatable={"pods": "1000"}) for number in range(3)]
-    async with living(*nodes, at_rest=False) as life:
+    async with run_scheduler(*nodes, at_rest=False) as life:
         life.wire.before.append(failing("POST", "/pods/broken-", hang))
         await life.create(*(make_pod(f"broken-{number}") for number in range(300)))
         for number in range(20):
@@ -88,10 +88,10 @@ async def test_pods_whose_bindings_are_never_answered_do_not_stop_the_others() -
 
 @virtually
 async def test_a_binding_that_is_never_answered_is_reported_in_the_end() -> None:
-    async with living(small(), at_rest=False) as life:
+    async with run_scheduler(small(), at_rest=False) as life:
         life.wire.before.append(failing("POST", "/pods/broken/", hang))
         await life.create(pod("broken"))
-        await life.until(lambda: life.seen.of("failed"), deadline_s=180)
+        await life.until(lambda: life.observer.of("failed"), deadline_s=180)
         await asyncio.sleep(0.1)
         condition = await life.condition("broken")
         assert condition["reason"] == "SchedulerError"
@@ -101,17 +101,17 @@ async def test_a_binding_that_is_never_answered_is_reported_in_the_end() -> None
 
 @virtually
 async def test_a_pod_that_another_scheduler_binds_meanwhile_is_reported_as_upstream_does() -> None:
-    async with living(make_node("a"), make_node("b"), at_rest=False) as life:
+    async with run_scheduler(make_node("a"), make_node("b"), at_rest=False) as life:
 
         async def bind_elsewhere(request: Request) -> None:
             stored = await life.client.get("Pod", "web", "default")
-            chosen = next(node for what, _, node in life.seen.lines if what == "attempted")
+            chosen = next(node for what, _, node in life.observer.lines if what == "attempted")
             await life.world.client.bind(stored, "b" if chosen == "a" else "a")
 
         life.wire.before.append(on("POST", "/pods/web/binding")(bind_elsewhere))
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
-        (message,) = (text for what, _, text in life.seen.lines if what == "failed")
+        (message,) = (text for what, _, text in life.observer.lines if what == "failed")
         assert message.startswith(
             'running Bind plugin "DefaultBinder": Operation cannot be fulfilled on pods/binding '
             '"web": pod web is already assigned to node'
@@ -123,7 +123,7 @@ async def test_a_pod_that_another_scheduler_binds_meanwhile_is_reported_as_upstr
 
 @virtually
 async def test_a_namespace_whose_writes_hang_delays_no_conditions_and_events_of_others() -> None:
-    async with living(at_rest=False) as life:
+    async with run_scheduler(at_rest=False) as life:
         for path in ("/namespaces/default/pods/", "/namespaces/default/events"):
             for method in ("PATCH", "POST"):
                 life.wire.before.append(failing(method, path, hang))
@@ -142,7 +142,7 @@ async def test_a_conflict_on_the_status_is_retried() -> None:
     async def conflict(request: Request) -> None:
         raise Conflict("the object has been modified", status=409)
 
-    async with living(at_rest=False) as life:
+    async with run_scheduler(at_rest=False) as life:
         life.wire.before.append(on("PATCH", "/pods/web/status", times=3)(conflict))
         await life.create(make_pod("web"))
         await asyncio.sleep(10)
@@ -223,7 +223,7 @@ def hot_loop(error: Exception) -> Any:
             before = len(life.wire.requests)
             await life.create(pod("new", "high"))
             await asyncio.sleep(60)
-            attempts = life.seen.names("attempted").count("new")
+            attempts = life.observer.names("attempted").count("new")
             assert 5 <= attempts <= 12, "after 1, 2, 4, 8 and then 10 s"
             assert len(life.wire.requests) - before <= 60, "no more than one a second"
             life.wire.before.clear()

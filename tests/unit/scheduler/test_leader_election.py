@@ -21,7 +21,7 @@ from mooring.scheduler.leader_election import make_elector
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock
-from tests.helpers.running_scheduler import Meddler, virtually
+from tests.helpers.running_scheduler import HookTransport, virtually
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 
@@ -32,12 +32,13 @@ class Replica:
     def __init__(self, api: ApiServer, seed: int, **changes: Any) -> None:
         clock, rng = LoopClock(asyncio.get_running_loop()), seeded_random(seed)
         headers = IDENTITIES["mooring"].headers()
-        self.wire = Meddler(InProcessTransport(api.handle, headers=headers))
+        self.wire = HookTransport(InProcessTransport(api.handle, headers=headers))
         config = default_configuration()
         for name, value in changes.items():
             config = _with(config, name, value)
-        self.elector = make_elector(self.wire, config, clock=clock, rng=rng)
-        assert self.elector is not None
+        elector = make_elector(self.wire, config, clock=clock, rng=rng)
+        assert elector is not None
+        self.elector = elector
         self.service = Service(
             Client(self.wire, rng=rng, fence=self.elector.fence),
             config,
@@ -101,7 +102,7 @@ class Cluster:
 
 @asynccontextmanager
 async def cluster() -> AsyncIterator[Cluster]:
-    """Ended with the block: what still runs is cancelled."""
+    """Yields a cluster; replicas that still run at the end are cancelled."""
     found = Cluster()
     await found.client.create(make_node("a"))
     yield found

@@ -1,4 +1,4 @@
-"""Nobody watches by default: an observer that does nothing can be told everything."""
+"""The default observer: every method does nothing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from mooring.framework.status import PostFilterResult
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import make_pod
-from tests.helpers.running_scheduler import Seen
+from tests.helpers.running_scheduler import RecordingObserver
 
 
 def test_it_takes_everything_and_returns_nothing() -> None:
@@ -35,5 +36,5 @@ def test_every_method_can_be_overridden_with_its_own_words() -> None:
     methods = {name for name, _ in inspect.getmembers(Observer, inspect.isfunction)}
     assert methods == {"moved", "attempted", "preempts", "waits", "allowed", "bound", "failed"}
     for name in methods:
-        mine = list(inspect.signature(getattr(Seen, name)).parameters)
+        mine = list(inspect.signature(getattr(RecordingObserver, name)).parameters)
         assert mine == list(inspect.signature(getattr(Observer, name)).parameters)

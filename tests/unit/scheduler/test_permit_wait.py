@@ -12,7 +12,8 @@ from mooring.framework.status import Status
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.queue import InFlightAttempt, QueuedPod
 from mooring.scheduler.binding_cycle import BindingContext, wait_on_permit
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock
 from tests.helpers.queues import framework_of
@@ -38,13 +39,13 @@ async def test_it_returns_none_when_the_last_plugin_allows() -> None:
 async def test_it_returns_the_refusal_of_whoever_refuses() -> None:
     pod, clock = waiting(One=60, Two=60)
     asyncio.get_running_loop().call_later(2, pod.reject, "Two", "no")
-    verdict = await wait_on_permit(pod, clock)
-    assert isinstance(verdict, Status)
-    assert (verdict.plugin, verdict.message) == ("Two", "no")
+    status = await wait_on_permit(pod, clock)
+    assert isinstance(status, Status)
+    assert (status.plugin, status.message) == ("Two", "no")
 
 
 @virtually
-async def test_a_verdict_that_is_there_already_costs_no_time() -> None:
+async def test_a_pod_with_a_status_does_not_wait() -> None:
     pod, clock = waiting(One=60)
     pod.allow("One")
     assert await wait_on_permit(pod, clock) is None
@@ -56,7 +57,7 @@ async def test_a_verdict_that_is_there_already_costs_no_time() -> None:
     [
         ({"One": 3.0, "Two": 9.0}, 3, "after waiting 3s at plugin One"),
         ({"One": 90.0}, 90, "after waiting 1m30s at plugin One"),
-        # Nobody waits for longer than a quarter of an hour.
+        # The maximum wait is 15 minutes.
         ({"One": 5000.0}, 900, "after waiting 15m0s at plugin One"),
     ],
 )
@@ -66,9 +67,9 @@ def test_the_first_plugin_whose_time_is_up_refuses(
     @virtually
     async def main() -> None:
         pod, clock = waiting(**waits)
-        verdict = await wait_on_permit(pod, clock)
-        assert isinstance(verdict, Status)
-        assert verdict.message == f"rejected due to timeout {told}"
+        status = await wait_on_permit(pod, clock)
+        assert isinstance(status, Status)
+        assert status.message == f"rejected due to timeout {told}"
         assert ends_s <= clock.monotonic_s() < ends_s + 0.1
 
     main()
@@ -78,9 +79,9 @@ def test_the_first_plugin_whose_time_is_up_refuses(
 async def test_the_time_that_is_left_counts_after_one_has_allowed() -> None:
     pod, clock = waiting(One=3, Two=9)
     asyncio.get_running_loop().call_later(1, pod.allow, "One")
-    verdict = await wait_on_permit(pod, clock)
-    assert isinstance(verdict, Status)
-    assert verdict.plugin == "Two"
+    status = await wait_on_permit(pod, clock)
+    assert isinstance(status, Status)
+    assert status.plugin == "Two"
     assert 9 <= clock.monotonic_s() < 9.1
 
 

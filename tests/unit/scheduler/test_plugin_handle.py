@@ -1,4 +1,4 @@
-"""What a plugin gets of the living world."""
+"""The handle of plugins in a running scheduler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from mooring.errors import InvariantViolation, PluginError
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.scheduler.service import Service, ServiceOptions
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock
 from tests.helpers.client_servers import Script, answer
@@ -144,12 +145,12 @@ class Claims:
         self.handle = handle_of(backend=Backend({"PersistentVolumeClaim": self.objects}))
 
     def put(self, key: str, value: str) -> None:
-        """The object is so now."""
+        """Updates the object."""
         self.objects[key] = value
         self.handle.changed("PersistentVolumeClaim", key)
 
     async def until(self, key: str, wanted: str | None, deadline_s: float = 10.0) -> Any:
-        """Wait for it to be so."""
+        """Waits for it to be so."""
         return await self.handle.until(
             "PersistentVolumeClaim", key, lambda found: found == wanted, deadline_s
         )

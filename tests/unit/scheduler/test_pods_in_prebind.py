@@ -25,7 +25,7 @@ async def test_work_that_is_not_called_off_returns_what_it_returns() -> None:
 
 
 @virtually
-async def test_work_that_waits_is_broken_off_and_the_reason_is_told() -> None:
+async def test_work_that_waits_is_broken_off_and_the_reason_is_reported() -> None:
     pods = PodsInPreBind()
 
     async def cancel() -> None:

@@ -25,7 +25,7 @@ from tests.helpers.preemption_fixture import (
     preempting,
     small,
 )
-from tests.helpers.running_scheduler import Told, on, virtually
+from tests.helpers.running_scheduler import RecordedEvent, on, virtually
 from tests.helpers.scripted_plugins import Permits, nominated
 
 
@@ -51,8 +51,10 @@ async def test_a_victim_is_told_why_leaves_in_peace_and_then_the_pod_comes() -> 
         assert await is_leaving(life, "old")
         note = f"Preempted by pod {new.metadata.uid} on node a"
         assert await life.events("old") == [
-            Told("Normal", "Scheduled", "Binding", "Successfully assigned default/old to a"),
-            Told("Normal", "Preempted", "Preempting", note),
+            RecordedEvent(
+                "Normal", "Scheduled", "Binding", "Successfully assigned default/old to a"
+            ),
+            RecordedEvent("Normal", "Preempted", "Preempting", note),
         ]
         assert await nominated(life, "new") == "a"
         # Made room: there are no further words.
@@ -74,7 +76,7 @@ async def test_while_victims_leave_the_pod_looks_for_no_others() -> None:
         await life.create(pod("new", "high"))
         await life.until(lambda: deletions(life))
         await life.settle()
-        # It is tried again for some reason: its victim is still on its way.
+        # It is retried while its victim is terminating.
         await life.again("new")
         await life.until_seen("attempted", "new", times=2)
         await life.settle()
@@ -118,7 +120,7 @@ async def test_all_victims_but_the_last_leave_side_by_side_and_the_pod_waits() -
         for name in list(deletions(life)):
             await life.delete(name)
         await life.until_seen("bound", "new")
-        assert len(life.seen.names("attempted")) < 8
+        assert len(life.observer.names("attempted")) < 8
 
 
 @virtually
@@ -190,7 +192,7 @@ async def test_what_fails_for_a_moment_is_sent_again() -> None:
         await life.until(lambda: life.wire.count("DELETE", "/pods/old") == 4)
         await life.settle()
         assert await is_leaving(life, "old")
-        assert len(life.seen.of("attempted")) == 2
+        assert len(life.observer.of("attempted")) == 2
         await life.delete("old")
         await life.until_seen("bound", "new")
 
@@ -215,7 +217,7 @@ async def test_if_a_victim_cannot_be_evicted_the_last_one_stays_and_the_pod_is_t
         )
         await life.create(pod("new", "high", cpu="2"))
         await life.until_seen("attempted", "new", times=2)
-        # Tried again at once; it makes room anew, on its nominated node.
+        # Retried at once; it preempts again, on its nominated node.
         await life.until(lambda: len(deletions(life)) == 3)
         assert deletions(life)[0] == refused[0]
         for name in ("one", "two"):
@@ -232,7 +234,7 @@ async def test_pods_of_a_lower_priority_are_to_come_to_that_node_no_more() -> No
         await life.until(lambda: deletions(life))
         await life.settle()
         assert await nominated(life, "mid") == "a"
-        # Nobody is left to evict: the one victim is leaving already.
+        # No victim is left to evict: the only one is terminating.
         await life.create(pod("top", "top"))
         await life.until_seen("failed", "top")
         await life.settle()
@@ -280,14 +282,14 @@ async def test_a_victim_that_waits_in_permit_is_turned_back_in_memory() -> None:
         await life.until_seen("waits", "old")
         new = await life.create(pod("new", "high"))
         await life.until_seen("bound", "new")
-        await life.until(lambda: len(life.seen.of("failed")) >= 2)
+        await life.until(lambda: len(life.observer.of("failed")) >= 2)
         assert deletions(life) == []
         assert not await is_leaving(life, "old")
-        assert ("failed", "old", "waiting on permit for pod: preempted") in life.seen.lines
+        assert ("failed", "old", "waiting on permit for pod: preempted") in life.observer.lines
         await life.until(lambda: not len(life.service.writer))
         await asyncio.sleep(1)
         note = f"Preempted by pod {new.metadata.uid} on node a (in kube-scheduler memory)."
-        assert Told("Normal", "Preempted", "Preempting", note) in await life.events("old")
+        assert RecordedEvent("Normal", "Preempted", "Preempting", note) in await life.events("old")
         await life.delete("old")
 
 
@@ -328,7 +330,7 @@ async def test_a_victim_in_pre_bind_is_called_off_in_memory() -> None:
             "failed",
             "old",
             'running PreBind plugin "Prepares": preempted by DefaultPreemption',
-        ) in life.seen.lines
+        ) in life.observer.lines
         await life.delete("old")
 
 

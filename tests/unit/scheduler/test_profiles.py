@@ -13,8 +13,8 @@ from mooring.errors import ConfigError
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.scheduler.profiles import load_profiles
 from mooring.simulation.offline import OfflineHandle
-from mooring.state import Cache
-from tests.helpers.scripted_plugins import Keeps
+from mooring.state.cache import Cache
+from tests.helpers.scripted_plugins import ReservePlugin
 
 
 class Own:
@@ -26,10 +26,10 @@ class Own:
         self.handle = handle
 
     def reserve(self, cycle: Any, node_name: str) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def unreserve(self, cycle: Any, node_name: str) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 def config(*names: str, **more: Any) -> KubeSchedulerConfiguration:
@@ -60,11 +60,11 @@ def test_pods_that_permit_holds_back_are_one_list_for_all() -> None:
 
 
 def test_further_plugins_are_in_every_profile() -> None:
-    keeps = Keeps()
+    keeps = ReservePlugin()
     profiles = load(config("one", "two"), keeps, f"{__name__}:Own")
     for framework in profiles.values():
         reserving = [plugin.name for plugin in framework.plugins("reserve")]
-        assert reserving == ["VolumeBinding", "Keeps", "Own"]
+        assert reserving == ["VolumeBinding", "ReservePlugin", "Own"]
     one, two = (framework.plugins("reserve")[2] for framework in profiles.values())
     assert one is two
     assert one.handle is not None
@@ -99,4 +99,4 @@ def test_what_is_no_plugin_is_refused(plugin: Any, problem: str) -> None:
 
 def test_a_name_that_is_taken_is_refused() -> None:
     with pytest.raises(ConfigError, match="another plugin has this name"):
-        load(config("one"), Keeps(), Keeps())
+        load(config("one"), ReservePlugin(), ReservePlugin())

@@ -1,4 +1,4 @@
-"""What the API server is told: the words, the reasons, and whose words they are."""
+"""Events and conditions on the API server: texts and reasons."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Office:
         self.reporting = Reporting(self.recorders, self.writer)
 
     def event(self, name: str = "default-scheduler") -> Any:
-        """The one event of a scheduler."""
+        """Returns the one event of a scheduler."""
         (series,) = self.recorders[name]._writes.values()
         return series.event
 
     def word(self) -> Any:
-        """The one word about a pod's status."""
+        """Returns the one word about a pod's status."""
         (word,) = self.writer._writes.values()
         return word
 
@@ -52,7 +52,7 @@ def refusal(*reasons: str) -> Diagnosis:
     return found
 
 
-def test_a_bound_pod_is_told_of_in_kube_schedulers_words() -> None:
+def test_a_bound_pod_is_reported_in_kube_schedulers_words() -> None:
     office = Office()
     office.reporting.bound(info(), "a")
     event = office.event()
@@ -61,7 +61,7 @@ def test_a_bound_pod_is_told_of_in_kube_schedulers_words() -> None:
     assert len(office.writer) == 0
 
 
-def test_a_pod_that_is_being_deleted_is_told_of_without_a_condition() -> None:
+def test_a_pod_that_is_being_deleted_is_reported_without_a_condition() -> None:
     office = Office()
     office.reporting.skipped(info())
     event = office.event()

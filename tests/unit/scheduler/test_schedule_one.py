@@ -1,4 +1,4 @@
-"""Decisions of a living scheduler: where pods go, and what is told of those that go nowhere.
+"""Decisions of a running scheduler: bindings, and messages of unschedulable pods.
 
 The words are those of kube-scheduler v1.36.3, pkg/scheduler/schedule_one.go.
 """
@@ -15,20 +15,20 @@ from mooring.framework.status import PostFilterResult
 from mooring.queue import QueueName
 from mooring.testing import make_node, make_pod
 from tests.helpers.configurations import NO_POST_FILTER, in_vain
-from tests.helpers.running_scheduler import Told, living, virtually
+from tests.helpers.running_scheduler import RecordedEvent, run_scheduler, virtually
 
 NO_CPU = "0/1 nodes are available: 1 Insufficient cpu. " + in_vain(1)
 
 
 @virtually
 async def test_a_pod_gets_a_node_and_an_event() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") == "a"
         note = "Successfully assigned default/web to a"
-        assert await life.events("web") == [Told("Normal", "Scheduled", "Binding", note)]
-        assert life.seen.of("attempted", "bound") == [
+        assert await life.events("web") == [RecordedEvent("Normal", "Scheduled", "Binding", note)]
+        assert life.observer.of("attempted", "bound") == [
             ("attempted", "web", "a"),
             ("bound", "web", "a"),
         ]
@@ -36,7 +36,7 @@ async def test_a_pod_gets_a_node_and_an_event() -> None:
 
 @virtually
 async def test_the_event_says_who_reports_it() -> None:
-    async with living(make_node("a"), instance="here") as life:
+    async with run_scheduler(make_node("a"), instance="here") as life:
         await life.create(make_pod("web"))
         await life.settle()
         (event,) = (await life.client.list("Event", "default")).items
@@ -46,8 +46,8 @@ async def test_the_event_says_who_reports_it() -> None:
 
 
 @virtually
-async def test_a_pod_that_fits_nowhere_is_parked_and_its_condition_says_why() -> None:
-    async with living(make_node("a")) as life:
+async def test_a_pod_that_fits_nowhere_is_unschedulable_and_its_condition_says_why() -> None:
+    async with run_scheduler(make_node("a")) as life:
         stored = await life.create(make_pod("big", requests={"cpu": "40"}))
         await life.settle()
         condition = await life.condition("big")
@@ -62,15 +62,15 @@ async def test_a_pod_that_fits_nowhere_is_parked_and_its_condition_says_why() ->
             "lastProbeTime": None,
         }
         assert await life.events("big") == [
-            Told("Warning", "FailedScheduling", "Scheduling", NO_CPU)
+            RecordedEvent("Warning", "FailedScheduling", "Scheduling", NO_CPU)
         ]
         assert life.service.queue.queue_of(stored.metadata.uid) is QueueName.UNSCHEDULABLE
-        assert life.seen.of("failed") == [("failed", "big", NO_CPU)]
+        assert life.observer.of("failed") == [("failed", "big", NO_CPU)]
 
 
 @virtually
 async def test_a_cluster_without_nodes_says_so_and_the_first_node_wakes_the_pod() -> None:
-    async with living() as life:
+    async with run_scheduler() as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
         await life.until(lambda: not len(life.service.writer))
@@ -84,7 +84,7 @@ async def test_a_cluster_without_nodes_says_so_and_the_first_node_wakes_the_pod(
 
 @virtually
 async def test_room_that_is_given_back_wakes_the_pod_that_needs_it() -> None:
-    async with living(make_node("a", allocatable={"cpu": "2"})) as life:
+    async with run_scheduler(make_node("a", allocatable={"cpu": "2"})) as life:
         await life.create(make_pod("first", requests={"cpu": "2"}))
         await life.settle()
         await life.create(make_pod("second", requests={"cpu": "2"}))
@@ -97,7 +97,7 @@ async def test_room_that_is_given_back_wakes_the_pod_that_needs_it() -> None:
 
 @virtually
 async def test_the_same_refusal_again_writes_no_status_and_keeps_its_time() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         await life.create(make_pod("big", requests={"cpu": "40"}))
         await life.settle()
         before = await life.condition("big")
@@ -112,7 +112,7 @@ async def test_the_same_refusal_again_writes_no_status_and_keeps_its_time() -> N
 
 @virtually
 async def test_another_refusal_keeps_the_time_of_the_transition() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         await life.create(make_pod("big", requests={"cpu": "40"}))
         await life.settle()
         before = await life.condition("big")
@@ -128,7 +128,7 @@ async def test_another_refusal_keeps_the_time_of_the_transition() -> None:
 
 @virtually
 async def test_a_pod_that_is_being_deleted_is_passed_over_with_a_word() -> None:
-    async with living(make_node("a"), at_rest=False) as life:
+    async with run_scheduler(make_node("a"), at_rest=False) as life:
         await life.create(
             make_pod("web", metadata={"finalizers": ["example.com/keep"]}, gates=["g"])
         )
@@ -141,30 +141,32 @@ async def test_a_pod_that_is_being_deleted_is_passed_over_with_a_word() -> None:
         await life.until_seen("in flight", "web")
         await life.settle()
         note = "skip schedule deleting pod: default/web"
-        assert await life.events("web") == [Told("Warning", "FailedScheduling", "Scheduling", note)]
-        assert life.seen.of("attempted") == []
+        assert await life.events("web") == [
+            RecordedEvent("Warning", "FailedScheduling", "Scheduling", note)
+        ]
+        assert life.observer.of("attempted") == []
         assert await life.node_of("web") == ""
 
 
 @virtually
 async def test_a_pod_that_is_on_its_node_already_is_passed_over_without_a_word() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         await life.create(make_pod("web"))
         await life.settle()
         info = next(iter(life.service.cache.pods)).info
         life.service.queue.add(info)
         await life.settle()
-        assert life.seen.names("attempted") == ["web"]
+        assert life.observer.names("attempted") == ["web"]
         assert len(await life.events("web")) == 1
 
 
 @virtually
 async def test_pods_of_other_schedulers_are_left_alone() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         await life.create(make_pod("theirs", scheduler_name="other"), make_pod("ours"))
         await life.settle()
         assert await life.node_of("theirs") == ""
-        assert life.seen.names("attempted") == ["ours"]
+        assert life.observer.names("attempted") == ["ours"]
         assert await life.events("theirs") == []
 
 
@@ -174,7 +176,7 @@ async def test_two_profiles_place_their_own_pods_and_report_by_their_own_names()
     (first,) = config.profiles
     second = replace(first, scheduler_name="second")
     config = replace(config, profiles=(first, second))
-    async with living(make_node("a", allocatable={"cpu": "1"}), config=config) as life:
+    async with run_scheduler(make_node("a", allocatable={"cpu": "1"}), config=config) as life:
         await life.create(make_pod("one"), make_pod("two", scheduler_name="second"))
         await life.create(make_pod("big", scheduler_name="second", requests={"cpu": "2"}))
         await life.settle()
@@ -188,7 +190,7 @@ async def test_two_profiles_place_their_own_pods_and_report_by_their_own_names()
 
 @virtually
 async def test_a_gated_pod_waits_until_its_gate_is_gone() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         await life.create(make_pod("gated", gates=["example.com/wait"]))
         await life.settle()
         assert life.service.queue.counts()[QueueName.GATED] == 1
@@ -196,14 +198,14 @@ async def test_a_gated_pod_waits_until_its_gate_is_gone() -> None:
         gone = {"spec": {"schedulingGates": None}}
         await life.client.patch("Pod", "gated", gone, namespace="default")
         await life.until_seen("bound", "gated")
-        assert life.seen.names("attempted") == ["gated"]
+        assert life.observer.names("attempted") == ["gated"]
 
 
 # ---- plugins that fail ----
 
 
 class Stumbles:
-    """A filter that fails for pods called poison, as long as it is told to."""
+    """A filter that fails for pods called poison, while it is switched on."""
 
     name = "Stumbles"
 
@@ -218,18 +220,18 @@ class Stumbles:
 @virtually
 async def test_a_pod_at_which_a_plugin_fails_is_tried_again_and_others_go_on() -> None:
     plugin = Stumbles()
-    async with living(make_node("a"), plugins=[plugin]) as life:
+    async with run_scheduler(make_node("a"), plugins=[plugin]) as life:
         await life.create(make_pod("poison"), make_pod("sound"))
         await life.until_seen("bound", "sound")
         told = 'running PreFilter plugin "Stumbles": ValueError: cannot read it'
-        assert life.seen.of("failed") == [("failed", "poison", told)]
+        assert life.observer.of("failed") == [("failed", "poison", told)]
         entry = next(iter(life.service.queue.pods()))
         assert (entry.queue_name, entry.consecutive_errors) == (QueueName.BACKOFF, 1)
         await life.until(lambda: not len(life.service.writer))
         condition = await life.condition("poison")
         assert (condition["reason"], condition["message"]) == ("SchedulerError", told)
         assert await life.events("poison") == [
-            Told("Warning", "FailedScheduling", "Scheduling", told)
+            RecordedEvent("Warning", "FailedScheduling", "Scheduling", told)
         ]
         await life.until_seen("failed", "poison", times=3)
         plugin.fails = False
@@ -249,7 +251,7 @@ async def test_a_long_message_is_cut_in_the_event_and_whole_in_the_condition() -
         def events(self) -> list[Any]:
             return []
 
-    async with living(make_node("a"), plugins=[Talks()], config=NO_POST_FILTER) as life:
+    async with run_scheduler(make_node("a"), plugins=[Talks()], config=NO_POST_FILTER) as life:
         await life.create(make_pod("web"))
         await life.settle()
         whole = f"0/1 nodes are available: {'é' * 1200}."
@@ -264,7 +266,7 @@ async def test_a_long_message_is_cut_in_the_event_and_whole_in_the_condition() -
 
 
 class MakesRoom:
-    """A PostFilter that says what it is told to."""
+    """A PostFilter with a prepared result."""
 
     name = "MakesRoom"
 
@@ -278,7 +280,7 @@ class MakesRoom:
 @virtually
 async def test_room_that_is_made_becomes_a_nomination_and_its_end_clears_it() -> None:
     plugin = MakesRoom(PostFilterResult(None, "a"))
-    async with living(make_node("a"), plugins=[plugin], config=NO_POST_FILTER) as life:
+    async with run_scheduler(make_node("a"), plugins=[plugin], config=NO_POST_FILTER) as life:
         stored = await life.create(make_pod("big", requests={"cpu": "40"}))
         uid = stored.metadata.uid
         await life.settle()
@@ -299,7 +301,7 @@ async def test_room_that_is_made_becomes_a_nomination_and_its_end_clears_it() ->
 @virtually
 async def test_a_nomination_stays_if_nobody_says_anything_about_it() -> None:
     plugin = MakesRoom(PostFilterResult(None, "a"))
-    async with living(make_node("a"), plugins=[plugin], config=NO_POST_FILTER) as life:
+    async with run_scheduler(make_node("a"), plugins=[plugin], config=NO_POST_FILTER) as life:
         stored = await life.create(make_pod("big", requests={"cpu": "40"}))
         await life.settle()
         plugin.answer = PostFilterResult(Reject("not eligible"), None)
@@ -316,13 +318,15 @@ async def test_a_nomination_ends_with_an_error_and_with_a_binding() -> None:
     stumbles = Stumbles()
     stumbles.fails = False
     wait_for_slot = MakesRoom(PostFilterResult(None, "a"))
-    async with living(make_node("a"), plugins=[wait_for_slot, stumbles]) as life:
+    async with run_scheduler(make_node("a"), plugins=[wait_for_slot, stumbles]) as life:
         await life.create(make_pod("poison", requests={"cpu": "40"}))
         await life.settle()
         assert (await life.raw("poison"))["status"]["nominatedNodeName"] == "a"
         stumbles.fails = True
         await life.again("poison")
-        await life.until(lambda: any("ValueError" in line[2] for line in life.seen.of("failed")))
+        await life.until(
+            lambda: any("ValueError" in line[2] for line in life.observer.of("failed"))
+        )
         await life.until(lambda: not len(life.service.writer))
         assert "nominatedNodeName" not in (await life.raw("poison"))["status"]
         stumbles.fails = False
@@ -357,13 +361,13 @@ class Meanwhile:
 @virtually
 async def test_a_pod_that_vanishes_in_the_middle_is_not_put_back() -> None:
     plugin = Meanwhile()
-    async with living(make_node("a"), plugins=[plugin]) as life:
+    async with run_scheduler(make_node("a"), plugins=[plugin]) as life:
         objects = life.service.informers["Pod"].objects
         plugin.happens = lambda: objects.pop("default/web")  # type: ignore[attr-defined]
         await life.create(make_pod("web"))
         await life.until_seen("attempted", "web")
         assert life.service.queue.pods() == []
-        assert life.seen.of("failed") == []
+        assert life.observer.of("failed") == []
         await life.settle()
         # Neither condition nor queue, but the event, as upstream.
         assert [event.reason for event in await life.events("web")] == ["FailedScheduling"]
@@ -373,7 +377,7 @@ async def test_a_pod_that_vanishes_in_the_middle_is_not_put_back() -> None:
 @virtually
 async def test_a_pod_that_was_made_anew_in_the_middle_is_not_put_back() -> None:
     plugin = Meanwhile()
-    async with living(make_node("a"), plugins=[plugin]) as life:
+    async with run_scheduler(make_node("a"), plugins=[plugin]) as life:
         objects = life.service.informers["Pod"].objects
 
         def made_anew() -> None:
@@ -383,13 +387,13 @@ async def test_a_pod_that_was_made_anew_in_the_middle_is_not_put_back() -> None:
         await life.create(make_pod("web"))
         await life.until_seen("attempted", "web")
         assert life.service.queue.pods() == []
-        assert life.seen.of("failed") == []
+        assert life.observer.of("failed") == []
 
 
 @virtually
 async def test_a_pod_comes_back_into_the_queue_in_its_newest_version() -> None:
     plugin = Meanwhile()
-    async with living(make_node("a"), plugins=[plugin]) as life:
+    async with run_scheduler(make_node("a"), plugins=[plugin]) as life:
         objects = life.service.informers["Pod"].objects
 
         def change() -> None:
@@ -400,4 +404,4 @@ async def test_a_pod_comes_back_into_the_queue_in_its_newest_version() -> None:
         plugin.happens = change
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
-        assert [pod.metadata.labels for pod in life.seen.parked] == [{"new": "yes"}]
+        assert [pod.metadata.labels for pod in life.observer.failed_pods] == [{"new": "yes"}]

@@ -29,8 +29,8 @@ from mooring.state.kinds.workloads import WORKLOAD_KINDS
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock
 from tests.helpers.configurations import FEW_PLUGINS
-from tests.helpers.running_scheduler import living, on, virtually
-from tests.helpers.scripted_plugins import Keeps, Permits, Prepares
+from tests.helpers.running_scheduler import on, run_scheduler, virtually
+from tests.helpers.scripted_plugins import Permits, Prepares, ReservePlugin
 
 POD_ADDED = ClusterEvent(EventResource.PERSISTENT_VOLUME, ActionType.ADD)
 
@@ -40,16 +40,16 @@ POD_ADDED = ClusterEvent(EventResource.PERSISTENT_VOLUME, ActionType.ADD)
 
 @virtually
 async def test_nothing_is_decided_before_all_is_known() -> None:
-    async with living(make_node("a"), make_pod("web")) as life:
+    async with run_scheduler(make_node("a"), make_pod("web")) as life:
         assert life.service.has_synced
         await life.settle()
         # Had it looked at the pod before it knew of the node, it would have been refused first.
-        assert life.seen.names("attempted") == life.seen.names("bound") == ["web"]
+        assert life.observer.names("attempted") == life.observer.names("bound") == ["web"]
 
 
 @virtually
 async def test_pods_that_are_on_nodes_count_from_the_start() -> None:
-    async with living(
+    async with run_scheduler(
         make_node("a", allocatable={"cpu": "1"}), make_pod("there", node="a", requests={"cpu": "1"})
     ) as life:
         await life.create(make_pod("web", requests={"cpu": "1"}))
@@ -59,7 +59,7 @@ async def test_pods_that_are_on_nodes_count_from_the_start() -> None:
 
 @virtually
 async def test_finished_pods_are_not_even_asked_for() -> None:
-    async with living(make_node("a", allocatable={"pods": "1"})) as life:
+    async with run_scheduler(make_node("a", allocatable={"pods": "1"})) as life:
         await life.create(make_pod("done"))
         await life.settle()
         await life.client.patch(
@@ -86,23 +86,25 @@ class WaitsForVolumes:
 
 @virtually
 async def test_kinds_that_nobody_wants_to_hear_of_are_not_followed() -> None:
-    async with living(make_node("a"), config=FEW_PLUGINS) as life:
+    async with run_scheduler(make_node("a"), config=FEW_PLUGINS) as life:
         assert list(life.service.informers) == ["Node", "DeviceClass", "Pod"]
-    async with living(make_node("a"), plugins=[WaitsForVolumes()], config=FEW_PLUGINS) as life:
+    async with run_scheduler(
+        make_node("a"), plugins=[WaitsForVolumes()], config=FEW_PLUGINS
+    ) as life:
         kinds = ["Node", "PersistentVolume", "DeviceClass", "Pod"]
         assert list(life.service.informers) == kinds
 
 
 @virtually
 async def test_kinds_that_plugins_only_read_are_followed_too() -> None:
-    async with living(make_node("a")) as life:
+    async with run_scheduler(make_node("a")) as life:
         kinds = list(life.service.informers)
         assert {*WORKLOAD_KINDS, "PodDisruptionBudget"} <= set(kinds)
         assert (kinds[0], kinds[-1], len(set(kinds))) == ("Node", "Pod", len(kinds))
 
 
 def alone(api: Any, headers: dict[str, str], plugins: Any = ()) -> Service:
-    """A service that talks to ``api`` as somebody."""
+    """Returns a service with a client of ``api``."""
     client = Client(InProcessTransport(api, headers=headers), rng=seeded_random(0))
     clock, rng = LoopClock(asyncio.get_running_loop()), seeded_random(0)
     options = ServiceOptions(plugins=plugins)
@@ -166,7 +168,9 @@ def test_backoff_is_that_of_the_configuration() -> None:
 
     @virtually
     async def main() -> None:
-        async with living(make_node("a"), config=config, plugins=[Fails()], at_rest=False) as life:
+        async with run_scheduler(
+            make_node("a"), config=config, plugins=[Fails()], at_rest=False
+        ) as life:
             await life.create(make_pod("web"))
             times = []
             for number in (1, 2, 3):
@@ -183,19 +187,19 @@ def test_backoff_is_that_of_the_configuration() -> None:
 
 @virtually
 async def test_others_get_their_turn_between_slices_of_decisions() -> None:
-    async with living(make_node("a", allocatable={"pods": "500"})) as life:
+    async with run_scheduler(make_node("a", allocatable={"pods": "500"})) as life:
         bound: list[int] = []
         pods = [make_pod(f"p-{number}") for number in range(3 * ATTEMPTS_MAX)]
         decided = life.service.scheduler.schedule_one
 
         def counted(entry: Any) -> None:
             decided(entry)
-            bound.append(len(life.seen.names("bound")))
+            bound.append(len(life.observer.names("bound")))
 
         life.service.scheduler.schedule_one = counted  # type: ignore[method-assign]
         await life.create(*pods)
         await life.settle()
-        assert len(life.seen.names("bound")) == len(pods)
+        assert len(life.observer.names("bound")) == len(pods)
         # Bindings of the first slice were done before the last one was decided.
         assert bound[-1] > 0
 
@@ -212,11 +216,11 @@ async def test_decisions_pause_while_too_many_bindings_are_inside_a_request() ->
         await asyncio.sleep(0.5)
         inside -= 1
 
-    async with living(make_node("a"), bindings_max=3) as life:
+    async with run_scheduler(make_node("a"), bindings_max=3) as life:
         life.wire.before.append(on("POST", "/binding", times=40)(slow))
         await life.create(*(make_pod(f"p-{number}") for number in range(40)))
         await life.settle()
-        assert len(life.seen.names("bound")) == 40
+        assert len(life.observer.names("bound")) == 40
         # One slice is decided at a time.
         assert most <= 3 + ATTEMPTS_MAX
 
@@ -226,19 +230,19 @@ async def test_a_pod_that_waited_for_five_minutes_is_tried_whatever_happened() -
     class Deaf(WaitsForVolumes):
         pass
 
-    async with living(make_node("a"), plugins=[Deaf()]) as life:
+    async with run_scheduler(make_node("a"), plugins=[Deaf()]) as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
         began_s = life.clock.monotonic_s()
-        await life.until(lambda: len(life.seen.names("attempted")) == 2, deadline_s=400)
+        await life.until(lambda: len(life.observer.names("attempted")) == 2, deadline_s=400)
         assert 300 <= life.clock.monotonic_s() - began_s <= 331
-        assert ("active", "web", "UnschedulableTimeout") in life.seen.lines
+        assert ("active", "web", "UnschedulableTimeout") in life.observer.lines
 
 
 @virtually
 async def test_the_queue_may_be_given_options_of_its_own() -> None:
     options = QueueOptions(max_unschedulable_s=5, unschedulable_flush_interval_s=1)
-    async with living(make_node("a"), plugins=[WaitsForVolumes()], queue=options) as life:
+    async with run_scheduler(make_node("a"), plugins=[WaitsForVolumes()], queue=options) as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web", times=2)
         assert life.clock.monotonic_s() < 10
@@ -253,14 +257,14 @@ async def test_pods_go_in_the_order_of_a_queue_sort_plugin_of_ones_own() -> None
             return bool(a.pod.metadata.name < b.pod.metadata.name)
 
     config = without("PrioritySort")
-    async with living(make_node("a"), config=config, plugins=[ByName()]) as life:
+    async with run_scheduler(make_node("a"), config=config, plugins=[ByName()]) as life:
         await life.create(make_pod("c"), make_pod("a"), make_pod("b"))
         await life.settle()
-        assert life.seen.names("attempted") == ["a", "b", "c"]
+        assert life.observer.names("attempted") == ["a", "b", "c"]
 
 
 def without(name: str) -> KubeSchedulerConfiguration:
-    """The default configuration without one of its plugins."""
+    """Returns the default configuration without one of its plugins."""
     config = default_configuration()
     (profile,) = config.profiles
     everywhere = profile.plugins.multi_point
@@ -274,9 +278,9 @@ def without(name: str) -> KubeSchedulerConfiguration:
 async def test_a_more_important_pod_goes_first() -> None:
     critical = {"priorityClassName": "system-node-critical"}
     pods = [make_pod("low"), make_pod("high", namespace="kube-system", spec=critical)]
-    async with living(make_node("a"), *pods) as life:
+    async with run_scheduler(make_node("a"), *pods) as life:
         await life.settle()
-        assert life.seen.names("attempted")[0] == "high"
+        assert life.observer.names("attempted")[0] == "high"
 
 
 # ---- ending ----
@@ -287,7 +291,7 @@ async def test_bindings_under_way_are_finished_and_told_before_it_ends() -> None
     async def slow(request: Request) -> None:
         await asyncio.sleep(3)
 
-    async with living(make_node("a"), at_rest=False) as life:
+    async with run_scheduler(make_node("a"), at_rest=False) as life:
         life.wire.before.append(on("POST", "/binding")(slow))
         await life.create(make_pod("web"))
         await life.until_seen("attempted", "web")
@@ -298,7 +302,7 @@ async def test_bindings_under_way_are_finished_and_told_before_it_ends() -> None
         await asyncio.sleep(5)
         assert await life.node_of("web") == "a"
         assert [event.reason for event in await life.events("web")] == ["Scheduled"]
-        assert life.seen.names("attempted") == ["web"]
+        assert life.observer.names("attempted") == ["web"]
 
 
 @virtually
@@ -308,7 +312,7 @@ async def test_a_binding_that_never_ends_does_not_keep_it_from_ending(
     async def hang(request: Request) -> None:
         await asyncio.sleep(10_000)
 
-    async with living(make_node("a"), at_rest=False) as life:
+    async with run_scheduler(make_node("a"), at_rest=False) as life:
         life.wire.before.append(on("POST", "/binding")(hang))
         await life.create(make_pod("web"))
         await life.until_seen("attempted", "web")
@@ -321,7 +325,7 @@ async def test_a_binding_that_never_ends_does_not_keep_it_from_ending(
 
 @virtually
 async def test_pods_that_wait_in_permit_are_left_at_once() -> None:
-    async with living(make_node("a"), plugins=[Permits(Wait(900.0))], at_rest=False) as life:
+    async with run_scheduler(make_node("a"), plugins=[Permits(Wait(900.0))], at_rest=False) as life:
         await life.create(make_pod("web"))
         await life.until_seen("waits", "web")
         await asyncio.sleep(1)
@@ -337,13 +341,13 @@ async def test_events_that_nobody_takes_do_not_keep_it_from_ending() -> None:
     async def refuse(request: Request) -> None:
         raise Unreachable("cut off")
 
-    async with living(make_node("a"), at_rest=False) as life:
+    async with run_scheduler(make_node("a"), at_rest=False) as life:
         life.wire.before.append(on("POST", "/events", times=99)(refuse))
         await life.create(make_pod("web"))
         await life.until_seen("bound", "web")
         assert not life.service.is_settled
         stopped_s = life.clock.monotonic_s()
-    # ``living`` has stopped it, and waited.
+    # ``run_scheduler`` has stopped it, and waited.
     assert life.clock.monotonic_s() - stopped_s < 3
 
 
@@ -372,7 +376,7 @@ async def test_settled_means_that_nothing_is_left_to_do_or_to_tell() -> None:
     async def wait() -> None:
         await gate.wait()
 
-    async with living(make_node("a"), plugins=[Prepares(wait), Keeps()]) as life:
+    async with run_scheduler(make_node("a"), plugins=[Prepares(wait), ReservePlugin()]) as life:
         await life.create(make_pod("web"))
         await life.until_seen("attempted", "web")
         assert not life.service.is_settled
@@ -392,8 +396,10 @@ async def test_a_skip_of_every_binder_is_an_error_and_not_a_loss() -> None:
             return Skip.SKIP
 
     config = without("DefaultBinder")
-    async with living(make_node("a"), config=config, plugins=[Never()], at_rest=False) as life:
+    async with run_scheduler(
+        make_node("a"), config=config, plugins=[Never()], at_rest=False
+    ) as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
-        assert "every bind plugin skipped the pod" in life.seen.of("failed")[0][2]
+        assert "every bind plugin skipped the pod" in life.observer.of("failed")[0][2]
         assert len(life.service.cache.pods) == 0

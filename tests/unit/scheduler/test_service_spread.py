@@ -1,4 +1,4 @@
-"""A living scheduler spreads: services reach the plugin, and what helps a pod wakes it."""
+"""A running scheduler with PodTopologySpread: services and requeueing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from mooring.state.kinds.workloads import WORKLOAD_KINDS
 from mooring.testing import make_node, make_pod
-from tests.helpers.running_scheduler import Life, living, virtually
+from tests.helpers.running_scheduler import Life, run_scheduler, virtually
 from tests.plugins.spread_clusters import spread, web
 
 
 def zones(*names: str) -> list[Any]:
-    """A node in each zone; the first is the best for a pod that nobody spreads."""
+    """Returns a node in each zone; the first is the best for a pod without spreading."""
     return [
         make_node(name, zone=name, allocatable={"cpu": 8 - number, "memory": f"{64 - number}Gi"})
         for number, name in enumerate(names)
@@ -21,7 +21,7 @@ def zones(*names: str) -> list[Any]:
 
 
 async def serve(life: Life, **selector: str) -> None:
-    """Create a Service of the pods with these labels."""
+    """Creates a Service of the pods with these labels."""
     document = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -40,13 +40,13 @@ async def placed(life: Life, name: str) -> str:
 
 
 async def heard(life: Life, count: int) -> None:
-    """Let the news of services come."""
+    """Waits for the watch events of services."""
     await life.until(lambda: len(life.service.cache.workloads) == count)
 
 
 @virtually
 async def test_services_that_come_and_go_are_heard_of() -> None:
-    async with living(*zones("a", "b")) as life:
+    async with run_scheduler(*zones("a", "b")) as life:
         assert set(WORKLOAD_KINDS) <= set(life.service.informers)
         assert len(life.service.cache.workloads) == 0
 
@@ -62,7 +62,7 @@ async def test_services_that_come_and_go_are_heard_of() -> None:
 
 @virtually
 async def test_pods_of_a_service_are_spread() -> None:
-    async with living(*zones("a", "b")) as life:
+    async with run_scheduler(*zones("a", "b")) as life:
         await serve(life, app="web")
         found = [await placed(life, f"web-{number}") for number in range(4)]
 
@@ -74,14 +74,14 @@ async def test_a_pod_that_cannot_be_spread_is_placed_when_one_that_counts_is_gon
     # Zone b is cordoned: it is empty, so a is ahead, and no pod can go to b.
     cordoned = make_node("b", zone="b", unschedulable=True)
     there = [web("one", node="a"), web("stranger", node="a", labels={"app": "db"})]
-    async with living(make_node("a", zone="a"), cordoned, *there) as life:
+    async with run_scheduler(make_node("a", zone="a"), cordoned, *there) as life:
         await life.create(web("new", spread()))
         await life.until_seen("failed", "new")
 
         await life.delete("stranger")
         await asyncio.sleep(5)
-        assert life.seen.names("attempted") == ["new"]
+        assert life.observer.names("attempted") == ["new"]
 
         await life.delete("one")
         await life.until_seen("bound", "new")
-        assert life.seen.names("attempted") == ["new", "new"]
+        assert life.observer.names("attempted") == ["new", "new"]

@@ -44,7 +44,7 @@ def word(
 
 
 def refused(status: str = "False", message: str = "no room", **more: Any) -> Pod:
-    """A pod whose condition says so already."""
+    """Returns a pod whose condition says so already."""
     condition = {
         "type": "PodScheduled",
         "status": status,
@@ -61,7 +61,7 @@ def stored() -> Any:
 
 @asynccontextmanager
 async def writing(*answers: Any) -> AsyncIterator[tuple[StatusWriter, Script]]:
-    """A writer at work over prepared answers."""
+    """Runs a writer with prepared responses."""
     script = Script(*answers)
     clock = LoopClock(asyncio.get_running_loop())
     writer = StatusWriter(Client(script, rng=seeded_random(0)), clock=clock, rng=seeded_random(0))

@@ -26,7 +26,7 @@ from tests.helpers.extenders import (
     posted,
     scores,
 )
-from tests.helpers.running_scheduler import living, virtually
+from tests.helpers.running_scheduler import run_scheduler, virtually
 
 # ---- filter ----
 
@@ -34,7 +34,7 @@ from tests.helpers.running_scheduler import living, virtually
 @virtually
 async def test_a_pod_goes_to_the_node_that_an_extender_leaves() -> None:
     play = Play(filter=keeps("b"))
-    async with living(
+    async with run_scheduler(
         *NODES, config=configured(extender()), transport_factory=play.transport_factory
     ) as life:
         await life.create(make_pod("web"))
@@ -52,7 +52,9 @@ async def test_extenders_filter_one_after_another_those_that_may_be_ignored_last
         extender("ignorable", ignorable=True), extender("first"), extender("second")
     )
     play = Play(first_filter=keeps("a", "b"), second_filter=keeps("b", "c"))
-    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") == "b"
@@ -65,7 +67,7 @@ async def test_only_nodes_that_the_plugins_let_pass_are_sent() -> None:
     play = Play()
     small = make_node("small", allocatable={"cpu": "1"})
     config = configured(extender())
-    async with living(
+    async with run_scheduler(
         small, *NODES, config=config, transport_factory=play.transport_factory
     ) as life:
         await life.create(make_pod("web", requests={"cpu": "2"}))
@@ -82,7 +84,7 @@ async def test_what_an_extender_says_of_nodes_is_in_the_message() -> None:
         }
     )
     small = make_node("small", allocatable={"cpu": "1"})
-    async with living(
+    async with run_scheduler(
         small, *NODES, config=configured(extender()), transport_factory=play.transport_factory
     ) as life:
         await life.create(make_pod("web", requests={"cpu": "2"}))
@@ -100,7 +102,7 @@ async def test_what_an_extender_says_of_nodes_is_in_the_message() -> None:
 @virtually
 async def test_if_an_extender_leaves_no_node_any_event_wakes_the_pod() -> None:
     play = Play(filter=keeps())
-    async with living(
+    async with run_scheduler(
         *NODES, config=configured(extender()), transport_factory=play.transport_factory
     ) as life:
         await life.create(make_pod("web"))
@@ -119,7 +121,7 @@ async def test_if_an_extender_leaves_no_node_any_event_wakes_the_pod() -> None:
 @virtually
 async def test_an_extender_that_fails_fails_the_attempt() -> None:
     play = Play(filter=away)
-    async with living(
+    async with run_scheduler(
         *NODES, config=configured(extender()), transport_factory=play.transport_factory
     ) as life:
         await life.create(make_pod("web"))
@@ -135,7 +137,9 @@ async def test_an_extender_that_fails_fails_the_attempt() -> None:
 async def test_an_extender_that_fails_and_may_be_ignored_is_as_if_it_were_not_there() -> None:
     config = configured(extender(ignorable=True), extender("two"))
     play = Play(one_filter=away, two_filter=keeps("c"))
-    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") == "c"
@@ -158,12 +162,12 @@ def test_answers_that_cannot_be_used_fail_the_attempt(answer: Any, told: str) ->
     @virtually
     async def fails() -> None:
         play = Play(filter=lambda _: answer)
-        async with living(
+        async with run_scheduler(
             *NODES, config=configured(extender()), transport_factory=play.transport_factory
         ) as life:
             await life.create(make_pod("web"))
             await life.until_seen("failed", "web")
-            assert life.seen.of("failed")[0][2] == told
+            assert life.observer.of("failed")[0][2] == told
             play.answers.clear()
 
     fails()
@@ -174,7 +178,9 @@ async def test_pods_that_do_not_ask_for_what_it_manages_are_not_sent() -> None:
     managed = [{"name": "example.com/chip", "ignoredByScheduler": True}]
     play = Play(filter=keeps("b"))
     config = configured(extender(managedResources=managed))
-    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("plain"))
         await life.settle()
         assert play.asked == []
@@ -189,7 +195,7 @@ async def test_pods_that_do_not_ask_for_what_it_manages_are_not_sent() -> None:
 @virtually
 async def test_a_nominated_node_is_asked_about_alone_first() -> None:
     play = Play(filter=lambda arguments: {"FailedNodes": dict.fromkeys(names_in(arguments), "no")})
-    async with living(
+    async with run_scheduler(
         *NODES, config=configured(extender()), transport_factory=play.transport_factory
     ) as life:
         await life.create(make_pod("web"))
@@ -214,10 +220,10 @@ async def test_scores_count_times_weight_times_ten() -> None:
     nodes = [make_node(name, allocatable={"cpu": "32", "memory": "64Gi"}) for name in "abc"]
     calls = Calls()
     play = Play(prioritize=scores(c=1))
-    async with living(
+    async with run_scheduler(
         *nodes, full, config=config, transport_factory=play.transport_factory
     ) as life:
-        setattr(life.seen, "attempted", calls.attempted)  # noqa: B010 - a method, for mypy
+        setattr(life.observer, "attempted", calls.attempted)  # noqa: B010 - a method, for mypy
         await life.create(make_pod("web"))
         await life.until(lambda: calls.decisions)
     (decision,) = calls.decisions
@@ -257,7 +263,9 @@ async def test_all_extenders_are_asked_for_scores_at_once() -> None:
         await life.until(lambda: thinking == {"one", "two"})
 
     play.think = think
-    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") == "c"
@@ -282,7 +290,9 @@ def test_scores_that_make_no_sense_count_for_nothing(answer: Any) -> None:
             extender("one", "prioritize", weight=1000), extender("two", "prioritize", weight=50)
         )
         play = Play(one_prioritize=lambda _: answer, two_prioritize=scores(b=10))
-        async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
+        async with run_scheduler(
+            *NODES, config=config, transport_factory=play.transport_factory
+        ) as life:
             await life.create(make_pod("web"))
             await life.settle()
             assert await life.node_of("web") == "b"
@@ -295,7 +305,9 @@ async def test_of_equal_nodes_one_is_drawn() -> None:
     found = set()
     play = Play()
     config = configured(extender("one", "prioritize"))
-    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=play.transport_factory
+    ) as life:
         for number in range(12):
             await life.create(make_pod(f"web-{number}"))
             await life.settle()
@@ -311,7 +323,9 @@ async def test_of_equal_nodes_one_is_drawn() -> None:
 async def test_if_one_node_is_left_nobody_is_asked_for_scores() -> None:
     play = Play(filter=keeps("b"))
     config = configured(extender("one", "filter", "prioritize"))
-    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.settle()
     assert play.verbs() == ["one.filter"]

@@ -1,6 +1,6 @@
 """The cluster changes while an extender thinks: the decision is right for what is there afterwards.
 
-``living`` checks at its end that nothing is left over and that the cache is what its objects say.
+``run_scheduler`` checks at its end that nothing leaks, and that the cache agrees with the objects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mooring.errors import Unreachable
 from mooring.scheduler.with_extenders import ATTEMPTS_MAX
 from mooring.testing import make_node, make_pod
 from tests.helpers.extenders import Play, configured, extender, keeps, names_in
-from tests.helpers.running_scheduler import CHECK_INTERVAL_S, Life, living, virtually
+from tests.helpers.running_scheduler import CHECK_INTERVAL_S, Life, run_scheduler, virtually
 
 Change = Callable[[Life], Awaitable[Any]]
 
@@ -23,7 +23,7 @@ ROOM = {"cpu": "2", "memory": "4Gi", "pods": "10"}
 
 
 def a_prefers() -> Play:
-    """Keeps node a as long as it is sent it, otherwise b."""
+    """Returns an extender that accepts only node a if it is sent, otherwise b."""
 
     def answer(arguments: dict[str, Any]) -> dict[str, Any]:
         names = names_in(arguments)
@@ -33,17 +33,19 @@ def a_prefers() -> Play:
 
 
 async def lives(change: Change, then: Callable[[Life, Play], Awaitable[None]]) -> None:
-    """A pod is asked about, and the first time the cluster changes before the answer comes."""
+    """Changes the cluster during the first call of an extender."""
     play = a_prefers()
     nodes = [make_node(name, allocatable=ROOM) for name in ("a", "b")]
-    async with living(
+    async with run_scheduler(
         *nodes, config=configured(extender()), transport_factory=play.transport_factory
     ) as life:
 
         async def think(_: str, __: str) -> None:
             if len(play.asked) == 1:
                 await change(life)
-                await asyncio.sleep(10 * CHECK_INTERVAL_S)  # the news comes while we still think
+                await asyncio.sleep(
+                    10 * CHECK_INTERVAL_S
+                )  # the watch event arrives during the call
 
         play.think = think
         await life.create(make_pod("web", requests={"cpu": "1"}))
@@ -84,10 +86,10 @@ async def fill_node(life: Life) -> None:
 def test_a_node_that_will_not_do_any_more_is_not_taken(change: Change) -> None:
     async def then(life: Life, play: Play) -> None:
         assert await life.node_of("web") == "b"
-        # It was decided once more, in the same attempt: nobody was told of a failure.
+        # It was decided again in the same attempt: no failure was reported.
         assert len(play.asked) == 2
-        assert life.seen.names("failed") == []
-        assert life.seen.names("bound") == ["web"]
+        assert life.observer.names("failed") == []
+        assert life.observer.names("bound") == ["web"]
 
     virtually(lives)(change, then)
 
@@ -141,7 +143,7 @@ async def label_pod(life: Life) -> None:
 def test_a_pod_that_is_deleted_is_not_bound() -> None:
     async def then(life: Life, _: Play) -> None:
         assert life.wire.count("POST", "/binding") == 0
-        assert life.seen.names("failed") == []
+        assert life.observer.names("failed") == []
 
     virtually(lives)(delete_pod, then)
 
@@ -149,7 +151,7 @@ def test_a_pod_that_is_deleted_is_not_bound() -> None:
 def test_a_pod_that_is_made_anew_is_decided_anew() -> None:
     async def then(life: Life, play: Play) -> None:
         assert await life.node_of("web") == "a"
-        assert life.seen.names("bound") == ["web"]
+        assert life.observer.names("bound") == ["web"]
         sent = [asked["Pod"]["metadata"] for _, _, asked in play.asked]
         assert "labels" not in sent[0]
         assert sent[-1]["labels"] == {"which": "second"}
@@ -157,7 +159,7 @@ def test_a_pod_that_is_made_anew_is_decided_anew() -> None:
     virtually(lives)(recreate_pod, then)
 
 
-def test_a_pod_that_somebody_else_binds_stays_where_it_is() -> None:
+def test_a_pod_that_another_scheduler_binds_stays_on_its_node() -> None:
     async def then(life: Life, _: Play) -> None:
         assert await life.node_of("web") == "b"
         assert life.wire.count("POST", "/binding") == 0
@@ -179,7 +181,7 @@ async def test_a_pod_that_is_leaving_is_not_bound() -> None:
     node = make_node("a", allocatable=ROOM)
     config = configured(extender())
     stays = make_pod("web", metadata={"finalizers": ["example.com/stay"]})
-    async with living(node, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(node, config=config, transport_factory=play.transport_factory) as life:
 
         async def think(_: str, __: str) -> None:
             await life.delete("web")
@@ -200,7 +202,7 @@ async def test_a_pod_that_is_leaving_is_not_bound() -> None:
 async def test_news_that_came_while_it_thought_wakes_the_pod_that_it_refused() -> None:
     play = Play(filter=keeps("c"))
     nodes = [make_node(name, allocatable=ROOM) for name in ("a", "b")]
-    async with living(
+    async with run_scheduler(
         *nodes, config=configured(extender()), transport_factory=play.transport_factory
     ) as life:
 
@@ -212,7 +214,7 @@ async def test_news_that_came_while_it_thought_wakes_the_pod_that_it_refused() -
         play.think = think
         await life.create(make_pod("web"))
         await life.until_seen("bound", "web")
-        assert life.seen.names("failed") == ["web"]
+        assert life.observer.names("failed") == ["web"]
         assert await life.node_of("web") == "c"
 
 
@@ -220,7 +222,7 @@ async def test_news_that_came_while_it_thought_wakes_the_pod_that_it_refused() -
 async def test_a_cluster_that_changes_all_the_time_ends_the_attempt() -> None:
     play = Play(filter=lambda arguments: {"NodeNames": names_in(arguments)[:1]})
     nodes = [make_node(f"n{number}", allocatable=ROOM) for number in range(ATTEMPTS_MAX + 1)]
-    async with living(
+    async with run_scheduler(
         *nodes, config=configured(extender()), transport_factory=play.transport_factory
     ) as life:
 
@@ -234,7 +236,7 @@ async def test_a_cluster_that_changes_all_the_time_ends_the_attempt() -> None:
         await life.create(make_pod("web", requests={"cpu": "1"}))
         await life.until_seen("bound", "web")
         told = f"the cluster changed {ATTEMPTS_MAX} times while extenders were called"
-        assert life.seen.of("failed") == [("failed", "web", told)]
+        assert life.observer.of("failed") == [("failed", "web", told)]
 
 
 @virtually
@@ -242,7 +244,7 @@ async def test_pods_that_fail_to_bind_while_it_thinks_give_their_room_back() -> 
     play = a_prefers()
     node = make_node("a", allocatable={**ROOM, "cpu": "1"})
     config = configured(extender())
-    async with living(node, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(node, config=config, transport_factory=play.transport_factory) as life:
         gate, asked = asyncio.Event(), asyncio.Event()
 
         life.wire.before.append(held(gate))
@@ -266,7 +268,7 @@ async def test_pods_that_fail_to_bind_while_it_thinks_give_their_room_back() -> 
 async def test_a_scheduler_that_is_stopped_does_not_wait_for_an_answer() -> None:
     play = a_prefers()
     node = make_node("a", allocatable=ROOM)
-    async with living(
+    async with run_scheduler(
         node, config=configured(extender()), transport_factory=play.transport_factory, at_rest=False
     ) as life:
 
@@ -284,7 +286,7 @@ async def test_a_scheduler_that_is_stopped_does_not_wait_for_an_answer() -> None
 
 
 def held(gate: asyncio.Event) -> Any:
-    """The first binding waits, and then surely does not happen."""
+    """Returns the first binding waits, and then surely does not happen."""
     left = 1
 
     async def before(request: Any) -> None:

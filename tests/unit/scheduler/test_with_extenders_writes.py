@@ -1,4 +1,4 @@
-"""What extenders are sent, and those that bind or say who has to make room."""
+"""Requests to extenders, and extenders that bind or preempt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.helpers.extenders import (
     posted,
 )
 from tests.helpers.preemption_fixture import pod, preempting, small
-from tests.helpers.running_scheduler import Life, living, virtually
+from tests.helpers.running_scheduler import Life, run_scheduler, virtually
 
 # ---- what is sent ----
 
@@ -33,7 +33,7 @@ async def test_objects_are_sent_as_the_api_server_has_them() -> None:
     odd = {"metadata": {"annotations": {"rack": "7"}}, "spec": {"podCIDR": "10.0.0.0/24"}}
     play = Play(filter=lambda arguments: {"Nodes": arguments["Nodes"]})
     config = configured(extender(nodeCacheCapable=False))
-    async with living(node, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(node, config=config, transport_factory=play.transport_factory) as life:
         await life.client.patch("Node", "a", odd)
         await posted(life, "web", tty=True)
         await life.settle()
@@ -55,7 +55,9 @@ async def test_names_count_for_nothing_if_objects_were_asked_about() -> None:
     # Upstream reads NodeNames only from extenders that were sent names.
     play = Play(filter=lambda arguments: {"NodeNames": names_in(arguments)})
     config = configured(extender(nodeCacheCapable=False))
-    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.settle()
         condition = await life.condition("web")
@@ -69,7 +71,7 @@ async def test_names_count_for_nothing_if_objects_were_asked_about() -> None:
 @virtually
 async def test_an_extender_binds_instead_of_the_plugins() -> None:
     play = Play()
-    async with living(
+    async with run_scheduler(
         *NODES, config=configured(extender("one", "bind")), transport_factory=play.transport_factory
     ) as life:
 
@@ -84,7 +86,7 @@ async def test_an_extender_binds_instead_of_the_plugins() -> None:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") != ""
-        assert life.seen.names("bound") == ["web"]
+        assert life.observer.names("bound") == ["web"]
         assert life.wire.count("POST", "/binding") == 0
     ((_, _, asked),) = play.asked
     assert sorted(asked) == ["Node", "PodName", "PodNamespace", "PodUID"]
@@ -101,25 +103,25 @@ async def test_a_binding_that_was_not_answered_is_looked_for() -> None:
         raise NoResponse("no answer in 5 s")
 
     play.think = bind
-    async with living(
+    async with run_scheduler(
         *NODES, config=configured(extender("one", "bind")), transport_factory=play.transport_factory
     ) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") != ""
-        assert life.seen.names("bound") == ["web"]
-        assert life.seen.names("failed") == []
+        assert life.observer.names("bound") == ["web"]
+        assert life.observer.names("failed") == []
 
 
 @virtually
 async def test_a_binding_that_an_extender_refuses_gives_everything_back() -> None:
     play = Play(bind=lambda _: {"Error": "not today"})
-    async with living(
+    async with run_scheduler(
         *NODES, config=configured(extender("one", "bind")), transport_factory=play.transport_factory
     ) as life:
         await life.create(make_pod("web"))
         await life.until_seen("failed", "web")
-        assert life.seen.of("failed")[0][2] == "not today"
+        assert life.observer.of("failed")[0][2] == "not today"
         assert life.service.cache.assumed_count() == 0
         condition = await life.condition("web")
         assert condition["reason"] == "SchedulerError"
@@ -130,7 +132,9 @@ async def test_a_binding_that_an_extender_refuses_gives_everything_back() -> Non
 async def test_an_extender_that_cannot_bind_and_may_be_ignored_leaves_it_to_the_plugins() -> None:
     play = Play(bind=lambda _: {"Error": "not today"})
     config = configured(extender("one", "bind", ignorable=True))
-    async with living(*NODES, config=config, transport_factory=play.transport_factory) as life:
+    async with run_scheduler(
+        *NODES, config=config, transport_factory=play.transport_factory
+    ) as life:
         await life.create(make_pod("web"))
         await life.settle()
         assert await life.node_of("web") != ""

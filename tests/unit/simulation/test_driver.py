@@ -38,7 +38,7 @@ def small(name: str = "p", **more: Any) -> Pod:
 
 
 class MakesRoom:
-    """A PostFilter that answers as it is told."""
+    """A PostFilter with a prepared result."""
 
     name = "MakesRoom"
 

@@ -15,13 +15,13 @@ from tests.helpers.drivers import Calls, Scripted, driver, usage
 
 
 def carried_out(*plugins: Any) -> tuple[Driver, Outcome]:
-    """One pod on its way to the only node, and the driver that tried."""
+    """Returns the outcome of binding one pod to the only node, and the driver."""
     found = driver([make_node("a")], *plugins)
     return found, found.apply(found.attempt(make_pod("p", requests={"cpu": "1"})))
 
 
 def pair(calls: Calls, **answers: Any) -> list[Scripted]:
-    """Two plugins that take part in everything; the second one answers as told."""
+    """Returns two plugins at every point; the second one has prepared results."""
     fine: dict[str, Any] = dict.fromkeys(
         ("reserve", "unreserve", "permit", "pre_bind", "bind", "post_bind")
     )
@@ -156,7 +156,7 @@ def test_an_exception_is_an_error_with_point_and_plugin(point: str, called: str)
 @pytest.mark.parametrize(
     "error", [Conflict("is bound to b", status=409), OutcomeUnknown("no answer in 5 s")]
 )
-def test_what_the_api_server_says_against_a_binding_is_told_as_it_is(error: Exception) -> None:
+def test_what_the_api_server_says_against_a_binding_is_reported_as_it_is(error: Exception) -> None:
     found, outcome = carried_out(*pair([], bind=error))
 
     assert (outcome.result, outcome.message) == ("error", str(error))
@@ -232,7 +232,7 @@ def test_a_pre_bind_that_waits_for_an_object_runs_into_its_deadline() -> None:
     assert usage(found, "a") == (0, 0)
 
 
-def test_a_pre_bind_that_waits_for_anything_else_is_told_so() -> None:
+def test_a_pre_bind_that_waits_for_anything_else_is_reported() -> None:
     class Never:
         def __await__(self) -> Any:
             yield

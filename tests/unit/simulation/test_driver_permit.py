@@ -134,7 +134,7 @@ def test_a_pod_that_another_plugin_refuses_gives_its_room_back_at_once() -> None
     (waiting,) = found.frameworks["default-scheduler"].waiting
 
     waiting.reject("Other", "preempted by better")
-    tried(found, "elsewhere")  # finds the node full; at the end of its turn p gives it back
+    tried(found, "elsewhere")  # the node is full; afterwards p is unreserved
     (late,) = tried(found, "q")
 
     assert late.node == "a"
@@ -164,7 +164,7 @@ def test_one_gang_member_that_fails_takes_those_that_wait_with_it() -> None:
     assert usage(found, "a") == (0, 0)
 
 
-def test_a_refused_wait_is_told_with_the_plugin_that_ended_it() -> None:
+def test_a_refused_wait_is_reported_with_the_plugin_that_ended_it() -> None:
     found = driver(NODES, Scripted("Holds", [], permit=Wait(5)))
     tried(found, "p")
     next(iter(found.frameworks["default-scheduler"].waiting)).reject("Other", "no")

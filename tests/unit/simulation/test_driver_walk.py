@@ -1,4 +1,4 @@
-"""Which nodes are looked at, attempt after attempt, if the user asks for a sample of them."""
+"""The nodes that are evaluated in consecutive attempts with sampling."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Labelled:
 
 
 def nodes(count: int, kinds: dict[int, str] | None = None) -> list[Node]:
-    """``count`` nodes in one zone, some labelled."""
+    """Returns ``count`` nodes in one zone, some labelled."""
     kinds = kinds or {}
     return [
         make_node(f"n{number:03}", labels={kinds[number]: ""} if number in kinds else None)
@@ -58,10 +58,10 @@ def sampling(made: list[Node], percentage: int) -> Driver:
 
 
 def walk(kinds: Sequence[str], start: int, enough: int) -> tuple[list[int], int]:
-    """kube-scheduler's walk, written for one node after another: (feasible, next start).
+    """Returns (feasible, next start) of kube-scheduler's walk, one node at a time.
 
     It stops at the first feasible node beyond ``enough``, and at an error; only nodes with a
-    verdict count as looked at.
+    status count as evaluated.
     """
     feasible: list[int] = []
     looked_at = 0

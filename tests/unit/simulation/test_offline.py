@@ -1,4 +1,4 @@
-"""What plugins get of the world when there is none, and coroutines that nobody wakes."""
+"""The handle of plugins without a cluster, and coroutines that wait for ever."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import PluginError
 from mooring.simulation.offline import OfflineHandle, run_to_end
-from mooring.state import Cache, PodInfo
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node, make_pod
 
 

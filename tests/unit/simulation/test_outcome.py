@@ -1,4 +1,4 @@
-"""What an attempt came to: the words, the counts and the record of each way it can end."""
+"""Outcomes of attempts: texts, counts and records."""
 
 from __future__ import annotations
 

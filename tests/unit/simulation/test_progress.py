@@ -1,4 +1,4 @@
-"""What is shown while a simulation runs: few lines, few drawings, nothing odd in files."""
+"""The progress of a simulation: few lines, few redraws, plain text in files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mooring.simulation.utilization import Utilization
 
 
 class Clock:
-    """Moves on only when it is told to."""
+    """A clock that advances only by assignment."""
 
     def __init__(self) -> None:
         self.now_s = 100.0

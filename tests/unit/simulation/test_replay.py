@@ -1,8 +1,8 @@
 """Following a recording puts pods, nominations and objects where kube-scheduler had them.
 
 The check does not come from our code: a recorded decision of preemption names pods that were on a
-node, and a recorded pod carries the nomination that it had. Both must agree with what the driver
-was told.
+node, and a recorded pod carries the nomination that it had. Both must agree with the driver's
+input.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Answer:
 
 
 class Parrot:
-    """Decides what was recorded, and keeps a plain account of what it is told."""
+    """Returns the recorded decisions, and records its calls."""
 
     def __init__(self, recording: Recording) -> None:
         self.weights: Mapping[str, int] = {}

@@ -116,7 +116,7 @@ def test_a_saved_run_starts_a_pod_every_minute_of_virtual_time(tmp_path: Path) -
     assert [step.start_index for step in steps[:2]] == [0, 0]
 
 
-def test_a_decision_is_told_for_the_cluster_as_the_pod_met_it() -> None:
+def test_a_decision_is_reported_for_the_cluster_as_the_pod_met_it() -> None:
     given = workload()
     utilization = Utilization(given.objects)
     decision = decide_until(given.pending, make_driver(given.objects), utilization, "a/big")
@@ -133,5 +133,5 @@ def test_a_pod_that_does_not_wait_cannot_be_decided() -> None:
         )
 
 
-def test_memory_is_told_in_bytes() -> None:
+def test_memory_is_reported_in_bytes() -> None:
     assert 10 << 20 < peak_rss_bytes() < 8 << 30

@@ -28,7 +28,7 @@ def pod(name: str, priority: int = 0, **more: Any) -> Pod:
 
 class Quiet(View):
     def __init__(self) -> None:
-        """Nobody looks."""
+        """Ignores the progress."""
 
     def step(self) -> None:
         pass
@@ -121,5 +121,5 @@ def test_a_pod_that_waits_in_permit_is_turned_back(priority: int) -> None:
         assert (counts.bound, dict(counts.refused)) == (1, {PREEMPTED: 1})
         assert [placed.info.key for placed in driver.cache.pods] == ["default/next"]
     else:
-        assert counts.refused.total() == 2  # its wait is over, and nobody has allowed it
+        assert counts.refused.total() == 2  # its wait timed out
     assert len(driver.handle.waiting) == 0

@@ -1,4 +1,4 @@
-"""What is not looked at yet is said, and nothing else is."""
+"""Unsupported fields are reported, and no others."""
 
 from __future__ import annotations
 

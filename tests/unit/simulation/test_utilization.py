@@ -1,4 +1,4 @@
-"""How full a cluster is, against sums done by hand."""
+"""Utilization of a cluster, compared with sums computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a volume controller makes of claims and volumes; and offline, where it is there at once."""
+"""The volume controller: claims and volumes; offline it acts at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from mooring.simulation.driver import Driver
 from mooring.simulation.offline import OfflineHandle, run_to_end
 from mooring.simulation.replay import objects_of, replay
 from mooring.simulation.volume_controller import bind, provision
-from mooring.state import Cache, audit
+from mooring.state import audit
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node
 from tests.helpers.volume_objects import (
     DRIVER,
@@ -143,7 +144,7 @@ def test_a_claim_that_says_where_gets_a_new_volume_there() -> None:
         ("Pod", "default/p", "plugins may not patch objects of kind Pod"),
     ],
 )
-def test_what_cannot_be_patched_is_told(kind: str, name: str, problem: str) -> None:
+def test_what_cannot_be_patched_is_reported(kind: str, name: str, problem: str) -> None:
     with pytest.raises(PluginError, match=problem):
         patch(Cache(), kind, name, {})
 

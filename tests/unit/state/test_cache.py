@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mooring.errors import InvariantViolation
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node, make_pod
 
 

@@ -58,7 +58,7 @@ class RefusesInPreFilter(Base):
         return None
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        return FilterStatuses.refuse(nodes.pod_count >= cycle[self], FULL)
+        return FilterStatuses.reject(nodes.pod_count >= cycle[self], FULL)
 
 
 @pytest.mark.parametrize("plugin", [Base(), Scores(), PerNode(), Both(), RefusesInPreFilter()])
@@ -73,10 +73,10 @@ def test_so_do_the_real_ones_with_objects_of_ones_own() -> None:
         objects=[make_node("a"), make_node("b")],
         pods=[make_pod(), make_pod(spec={"nodeName": "b"})],
     )
-    check_conformance(Both(), twin=PerNode())
+    check_conformance(Both(), reference=PerNode())
 
 
-def test_one_line_in_a_test_of_somebody_else_s(pytester: pytest.Pytester) -> None:
+def test_one_line_in_a_test_of_another_client_s(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         from mooring.framework import Reject, per_node
@@ -121,7 +121,7 @@ def test_what_is_no_plugin_is_refused_as_the_framework_would() -> None:
     with pytest.raises(ConfigError, match="needs a name"):
         check_conformance(object())
     with pytest.raises(ConfigError, match="needs a name"):
-        check_conformance(Base(), twin=object())
+        check_conformance(Base(), reference=object())
 
 
 def test_objects_without_pods_would_try_nothing_so_that_is_said() -> None:
@@ -140,7 +140,7 @@ class Moody(Base):
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         self.asked += 1
-        return FilterStatuses.refuse(np.full(len(nodes), self.asked % 2 == 0), Reject("not today"))
+        return FilterStatuses.reject(np.full(len(nodes), self.asked % 2 == 0), Reject("not today"))
 
 
 def test_a_filter_that_remembers_is_impure() -> None:
@@ -170,7 +170,7 @@ class FirstOfThem(Base):
     name = "FirstOfThem"
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        return FilterStatuses.refuse(np.arange(len(nodes)) > 0, Reject("is not the first"))
+        return FilterStatuses.reject(np.arange(len(nodes)) > 0, Reject("is not the first"))
 
 
 def test_a_filter_that_looks_at_the_other_nodes_is_caught() -> None:
@@ -187,7 +187,7 @@ class Sorted(Base):
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         is_full = nodes.pod_count >= nodes.allowed_pods
-        return FilterStatuses.refuse(is_full[np.argsort(nodes.rows)], FULL)
+        return FilterStatuses.reject(is_full[np.argsort(nodes.rows)], FULL)
 
 
 def test_a_filter_that_sorts_its_answers_is_caught() -> None:
@@ -204,7 +204,7 @@ class EmptyHanded(Base):
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         most = nodes.pod_count.max()
-        return FilterStatuses.refuse(nodes.pod_count > most, FULL)
+        return FilterStatuses.reject(nodes.pod_count > most, FULL)
 
 
 def test_a_filter_has_to_bear_a_view_of_no_nodes() -> None:

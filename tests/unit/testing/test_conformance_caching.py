@@ -26,7 +26,7 @@ class Shares:
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         codes, _ = nodes.label("disk" if cycle.pod.priority > 0 else "rack")
-        return FilterStatuses.refuse(codes < 0, Reject("has no such label"))
+        return FilterStatuses.reject(codes < 0, Reject("has no such label"))
 
 
 class SharesNothing(Shares):
@@ -79,7 +79,7 @@ class ReadsOthers(Shares):
         table = cycle.snapshot.nodes
         rows = table.order.rows()
         least = min((int(table.allowed_pods[row]) for row in rows), default=0)
-        return FilterStatuses.refuse(nodes.allowed_pods > least, Reject("others are smaller"))
+        return FilterStatuses.reject(nodes.allowed_pods > least, Reject("others are smaller"))
 
 
 class ReadsOthersAndSaysSo(ReadsOthers):
@@ -105,7 +105,7 @@ class StaleNotes(Shares):
         cycle[self] = len(cycle.snapshot.nodes)
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        return FilterStatuses.refuse(np.full(len(nodes), cycle[self] % 2 == 0), Reject("is even"))
+        return FilterStatuses.reject(np.full(len(nodes), cycle[self] % 2 == 0), Reject("is even"))
 
 
 class Reversed(Shares):

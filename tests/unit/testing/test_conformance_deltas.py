@@ -1,4 +1,4 @@
-"""The conformance kit: worlds, one-node forms, twins and states, broken on purpose."""
+"""The conformance checks: hypothetical nodes, one-node methods, references, states."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mooring.state import PodInfo
 from mooring.testing import check_conformance
 from tests.helpers.broken_plugins import FULL, Base, Scores, fault_of
 
-# ---------------------------------------------------------------- worlds
+# ---------------------------------------------------------------- hypothetical nodes
 
 
 class OneOfAKind:
-    """At most one pod of each priority on a node: counted in pre_filter, shifted per world."""
+    """At most one pod of each priority on a node: counted in pre_filter, updated per node."""
 
     name = "OneOfAKind"
 
@@ -39,7 +39,7 @@ class OneOfAKind:
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         counts, delta = cycle[self]
         here = counts[nodes.rows] + (delta if len(delta) else 0)
-        return FilterStatuses.refuse(here > 0, Reject("has one like it"))
+        return FilterStatuses.reject(here > 0, Reject("has one like it"))
 
 
 class Shifts(OneOfAKind):
@@ -110,19 +110,19 @@ class BreaksInShift(Shifts):
         raise ZeroDivisionError("no worlds")
 
 
-def test_an_error_in_shift_is_told_with_its_point() -> None:
+def test_an_error_in_shift_is_reported_with_its_point() -> None:
     told = fault_of(BreaksInShift())
     assert 'running PreFilterExtension plugin "BreaksInShift": ZeroDivisionError' in told
 
 
 class PeeksAtTheCluster(Base):
-    """Counts pods past the view, so that it never sees another world."""
+    """Counts pods in the snapshot instead of the view, so it ignores hypothetical pods."""
 
     name = "PeeksAtTheCluster"
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         count = cycle.snapshot.nodes.pod_count[nodes.rows]
-        return FilterStatuses.refuse(count >= 2, FULL)
+        return FilterStatuses.reject(count >= 2, FULL)
 
 
 def test_a_filter_that_looks_past_its_view_is_caught() -> None:
@@ -140,7 +140,7 @@ class OneGuest(Base):
 
 
 class SkipsWhereThereAreMany(Base):
-    """Has nothing to say once the cluster holds a pod more: no world can tell that."""
+    """Is skipped if the cluster has one more pod, which a hypothetical node does not show."""
 
     name = "SkipsWhereThereAreMany"
 
@@ -203,7 +203,7 @@ class BrokenFilterNode(OneNode):
     name = "BrokenFilterNode"
 
     def filter_node(self, cycle: Cycle, node: NodeInfo) -> Status | None:
-        raise LookupError("no verdict")
+        raise LookupError("no status")
 
 
 def test_one_node_forms_that_agree_pass() -> None:
@@ -217,7 +217,7 @@ def test_one_node_forms_that_agree_pass() -> None:
         (OtherScoreNode(), "score_node gives 7 for node-0, score "),
         (FloatScoreNode(), "score_node gives "),
         (BrokenScoreNode(), 'running Score plugin "BrokenScoreNode": LookupError: no score'),
-        (BrokenFilterNode(), 'running Filter plugin "BrokenFilterNode": LookupError: no verdict'),
+        (BrokenFilterNode(), 'running Filter plugin "BrokenFilterNode": LookupError: no status'),
     ],
 )
 def test_a_one_node_form_that_says_something_else_is_caught(plugin: Any, fault: str) -> None:
@@ -260,23 +260,25 @@ class AllAlike:
         return 0
 
 
-def test_a_twin_with_other_reasons_differs_and_the_node_is_named() -> None:
-    told = fault_of(Base(), twin=OtherReasons())
+def test_a_reference_with_other_reasons_differs_and_the_node_is_named() -> None:
+    told = fault_of(Base(), reference=OtherReasons())
 
-    assert "filter and its twin differ: of node-" in told
+    assert "filter and its reference differ: of node-" in told
     assert "Too many pods" in told
     assert "is full" in told
 
 
-def test_a_twin_with_other_scores_differs_and_the_node_is_named() -> None:
-    told = fault_of(Scores(), twin=OtherScores())
-    assert "score and its twin differ: of node-" in told
+def test_a_reference_with_other_scores_differs_and_the_node_is_named() -> None:
+    told = fault_of(Scores(), reference=OtherScores())
+    assert "score and its reference differ: of node-" in told
     assert ", and 100" in told
 
 
 def test_only_scores_that_are_all_alike_may_be_skipped() -> None:
-    check_conformance(Skips(), twin=AllAlike())
-    assert "one of score and its twin skips the pod: " in fault_of(Skips(), twin=OtherScores())
+    check_conformance(Skips(), reference=AllAlike())
+    assert "either score or its reference skips the pod: " in fault_of(
+        Skips(), reference=OtherScores()
+    )
 
 
 # ---------------------------------------------------------------- states
@@ -299,7 +301,7 @@ class Slotted:
 
 
 class Notes(Base):
-    """Stores what it is told to in pre_filter (or in pre_score)."""
+    """Stores a prepared state in pre_filter (or in pre_score)."""
 
     name = "Notes"
 

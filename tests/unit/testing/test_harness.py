@@ -21,7 +21,7 @@ from mooring.framework import (
     default_normalize,
     per_node,
 )
-from mooring.testing import FakeClock, Harness, cluster, make_node, make_pod, scalar_twin
+from mooring.testing import FakeClock, Harness, cluster, make_node, make_pod, one_node_form
 
 NODES = [make_node("a"), make_node("b", labels={"rack": "1"}), make_node("c")]
 
@@ -48,7 +48,7 @@ class Letters:
 
 
 class Noted:
-    """Answers in pre_filter (and pre_score) as told; filters by what it noted."""
+    """Prepared results of pre_filter and pre_score; the filter uses the stored state."""
 
     name = "Noted"
 
@@ -109,7 +109,7 @@ def test_another_plugin_may_be_asked() -> None:
     assert harness.reasons(make_pod(), noted) == {"a": ("is a",), "b": (), "c": ()}
 
 
-def test_nodes_are_told_in_visiting_order() -> None:
+def test_nodes_are_reported_in_visiting_order() -> None:
     zones = [make_node("a", zone="x"), make_node("b", zone="x"), make_node("c", zone="y")]
     assert list(Harness(zones, [OnRacks()]).reasons(make_pod())) == ["a", "c", "b"]
 
@@ -174,7 +174,7 @@ def test_a_cycle_goes_on_after_its_scores_were_asked_for() -> None:
     noted = Noted(None)
     harness = Harness(NODES, [noted])
     cycle, view = harness.open(make_pod())
-    last = view.where(np.array([2], dtype=np.intp))
+    last = view.subset(np.array([2], dtype=np.intp))
 
     assert cycle[noted] == "a"
     assert harness.raw_scores_in(cycle, last, noted) == {"c": 1}
@@ -258,18 +258,18 @@ def test_plugins_are_timed_with_the_clock_that_is_given() -> None:
 # ---------------------------------------------------------------- scalar twins
 
 
-def test_the_scalar_twin_is_the_method_as_it_was_written() -> None:
+def test_the_one_node_form_is_the_undecorated_method() -> None:
     view = Harness(NODES, [OnRacks()]).open(make_pod())[1]
-    plain = scalar_twin(OnRacks.filter)
+    plain = one_node_form(OnRacks.filter)
 
     assert [plain(OnRacks(), make_pod(), node) for node in view] == [
         Reject("is on no rack", "stands alone"),
         None,
         Reject("is on no rack", "stands alone"),
     ]
-    assert scalar_twin(Letters().score)(Letters(), make_pod(), view.info(1)) == 10
+    assert one_node_form(Letters().score)(Letters(), make_pod(), view.info(1)) == 10
 
 
 def test_a_method_that_was_not_lifted_has_no_twin() -> None:
     with pytest.raises(TypeError, match="was not made with @per_node"):
-        scalar_twin(Letters.normalize)
+        one_node_form(Letters.normalize)

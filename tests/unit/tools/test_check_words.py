@@ -1,4 +1,4 @@
-"""The check of words: what it finds, and what it lets pass."""
+"""The check of words: findings, and sources that pass."""
 
 from __future__ import annotations
 
@@ -78,6 +78,27 @@ def test_a_function_says_what_it_does(docstring: str, text: str) -> None:
 )
 def test_properties_commands_classes_and_modules_may_begin_with_a_noun(source: str) -> None:
     assert found(source) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("# nobody reads it", ["nobody"]),
+        ('"""Texts for somebody."""', ["somebody"]),
+        ('name = "nobody"', []),
+        ("found = 1", []),
+        ('def f() -> int:\n    """The pod."""', ["begins with The, not with a verb"]),
+        ('def test_f() -> None:\n    """The pod."""', []),
+        ('@pytest.fixture\ndef f() -> int:\n    """The pod."""', []),
+    ],
+)
+def test_strings_names_and_test_docstrings_are_free_in_tests(source: str, texts: list[str]) -> None:
+    assert [text for _, _, text in found(source, "tests/unit/test_a.py")] == texts
+
+
+@pytest.mark.parametrize("folder", ["helpers", "faults/harness"])
+def test_names_are_checked_in_the_helpers_of_tests(folder: str) -> None:
+    assert found("told = 1", f"tests/{folder}/a.py") == [(1, "name", "told")]
 
 
 def test_a_finding_fails_the_check_and_names_the_place(

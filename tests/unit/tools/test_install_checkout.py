@@ -17,7 +17,7 @@ from tools.install_checkout import ROOT, install
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
-    """A folder like a virtual environment, with a space in its name."""
+    """Creates a folder like a virtual environment, with a space in its name."""
     folder = tmp_path / "my environment"
     for name in ("bin", "lib/python3/site-packages"):
         (folder / name).mkdir(parents=True)
@@ -107,7 +107,7 @@ def test_an_earlier_installation_is_replaced(environment: Path) -> None:
 
 
 def planned(target: str, environment: Path) -> str:
-    """The commands that ``make TARGET`` would run."""
+    """Returns the commands that ``make TARGET`` would run."""
     done = subprocess.run(
         ["make", "--dry-run", target, f"VENV={environment}"],
         cwd=ROOT,

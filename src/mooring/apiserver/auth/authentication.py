@@ -110,7 +110,7 @@ class Tokens:
         """Returns the identity of an Authorization header; None without one.
 
         Raises:
-            ApiStatusError: 401, the header has no known token.
+            ApiStatusError: 401, the header has no valid token.
         """
         if authorization is None:
             return None

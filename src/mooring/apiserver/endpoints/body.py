@@ -18,7 +18,7 @@ import msgspec
 from mooring.apiserver.endpoints import protobuf
 from mooring.apiserver.errors import ApiStatusError, bad_request, quoted, unsupported_media_type
 from mooring.apiserver.resources import RESOURCES
-from mooring.apiserver.schema.type_errors import find_type_errors
+from mooring.apiserver.schema.type_errors import find_type_errors, json_kind
 from mooring.errors import ConfigError
 from mooring.objects.files.documents import yaml_documents
 from mooring.objects.schema.decoding import WrongType, reader_of
@@ -189,22 +189,6 @@ def _summary(body: bytes) -> str:
     return text + " ..." if len(body) > _SUMMARY_LENGTH else text
 
 
-def json_kind(value: Any) -> str:
-    """Returns Go's name for the type of a JSON value."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "bool"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-    return "object"
-
-
 def decode_json(body: bytes) -> Any:
     """Returns the value in a JSON text.
 
@@ -325,18 +309,3 @@ def _duplicates(value: Any, path: str) -> Iterator[str]:
     elif isinstance(value, list):
         for number, item in enumerate(value):
             yield from _duplicates(item, f"{path}[{number}]")
-
-
-__all__ = [
-    "ACCEPTED",
-    "JSON",
-    "PROTOBUF",
-    "YAML",
-    "ApiStatusError",
-    "Expected",
-    "convert_object",
-    "decode_json",
-    "decode_yaml",
-    "media_type_of",
-    "read_object",
-]

@@ -136,6 +136,11 @@ def _group_discovery(group: str) -> dict[str, Any]:
     }
 
 
+def _short_names_and_categories(resource: Resource) -> dict[str, list[str]]:
+    lists = {"shortNames": resource.short_names, "categories": resource.categories}
+    return {name: list(values) for name, values in lists.items() if values}
+
+
 def _resource_discovery(resource: Resource) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "resource": resource.name,
@@ -144,10 +149,7 @@ def _resource_discovery(resource: Resource) -> dict[str, Any]:
         "singularResource": resource.singular,
         "verbs": list(resource.verbs),
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
+    entry |= _short_names_and_categories(resource)
     if resource.subresources:
         entry["subresources"] = [
             {
@@ -236,10 +238,7 @@ def _rows(resource: Resource) -> list[dict[str, Any]]:
         "kind": resource.kind,
         "verbs": list(resource.verbs),
     }
-    if resource.short_names:
-        row["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        row["categories"] = list(resource.categories)
+    row |= _short_names_and_categories(resource)
     if resource.is_stored:
         row["storageVersionHash"] = _storage_version_hash(resource)
     return [row, *(_subresource_row(resource, part) for part in resource.subresources)]

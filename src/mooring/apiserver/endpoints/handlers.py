@@ -14,7 +14,6 @@ from mooring.apiserver.endpoints.body import (
     Expected,
     convert_object,
     decode_yaml,
-    json_kind,
     media_type_of,
 )
 from mooring.apiserver.endpoints.listing import check_read_version, list_page
@@ -52,6 +51,7 @@ from mooring.apiserver.registry.registry import MODIFIED
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.resources import BINDINGS, struct_of
 from mooring.apiserver.schema.event_conversion import is_view, to_core, to_view
+from mooring.apiserver.schema.type_errors import json_kind
 from mooring.apiserver.storage.selection import Selection, selection_of
 from mooring.apiserver.storage.stored_object import Stored
 

@@ -21,7 +21,7 @@ import msgspec
 from mooring.apiserver.endpoints.body import decode_json
 from mooring.apiserver.errors import (
     ApiStatusError,
-    FieldError,
+    Errors,
     bad_request,
     expired,
     forbidden_field,
@@ -86,49 +86,46 @@ class ListOptions:
         options = self
         if self.is_watch and is_legacy and self.version in ("", "0"):
             options = replace(self, sends_initial_events=True, match=NOT_OLDER)
-        errors = _validate_watch(options) if options.is_watch else _validate_list(options)
+        validate = _validate_watch if options.is_watch else _validate_list
+        errors = list(validate(options))
         if errors:
             raise invalid_object("ListOptions", "", errors, group="meta.k8s.io")
         return options
 
 
-def _validate_list(options: ListOptions) -> list[FieldError]:
+def _validate_list(options: ListOptions) -> Errors:
     field = "resourceVersionMatch"
-    errors = []
     if options.match:
         if not options.version:
             problem = f"{field} is forbidden unless resourceVersion is provided"
-            errors.append(forbidden_field(field, problem))
+            yield forbidden_field(field, problem)
         if options.continue_token:
             problem = f"{field} is forbidden when continue is provided"
-            errors.append(forbidden_field(field, problem))
+            yield forbidden_field(field, problem)
         if options.match not in (EXACT, NOT_OLDER):
-            errors.append(not_supported(field, options.match, [EXACT, NOT_OLDER, ""]))
+            yield not_supported(field, options.match, [EXACT, NOT_OLDER, ""])
         if options.match == EXACT and options.version == "0":
             problem = f'{field} "exact" is forbidden for resourceVersion "0"'
-            errors.append(forbidden_field(field, problem))
+            yield forbidden_field(field, problem)
     if options.sends_initial_events is not None:
         problem = "sendInitialEvents is forbidden for list"
-        errors.append(forbidden_field("sendInitialEvents", problem))
-    return errors
+        yield forbidden_field("sendInitialEvents", problem)
 
 
-def _validate_watch(options: ListOptions) -> list[FieldError]:
+def _validate_watch(options: ListOptions) -> Errors:
     field = "resourceVersionMatch"
-    errors = []
     if options.sends_initial_events is not None and options.match != NOT_OLDER:
         problem = f"sendInitialEvents requires setting {field} to {NOT_OLDER}"
-        errors.append(forbidden_field(field, problem))
+        yield forbidden_field(field, problem)
     if options.match:
         if options.sends_initial_events is None:
             problem = f"{field} is forbidden for watch unless sendInitialEvents is provided"
-            errors.append(forbidden_field(field, problem))
+            yield forbidden_field(field, problem)
         if options.match != NOT_OLDER:
-            errors.append(not_supported(field, options.match, [NOT_OLDER]))
+            yield not_supported(field, options.match, [NOT_OLDER])
         if options.continue_token:
             problem = f"{field} is forbidden when continue is provided"
-            errors.append(forbidden_field(field, problem))
-    return errors
+            yield forbidden_field(field, problem)
 
 
 class Page(NamedTuple):

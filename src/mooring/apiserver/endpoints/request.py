@@ -19,7 +19,6 @@ from mooring.apiserver.endpoints.body import (
     convert_object,
     decode_json,
     decode_yaml,
-    json_kind,
     media_type_of,
     read_object,
 )
@@ -29,7 +28,7 @@ from mooring.apiserver.patch.patch import STRATEGIC_PATCH
 from mooring.apiserver.registry.registry import Target
 from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import is_view, to_core
-from mooring.apiserver.schema.type_errors import find_type_errors
+from mooring.apiserver.schema.type_errors import find_type_errors, json_kind
 
 if TYPE_CHECKING:
     from mooring.apiserver.endpoints.query import Query, WriteOptions

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver.auth.authentication import Identity, Tokens
 from mooring.apiserver.auth.authorization import Attributes, is_allowed, rules_in
-from mooring.apiserver.endpoints.body import json_kind
 from mooring.apiserver.errors import (
     ApiStatusError,
+    Errors,
     FieldError,
     bad_request,
     invalid,
@@ -23,7 +23,7 @@ from mooring.apiserver.errors import (
     not_found,
 )
 from mooring.apiserver.resources import struct_of
-from mooring.apiserver.schema.type_errors import find_type_errors
+from mooring.apiserver.schema.type_errors import find_type_errors, json_kind
 from mooring.objects.schema.types import structs
 
 if TYPE_CHECKING:
@@ -136,34 +136,30 @@ def _subject(spec: dict[str, Any]) -> Identity:
 def _access(
     resource: Resource, body: dict[str, Any], spec: dict[str, Any], identity: Identity
 ) -> dict[str, Any]:
-    errors = _validate_access(resource, body, spec)
+    errors = list(_validate_access(resource, body, spec))
     if errors:
         raise _invalid(resource, errors)
     return {"allowed": is_allowed(identity, _attributes(spec))}
 
 
-def _validate_access(
-    resource: Resource, body: dict[str, Any], spec: dict[str, Any]
-) -> list[FieldError]:
-    errors = []
+def _validate_access(resource: Resource, body: dict[str, Any], spec: dict[str, Any]) -> Errors:
     about_resource, about_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if about_resource is not None and about_path is not None:
         problem = "cannot be specified in combination with resourceAttributes"
-        errors.append(invalid("spec.nonResourceAttributes", about_path, problem))
+        yield invalid("spec.nonResourceAttributes", about_path, problem)
     if about_resource is None and about_path is None:
         problem = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        errors.append(invalid("spec.resourceAttributes", None, problem))
+        yield invalid("spec.resourceAttributes", None, problem)
     has_subject = resource.name == "selfsubjectaccessreviews" or spec.get("user")
     if not has_subject and not spec.get("groups"):
-        errors.append(invalid("spec.user", "", "at least one of user or group must be specified"))
+        yield invalid("spec.user", "", "at least one of user or group must be specified")
     metadata = {
         key: value
         for key, value in (body.get("metadata") or {}).items()
         if value and key != "managedFields"
     }
     if metadata:
-        errors.append(invalid("metadata", metadata, "must be empty"))
-    return errors
+        yield invalid("metadata", metadata, "must be empty")
 
 
 def _invalid(resource: Resource, errors: list[FieldError]) -> ApiStatusError:

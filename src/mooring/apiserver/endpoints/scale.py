@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.apiserver.errors import FieldError, bad_request, conflict, invalid, invalid_object
+from mooring.apiserver.errors import bad_request, conflict, invalid_object
+from mooring.apiserver.validation.rules import not_negative
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -48,9 +49,7 @@ def apply_scale(obj: Object, scale: Object, *, name: str) -> Object:
             f"the URL ({name})"
         )
     replicas = scale["spec"].get("replicas", 0)
-    if replicas < 0:
-        problem = "must be greater than or equal to 0"
-        errors: list[FieldError] = [invalid("spec.replicas", replicas, problem)]
+    if errors := list(not_negative(scale["spec"], "spec", "replicas")):
         raise invalid_object("Scale", name, errors, group="autoscaling")
     uid = metadata.get("uid")
     if uid and uid != obj["metadata"]["uid"]:

@@ -40,6 +40,7 @@ from mooring.apiserver.auth.authentication import (
 from mooring.apiserver.endpoints import negotiation
 from mooring.apiserver.errors import ApiStatusError, bad_request, entity_too_large, internal_error
 from mooring.apiserver.http_server.certificates import Authority, server_context, subject_of
+from mooring.apiserver.server import BODY_BYTES_MAX
 from mooring.event_loop import ticking
 
 if TYPE_CHECKING:
@@ -65,14 +66,14 @@ class Limits:
     """Limits of one server.
 
     Attributes:
-        body_bytes: As kube-apiserver: twice what etcd stores, since a request may carry more.
+        body_bytes: Longer bodies are rejected.
         body_s: Timeout for receiving a body.
         write_s: Timeout for sending to a watcher, which must list anew afterwards.
         streams: Concurrent watches; each has a buffer.
         stop_s: Time for running requests to finish when the server stops.
     """
 
-    body_bytes: int = 3 << 20
+    body_bytes: int = BODY_BYTES_MAX
     body_s: float = 60.0
     write_s: float = 30.0
     streams: int = 2000

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import jsonpatch
 import jsonpointer
 
-from mooring.apiserver.errors import ApiStatusError, bad_request, entity_too_large, unprocessable
+from mooring.apiserver.errors import bad_request, entity_too_large, unprocessable
 from mooring.apiserver.patch.strategic_merge import strategic_merge
+from mooring.apiserver.schema.type_errors import json_kind
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -41,7 +42,9 @@ def apply_patch(media_type: str, present: Object, patch: Any, type_name: str) ->
         raise bad_request("Invalid JSON Patch")
     patch = {} if patch is None else patch
     if not isinstance(patch, dict):
-        problem = f"cannot unmarshal {_kind(patch)} into Go value of type map[string]interface {{}}"
+        problem = (
+            f"cannot unmarshal {json_kind(patch)} into Go value of type map[string]interface {{}}"
+        )
         lead = "" if media_type == STRATEGIC_PATCH else "error decoding patch: "
         raise bad_request(f"{lead}json: {problem}")
     if media_type == MERGE_PATCH:
@@ -50,9 +53,15 @@ def apply_patch(media_type: str, present: Object, patch: Any, type_name: str) ->
     return {**strategic_merge(present, patch, type_name), **names}
 
 
+def _unmarshal_problem(patch: Any, go_type: str) -> str:
+    return f"json: cannot unmarshal {json_kind(patch)} into Go value of type {go_type}"
+
+
 def _apply_json_patch(present: Object, patch: Any) -> Object:
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
-        problem = f"cannot unmarshal {_kind(patch)} into Go value of type []handlers.jsonPatchOp"
+        problem = (
+            f"cannot unmarshal {json_kind(patch)} into Go value of type []handlers.jsonPatchOp"
+        )
         raise bad_request(f"error decoding patch: json: {problem}")
     if len(patch) > OPERATIONS_MAX:
         text = "The allowed maximum operations in a JSON patch is"
@@ -93,19 +102,3 @@ def _apply_merge_patch(present: Object, patch: Object) -> Object:
         else:
             present[name] = value
     return present
-
-
-def _kind(value: Any) -> str:
-    match value:
-        case list():
-            return "array"
-        case dict():
-            return "object"
-        case str():
-            return "string"
-        case bool():
-            return "bool"
-    return "number"
-
-
-__all__ = ["PATCH_TYPES", "ApiStatusError", "apply_patch"]

@@ -1,21 +1,31 @@
 """Tables of nodes, events, services, volumes and the other kinds of the core group.
 
-Each function returns the cells of one row; the columns are in ``data/table_columns.json``.
-
 Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from mooring.apiserver.printers.cells import (
+    Row,
+    age,
+    containers,
+    desired_replicas,
+    field,
+    formatted,
+    name,
+    phase_or_terminating,
+    ready_replicas,
+    replicas,
+    row,
+)
 from mooring.apiserver.printers.formatting import (
     NONE,
     UNKNOWN,
     UNSET,
     access_modes,
-    age,
-    containers,
     first_few,
     labels,
     since,
@@ -23,75 +33,55 @@ from mooring.apiserver.printers.formatting import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mooring.apiserver.printers.cells import Cell
     from mooring.objects.types import Json
 
-Cells = list[Any]
 _ROLE_PREFIX, _ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
-#: Status of objects that are being deleted.
-_TERMINATING = "Terminating"
+
+name_and_age = row(name, age)
+#: The row of kinds without a printer upstream: it has a time, not an age.
+name_and_creation = row(name, field("metadata.creationTimestamp", None))
 
 
-def _sections(obj: Json) -> tuple[Json, Json, Json]:
-    return obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-
-
-def _name(obj: Json) -> str:
-    return str(obj["metadata"].get("name", ""))
-
-
-def name_and_creation(obj: Json, now_s: float) -> Cells:
-    """Returns name and creation time: the row of kinds without a printer upstream."""
-    del now_s  # the row has a time, not an age
-    metadata = obj["metadata"]
-    return [metadata.get("name", ""), metadata.get("creationTimestamp")]
-
-
-def name_and_age(obj: Json, now_s: float) -> Cells:
-    """Returns name and age: the row of kinds without other columns."""
-    return [_name(obj), age(obj, now_s)]
-
-
-def node_cells(node: Json, now_s: float) -> Cells:
-    """Returns name, status, roles, age, version, addresses, images and versions."""
-    metadata, spec, status = _sections(node)
+def _node_status(node: Json, _now_s: float) -> str:
     # If a type occurs twice, the last condition is used.
-    conditions = {c.get("type"): c.get("status") for c in status.get("conditions") or ()}
+    conditions = {
+        condition.get("type"): condition.get("status")
+        for condition in (node.get("status") or {}).get("conditions") or ()
+    }
     states = ["Unknown"]
     if "Ready" in conditions:
         states = ["Ready" if conditions["Ready"] == "True" else "NotReady"]
-    if spec.get("unschedulable"):
+    if (node.get("spec") or {}).get("unschedulable"):
         states.append("SchedulingDisabled")
-    info = status.get("nodeInfo") or {}
-    kernel = info.get("kernelVersion") or UNKNOWN
-    if info.get("architecture"):
-        kernel += f" ({info['architecture']})"
-    return [
-        _name(node),
-        ",".join(states),
-        ",".join(_roles(metadata.get("labels") or {})) or NONE,
-        age(node, now_s),
-        info.get("kubeletVersion") or "",
-        _address(status, "InternalIP"),
-        _address(status, "ExternalIP"),
-        info.get("osImage") or UNKNOWN,
-        kernel,
-        info.get("containerRuntimeVersion") or UNKNOWN,
-    ]
+    return ",".join(states)
 
 
-def _roles(labels: dict[str, str]) -> list[str]:
+def _roles(labels: dict[str, str] | None) -> str:
+    labels = labels or {}
     roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
-    return sorted((roles | {labels.get(_ROLE_LABEL, "")}) - {""})
+    return ",".join(sorted((roles | {labels.get(_ROLE_LABEL, "")}) - {""})) or NONE
 
 
-def _address(status: Json, kind: str) -> str:
-    for address in status.get("addresses") or ():
-        if address.get("type") == kind:
-            return str(address.get("address", ""))
-    return NONE
+def _address(kind: str) -> Cell:
+    """Returns the cell of a node's first address of a type."""
+
+    def text(addresses: Any) -> str:
+        matches = (a.get("address", "") for a in addresses or () if a.get("type") == kind)
+        return next(matches, NONE)
+
+    return formatted("status.addresses", text)
 
 
-def event_cells(event: Json, now_s: float) -> Cells:
+def _kernel(info: Json | None) -> str:
+    info = info or {}
+    kernel = info.get("kernelVersion") or UNKNOWN
+    return f"{kernel} ({info['architecture']})" if info.get("architecture") else kernel
+
+
+def event_cells(event: Json, now_s: float) -> list[Any]:
     """Returns times, type, reason, object and message; for both event API groups."""
     first = _either(event, "firstTimestamp", "deprecatedFirstTimestamp")
     first_seen = since(first or event.get("eventTime"), now_s)
@@ -115,7 +105,7 @@ def event_cells(event: Json, now_s: float) -> Cells:
         (_either(event, "message", "note") or "").strip(),
         first_seen,
         count,
-        _name(event),
+        name(event, now_s),
     ]
 
 
@@ -131,44 +121,12 @@ def _event_source(event: Json) -> str:
     return f"{component}, {instance}" if instance else component
 
 
-def namespace_cells(namespace: Json, now_s: float) -> Cells:
-    """Returns name, status, age."""
-    phase = (namespace.get("status") or {}).get("phase", "")
-    return [_name(namespace), phase, age(namespace, now_s)]
+def _count_of_keys(config_map: Json, _now_s: float) -> int:
+    return len(config_map.get("data") or ()) + len(config_map.get("binaryData") or ())
 
 
-def config_map_cells(config_map: Json, now_s: float) -> Cells:
-    """Returns name, number of keys, age."""
-    count = len(config_map.get("data") or ()) + len(config_map.get("binaryData") or ())
-    return [_name(config_map), count, age(config_map, now_s)]
-
-
-def secret_cells(secret: Json, now_s: float) -> Cells:
-    """Returns name, type, number of keys, age; never a value."""
-    return [
-        _name(secret),
-        secret.get("type", ""),
-        len(secret.get("data") or ()),
-        age(secret, now_s),
-    ]
-
-
-def service_cells(service: Json, now_s: float) -> Cells:
-    """Returns name, type, addresses, ports, age, selector."""
-    _, spec, status = _sections(service)
-    addresses = spec.get("clusterIPs") or ()
-    return [
-        _name(service),
-        spec.get("type") or "ClusterIP",
-        addresses[0] if addresses else NONE,
-        _external_addresses(spec, status),
-        ",".join(map(_service_port, spec.get("ports") or ())) or NONE,
-        age(service, now_s),
-        labels(spec.get("selector")),
-    ]
-
-
-def _external_addresses(spec: Json, status: Json) -> str:
+def _external_addresses(service: Json, _now_s: float) -> str:
+    spec, status = service.get("spec") or {}, service.get("status") or {}
     kind, external_ips = spec.get("type") or "ClusterIP", list(spec.get("externalIPs") or ())
     if kind == "ExternalName":
         return str(spec.get("externalName", ""))
@@ -186,13 +144,7 @@ def _service_port(port: Json) -> str:
     return f"{number}/{protocol}"
 
 
-def endpoints_cells(endpoints: Json, now_s: float) -> Cells:
-    """Returns name, the first addresses, age."""
-    return [_name(endpoints), _endpoint_addresses(endpoints), age(endpoints, now_s)]
-
-
-def _endpoint_addresses(endpoints: Json) -> str:
-    subsets = endpoints.get("subsets") or ()
+def _endpoint_addresses(subsets: Any) -> str:
     if not subsets:
         return NONE
     texts: list[str] = []
@@ -208,51 +160,84 @@ def _joined(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def replication_controller_cells(controller: Json, now_s: float) -> Cells:
-    """Returns name, replicas, age, containers, selector."""
-    _, spec, status = _sections(controller)
-    return [
-        _name(controller),
-        spec.get("replicas", 1),
-        status.get("replicas", 0),
-        status.get("readyReplicas", 0),
-        age(controller, now_s),
-        *containers(spec.get("template")),
-        labels(spec.get("selector")),
-    ]
+def _if_bound(cell: Cell) -> Cell:
+    """Returns the cell, empty for a claim without a volume."""
+    return lambda claim, now_s: cell(claim, now_s) if _claimed_volume(claim, now_s) else ""
 
 
-def persistent_volume_cells(volume: Json, now_s: float) -> Cells:
-    """Returns name, capacity, modes, policy, status, claim, classes, reason, age, mode."""
-    metadata, spec, status = _sections(volume)
-    claim = spec.get("claimRef")
-    return [
-        _name(volume),
-        (spec.get("capacity") or {}).get("storage", "0"),
-        access_modes(spec.get("accessModes")),
-        spec.get("persistentVolumeReclaimPolicy", ""),
-        _TERMINATING if metadata.get("deletionTimestamp") else status.get("phase", ""),
-        "" if claim is None else f"{claim.get('namespace', '')}/{claim.get('name', '')}",
-        volume_class(volume),
-        spec.get("volumeAttributesClassName") or UNSET,
-        status.get("reason", ""),
-        age(volume, now_s),
-        spec.get("volumeMode") or UNSET,
-    ]
+_claimed_volume = field("spec.volumeName")
+_attributes_class = field("spec.volumeAttributesClassName", UNSET)
+_volume_mode = field("spec.volumeMode", UNSET)
 
-
-def persistent_volume_claim_cells(claim: Json, now_s: float) -> Cells:
-    """Returns name, status, volume, capacity, modes, classes, age, mode."""
-    metadata, spec, status = _sections(claim)
-    volume = spec.get("volumeName", "")
-    return [
-        _name(claim),
-        _TERMINATING if metadata.get("deletionTimestamp") else status.get("phase", ""),
-        volume,
-        (status.get("capacity") or {}).get("storage", "0") if volume else "",
-        access_modes(status.get("accessModes")) if volume else "",
-        volume_class(claim),
-        spec.get("volumeAttributesClassName") or UNSET,
-        age(claim, now_s),
-        spec.get("volumeMode") or UNSET,
-    ]
+#: Kind -> the cells of its row.
+ROWS: Mapping[str, Row] = MappingProxyType(
+    {
+        "ConfigMap": row(name, _count_of_keys, age),
+        "Endpoints": row(name, formatted("subsets", _endpoint_addresses), age),
+        "Event": event_cells,
+        "Namespace": row(name, field("status.phase"), age),
+        "Node": row(
+            name,
+            _node_status,
+            formatted("metadata.labels", _roles),
+            age,
+            field("status.nodeInfo.kubeletVersion"),
+            _address("InternalIP"),
+            _address("ExternalIP"),
+            field("status.nodeInfo.osImage", UNKNOWN),
+            formatted("status.nodeInfo", _kernel),
+            field("status.nodeInfo.containerRuntimeVersion", UNKNOWN),
+        ),
+        "PersistentVolume": row(
+            name,
+            field("spec.capacity.storage", "0"),
+            formatted("spec.accessModes", access_modes),
+            field("spec.persistentVolumeReclaimPolicy"),
+            phase_or_terminating,
+            formatted(
+                "spec.claimRef",
+                lambda claim: (
+                    "" if claim is None else f"{claim.get('namespace', '')}/{claim.get('name', '')}"
+                ),
+            ),
+            volume_class,
+            _attributes_class,
+            field("status.reason"),
+            age,
+            _volume_mode,
+        ),
+        "PersistentVolumeClaim": row(
+            name,
+            phase_or_terminating,
+            _claimed_volume,
+            _if_bound(field("status.capacity.storage", "0")),
+            _if_bound(formatted("status.accessModes", access_modes)),
+            volume_class,
+            _attributes_class,
+            age,
+            _volume_mode,
+        ),
+        "ReplicationController": row(
+            name,
+            desired_replicas,
+            replicas,
+            ready_replicas,
+            age,
+            *containers,
+            formatted("spec.selector", labels),
+        ),
+        "Secret": row(name, field("type"), formatted("data", lambda data: len(data or ())), age),
+        "Service": row(
+            name,
+            field("spec.type", "ClusterIP"),
+            formatted("spec.clusterIPs", lambda addresses: addresses[0] if addresses else NONE),
+            _external_addresses,
+            formatted(
+                "spec.ports", lambda ports: ",".join(map(_service_port, ports or ())) or NONE
+            ),
+            age,
+            formatted("spec.selector", labels),
+        ),
+        "ServiceAccount": name_and_age,
+    }
+)

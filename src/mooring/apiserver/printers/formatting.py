@@ -70,11 +70,6 @@ def since(timestamp: str | None, now_s: float) -> str:
         return UNKNOWN
 
 
-def age(obj: Json, now_s: float) -> str:
-    """Returns the time since an object was created, as text."""
-    return since(obj["metadata"].get("creationTimestamp"), now_s)
-
-
 def labels(pairs: Mapping[str, str] | None) -> str:
     """Returns labels as one text, sorted."""
     return ",".join(f"{key}={value}" for key, value in sorted((pairs or {}).items())) or NONE
@@ -104,19 +99,12 @@ def _expression(term: Json) -> str:
     return str(texts.get(term.get("operator", ""), key))
 
 
-def containers(template: Json) -> tuple[str, str]:
-    """Returns the names and the images of a pod template's containers."""
-    template_containers = ((template or {}).get("spec") or {}).get("containers") or ()
-    names = ",".join(container.get("name", "") for container in template_containers)
-    return names, ",".join(container.get("image", "") for container in template_containers)
-
-
 def access_modes(modes: Sequence[str] | None) -> str:
     """Returns access modes, abbreviated, in a fixed order."""
     return ",".join(short for mode, short in _ACCESS_MODES.items() if mode in (modes or ()))
 
 
-def volume_class(obj: Json) -> str:
+def volume_class(obj: Json, _now_s: float) -> str:
     """Returns the storage class of a volume or a claim, from its beta annotation or its field."""
     annotations = obj["metadata"].get("annotations") or {}
     beta_class = annotations.get("volume.beta.kubernetes.io/storage-class")

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver.printers.formatting import NONE, age, human_duration
+from mooring.apiserver.printers.cells import age
+from mooring.apiserver.printers.formatting import NONE, human_duration
 from mooring.apiserver.schema.times import seconds_of
 
 if TYPE_CHECKING:

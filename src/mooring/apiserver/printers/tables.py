@@ -10,7 +10,6 @@ k8s.io/kubernetes pkg/printers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -26,47 +25,11 @@ from mooring.objects.schema.defaults import TEMPLATE_GENERATION
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mooring.apiserver.printers.cells import Row
     from mooring.apiserver.resources import Resource
 
-Cells = Callable[[Any, float], list[Any]]
-
 #: Kind -> the function that returns the cells of one row.
-CELLS: Mapping[str, Cells] = MappingProxyType(
-    {
-        "CSIDriver": groups.csi_driver_cells,
-        "CSINode": groups.csi_node_cells,
-        "CSIStorageCapacity": core.name_and_creation,
-        "CertificateSigningRequest": groups.certificate_signing_request_cells,
-        "ConfigMap": core.config_map_cells,
-        "DaemonSet": groups.daemon_set_cells,
-        "Deployment": groups.deployment_cells,
-        "DeviceClass": core.name_and_age,
-        "EndpointSlice": groups.endpoint_slice_cells,
-        "Endpoints": core.endpoints_cells,
-        "Event": core.event_cells,
-        "Job": groups.job_cells,
-        "Lease": groups.lease_cells,
-        "Namespace": core.namespace_cells,
-        "Node": core.node_cells,
-        "PersistentVolume": core.persistent_volume_cells,
-        "PersistentVolumeClaim": core.persistent_volume_claim_cells,
-        "Pod": pod_cells,
-        "PodDisruptionBudget": groups.pod_disruption_budget_cells,
-        "PriorityClass": groups.priority_class_cells,
-        "ReplicaSet": groups.replica_set_cells,
-        "ReplicationController": core.replication_controller_cells,
-        "ResourceClaim": groups.resource_claim_cells,
-        "ResourceClaimTemplate": core.name_and_age,
-        "ResourceSlice": groups.resource_slice_cells,
-        "Scale": groups.scale_cells,
-        "Secret": core.secret_cells,
-        "Service": core.service_cells,
-        "ServiceAccount": core.name_and_age,
-        "StatefulSet": groups.stateful_set_cells,
-        "StorageClass": groups.storage_class_cells,
-        "VolumeAttachment": groups.volume_attachment_cells,
-    }
-)
+CELLS: Mapping[str, Row] = MappingProxyType({**core.ROWS, **groups.ROWS, "Pod": pod_cells})
 INCLUDE = ("None", "Metadata", "Object")
 
 

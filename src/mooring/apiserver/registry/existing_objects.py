@@ -18,20 +18,21 @@ from mooring.apiserver import names
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.registry.strategy import nothing
 from mooring.apiserver.resources import RESOURCES
-from mooring.apiserver.validation.metadata import field_errors, validate_metadata
+from mooring.apiserver.validation.metadata import validate_metadata
 from mooring.apiserver.validation.pod import (
     CACHED_SPEC_BYTES_MAX,
     VALID_SPEC_CACHE_SIZE,
     validate_new_pod,
     validate_pod_spec,
 )
+from mooring.apiserver.validation.rules import field_errors
 from mooring.objects.defaulting.admission import DEFAULT_NAMESPACE
 from mooring.objects.defaulting.pods import is_stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mooring.apiserver.errors import FieldError
+    from mooring.apiserver.errors import Errors, FieldError
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.types import Object
 
@@ -58,10 +59,10 @@ class ExistingObjects:
         resource = _RESOURCES.get((obj["apiVersion"], obj["kind"]))
         if resource is None:
             return []
-        return _metadata_errors(resource, obj) + _errors_of(resource, obj)
+        return [*_metadata_errors(resource, obj), *_errors_of(resource, obj)]
 
 
-def _metadata_errors(resource: Resource, obj: Object) -> list[FieldError]:
+def _metadata_errors(resource: Resource, obj: Object) -> Errors:
     metadata = obj["metadata"]
     if resource.namespaced and not metadata.get("namespace"):
         metadata = {**metadata, "namespace": DEFAULT_NAMESPACE}
@@ -69,7 +70,7 @@ def _metadata_errors(resource: Resource, obj: Object) -> list[FieldError]:
     return validate_metadata(metadata, namespaced=resource.namespaced, check_name=check_name)
 
 
-def _errors_of(resource: Resource, obj: Object) -> list[FieldError]:
+def _errors_of(resource: Resource, obj: Object) -> Errors:
     if resource.kind == "Pod":
         return _errors_of_pod(obj)
     if resource.kind == "Event":
@@ -81,7 +82,7 @@ def _errors_of(resource: Resource, obj: Object) -> list[FieldError]:
     return strategy.validate(obj)
 
 
-def _errors_of_pod(pod: Object) -> list[FieldError]:
+def _errors_of_pod(pod: Object) -> Errors:
     """Returns the errors of a pod; specs that differ only in the node are validated once."""
     spec = dict(pod["spec"])
     node = spec.pop("nodeName", "")
@@ -91,11 +92,11 @@ def _errors_of_pod(pod: Object) -> list[FieldError]:
         encoded = b""
     is_valid = 0 < len(encoded) <= CACHED_SPEC_BYTES_MAX and _is_valid_cached(encoded)
     if is_valid and not (node and "schedulingGates" in spec):
-        return field_errors("spec.nodeName", node, names.dns_subdomain(node)) if node else []
+        return field_errors("spec.nodeName", node, names.dns_subdomain) if node else []
     return validate_pod_spec(pod) if is_stored(pod) else validate_new_pod(pod)
 
 
 @lru_cache(maxsize=VALID_SPEC_CACHE_SIZE)
 def _is_valid_cached(encoded_spec: bytes) -> bool:
     """Returns True if a spec is valid for new and for stored pods."""
-    return not validate_new_pod({"spec": msgspec.json.decode(encoded_spec)})
+    return not any(validate_new_pod({"spec": msgspec.json.decode(encoded_spec)}))

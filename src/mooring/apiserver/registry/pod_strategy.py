@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.registry.strategy import keep_metadata
 from mooring.apiserver.types import Object
 from mooring.objects.defaulting.pods import prepare_spec
@@ -35,10 +36,7 @@ def prepare_status(new: Object, old: Object) -> None:
     new["spec"] = old["spec"]
     metadata, before = new["metadata"], old["metadata"]
     metadata.pop("deletionTimestamp", None)
-    if "ownerReferences" in before:
-        metadata["ownerReferences"] = before["ownerReferences"]
-    else:
-        metadata.pop("ownerReferences", None)
+    restore_fields(metadata, before, "ownerReferences")
     status, before_status = new["status"], old["status"]
     if "qosClass" not in status and "qosClass" in before_status:
         status["qosClass"] = before_status["qosClass"]

@@ -25,6 +25,7 @@ from mooring.apiserver.errors import (
     not_found,
 )
 from mooring.apiserver.names import path_segment
+from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.patch.managed_fields import (
     FieldManager,
     keep_timestamps_if_unchanged,
@@ -196,12 +197,11 @@ class Registry:
     ) -> list[FieldError]:
         namespaced = resource.namespaced
         check_name = strategy.check_name
-        errors = validate_metadata(obj["metadata"], namespaced=namespaced, check_name=check_name)
-        if not errors and path_segment(obj["metadata"]["name"]):
-            errors = validate_metadata(
-                obj["metadata"], namespaced=namespaced, check_name=path_segment
-            )
-        return errors + strategy.validate(obj)
+        metadata = obj["metadata"]
+        errors = [*validate_metadata(metadata, namespaced=namespaced, check_name=check_name)]
+        if not errors and path_segment(metadata["name"]):
+            errors += validate_metadata(metadata, namespaced=namespaced, check_name=path_segment)
+        return [*errors, *strategy.validate(obj)]
 
     def _check_errors(self, resource: Resource, name: str, errors: list[FieldError]) -> None:
         if errors:
@@ -330,25 +330,18 @@ def _prepare_update(
 ) -> None:
     """Copies the fields that a client cannot change from the old object."""
     metadata, before = new["metadata"], old["metadata"]
-    _carry_over(metadata, before, "generation")
+    restore_fields(metadata, before, "generation")
     rules.prepare(new, old)
     is_new = strategy.is_new_generation
     if is_new is not None and rules.raises_generation and is_new(new, old):
         metadata["generation"] = before.get("generation", 0) + 1
     if not metadata.get("uid"):
         metadata["uid"] = before["uid"]
-    _carry_over(metadata, before, "creationTimestamp")
+    restore_fields(metadata, before, "creationTimestamp")
     if "deletionTimestamp" in before:
         metadata["deletionTimestamp"] = before["deletionTimestamp"]
     if "deletionGracePeriodSeconds" not in metadata:
-        _carry_over(metadata, before, "deletionGracePeriodSeconds")
-
-
-def _carry_over(metadata: Object, before: Object, name: str) -> None:
-    if name in before:
-        metadata[name] = before[name]
-    else:
-        metadata.pop(name, None)
+        restore_fields(metadata, before, "deletionGracePeriodSeconds")
 
 
 def check_namespace(target: Target, metadata: Object) -> None:

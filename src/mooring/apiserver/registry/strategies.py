@@ -5,10 +5,12 @@ Source: the strategy.go files below pkg/registry, one for each resource.
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
+from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.registry import pod_strategy
 from mooring.apiserver.registry.strategy import (
     STATUS,
@@ -19,6 +21,7 @@ from mooring.apiserver.registry.strategy import (
     keep_status,
     spec_differs,
     spec_or_annotations_differ,
+    valid_update,
 )
 from mooring.apiserver.validation import (
     events,
@@ -35,6 +38,7 @@ from mooring.objects.schema.defaults import TEMPLATE_GENERATION
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mooring.apiserver.registry.strategy import PrepareUpdate, Validate, ValidateUpdate
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.types import Object
 
@@ -44,11 +48,6 @@ def _prepare_namespace(obj: Object, _now: str) -> None:
     finalizers = obj["spec"].setdefault("finalizers", [])
     if "kubernetes" not in finalizers:
         finalizers.append("kubernetes")
-
-
-def _keep_namespace(new: Object, old: Object) -> None:
-    keep_status(new, old)
-    keep_spec(new, old)
 
 
 def _prepare_claim(obj: Object, _now: str) -> None:
@@ -86,9 +85,8 @@ def _prepare_daemon_set_update(new: Object, old: Object) -> None:
     new["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(int(generation))
 
 
-def _keep_signing_request(new: Object, old: Object) -> None:
-    keep_spec(new, old)
-    keep_status(new, old)
+def _keep_spec_and_status(new: Object, old: Object) -> None:
+    restore_fields(new, old, "spec", "status")
 
 
 def _prepare_approval(new: Object, old: Object) -> None:
@@ -108,96 +106,83 @@ def _slice_differs(new: Object, old: Object) -> bool:
 
 def _keep_spec_and_labels(new: Object, old: Object) -> None:
     keep_spec(new, old)
-    if "labels" in old["metadata"]:
-        new["metadata"]["labels"] = old["metadata"]["labels"]
-    else:
-        new["metadata"].pop("labels", None)
+    restore_fields(new["metadata"], old["metadata"], "labels")
 
 
-def _with_subresources(**subresources: SubresourceStrategy) -> Mapping[str, SubresourceStrategy]:
-    return MappingProxyType({**STATUS, **subresources})
-
-
-def _with_main_resource(
-    main_resource: SubresourceStrategy, **subresources: SubresourceStrategy
+def _subresources(
+    validate_update: ValidateUpdate = valid_update,
+    *,
+    prepare_update: PrepareUpdate = keep_status,
+    **others: SubresourceStrategy,
 ) -> Mapping[str, SubresourceStrategy]:
-    return MappingProxyType({**STATUS, "": main_resource, **subresources})
+    """Returns the rules for changes of the main resource, the status and other subresources."""
+    main_resource = SubresourceStrategy(prepare_update, validate_update, raises_generation=True)
+    return MappingProxyType({**STATUS, "": main_resource, **others})
 
 
-_WORKLOAD_SUBRESOURCES = _with_main_resource(
-    SubresourceStrategy(keep_status, workloads.validate_workload_update, raises_generation=True)
+def _as_new(validate: Validate) -> ValidateUpdate:
+    """Returns the validation of changes by the rules for new objects."""
+    return lambda new, _old: validate(new)
+
+
+#: A resource with generations, which changes of the spec increment.
+_with_generation = partial(Strategy, starts_generation=True, is_new_generation=spec_differs)
+
+_WORKLOAD_SUBRESOURCES = _subresources(workloads.validate_workload_update)
+_WORKLOAD = _with_generation(
+    validate=workloads.validate_workload, subresources=_WORKLOAD_SUBRESOURCES
 )
-_WORKLOAD = Strategy(
-    starts_generation=True,
-    is_new_generation=spec_differs,
-    validate=workloads.validate_workload,
-    subresources=_WORKLOAD_SUBRESOURCES,
-)
-_NO_STATUS = MappingProxyType(
-    {"": SubresourceStrategy(lambda _new, _old: None, raises_generation=True)}
+#: ConfigMaps and Secrets.
+_CONFIG = Strategy(
+    validate=other_kinds.validate_config_map,
+    subresources=_subresources(other_kinds.validate_immutable_data),
 )
 
 _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
     {
-        ("", "configmaps"): Strategy(
-            validate=other_kinds.validate_config_map,
-            subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, other_kinds.validate_immutable_data)
-            ),
-        ),
+        ("", "configmaps"): _CONFIG,
         ("", "endpoints"): Strategy(creates_on_update=True),
         ("", "events"): Strategy(
             creates_on_update=True,
             validate=events.validate_event,
-            subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, events.validate_event_update)
-            ),
+            subresources=_subresources(_as_new(events.validate_event)),
         ),
         ("events.k8s.io", "events"): Strategy(
             creates_on_update=True,
             validate=events.validate_new_event,
-            subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, events.validate_new_event_update)
-            ),
+            subresources=_subresources(events.validate_new_event_update),
         ),
         ("", "namespaces"): Strategy(
             check_name=names.dns_label,
             prepare_create=_prepare_namespace,
-            subresources=_with_main_resource(
-                SubresourceStrategy(_keep_namespace, raises_generation=True),
-                finalize=SubresourceStrategy(keep_status),
+            subresources=_subresources(
+                prepare_update=_keep_spec_and_status, finalize=SubresourceStrategy(keep_status)
             ),
             returns_deleted=True,
         ),
         ("", "nodes"): Strategy(
             empties_status=False,
             validate=other_kinds.validate_node,
-            subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, other_kinds.validate_node_update),
+            subresources=_subresources(
+                other_kinds.validate_node_update,
                 status=SubresourceStrategy(keep_spec, other_kinds.validate_node_update),
             ),
         ),
         ("", "persistentvolumeclaims"): Strategy(
             prepare_create=_prepare_claim,
             validate=storage.validate_claim,
-            subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, storage.validate_claim_update)
-            ),
+            subresources=_subresources(storage.validate_claim_update),
             returns_deleted=True,
         ),
         ("", "persistentvolumes"): Strategy(
-            prepare_create=_prepare_volume,
-            validate=storage.validate_volume,
-            returns_deleted=True,
+            prepare_create=_prepare_volume, validate=storage.validate_volume, returns_deleted=True
         ),
-        ("", "pods"): Strategy(
+        ("", "pods"): _with_generation(
             prepare_create=pod_strategy.prepare_create,
             empties_status=False,  # prepare_create sets it
-            starts_generation=True,
-            is_new_generation=spec_differs,
             validate=pod.validate_pod,
-            subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, pod.validate_update, raises_generation=True),
+            subresources=_subresources(
+                pod.validate_update,
                 status=SubresourceStrategy(
                     pod_strategy.prepare_status, pod_subresources.validate_status
                 ),
@@ -214,17 +199,8 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             ),
             returns_deleted=True,
         ),
-        ("", "replicationcontrollers"): Strategy(
-            starts_generation=True,
-            is_new_generation=spec_differs,
-            orphans_dependents=True,
-        ),
-        ("", "secrets"): Strategy(
-            validate=other_kinds.validate_config_map,
-            subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, other_kinds.validate_immutable_data)
-            ),
-        ),
+        ("", "replicationcontrollers"): _with_generation(orphans_dependents=True),
+        ("", "secrets"): _CONFIG,
         ("", "serviceaccounts"): Strategy(returns_deleted=True),
         ("", "services"): Strategy(
             check_name=names.dns_label,
@@ -233,17 +209,11 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=other_kinds.validate_service,
             returns_deleted=True,
         ),
-        ("apps", "daemonsets"): Strategy(
+        ("apps", "daemonsets"): _with_generation(
             prepare_create=_prepare_daemon_set,
-            starts_generation=True,
-            is_new_generation=spec_differs,
             validate=workloads.validate_workload,
-            subresources=_with_main_resource(
-                SubresourceStrategy(
-                    _prepare_daemon_set_update,
-                    workloads.validate_workload_update,
-                    raises_generation=True,
-                )
+            subresources=_subresources(
+                workloads.validate_workload_update, prepare_update=_prepare_daemon_set_update
             ),
         ),
         ("apps", "deployments"): Strategy(
@@ -256,20 +226,16 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("apps", "replicasets"): _WORKLOAD,
         ("apps", "statefulsets"): _WORKLOAD,
-        ("batch", "jobs"): Strategy(
+        ("batch", "jobs"): _with_generation(
             prepare_create=jobs.prepare_job,
-            starts_generation=True,
-            is_new_generation=spec_differs,
             validate=jobs.validate_job,
-            subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, jobs.validate_job_update, raises_generation=True)
-            ),
+            subresources=_subresources(jobs.validate_job_update),
             orphans_dependents=True,
         ),
         ("certificates.k8s.io", "certificatesigningrequests"): Strategy(
             check_name=names.path_segment,
-            subresources=_with_main_resource(
-                SubresourceStrategy(_keep_signing_request),
+            subresources=_subresources(
+                prepare_update=_keep_spec_and_status,
                 approval=SubresourceStrategy(_prepare_approval),
             ),
         ),
@@ -277,49 +243,32 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             creates_on_update=True,
             updates_unconditionally=False,
             validate=other_kinds.validate_lease,
-            subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, other_kinds.validate_lease_update)
-            ),
+            subresources=_subresources(_as_new(other_kinds.validate_lease)),
         ),
         ("discovery.k8s.io", "endpointslices"): Strategy(
             starts_generation=True, is_new_generation=_slice_differs
         ),
-        ("policy", "poddisruptionbudgets"): Strategy(
-            starts_generation=True,
-            is_new_generation=spec_differs,
+        ("policy", "poddisruptionbudgets"): _with_generation(
             updates_unconditionally=False,
             validate=other_kinds.validate_budget,
-            subresources=_with_main_resource(
-                SubresourceStrategy(
-                    keep_status, other_kinds.validate_budget_update, raises_generation=True
-                )
-            ),
+            subresources=_subresources(_as_new(other_kinds.validate_budget)),
         ),
-        ("resource.k8s.io", "deviceclasses"): Strategy(
-            starts_generation=True, is_new_generation=spec_differs, returns_deleted=True
-        ),
+        ("resource.k8s.io", "deviceclasses"): _with_generation(returns_deleted=True),
         ("resource.k8s.io", "resourceclaims"): Strategy(
-            subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, other_kinds.validate_immutable_spec),
+            subresources=_subresources(
+                other_kinds.validate_immutable_spec,
                 status=SubresourceStrategy(keep_spec_and_metadata),
             ),
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceclaimtemplates"): Strategy(
-            subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, other_kinds.validate_immutable_spec)
-            ),
-            returns_deleted=True,
+            subresources=_subresources(other_kinds.validate_immutable_spec), returns_deleted=True
         ),
-        ("resource.k8s.io", "resourceslices"): Strategy(
-            starts_generation=True, is_new_generation=spec_differs, returns_deleted=True
-        ),
+        ("resource.k8s.io", "resourceslices"): _with_generation(returns_deleted=True),
         ("scheduling.k8s.io", "priorityclasses"): Strategy(
             starts_generation=True,
             validate=other_kinds.validate_priority_class,
-            subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, other_kinds.validate_priority_class_update)
-            ),
+            subresources=_subresources(other_kinds.validate_priority_class_update),
         ),
         ("storage.k8s.io", "csidrivers"): Strategy(
             is_new_generation=spec_differs, updates_unconditionally=False, returns_deleted=True
@@ -330,14 +279,12 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("storage.k8s.io", "csistoragecapacities"): Strategy(updates_unconditionally=False),
         ("storage.k8s.io", "storageclasses"): Strategy(
             validate=storage.validate_storage_class,
-            subresources=_with_main_resource(
-                SubresourceStrategy(keep_status, storage.validate_storage_class_update)
-            ),
+            subresources=_subresources(storage.validate_storage_class_update),
             returns_deleted=True,
         ),
         ("storage.k8s.io", "volumeattachments"): Strategy(
             updates_unconditionally=False,
-            subresources=_with_subresources(status=SubresourceStrategy(keep_spec_and_metadata)),
+            subresources=_subresources(status=SubresourceStrategy(keep_spec_and_metadata)),
             returns_deleted=True,
         ),
     }

@@ -14,44 +14,39 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import FieldError
+from mooring.apiserver.errors import Errors
+from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.types import Object
 
 #: Takes the object and the current time.
 Prepare = Callable[[Object, str], None]
 PrepareUpdate = Callable[[Object, Object], None]
-Validate = Callable[[Object], list[FieldError]]
-ValidateUpdate = Callable[[Object, Object], list[FieldError]]
+Validate = Callable[[Object], Errors]
+ValidateUpdate = Callable[[Object, Object], Errors]
 
 
 def nothing(_found: Object, _now: str) -> None:
     """Prepares nothing."""
 
 
-def always_valid(_: Object) -> list[FieldError]:
+def always_valid(_: Object) -> Errors:
     """Returns no errors."""
     return []
 
 
-def valid_update(_new: Object, _old: Object) -> list[FieldError]:
+def valid_update(_new: Object, _old: Object) -> Errors:
     """Returns no errors."""
     return []
 
 
 def keep_status(new: Object, old: Object) -> None:
     """Restores the status: a change of the main resource does not change it."""
-    if "status" in old:
-        new["status"] = old["status"]
-    else:
-        new.pop("status", None)
+    restore_fields(new, old, "status")
 
 
 def keep_spec(new: Object, old: Object) -> None:
     """Restores the spec: a change of the status does not change it."""
-    if "spec" in old:
-        new["spec"] = old["spec"]
-    else:
-        new.pop("spec", None)
+    restore_fields(new, old, "spec")
 
 
 #: Fields that a status update may not change, where it may change no metadata.
@@ -73,11 +68,7 @@ def keep_spec_and_metadata(new: Object, old: Object) -> None:
 
 def keep_metadata(new: Object, old: Object) -> None:
     """Restores labels, annotations, finalizers and owners."""
-    for name in _METADATA_OF_SPEC:
-        if name in old["metadata"]:
-            new["metadata"][name] = old["metadata"][name]
-        else:
-            new["metadata"].pop(name, None)
+    restore_fields(new["metadata"], old["metadata"], *_METADATA_OF_SPEC)
 
 
 def spec_differs(new: Object, old: Object) -> bool:

@@ -71,23 +71,23 @@ def _mismatch(type_name: str, value: Json, path: str, struct: str) -> str:
     """Returns the error of Go's JSON decoder for a value that does not fit its field."""
     field_path = re.sub(r"\[\d+\]", "", path)
     location = f"Go struct field {struct.partition('.')[2]}.{field_path}" if struct else "Go value"
-    return (
-        f"json: cannot unmarshal {_json_kind(value)} into {location} of type {go_type(type_name)}"
-    )
+    kind = json_kind(value)
+    if kind == "number" and not (isinstance(value, int) and abs(value) < _INT32):
+        kind = f"number {value}"
+    return f"json: cannot unmarshal {kind} into {location} of type {go_type(type_name)}"
 
 
-def _json_kind(value: Json) -> str:
+def json_kind(value: Json) -> str:
+    """Returns Go's name for the type of a JSON value."""
     match value:
+        case None:
+            return "null"
         case bool():
             return "bool"
+        case int() | float():
+            return "number"
         case str():
             return "string"
-        case int() | float():
-            return (
-                f"number {value}"
-                if not isinstance(value, int) or abs(value) >= _INT32
-                else ("number")
-            )
         case list():
             return "array"
     return "object"

@@ -12,6 +12,7 @@ from typing import Any
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import (
+    Errors,
     FieldError,
     duplicate,
     forbidden_field,
@@ -19,46 +20,46 @@ from mooring.apiserver.errors import (
     not_supported,
     required,
 )
-from mooring.apiserver.validation.metadata import field_errors, validate_label_selector
+from mooring.apiserver.validation.metadata import (
+    NO_OPERATOR,
+    validate_expression,
+    validate_label_selector,
+)
+from mooring.apiserver.validation.rules import field_errors, one_of
 
 Object = Mapping[str, Any]
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_NO_OPERATOR = "not a valid selector operator"
 _IN_RANGE = "must be in the range 1-100"
 
 
-def validate_affinity(affinity: Object | None, field: str) -> list[FieldError]:
+def validate_affinity(affinity: Object | None, field: str) -> Errors:
     """Validates a pod's affinity."""
     if not affinity:
-        return []
-    errors: list[FieldError] = []
+        return
     if node_affinity := affinity.get("nodeAffinity"):
-        errors += _validate_node_affinity(node_affinity, f"{field}.nodeAffinity")
+        yield from _validate_node_affinity(node_affinity, f"{field}.nodeAffinity")
     for kind in ("podAffinity", "podAntiAffinity"):
         for name, terms in affinity.get(kind, {}).items():
             child_field = f"{field}.{kind}.{name}"
-            errors += _validate_pod_terms(terms, child_field, is_weighted=name == _PREFERRED)
-    return errors
+            yield from _validate_pod_terms(terms, child_field, is_weighted=name == _PREFERRED)
 
 
-def _validate_node_affinity(affinity: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_node_affinity(affinity: Object, field: str) -> Errors:
     if _REQUIRED in affinity:
-        errors += validate_node_selector(affinity[_REQUIRED], f"{field}.{_REQUIRED}")
+        yield from validate_node_selector(affinity[_REQUIRED], f"{field}.{_REQUIRED}")
     for number, term in enumerate(affinity.get(_PREFERRED, ())):
         item_field = f"{field}.{_PREFERRED}[{number}]"
         if not 1 <= term["weight"] <= 100:
-            errors.append(invalid(f"{item_field}.weight", term["weight"], _IN_RANGE))
-        errors += _validate_node_term(
+            yield invalid(f"{item_field}.weight", term["weight"], _IN_RANGE)
+        yield from _validate_node_term(
             term["preference"], f"{item_field}.preference", is_strict=False
         )
-    return errors
 
 
-def validate_node_selector(selector: Object, field: str) -> list[FieldError]:
+def validate_node_selector(selector: Object, field: str) -> Errors:
     """Validates a node selector."""
     field = f"{field}.nodeSelectorTerms"
     terms = selector.get("nodeSelectorTerms")
@@ -71,231 +72,180 @@ def validate_node_selector(selector: Object, field: str) -> list[FieldError]:
     ]
 
 
-def _validate_node_term(term: Object, field: str, *, is_strict: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_node_term(term: Object, field: str, *, is_strict: bool) -> Errors:
     for number, expression in enumerate(term.get("matchExpressions", ())):
-        errors += _validate_expression(
-            expression, f"{field}.matchExpressions[{number}]", is_strict=is_strict
+        item_field = f"{field}.matchExpressions[{number}]"
+        yield from validate_expression(
+            expression, item_field, comparisons=("Gt", "Lt"), has_label_values=is_strict
         )
     for number, expression in enumerate(term.get("matchFields", ())):
-        errors += _validate_field_expression(expression, f"{field}.matchFields[{number}]")
-    return errors
+        yield from _validate_field_expression(expression, f"{field}.matchFields[{number}]")
 
 
-def _validate_expression(expression: Object, field: str, *, is_strict: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
-    operator, values = expression["operator"], expression.get("values", ())
-    child_field = f"{field}.values"
-    if operator in ("In", "NotIn"):
-        if not values:
-            errors.append(
-                required(child_field, "must be specified when `operator` is 'In' or 'NotIn'")
-            )
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            problem = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(forbidden_field(child_field, problem))
-    elif operator in ("Gt", "Lt"):
-        if len(values) != 1:
-            problem = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            errors.append(required(child_field, problem))
-    else:
-        errors.append(invalid(f"{field}.operator", operator, _NO_OPERATOR))
-    errors += field_errors(
-        f"{field}.key", expression["key"], names.qualified_name(expression["key"])
-    )
-    if is_strict:
-        for number, value in enumerate(values):
-            errors += field_errors(f"{child_field}[{number}]", value, names.label_value(value))
-    return errors
-
-
-def _validate_field_expression(expression: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_field_expression(expression: Object, field: str) -> Errors:
     operator, values = expression["operator"], expression.get("values", ())
     if operator not in ("In", "NotIn"):
-        errors.append(invalid(f"{field}.operator", operator, _NO_OPERATOR))
+        yield invalid(f"{field}.operator", operator, NO_OPERATOR)
     elif len(values) != 1:
         problem = (
             "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
         )
-        errors.append(required(f"{field}.values", problem))
+        yield required(f"{field}.values", problem)
     if expression["key"] != "metadata.name":
-        errors.append(invalid(f"{field}.key", expression["key"], "not a valid field selector key"))
-        return errors
+        yield invalid(f"{field}.key", expression["key"], "not a valid field selector key")
+        return
     for number, value in enumerate(values):
-        errors += field_errors(f"{field}.values[{number}]", value, names.dns_subdomain(value))
-    return errors
+        yield from field_errors(f"{field}.values[{number}]", value, names.dns_subdomain)
 
 
-def _validate_pod_terms(
-    terms: Iterable[Object], field: str, *, is_weighted: bool
-) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_pod_terms(terms: Iterable[Object], field: str, *, is_weighted: bool) -> Errors:
     for number, term in enumerate(terms):
         item_field = f"{field}[{number}]"
         if is_weighted:
             if not 1 <= term["weight"] <= 100:
-                errors.append(invalid(f"{item_field}.weight", term["weight"], _IN_RANGE))
-            errors += _validate_pod_term(term["podAffinityTerm"], f"{item_field}.podAffinityTerm")
+                yield invalid(f"{item_field}.weight", term["weight"], _IN_RANGE)
+            yield from _validate_pod_term(term["podAffinityTerm"], f"{item_field}.podAffinityTerm")
         else:
-            errors += _validate_pod_term(term, item_field)
-    return errors
+            yield from _validate_pod_term(term, item_field)
 
 
-def _validate_pod_term(term: Object, field: str) -> list[FieldError]:
-    errors = validate_label_selector(term.get("labelSelector"), f"{field}.labelSelector")
-    errors += validate_label_selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
+def _validate_pod_term(term: Object, field: str) -> Errors:
+    yield from validate_label_selector(term.get("labelSelector"), f"{field}.labelSelector")
+    yield from validate_label_selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
     for name in term.get("namespaces", ()):
-        errors += field_errors(f"{field}.namespace", name, names.dns_label(name))
-    errors += _validate_label_keys(term, field)
+        yield from field_errors(f"{field}.namespace", name, names.dns_label)
+    yield from _validate_label_keys(term, field)
     topology = term.get("topologyKey", "")
     if not topology:
-        errors.append(required(f"{field}.topologyKey", "can not be empty"))
-    return errors + field_errors(f"{field}.topologyKey", topology, names.qualified_name(topology))
+        yield required(f"{field}.topologyKey", "can not be empty")
+    yield from field_errors(f"{field}.topologyKey", topology, names.qualified_name)
 
 
-def _validate_label_keys(term: Object, field: str) -> list[FieldError]:
+def _validate_label_keys(term: Object, field: str) -> Errors:
     """Validates matchLabelKeys and mismatchLabelKeys: label names, used once."""
-    errors: list[FieldError] = []
     keys, mismatch_keys = term.get("matchLabelKeys", ()), term.get("mismatchLabelKeys", ())
     selector = term.get("labelSelector")
     for name, label_keys in (("matchLabelKeys", keys), ("mismatchLabelKeys", mismatch_keys)):
         if label_keys and selector is None:
             problem = "must not be specified when labelSelector is not set"
-            errors.append(forbidden_field(f"{field}.{name}", problem))
+            yield forbidden_field(f"{field}.{name}", problem)
         for number, key in enumerate(label_keys):
-            errors += field_errors(f"{field}.{name}[{number}]", key, names.qualified_name(key))
+            yield from field_errors(f"{field}.{name}[{number}]", key, names.qualified_name)
     # The server has merged the keys into the selector already, so one occurrence is allowed.
     selector_keys = set((selector or {}).get("matchLabels", {}))
     for condition in (selector or {}).get("matchExpressions", ()):
         key = condition["key"]
         if key in keys and key in selector_keys:
             problem = "exists in both matchLabelKeys and labelSelector"
-            errors.append(invalid(f"{field}[{keys.index(key)}]", key, problem))
+            yield invalid(f"{field}[{keys.index(key)}]", key, problem)
         selector_keys.add(key)
     for number, key in enumerate(keys):
         if key in mismatch_keys:
             problem = "exists in both matchLabelKeys and mismatchLabelKeys"
-            errors.append(invalid(f"{field}.matchLabelKeys[{number}]", key, problem))
-    return errors
+            yield invalid(f"{field}.matchLabelKeys[{number}]", key, problem)
 
 
-def validate_tolerations(tolerations: Iterable[Object], field: str) -> list[FieldError]:
+def validate_tolerations(tolerations: Iterable[Object], field: str) -> Errors:
     """Validates tolerations."""
-    errors: list[FieldError] = []
     for number, toleration in enumerate(tolerations):
-        errors += _validate_toleration(toleration, f"{field}[{number}]")
-    return errors
+        yield from _validate_toleration(toleration, f"{field}[{number}]")
 
 
-def _validate_toleration(toleration: Object, field: str) -> list[FieldError]:
+def _validate_toleration(toleration: Object, field: str) -> Errors:
     key, operator = toleration.get("key", ""), toleration.get("operator", "")
     value, effect = toleration.get("value", ""), toleration.get("effect", "")
-    errors = field_errors(f"{field}.key", key, names.qualified_name(key)) if key else []
+    yield from field_errors(f"{field}.key", key, names.qualified_name) if key else []
     child_field = f"{field}.operator"
     if not key and operator != "Exists":
         problem = (
             "operator must be Exists when `key` is empty, which means "
             '"match all values and all keys"'
         )
-        errors.append(invalid(child_field, operator, problem))
+        yield invalid(child_field, operator, problem)
     if "tolerationSeconds" in toleration and effect != "NoExecute":
         problem = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        errors.append(invalid(f"{field}.effect", effect, problem))
+        yield invalid(f"{field}.effect", effect, problem)
     if operator in ("", "Equal"):
         if problems := names.label_value(value):
-            errors.append(invalid(child_field, value, ";".join(problems)))
+            yield invalid(child_field, value, ";".join(problems))
     elif operator == "Exists":
         if value:
             problem = "value must be empty when `operator` is 'Exists'"
-            errors.append(invalid(child_field, value, problem))
+            yield invalid(child_field, value, problem)
     elif operator in ("Lt", "Gt"):
         # TaintTolerationComparisonOperators is off by default.
-        errors.append(not_supported(child_field, operator, ["Equal", "Exists", "Lt", "Gt"]))
+        yield not_supported(child_field, operator, ["Equal", "Exists", "Lt", "Gt"])
     else:
-        errors.append(not_supported(child_field, operator, ["Equal", "Exists"]))
+        yield not_supported(child_field, operator, ["Equal", "Exists"])
     if effect and effect not in EFFECTS:
-        errors.append(not_supported(f"{field}.effect", effect, EFFECTS))
-    return errors
+        yield not_supported(f"{field}.effect", effect, EFFECTS)
 
 
-def validate_taints(taints: Iterable[Object], field: str) -> list[FieldError]:
+def validate_taints(taints: Iterable[Object], field: str) -> Errors:
     """Validates the taints of a node."""
-    errors: list[FieldError] = []
     key_effects: set[tuple[str, str]] = set()
     for number, taint in enumerate(taints):
         item_field = f"{field}[{number}]"
         key, value, effect = taint["key"], taint.get("value", ""), taint["effect"]
-        errors += field_errors(f"{item_field}.key", key, names.qualified_name(key))
+        yield from field_errors(f"{item_field}.key", key, names.qualified_name)
         if problems := names.label_value(value):
-            errors.append(invalid(f"{item_field}.value", value, ";".join(problems)))
+            yield invalid(f"{item_field}.value", value, ";".join(problems))
         if not effect:
-            errors.append(required(f"{item_field}.effect"))
+            yield required(f"{item_field}.effect")
         elif effect not in EFFECTS:
-            errors.append(not_supported(f"{item_field}.effect", effect, EFFECTS))
+            yield not_supported(f"{item_field}.effect", effect, EFFECTS)
         if (key, effect) in key_effects:
             # Upstream prints its internal type, whose fields have other names.
             internal = {"Key": key, "Value": value, "Effect": effect}
             internal["TimeAdded"] = taint.get("timeAdded")
             error = duplicate(item_field, internal)
             detail = "taints must be unique by key and effect pair"
-            errors.append(FieldError(error.type_name, item_field, f"{error.body}: {detail}"))
+            yield FieldError(error.type_name, item_field, f"{error.body}: {detail}")
         key_effects.add((key, effect))
-    return errors
 
 
-def validate_spread(constraints: list[Object], field: str) -> list[FieldError]:
+def validate_spread(constraints: list[Object], field: str) -> Errors:
     """Validates topology spread constraints."""
-    errors: list[FieldError] = []
     for number, constraint in enumerate(constraints):
         item_field = f"{field}[{number}]"
-        errors += _validate_constraint(constraint, item_field)
+        yield from _validate_constraint(constraint, item_field)
         pair = (constraint["topologyKey"], constraint["whenUnsatisfiable"])
         others = constraints[number + 1 :]
         if any((other["topologyKey"], other["whenUnsatisfiable"]) == pair for other in others):
             pair_text = f"{{{pair[0]}, {pair[1]}}}"
-            errors.append(duplicate(f"{item_field}.{{topologyKey, whenUnsatisfiable}}", pair_text))
-    return errors
+            yield duplicate(f"{item_field}.{{topologyKey, whenUnsatisfiable}}", pair_text)
 
 
-def _validate_constraint(constraint: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_constraint(constraint: Object, field: str) -> Errors:
     positive = "must be greater than zero"
     if constraint["maxSkew"] <= 0:
-        errors.append(invalid(f"{field}.maxSkew", constraint["maxSkew"], positive))
+        yield invalid(f"{field}.maxSkew", constraint["maxSkew"], positive)
     if not constraint["topologyKey"]:
-        errors.append(required(f"{field}.topologyKey", "can not be empty"))
+        yield required(f"{field}.topologyKey", "can not be empty")
     action = constraint["whenUnsatisfiable"]
     if action not in ("DoNotSchedule", "ScheduleAnyway"):
         supported = ["DoNotSchedule", "ScheduleAnyway"]
-        errors.append(not_supported(f"{field}.whenUnsatisfiable", action, supported))
+        yield not_supported(f"{field}.whenUnsatisfiable", action, supported)
     domains = constraint.get("minDomains")
     if domains is not None:
         child_field = f"{field}.minDomains"
         if domains <= 0:
-            errors.append(invalid(child_field, domains, positive))
+            yield invalid(child_field, domains, positive)
         if action != "DoNotSchedule":
             problem = "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not"
-            errors.append(invalid(child_field, domains, f"{problem} {action}"))
+            yield invalid(child_field, domains, f"{problem} {action}")
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-        policy = constraint.get(name)
-        if policy is not None and policy not in ("Honor", "Ignore"):
-            errors.append(not_supported(f"{field}.{name}", policy, ["Honor", "Ignore"]))
-    errors += _validate_label_keys(constraint, field)
-    return errors + validate_label_selector(
-        constraint.get("labelSelector"), f"{field}.labelSelector"
-    )
+        yield from one_of(f"{field}.{name}", constraint.get(name), ["Honor", "Ignore"])
+    yield from _validate_label_keys(constraint, field)
+    yield from validate_label_selector(constraint.get("labelSelector"), f"{field}.labelSelector")
 
 
-def validate_gates(gates: Iterable[Object], field: str) -> list[FieldError]:
+def validate_gates(gates: Iterable[Object], field: str) -> Errors:
     """Validates scheduling gates."""
-    errors: list[FieldError] = []
     gate_names: set[str] = set()
     for number, gate in enumerate(gates):
         item_field, name = f"{field}[{number}]", gate["name"]
-        errors += field_errors(item_field, name, names.qualified_name(name))
+        yield from field_errors(item_field, name, names.qualified_name)
         if name in gate_names:
-            errors.append(duplicate(item_field, name))
+            yield duplicate(item_field, name)
         gate_names.add(name)
-    return errors

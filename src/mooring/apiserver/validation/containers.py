@@ -13,7 +13,7 @@ from typing import Any
 
 from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import (
-    FieldError,
+    Errors,
     duplicate,
     forbidden_field,
     invalid,
@@ -22,14 +22,15 @@ from mooring.apiserver.errors import (
     required,
 )
 from mooring.apiserver.validation.env import validate_env, validate_env_from
-from mooring.apiserver.validation.metadata import field_errors
 from mooring.apiserver.validation.probes import PROBES, validate_hooks_and_probes
 from mooring.apiserver.validation.resources import validate_requirements
+from mooring.apiserver.validation.rules import field_errors, one_of, required_value
 from mooring.apiserver.validation.volumes import validate_devices, validate_mounts
 
 Object = Mapping[str, Any]
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_RESTART_POLICIES = ("Always", "Never", "OnFailure")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _RESIZED, _RESIZE_POLICIES = ("cpu", "memory"), ("NotRequired", "RestartContainer")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
@@ -52,68 +53,60 @@ _NOT_ALLOWED_IN_EPHEMERAL = (
 
 def validate_containers(
     spec: Object, field: str, volumes: Mapping[str, Object], claims: frozenset[str]
-) -> list[FieldError]:
+) -> Errors:
     """Validates the containers and init containers of a pod."""
     containers: Sequence[Object] = spec.get("containers") or ()
     if not containers:
-        return [required(f"{field}.containers")]
-    errors: list[FieldError] = []
+        yield required(f"{field}.containers")
+        return
     names: set[str] = set()
     grace_s = spec.get("terminationGracePeriodSeconds")
     for number, container in enumerate(containers):
         item_field = f"{field}.containers[{number}]"
-        errors += _validate_container(container, item_field, volumes, claims)
-        errors += _validate_new_name(container["name"], names, item_field)
-        errors += validate_hooks_and_probes(container, item_field, grace_s)
-        if (policy := container.get("restartPolicy")) is not None:
-            errors += _validate_restart_policy(policy, item_field)
-    errors += validate_host_ports(containers, f"{field}.containers")
+        yield from _validate_container(container, item_field, volumes, claims)
+        yield from _validate_new_name(container["name"], names, item_field)
+        yield from validate_hooks_and_probes(container, item_field, grace_s)
+        policy = container.get("restartPolicy")
+        yield from one_of(f"{item_field}.restartPolicy", policy, _RESTART_POLICIES)
+    yield from validate_host_ports(containers, f"{field}.containers")
     for number, container in enumerate(spec.get("initContainers", ())):
         item_field = f"{field}.initContainers[{number}]"
-        errors += _validate_container(container, item_field, volumes, claims)
+        yield from _validate_container(container, item_field, volumes, claims)
         policy = container.get("restartPolicy")
-        errors += _validate_restart_policy(policy, item_field) if policy is not None else []
-        errors += _validate_new_name(container["name"], names, item_field)
-        errors += validate_host_ports([container], f"{field}.initContainers")
-        errors += _validate_init(container, item_field, grace_s)
-    return errors + _validate_ephemeral(spec, f"{field}.ephemeralContainers", names, volumes)
+        yield from one_of(f"{item_field}.restartPolicy", policy, _RESTART_POLICIES)
+        yield from _validate_new_name(container["name"], names, item_field)
+        yield from validate_host_ports([container], f"{field}.initContainers")
+        yield from _validate_init(container, item_field, grace_s)
+    yield from _validate_ephemeral(spec, f"{field}.ephemeralContainers", names, volumes)
 
 
 def _validate_ephemeral(
     spec: Object, field: str, names: set[str], volumes: Mapping[str, Object]
-) -> list[FieldError]:
+) -> Errors:
     """Validates ephemeral containers, which are added to debug a pod."""
-    errors: list[FieldError] = []
     target_names = frozenset(names)
     for number, container in enumerate(spec.get("ephemeralContainers", ())):
         item_field = f"{field}[{number}]"
         common = {**container, "ports": ()}
-        errors += _validate_container(common, item_field, volumes, frozenset())
-        errors += _validate_new_name(container["name"], names, item_field)
+        yield from _validate_container(common, item_field, volumes, frozenset())
+        yield from _validate_new_name(container["name"], names, item_field)
         target = container.get("targetContainerName")
         if target and target not in target_names:
-            errors.append(not_found_value(f"{item_field}.targetContainerName", target))
-        errors += [
+            yield not_found_value(f"{item_field}.targetContainerName", target)
+        yield from (
             forbidden_field(f"{item_field}.{name}", _NOT_IN_EPHEMERAL)
             for name in _NOT_ALLOWED_IN_EPHEMERAL
             if container.get(name)
-        ]
-        errors += [
+        )
+        yield from (
             forbidden_field(f"{item_field}.volumeMounts[{position}].{name}", _NOT_IN_EPHEMERAL)
             for position, mount in enumerate(container.get("volumeMounts", ()))
             for name in ("subPath", "subPathExpr")
             if mount.get(name)
-        ]
-    return errors
+        )
 
 
-def _validate_restart_policy(policy: str, field: str) -> list[FieldError]:
-    if policy in ("Always", "OnFailure", "Never"):
-        return []
-    return [not_supported(f"{field}.restartPolicy", policy, ["Always", "Never", "OnFailure"])]
-
-
-def _validate_new_name(name: str, names: set[str], field: str) -> list[FieldError]:
+def _validate_new_name(name: str, names: set[str], field: str) -> Errors:
     if name in names:
         return [duplicate(f"{field}.name", name)]
     if name:
@@ -121,7 +114,7 @@ def _validate_new_name(name: str, names: set[str], field: str) -> list[FieldErro
     return []
 
 
-def _validate_init(container: Object, field: str, grace_s: int | None) -> list[FieldError]:
+def _validate_init(container: Object, field: str, grace_s: int | None) -> Errors:
     """Validates hooks and probes of an init container: only sidecars may have them."""
     if container.get("restartPolicy") == "Always":
         return list(validate_hooks_and_probes(container, field, grace_s))
@@ -132,56 +125,45 @@ def _validate_init(container: Object, field: str, grace_s: int | None) -> list[F
 
 def _validate_container(
     container: Object, field: str, volumes: Mapping[str, Object], claims: frozenset[str]
-) -> list[FieldError]:
-    errors: list[FieldError] = []
+) -> Errors:
     name, image = container["name"], container.get("image", "")
-    if not name:
-        errors.append(required(f"{field}.name"))
-    else:
-        errors += field_errors(f"{field}.name", name, name_checks.dns_label(name))
+    yield from required_value(f"{field}.name", name, name_checks.dns_label)
     if not image:
-        errors.append(required(f"{field}.image"))
+        yield required(f"{field}.image")
     policy = container["terminationMessagePolicy"]
-    if policy not in _MESSAGE_POLICIES:
-        child_field = f"{field}.terminationMessagePolicy"
-        errors.append(not_supported(child_field, policy, _MESSAGE_POLICIES))
+    yield from one_of(f"{field}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
     if ports := container.get("ports"):
-        errors += _validate_ports(ports, f"{field}.ports")
+        yield from _validate_ports(ports, f"{field}.ports")
     if env := container.get("env"):
-        errors += validate_env(env, f"{field}.env")
+        yield from validate_env(env, f"{field}.env")
     if sources := container.get("envFrom"):
-        errors += validate_env_from(sources, f"{field}.envFrom")
+        yield from validate_env_from(sources, f"{field}.envFrom")
     if "volumeMounts" in container:
-        errors += validate_mounts(container, f"{field}.volumeMounts", volumes)
+        yield from validate_mounts(container, f"{field}.volumeMounts", volumes)
     if "volumeDevices" in container:
-        errors += validate_devices(container, f"{field}.volumeDevices", volumes)
-    policy = container["imagePullPolicy"]
-    if policy not in _PULL_POLICIES:
-        errors.append(not_supported(f"{field}.imagePullPolicy", policy, _PULL_POLICIES))
+        yield from validate_devices(container, f"{field}.volumeDevices", volumes)
+    yield from one_of(f"{field}.imagePullPolicy", container["imagePullPolicy"], _PULL_POLICIES)
     resources = container["resources"]
-    errors += validate_requirements(resources, f"{field}.resources", claims)
+    yield from validate_requirements(resources, f"{field}.resources", claims)
     if policies := container.get("resizePolicy"):
-        errors += _validate_resize_policies(policies, f"{field}.resizePolicy")
-    return errors
+        yield from _validate_resize_policies(policies, f"{field}.resizePolicy")
 
 
-def _validate_resize_policies(policies: Iterable[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_resize_policies(policies: Iterable[Object], field: str) -> Errors:
     resource_names: set[str] = set()
     for number, policy in enumerate(policies):
         name = policy["resourceName"]
         if name in resource_names:
-            errors.append(duplicate(f"{field}[{number}]", name))
+            yield duplicate(f"{field}[{number}]", name)
         resource_names.add(name)
         for value, supported in ((name, _RESIZED), (policy["restartPolicy"], _RESIZE_POLICIES)):
             if not value:
-                errors.append(required(field))
+                yield required(field)
             elif value not in supported:
-                errors.append(not_supported(field, value, supported))
-    return errors
+                yield not_supported(field, value, supported)
 
 
-def validate_image_spaces(containers: Iterable[Object], field: str) -> list[FieldError]:
+def validate_image_spaces(containers: Iterable[Object], field: str) -> Errors:
     """Checks that images of pods (not of templates) have no leading or trailing whitespace."""
     problem = "must not have leading or trailing whitespace"
     return [
@@ -191,37 +173,25 @@ def validate_image_spaces(containers: Iterable[Object], field: str) -> list[Fiel
     ]
 
 
-def _validate_ports(ports: Iterable[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_ports(ports: Iterable[Object], field: str) -> Errors:
     names: set[str] = set()
     for number, port in enumerate(ports):
         item_field = f"{field}[{number}]"
         name = port.get("name", "")
-        problems = name_checks.port_name(name) if name else ()
-        errors += field_errors(f"{item_field}.name", name, problems)
-        if name and not problems:
-            if name in names:
-                errors.append(duplicate(f"{item_field}.name", name))
-            names.add(name)
-        container_port, host_port = port["containerPort"], port.get("hostPort", 0)
-        if not container_port:
-            errors.append(required(f"{item_field}.containerPort"))
+        if name and name_checks.port_name(name):
+            yield from field_errors(f"{item_field}.name", name, name_checks.port_name)
         else:
-            problems = name_checks.port_number(container_port)
-            errors += [
-                invalid(f"{item_field}.containerPort", container_port, text) for text in problems
-            ]
-        if host_port:
-            problems = name_checks.port_number(host_port)
-            errors += [invalid(f"{item_field}.hostPort", host_port, text) for text in problems]
-        if port["protocol"] not in _PROTOCOLS:
-            errors.append(not_supported(f"{item_field}.protocol", port["protocol"], _PROTOCOLS))
-    return errors
+            yield from _validate_new_name(name, names, item_field)
+        yield from required_value(
+            f"{item_field}.containerPort", port["containerPort"], name_checks.port_number
+        )
+        if host_port := port.get("hostPort", 0):
+            yield from field_errors(f"{item_field}.hostPort", host_port, name_checks.port_number)
+        yield from one_of(f"{item_field}.protocol", port["protocol"], _PROTOCOLS)
 
 
-def validate_host_ports(containers: Iterable[Object], field: str) -> list[FieldError]:
+def validate_host_ports(containers: Iterable[Object], field: str) -> Errors:
     """Checks that the containers of a pod use different host ports."""
-    errors: list[FieldError] = []
     used: set[str] = set()
     for position, container in enumerate(containers):
         for number, port in enumerate(container.get("ports", ())):
@@ -230,14 +200,11 @@ def validate_host_ports(containers: Iterable[Object], field: str) -> list[FieldE
             host_port = f"{port['protocol']}/{port.get('hostIP', '')}/{port['hostPort']}"
             if host_port in used:
                 item_field = f"{field}[{position}].ports[{number}].hostPort"
-                errors.append(duplicate(item_field, host_port))
+                yield duplicate(item_field, host_port)
             used.add(host_port)
-    return errors
 
 
-def validate_host_network(
-    spec: Object, field: str, *, is_template: bool = False
-) -> list[FieldError]:
+def validate_host_network(spec: Object, field: str, *, is_template: bool = False) -> Errors:
     """Checks that host ports equal container ports on the host network; templates may omit them."""
     if not spec.get("hostNetwork"):
         return []

@@ -6,12 +6,12 @@ pkg/apis/core/pods/helpers.go. Differs: the content of fileKeyRef is not validat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import FieldError, invalid, not_supported, required
-from mooring.apiserver.validation.metadata import field_errors
+from mooring.apiserver.errors import Errors, invalid, not_supported, required
+from mooring.apiserver.validation.rules import field_errors, required_value
 
 Object = Mapping[str, Any]
 
@@ -54,21 +54,16 @@ _HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
 _BYTE_DIVISORS = ("1", *(f"1{unit}" for unit in "kMGTPE"), *(f"1{unit}i" for unit in "KMGTPE"))
 
 
-def validate_env(env: Iterable[Object], field: str) -> list[FieldError]:
+def validate_env(env: Iterable[Object], field: str) -> Errors:
     """Validates the environment variables."""
-    errors: list[FieldError] = []
     for number, variable in enumerate(env):
         item_field, name = f"{field}[{number}]", variable["name"]
-        if not name:
-            errors.append(required(f"{item_field}.name"))
-        else:
-            errors += field_errors(f"{item_field}.name", name, names.environment_name(name))
+        yield from required_value(f"{item_field}.name", name, names.environment_name)
         if "valueFrom" in variable:
-            errors += _validate_source(variable, f"{item_field}.valueFrom")
-    return errors
+            yield from _validate_source(variable, f"{item_field}.valueFrom")
 
 
-def _validate_source(variable: Object, field: str) -> Iterator[FieldError]:
+def _validate_source(variable: Object, field: str) -> Errors:
     source = variable["valueFrom"]
     specified = [name for name in _SOURCES if name in source]
     if "fieldRef" in source:
@@ -87,18 +82,13 @@ def _validate_source(variable: Object, field: str) -> Iterator[FieldError]:
         yield invalid(field, "", _TOO_MANY)
 
 
-def _validate_key_ref(reference: Object, field: str) -> Iterator[FieldError]:
+def _validate_key_ref(reference: Object, field: str) -> Errors:
     name, key = reference.get("name", ""), reference["key"]
-    yield from field_errors(f"{field}.name", name, names.dns_subdomain(name))
-    if not key:
-        yield required(f"{field}.key")
-    else:
-        yield from field_errors(f"{field}.key", key, names.config_key(key))
+    yield from field_errors(f"{field}.name", name, names.dns_subdomain)
+    yield from required_value(f"{field}.key", key, names.config_key)
 
 
-def validate_field_ref(
-    reference: Object, field: str, supported: Sequence[str]
-) -> Iterator[FieldError]:
+def validate_field_ref(reference: Object, field: str, supported: Sequence[str]) -> Errors:
     """Validates a reference to a field of the pod, which must be a supported one."""
     path = reference["fieldPath"]
     if not reference.get("apiVersion"):
@@ -118,7 +108,7 @@ def validate_field_ref(
             yield not_supported(f"{field}.fieldPath", path, supported)
         return
     key = subscript.lower() if stem == "metadata.annotations" else subscript
-    yield from field_errors(field, key, names.qualified_name(key))
+    yield from field_errors(field, key, names.qualified_name)
 
 
 def _split(path: str) -> tuple[str, str | None]:
@@ -140,9 +130,7 @@ def _path_problem(version: str, path: str, stem: str, subscript: str | None) -> 
     return f"field label not supported: {path}"
 
 
-def validate_resource_ref(
-    reference: Object, field: str, *, is_file: bool = False
-) -> Iterator[FieldError]:
+def validate_resource_ref(reference: Object, field: str, *, is_file: bool = False) -> Errors:
     """Validates a reference to a container's resource; in files with the container's name."""
     name = reference["resource"]
     if is_file and not reference.get("containerName"):
@@ -173,21 +161,16 @@ def _kind_of_resource(name: str) -> str:
     return "hugepages" if name.startswith(_HUGE_PAGES) else ""
 
 
-def validate_env_from(sources: Iterable[Object], field: str) -> list[FieldError]:
+def validate_env_from(sources: Iterable[Object], field: str) -> Errors:
     """Validates ConfigMaps and Secrets of ``envFrom``."""
-    errors: list[FieldError] = []
     for number, source in enumerate(sources):
         item_field = f"{field}[{number}]"
         if prefix := source.get("prefix"):
-            errors += field_errors(f"{item_field}.prefix", prefix, names.environment_name(prefix))
+            yield from field_errors(f"{item_field}.prefix", prefix, names.environment_name)
         specified = [name for name in ("configMapRef", "secretRef") if name in source]
         check = names.as_prefix(names.dns_subdomain)
         for name in specified:
             source_name = source[name].get("name", "")
-            if not source_name:
-                errors.append(required(f"{item_field}.{name}.name"))
-            else:
-                errors += field_errors(f"{item_field}.{name}.name", source_name, check(source_name))
+            yield from required_value(f"{item_field}.{name}.name", source_name, check)
         if len(specified) != 1:
-            errors.append(invalid(field, "", _TOO_MANY if specified else _MUST_SPECIFY_ALL))
-    return errors
+            yield invalid(field, "", _TOO_MANY if specified else _MUST_SPECIFY_ALL)

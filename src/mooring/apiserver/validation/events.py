@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.apiserver import names as name_checks
-from mooring.apiserver.errors import FieldError, invalid, required
-from mooring.apiserver.validation.metadata import IMMUTABLE, field_errors
+from mooring.apiserver.errors import Errors, invalid, required
+from mooring.apiserver.validation.rules import IMMUTABLE, field_errors, required_fields
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 
-def validate_event(event: Object) -> list[FieldError]:
+def validate_event(event: Object) -> Errors:
     """Validates a new event by the rules that both API groups share."""
     namespace = event["metadata"].get("namespace", "")
     involved = event["involvedObject"].get("namespace", "")
@@ -23,16 +23,15 @@ def validate_event(event: Object) -> list[FieldError]:
     field = "involvedObject.namespace"
     if not event.get("eventTime"):
         is_valid = involved == namespace if involved else namespace in ("", "default")
-        return [] if is_valid else [invalid(field, involved, problem)]
-    errors: list[FieldError] = []
+        if not is_valid:
+            yield invalid(field, involved, problem)
+        return
     if not involved and namespace not in ("default", "kube-system"):
-        errors.append(invalid(field, involved, problem))
+        yield invalid(field, involved, problem)
     controller = event.get("reportingComponent", "")
     if not controller:
-        errors.append(required("reportingController"))
-    errors += field_errors(
-        "reportingController", controller, name_checks.qualified_name(controller)
-    )
+        yield required("reportingController")
+    yield from field_errors("reportingController", controller, name_checks.qualified_name)
     for name, length, is_required in (
         ("reportingInstance", 128, True),
         ("action", 128, True),
@@ -41,38 +40,34 @@ def validate_event(event: Object) -> list[FieldError]:
     ):
         text = event.get(name, "")
         if is_required and not text:
-            errors.append(required(name))
+            yield required(name)
         if len(text.encode()) > length:
-            errors.append(invalid(name, "", f"can have at most {length} characters"))
-    return errors
+            yield invalid(name, "", f"can have at most {length} characters")
 
 
-def validate_new_event(event: Object) -> list[FieldError]:
+def validate_new_event(event: Object) -> Errors:
     """Validates a new event of events.k8s.io/v1, which has more rules than one of core/v1."""
-    errors = validate_event(event) + _validate_series(event)
+    yield from validate_event(event)
+    yield from _validate_series(event)
     if not event.get("eventTime"):
-        errors.append(required("eventTime"))
+        yield required("eventTime")
     kind = event.get("type", "")
     if kind not in ("Normal", "Warning"):
-        errors.append(invalid("type", "", f"has invalid value: {kind}"))
-    errors += [
+        yield invalid("type", "", f"has invalid value: {kind}")
+    yield from (
         invalid(name, "", "needs to be unset")
         for name in ("firstTimestamp", "lastTimestamp", "count", "source")
         if event.get(name)
-    ]
-    return errors
+    )
 
 
-def _validate_series(event: Object) -> list[FieldError]:
+def _validate_series(event: Object) -> Errors:
     series = event.get("series")
     if series is None:
-        return []
-    errors: list[FieldError] = []
+        return
     if series.get("count", 0) < 2:
-        errors.append(invalid("series.count", "", "should be at least 2"))
-    if not series.get("lastObservedTime"):
-        errors.append(required("series.lastObservedTime"))
-    return errors
+        yield invalid("series.count", "", "should be at least 2")
+    yield from required_fields(series, "series", "lastObservedTime")
 
 
 _IMMUTABLE_FIELDS = (
@@ -92,19 +87,12 @@ _IMMUTABLE_FIELDS = (
 )
 
 
-def validate_new_event_update(new: Object, old: Object) -> list[FieldError]:
+def validate_new_event_update(new: Object, old: Object) -> Errors:
     """Validates a change of an event of events.k8s.io/v1: only its series may change."""
-    errors = validate_event(new)
+    yield from validate_event(new)
     if new.get("series") != old.get("series"):
-        errors += _validate_series(new)
-    names = {"reportingComponent": "reportingController"}
-    return errors + [
-        invalid(names.get(name, name), new.get(name), IMMUTABLE)
-        for name in _IMMUTABLE_FIELDS
-        if new.get(name) != old.get(name)
-    ]
-
-
-def validate_event_update(new: Object, _old: Object) -> list[FieldError]:
-    """Validates a change of an event of core/v1."""
-    return validate_event(new)
+        yield from _validate_series(new)
+    for name in _IMMUTABLE_FIELDS:
+        if new.get(name) != old.get(name):
+            field = "reportingController" if name == "reportingComponent" else name
+            yield invalid(field, new.get(name), IMMUTABLE)

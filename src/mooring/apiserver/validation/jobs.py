@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import convert
-
 from mooring.apiserver import names as name_checks
-from mooring.apiserver.errors import FieldError, invalid, not_supported, required
-from mooring.apiserver.validation.metadata import IMMUTABLE, validate_label_selector
+from mooring.apiserver.errors import Errors, invalid, not_supported, required
+from mooring.apiserver.validation.metadata import validate_label_selector
 from mooring.apiserver.validation.pod import validate_spec
+from mooring.apiserver.validation.rules import IMMUTABLE, immutable, not_negative
 from mooring.apiserver.validation.workloads import (
     MISMATCH,
     matches_template,
+    selects,
     validate_template_metadata,
 )
-from mooring.objects.meta import LabelSelector
-from mooring.objects.selectors import compile_label_selector
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -59,33 +57,31 @@ def prepare_job(job: Object, _now: str) -> None:
         metadata["labels"] = dict(spec["template"]["metadata"]["labels"])
 
 
-def validate_job(job: Object) -> list[FieldError]:
+def validate_job(job: Object) -> Errors:
     """Validates a new job."""
-    errors = _validate_generated(job) + _validate_spec(job["spec"])
+    yield from _validate_generated(job)
+    yield from _validate_spec(job["spec"])
     completions = job["spec"].get("completions", 0)
     if job["spec"].get("completionMode") == "Indexed" and completions > 0:
         name = job["metadata"].get("name", "")
         last = f"{name}-{completions - 1}"
         if name_checks.dns_label(last):
             problem = f"will not able to create pod with invalid DNS label: {last}"
-            errors.append(invalid("metadata.name", name, problem))
-    return errors
+            yield invalid("metadata.name", name, problem)
 
 
-def validate_job_update(new: Object, old: Object) -> list[FieldError]:
+def validate_job_update(new: Object, old: Object) -> Errors:
     """Validates a change of a job: its pod template is immutable once it has started."""
-    errors = validate_job(new) + _validate_spec(new["spec"])
+    yield from validate_job(new)
+    yield from _validate_spec(new["spec"])
     spec, before = new["spec"], old["spec"]
     if spec.get("completions") != before.get("completions") and not _may_resize(spec, before):
-        errors.append(invalid("spec.completions", spec.get("completions"), IMMUTABLE))
-    names = ["selector", "template", "completionMode", "podFailurePolicy"]
-    names += ["backoffLimitPerIndex", "managedBy", "successPolicy"]
-    may_change_template = bool(before.get("suspend")) and "startTime" not in old["status"]
-    return errors + [
-        invalid(f"spec.{name}", spec.get(name), IMMUTABLE)
-        for name in names
-        if spec.get(name) != before.get(name) and not (name == "template" and may_change_template)
-    ]
+        yield invalid("spec.completions", spec.get("completions"), IMMUTABLE)
+    yield from immutable(spec, before, "selector", parent="spec.")
+    if not before.get("suspend") or "startTime" in old["status"]:
+        yield from immutable(spec, before, "template", parent="spec.")
+    names = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy")
+    yield from immutable(spec, before, *names, "successPolicy", parent="spec.")
 
 
 def _may_resize(spec: Object, before: Object) -> bool:
@@ -96,10 +92,10 @@ def _may_resize(spec: Object, before: Object) -> bool:
     return bool(spec["completions"] == spec.get("parallelism"))
 
 
-def _validate_generated(job: Object) -> list[FieldError]:
+def _validate_generated(job: Object) -> Errors:
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector") or "selector" not in spec:
-        return []
+        return
     expected = {
         _OLD_CONTROLLER_LABEL: metadata["uid"],
         _OLD_NAME_LABEL: metadata.get("name", ""),
@@ -108,67 +104,53 @@ def _validate_generated(job: Object) -> list[FieldError]:
     }
     labels = spec["template"]["metadata"].get("labels", {})
     field = f"{_TEMPLATE}.metadata.labels"
-    errors: list[FieldError] = []
     for name, value in expected.items():
         if name not in labels:
-            errors.append(required(field, f"must be '{value}'"))
+            yield required(field, f"must be '{value}'")
         elif labels[name] != value:
-            errors.append(invalid(field, labels, f"must be '{value}'"))
-    if not _selects(spec["selector"], expected):
-        errors.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
-    return errors
+            yield invalid(field, labels, f"must be '{value}'")
+    if not selects(spec["selector"], expected):
+        yield invalid("spec.selector", spec["selector"], "`selector` not auto-generated")
 
 
-def _selects(selector: Object | None, labels: Object) -> bool:
-    if selector is None or validate_label_selector(selector, ""):
-        return selector is not None  # an invalid selector is reported elsewhere
-    return compile_label_selector(convert(selector, LabelSelector)).matches(labels)
-
-
-def _validate_spec(spec: Object) -> list[FieldError]:
-    problem = "must be greater than or equal to 0"
-    errors = [
-        invalid(f"spec.{name}", spec[name], problem)
-        for name in _NOT_NEGATIVE
-        if spec.get(name, 0) < 0
-    ]
-    errors += _validate_mode(spec)
+def _validate_spec(spec: Object) -> Errors:
+    yield from not_negative(spec, "spec", *_NOT_NEGATIVE)
+    yield from _validate_mode(spec)
     template = spec["template"]
     own = template["spec"]
-    errors += validate_template_metadata(template)
-    errors += validate_spec(own, f"{_TEMPLATE}.spec", is_template=True)
+    yield from validate_template_metadata(template)
+    yield from validate_spec(own, f"{_TEMPLATE}.spec", is_template=True)
     policy = own.get("restartPolicy", "")
-    errors += _validate_restart_policy(policy, must_be_never="podFailurePolicy" in spec)
+    yield from _validate_restart_policy(policy, must_be_never="podFailurePolicy" in spec)
     if "selector" not in spec:
-        errors.append(required("spec.selector"))
+        yield required("spec.selector")
     else:
-        errors += validate_label_selector(spec["selector"], "spec.selector")
+        yield from validate_label_selector(spec["selector"], "spec.selector")
     labels = template["metadata"].get("labels")
     if not matches_template(spec):
         labels_text = dict(sorted(labels.items())) if labels else labels
-        errors.append(invalid(f"{_TEMPLATE}.metadata.labels", labels_text, MISMATCH))
-    return errors
+        yield invalid(f"{_TEMPLATE}.metadata.labels", labels_text, MISMATCH)
 
 
-def _validate_mode(spec: Object) -> list[FieldError]:
+def _validate_mode(spec: Object) -> Errors:
     mode = spec.get("completionMode", "NonIndexed")
     if mode not in _MODES:
-        return [not_supported("spec.completionMode", mode, sorted(_MODES))]
-    errors: list[FieldError] = []
+        yield not_supported("spec.completionMode", mode, sorted(_MODES))
+        return
     if mode == "NonIndexed":
         names = ("backoffLimitPerIndex", "maxFailedIndexes")
         problem = "requires indexed completion mode"
-        return [invalid(f"spec.{name}", spec[name], problem) for name in names if name in spec]
+        yield from (invalid(f"spec.{name}", spec[name], problem) for name in names if name in spec)
+        return
     if "completions" not in spec:
-        errors.append(required("spec.completions", "when completion mode is Indexed"))
+        yield required("spec.completions", "when completion mode is Indexed")
     if spec.get("parallelism", 0) > _PARALLELISM_OF_INDEXED_MAX:
         problem = f"must be less than or equal to {_PARALLELISM_OF_INDEXED_MAX} "
         problem += "when completion mode is Indexed"
-        errors.append(invalid("spec.parallelism", spec["parallelism"], problem))
-    return errors
+        yield invalid("spec.parallelism", spec["parallelism"], problem)
 
 
-def _validate_restart_policy(policy: str, *, must_be_never: bool) -> list[FieldError]:
+def _validate_restart_policy(policy: str, *, must_be_never: bool) -> Errors:
     field = f"{_TEMPLATE}.spec.restartPolicy"
     if policy in ("", "Always"):
         return [required(field, 'valid values: "OnFailure", "Never"')]

@@ -11,114 +11,92 @@ import msgspec
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import (
-    FieldError,
+    Errors,
     forbidden_field,
     invalid,
     not_supported,
     required,
     too_long,
 )
+from mooring.apiserver.validation.rules import IMMUTABLE, field_errors, not_negative, required_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 #: Bytes of all annotations of an object together.
 ANNOTATIONS_BYTES_MAX = 256 * 1024
-IMMUTABLE = "field is immutable"
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _STANDARD_FINALIZERS = ("kubernetes", ORPHAN, FOREGROUND)
-_OPERATORS_WITH_VALUES = ("In", "NotIn")
-_OPERATORS_WITHOUT_VALUES = ("Exists", "DoesNotExist")
+NO_OPERATOR = "not a valid selector operator"
 
 Metadata = dict[str, Any]
 
 
-def field_errors(field: str, value: str, problems: Iterable[str]) -> list[FieldError]:
-    """Returns a field error for each problem of one text."""
-    return [invalid(field, value, problem) for problem in problems]
-
-
-def validate_metadata(
-    metadata: Metadata, *, namespaced: bool, check_name: names.Check
-) -> list[FieldError]:
+def validate_metadata(metadata: Metadata, *, namespaced: bool, check_name: names.Check) -> Errors:
     """Validates the metadata of a new object."""
-    errors: list[FieldError] = []
     if base := metadata.get("generateName"):
         check = names.as_prefix(check_name)
-        errors += field_errors("metadata.generateName", base, check(base))
+        yield from field_errors("metadata.generateName", base, check)
     name = metadata.get("name", "")
     if not name:
-        errors.append(required("metadata.name", "name or generateName is required"))
-    elif problems := check_name(name):
-        errors += field_errors("metadata.name", name, problems)
+        yield required("metadata.name", "name or generateName is required")
+    else:
+        yield from field_errors("metadata.name", name, check_name)
     namespace = metadata.get("namespace", "")
     if not namespaced:
         if namespace:
-            errors.append(forbidden_field("metadata.namespace", "not allowed on this type"))
-    elif not namespace:
-        errors.append(required("metadata.namespace"))
-    elif problems := names.dns_label(namespace):
-        errors += field_errors("metadata.namespace", namespace, problems)
-    if metadata.get("generation", 0) < 0:
-        problem = "must be greater than or equal to 0"
-        errors.append(invalid("metadata.generation", metadata["generation"], problem))
-    return errors + _shared_rules(metadata)
+            yield forbidden_field("metadata.namespace", "not allowed on this type")
+    else:
+        yield from required_value("metadata.namespace", namespace, names.dns_label)
+    yield from not_negative(metadata, "metadata", "generation")
+    yield from _shared_rules(metadata)
 
 
-def _shared_rules(metadata: Metadata) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _shared_rules(metadata: Metadata) -> Errors:
     if labels := metadata.get("labels"):
-        errors += validate_labels(labels, "metadata.labels")
+        yield from validate_labels(labels, "metadata.labels")
     if annotations := metadata.get("annotations"):
-        errors += validate_annotations(annotations, "metadata.annotations")
+        yield from validate_annotations(annotations, "metadata.annotations")
     if owners := metadata.get("ownerReferences"):
-        errors += _validate_owners(owners)
+        yield from _validate_owners(owners)
     if finalizers := metadata.get("finalizers"):
-        errors += _validate_finalizers(finalizers)
+        yield from _validate_finalizers(finalizers)
     for number, entry in enumerate(metadata.get("managedFields", ())):
-        errors += _validate_managed(entry, f"metadata.managedFields[{number}]")
-    return errors
+        yield from _validate_managed(entry, f"metadata.managedFields[{number}]")
 
 
-def validate_labels(labels: Mapping[str, str], field: str) -> list[FieldError]:
+def validate_labels(labels: Mapping[str, str], field: str) -> Errors:
     """Validates labels."""
-    errors: list[FieldError] = []
     for key, value in labels.items():
-        if problems := names.qualified_name(key):
-            errors += field_errors(field, key, problems)
-        if problems := names.label_value(value):
-            errors += field_errors(field, value, problems)
-    return errors
+        yield from field_errors(field, key, names.qualified_name)
+        yield from field_errors(field, value, names.label_value)
 
 
-def validate_annotations(annotations: Mapping[str, str], field: str) -> list[FieldError]:
+def validate_annotations(annotations: Mapping[str, str], field: str) -> Errors:
     """Validates annotations."""
-    errors: list[FieldError] = []
     size = 0
     for key, value in annotations.items():
-        errors += field_errors(field, key, names.qualified_name(key.lower()))
+        yield from field_errors(field, key, names.annotation_key)
         size += len(key.encode()) + len(value.encode())
     if size > ANNOTATIONS_BYTES_MAX:
-        errors.append(too_long(field, ANNOTATIONS_BYTES_MAX))
-    return errors
+        yield too_long(field, ANNOTATIONS_BYTES_MAX)
 
 
-def _validate_owners(owners: Sequence[dict[str, Any]]) -> list[FieldError]:
+def _validate_owners(owners: Sequence[dict[str, Any]]) -> Errors:
     field = "metadata.ownerReferences"
-    errors: list[FieldError] = []
     controller = ""
     for owner in owners:
         if not owner["apiVersion"]:
             problem = "version must not be empty"
-            errors.append(invalid(f"{field}.apiVersion", owner["apiVersion"], problem))
-        errors += [
+            yield invalid(f"{field}.apiVersion", owner["apiVersion"], problem)
+        yield from (
             invalid(f"{field}.{name}", "", "must not be empty")
             for name in ("kind", "name", "uid")
             if not owner[name]
-        ]
+        )
         if (owner["apiVersion"], owner["kind"]) == ("v1", "Event"):
             problem = "/v1, Kind=Event is disallowed from being an owner"
-            errors.append(invalid(field, owner, problem))
+            yield invalid(field, owner, problem)
         if owner.get("controller"):
             owner_name = f"{owner['kind']}/{owner['name']}"
             if controller:
@@ -126,41 +104,35 @@ def _validate_owners(owners: Sequence[dict[str, Any]]) -> list[FieldError]:
                     "Only one reference can have Controller set to true. Found "
                     f'"true" in references for {controller} and {owner_name}'
                 )
-                errors.append(invalid(field, list(owners), problem))
+                yield invalid(field, list(owners), problem)
             controller = controller or owner_name
-    return errors
 
 
-def _validate_finalizers(finalizers: Sequence[str]) -> list[FieldError]:
+def _validate_finalizers(finalizers: Sequence[str]) -> Errors:
     field = "metadata.finalizers"
-    errors: list[FieldError] = []
     for finalizer in finalizers:
-        errors += field_errors(field, finalizer, names.qualified_name(finalizer))
+        yield from field_errors(field, finalizer, names.qualified_name)
     problem = "name is neither a standard finalizer name nor is it fully qualified"
-    errors += [
+    yield from (
         invalid(f"{field}[{number}]", finalizer, problem)
         for number, finalizer in enumerate(finalizers)
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
-    ]
+    )
     if ORPHAN in finalizers and FOREGROUND in finalizers:
         problem = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
-        errors.append(invalid(field, list(finalizers), problem))
-    return errors
+        yield invalid(field, list(finalizers), problem)
 
 
-def _validate_managed(entry: dict[str, Any], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_managed(entry: dict[str, Any], field: str) -> Errors:
     if entry.get("operation") not in ("Apply", "Update"):
         problem = "must be `Apply` or `Update`"
-        errors.append(invalid(f"{field}.operation", entry.get("operation", ""), problem))
+        yield invalid(f"{field}.operation", entry.get("operation", ""), problem)
     if entry.get("fieldsType", "FieldsV1") != "FieldsV1":
-        errors.append(invalid(f"{field}.fieldsType", entry["fieldsType"], "must be `FieldsV1`"))
-    return errors
+        yield invalid(f"{field}.fieldsType", entry["fieldsType"], "must be `FieldsV1`")
 
 
-def validate_metadata_update(new: Metadata, old: Metadata) -> list[FieldError]:
+def validate_metadata_update(new: Metadata, old: Metadata) -> Errors:
     """Validates a change of metadata."""
-    errors: list[FieldError] = []
     if "deletionTimestamp" in old:
         added = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))
         if added:
@@ -171,13 +143,13 @@ def validate_metadata_update(new: Metadata, old: Metadata) -> list[FieldError]:
                 "no new finalizers can be added if the object is being deleted, "
                 f"found new finalizers {added_text}}}"
             )
-            errors.append(forbidden_field("metadata.finalizers", problem))
-    errors += [
+            yield forbidden_field("metadata.finalizers", problem)
+    yield from (
         invalid(f"metadata.{name}", new.get(name, _EMPTY.get(name)), IMMUTABLE)
         for name in _IMMUTABLE_NAMES
         if new.get(name) != old.get(name)
-    ]
-    return errors + _shared_rules(new)
+    )
+    yield from _shared_rules(new)
 
 
 _IMMUTABLE_NAMES = (
@@ -191,52 +163,58 @@ _IMMUTABLE_NAMES = (
 _EMPTY = {"name": "", "namespace": "", "uid": ""}
 
 
-def validate_label_selector(selector: Mapping[str, Any] | None, field: str) -> list[FieldError]:
+def validate_label_selector(selector: Mapping[str, Any] | None, field: str) -> Errors:
     """Validates a label selector that is part of an object."""
     if selector is None:
-        return []
-    errors = validate_labels(selector.get("matchLabels", {}), f"{field}.matchLabels")
-    for number, condition in enumerate(selector.get("matchExpressions", ())):
-        item_field = f"{field}.matchExpressions[{number}]"
-        operator, values = condition["operator"], condition.get("values", ())
-        if operator in _OPERATORS_WITH_VALUES:
-            if not values:
-                problem = "must be specified when `operator` is 'In' or 'NotIn'"
-                errors.append(required(f"{item_field}.values", problem))
-        elif operator in _OPERATORS_WITHOUT_VALUES:
-            if values:
-                problem = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(forbidden_field(f"{item_field}.values", problem))
-        else:
-            errors.append(
-                invalid(f"{item_field}.operator", operator, "not a valid selector operator")
-            )
-        errors += field_errors(
-            f"{item_field}.key", condition["key"], names.qualified_name(condition["key"])
-        )
-        for position, value in enumerate(values):
-            errors += field_errors(
-                f"{item_field}.values[{position}]", value, names.label_value(value)
-            )
-    return errors
+        return
+    yield from validate_labels(selector.get("matchLabels", {}), f"{field}.matchLabels")
+    for number, expression in enumerate(selector.get("matchExpressions", ())):
+        yield from validate_expression(expression, f"{field}.matchExpressions[{number}]")
 
 
-def validate_field_manager(manager: str, field: str = "fieldManager") -> list[FieldError]:
+def validate_expression(
+    expression: Mapping[str, Any],
+    field: str,
+    *,
+    comparisons: Sequence[str] = (),
+    has_label_values: bool = True,
+) -> Errors:
+    """Validates an expression of a label selector, or of a node selector with comparisons."""
+    operator, values = expression["operator"], expression.get("values", ())
+    if operator in ("In", "NotIn"):
+        if not values:
+            problem = "must be specified when `operator` is 'In' or 'NotIn'"
+            yield required(f"{field}.values", problem)
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            problem = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield forbidden_field(f"{field}.values", problem)
+    elif operator in comparisons:
+        if len(values) != 1:
+            problem = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            yield required(f"{field}.values", problem)
+    else:
+        yield invalid(f"{field}.operator", operator, NO_OPERATOR)
+    yield from field_errors(f"{field}.key", expression["key"], names.qualified_name)
+    if has_label_values:
+        for number, value in enumerate(values):
+            yield from field_errors(f"{field}.values[{number}]", value, names.label_value)
+
+
+def validate_field_manager(manager: str, field: str = "fieldManager") -> Errors:
     """Validates the name of a field manager."""
-    errors: list[FieldError] = []
     if len(manager.encode()) > FIELD_MANAGER_BYTES_MAX:
-        errors.append(too_long(field, FIELD_MANAGER_BYTES_MAX))
+        yield too_long(field, FIELD_MANAGER_BYTES_MAX)
     for position, character in enumerate(manager):
         if not character.isprintable():
             problem = f"invalid character U+{ord(character):04X} (at position {position})"
-            errors.append(invalid(field, manager, problem))
-    return errors
+            yield invalid(field, manager, problem)
 
 
 FIELD_MANAGER_BYTES_MAX = 128
 
 
-def validate_dry_run(values: Sequence[str]) -> list[FieldError]:
+def validate_dry_run(values: Sequence[str]) -> Errors:
     """Validates ``dryRun``."""
     if all(value == "All" for value in values):
         return []

@@ -11,18 +11,17 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver import names as name_checks
-from mooring.apiserver.errors import (
-    FieldError,
-    duplicate,
-    forbidden_field,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-)
+from mooring.apiserver.errors import Errors, duplicate, forbidden_field, invalid, required, too_long
 from mooring.apiserver.validation.affinity import validate_taints
-from mooring.apiserver.validation.metadata import IMMUTABLE, field_errors, validate_label_selector
+from mooring.apiserver.validation.metadata import validate_label_selector
 from mooring.apiserver.validation.resources import validate_node_resources
+from mooring.apiserver.validation.rules import (
+    NOT_NEGATIVE,
+    field_errors,
+    immutable,
+    not_negative,
+    one_of,
+)
 from mooring.objects.defaulting.priority import HIGHEST_USER_PRIORITY, system_classes
 
 if TYPE_CHECKING:
@@ -34,13 +33,13 @@ _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _PERCENT = re.compile(r"\d+%")
 
 
-def validate_node(node: Object) -> list[FieldError]:
+def validate_node(node: Object) -> Errors:
     """Validates a new node; the field paths of taints are upstream's."""
-    errors = validate_taints(node["spec"].get("taints", ()), "metadata.taints")
-    return errors + _validate_node_status(node)
+    yield from validate_taints(node["spec"].get("taints", ()), "metadata.taints")
+    yield from _validate_node_status(node)
 
 
-def _validate_node_status(node: Object) -> list[FieldError]:
+def _validate_node_status(node: Object) -> Errors:
     status = node.get("status", {})
     return [
         error
@@ -49,42 +48,39 @@ def _validate_node_status(node: Object) -> list[FieldError]:
     ]
 
 
-def validate_node_update(new: Object, old: Object) -> list[FieldError]:
+def validate_node_update(new: Object, old: Object) -> Errors:
     """Validates a change of a node or of its status."""
-    errors = _validate_node_status(new)
+    yield from _validate_node_status(new)
     addresses: list[Any] = []
     for number, address in enumerate(new["status"].get("addresses", ())):
         if address in addresses:
             internal = {"Type": address["type"], "Address": address["address"]}
-            errors.append(duplicate(f"status.addresses[{number}]", internal))
+            yield duplicate(f"status.addresses[{number}]", internal)
         addresses.append(address)
     spec, before = new["spec"], old["spec"]
-    if before.get("podCIDRs") and before["podCIDRs"] != spec.get("podCIDRs"):
-        problem = 'node updates may not change podCIDR except from "" to valid'
-        errors.append(forbidden_field("spec.podCIDRs", problem))
-    if before.get("providerID") and before["providerID"] != spec.get("providerID"):
-        problem = 'node updates may not change providerID except from "" to valid'
-        errors.append(forbidden_field("spec.providerID", problem))
+    for name, title in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
+        if before.get(name) and before[name] != spec.get(name):
+            problem = f'node updates may not change {title} except from "" to valid'
+            yield forbidden_field(f"spec.{name}", problem)
     # Twice, as upstream: a changed node is also validated as a new one.
-    return errors + 2 * validate_taints(spec.get("taints", ()), "metadata.taints")
+    for _ in range(2):
+        yield from validate_taints(spec.get("taints", ()), "metadata.taints")
 
 
-def validate_priority_class(priority_class: Object) -> list[FieldError]:
+def validate_priority_class(priority_class: Object) -> Errors:
     """Validates a new priority class."""
-    errors: list[FieldError] = []
     name, value = priority_class["metadata"].get("name", ""), priority_class["value"]
     if name.startswith("system-"):
-        errors += _validate_system_class(name, value, priority_class)
+        yield from _validate_system_class(name, value, priority_class)
     elif value > HIGHEST_USER_PRIORITY:
         problem = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
-        errors.append(forbidden_field("value", problem))
-    policy = priority_class.get("preemptionPolicy")
-    if policy is not None and policy not in _PREEMPTION_POLICIES:
-        errors.append(not_supported("preemptionPolicy", policy, _PREEMPTION_POLICIES))
-    return errors
+        yield forbidden_field("value", problem)
+    yield from one_of(
+        "preemptionPolicy", priority_class.get("preemptionPolicy"), _PREEMPTION_POLICIES
+    )
 
 
-def _validate_system_class(name: str, value: int, priority_class: Object) -> list[FieldError]:
+def _validate_system_class(name: str, value: int, priority_class: Object) -> Errors:
     system_values = {system["metadata"]["name"]: system["value"] for system in system_classes()}
     lead = "priority class names with 'system-' prefix are reserved for system use only. error: "
     if name not in system_values:
@@ -98,68 +94,44 @@ def _validate_system_class(name: str, value: int, priority_class: Object) -> lis
     return [forbidden_field("metadata.name", lead + message)]
 
 
-def validate_priority_class_update(new: Object, old: Object) -> list[FieldError]:
+def validate_priority_class_update(new: Object, old: Object) -> Errors:
     """Validates a change of a priority class: values that pods have copied are immutable."""
-    errors: list[FieldError] = []
     if new["value"] != old["value"]:
-        errors.append(forbidden_field("value", "may not be changed in an update."))
-    policy = new.get("preemptionPolicy")
-    if policy != old.get("preemptionPolicy"):
-        errors.append(invalid("preemptionPolicy", policy, IMMUTABLE))
-    return errors
+        yield forbidden_field("value", "may not be changed in an update.")
+    yield from immutable(new, old, "preemptionPolicy")
 
 
-def validate_lease(lease: Object) -> list[FieldError]:
+def validate_lease(lease: Object) -> Errors:
     """Validates a new lease."""
     spec = lease["spec"]
-    errors: list[FieldError] = []
     seconds = spec.get("leaseDurationSeconds")
     if seconds is not None and seconds <= 0:
-        errors.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
-    transitions = spec.get("leaseTransitions")
-    if transitions is not None and transitions < 0:
-        problem = "must be greater than or equal to 0"
-        errors.append(invalid("spec.leaseTransitions", transitions, problem))
+        yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+    yield from not_negative(spec, "spec", "leaseTransitions")
     if spec.get("preferredHolder") and not spec.get("strategy"):
         problem = "may only be specified if `strategy` is defined"
-        errors.append(forbidden_field("spec.preferredHolder", problem))
-    return errors
+        yield forbidden_field("spec.preferredHolder", problem)
 
 
-def validate_lease_update(new: Object, _old: Object) -> list[FieldError]:
-    """Validates a change of a lease."""
-    return validate_lease(new)
-
-
-def validate_budget(budget: Object) -> list[FieldError]:
+def validate_budget(budget: Object) -> Errors:
     """Validates a new disruption budget."""
     spec = budget["spec"]
-    errors: list[FieldError] = []
     if "minAvailable" in spec and "maxUnavailable" in spec:
         problem = "minAvailable and maxUnavailable cannot be both set"
         # Upstream prints its internal type, whose fields have other names.
         names = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
         internal = {name[0].upper() + name[1:]: spec.get(name) for name in names}
-        errors.append(invalid("spec", internal, problem))
+        yield invalid("spec", internal, problem)
     for name in ("minAvailable", "maxUnavailable"):
         if name in spec:
-            errors += validate_int_or_percent(spec[name], f"spec.{name}")
-    errors += validate_label_selector(spec.get("selector"), "spec.selector")
+            yield from validate_int_or_percent(spec[name], f"spec.{name}")
+    yield from validate_label_selector(spec.get("selector"), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
-    if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
-        supported = ["AlwaysAllow", "IfHealthyBudget"]
-        errors.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, supported))
-    return errors
+    supported = ("AlwaysAllow", "IfHealthyBudget")
+    yield from one_of("spec.unhealthyPodEvictionPolicy", policy, supported)
 
 
-def validate_budget_update(new: Object, _old: Object) -> list[FieldError]:
-    """Validates a change of a disruption budget."""
-    return validate_budget(new)
-
-
-def validate_int_or_percent(
-    value: int | str, field: str, *, is_capped: bool = True
-) -> list[FieldError]:
+def validate_int_or_percent(value: int | str, field: str, *, is_capped: bool = True) -> Errors:
     """Validates a number of pods or a percentage, which may be limited to 100 %."""
     if isinstance(value, str):
         if not _PERCENT.fullmatch(value):
@@ -173,57 +145,48 @@ def validate_int_or_percent(
         if is_capped and int(value[:-1]) > 100:
             return [invalid(field, value, "must not be greater than 100%")]
         return []
-    problem = "must be greater than or equal to 0"
-    return [invalid(field, value, problem)] if value < 0 else []
+    return [invalid(field, value, NOT_NEGATIVE)] if value < 0 else []
 
 
-def validate_config_map(config_map: Object) -> list[FieldError]:
+def validate_config_map(config_map: Object) -> Errors:
     """Validates a new ConfigMap or Secret."""
-    errors: list[FieldError] = []
     size = 0
     for field in ("data", "binaryData", "stringData"):
         for key, value in config_map.get(field, {}).items():
-            errors += field_errors(f"{field}[{key}]", key, name_checks.config_key(key))
+            yield from field_errors(f"{field}[{key}]", key, name_checks.config_key)
             size += len(value)
     if size > DATA_BYTES_MAX:
-        errors.append(too_long("", DATA_BYTES_MAX))
-    return errors
+        yield too_long("", DATA_BYTES_MAX)
 
 
-def validate_immutable_data(new: Object, old: Object) -> list[FieldError]:
+def validate_immutable_data(new: Object, old: Object) -> Errors:
     """Validates a change of a ConfigMap or Secret."""
-    errors = validate_config_map(new)
+    yield from validate_config_map(new)
     if not old.get("immutable"):
-        return errors
+        return
     problem = "field is immutable when `immutable` is set"
     if not new.get("immutable"):
-        errors.append(forbidden_field("immutable", problem))
-    errors += [
+        yield forbidden_field("immutable", problem)
+    yield from (
         forbidden_field(name, problem)
         for name in ("data", "binaryData")
         if new.get(name) != old.get(name)
-    ]
-    return errors
+    )
 
 
-def validate_service(service: Object) -> list[FieldError]:
+def validate_service(service: Object) -> Errors:
     """Validates a new service."""
-    errors: list[FieldError] = []
     spec = service["spec"]
     ports = spec.get("ports", ())
     if not ports and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
-        errors.append(required("spec.ports"))
+        yield required("spec.ports")
     for number, port in enumerate(ports):
         field = f"spec.ports[{number}]"
         if len(ports) > 1 and not port.get("name"):
-            errors.append(required(f"{field}.name"))
-        problems = name_checks.port_number(port["port"])
-        errors += [invalid(f"{field}.port", port["port"], problem) for problem in problems]
-    return errors
+            yield required(f"{field}.name")
+        yield from field_errors(f"{field}.port", port["port"], name_checks.port_number)
 
 
-def validate_immutable_spec(new: Object, old: Object) -> list[FieldError]:
+def validate_immutable_spec(new: Object, old: Object) -> Errors:
     """Validates a change of an object whose spec is immutable."""
-    if new["spec"] == old["spec"]:
-        return []
-    return [invalid("spec", new["spec"], IMMUTABLE)]
+    return immutable(new, old, "spec")

@@ -14,13 +14,14 @@ import msgspec
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import (
-    FieldError,
+    Errors,
     duplicate,
     forbidden_field,
     invalid,
     not_supported,
     required,
 )
+from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.validation.affinity import (
     validate_affinity,
     validate_gates,
@@ -32,8 +33,9 @@ from mooring.apiserver.validation.containers import (
     validate_host_network,
     validate_image_spaces,
 )
-from mooring.apiserver.validation.metadata import field_errors, validate_labels
+from mooring.apiserver.validation.metadata import validate_labels
 from mooring.apiserver.validation.resources import validate_requirements
+from mooring.apiserver.validation.rules import field_errors, one_of
 from mooring.apiserver.validation.volumes import validate_volumes
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ CACHED_SPEC_BYTES_MAX = 16 << 10
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def validate_pod(pod: Object) -> list[FieldError]:
+def validate_pod(pod: Object) -> Errors:
     """Validates a new pod, except its metadata.
 
     Most pods are created from few templates, so valid specs are cached.
@@ -70,31 +72,29 @@ def validate_pod(pod: Object) -> list[FieldError]:
 
 @lru_cache(maxsize=VALID_SPEC_CACHE_SIZE)
 def _is_valid_cached(encoded_spec: bytes) -> bool:
-    return not validate_new_pod({"spec": msgspec.json.decode(encoded_spec)})
+    return not any(validate_new_pod({"spec": msgspec.json.decode(encoded_spec)}))
 
 
-def validate_new_pod(pod: Object) -> list[FieldError]:
+def validate_new_pod(pod: Object) -> Errors:
     """Validates a new pod, except its metadata, without the cache."""
-    errors = validate_pod_spec(pod)
+    yield from validate_pod_spec(pod)
     spec = pod["spec"]
     if spec.get("ephemeralContainers"):
-        errors.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
+        yield forbidden_field("spec.ephemeralContainers", "cannot be set on create")
     if spec.get("nodeName") and spec.get("schedulingGates"):
         problem = "cannot be set until all schedulingGates have been cleared"
-        errors.append(forbidden_field("spec.nodeName", problem))
-    return errors
+        yield forbidden_field("spec.nodeName", problem)
 
 
-def validate_pod_spec(pod: Object) -> list[FieldError]:
+def validate_pod_spec(pod: Object) -> Errors:
     """Validates the spec of a new or changed pod."""
     spec = pod["spec"]
-    errors = validate_spec(spec, "spec")
+    yield from validate_spec(spec, "spec")
     for kind in ("containers", "initContainers"):
-        errors += validate_image_spaces(spec.get(kind) or (), f"spec.{kind}")
-    return errors
+        yield from validate_image_spaces(spec.get(kind) or (), f"spec.{kind}")
 
 
-def _validate_pod_level_names(resources: Object, field: str) -> list[FieldError]:
+def _validate_pod_level_names(resources: Object, field: str) -> Errors:
     """Validates the names of pod-level resources."""
     return [
         not_supported(f"{field}.{kind}[{name}]", name, ("cpu", "hugepages-", "memory"))
@@ -104,63 +104,49 @@ def _validate_pod_level_names(resources: Object, field: str) -> list[FieldError]
     ]
 
 
-def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> list[FieldError]:
+def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> Errors:
     """Validates the spec of a pod, or of a pod template."""
-    volumes, errors = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
+    volumes, volume_errors = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
+    yield from volume_errors
     claims = frozenset(claim["name"] for claim in spec.get("resourceClaims", ()))
-    errors += _validate_claims(spec.get("resourceClaims", ()), f"{field}.resourceClaims")
-    errors += validate_containers(spec, field, volumes, claims)
+    yield from _validate_claims(spec.get("resourceClaims", ()), f"{field}.resourceClaims")
+    yield from validate_containers(spec, field, volumes, claims)
     if resources := spec.get("resources"):
-        errors += _validate_pod_level_names(resources, f"{field}.resources")
-        errors += validate_requirements(resources, f"{field}.resources", claims)
+        yield from _validate_pod_level_names(resources, f"{field}.resources")
+        yield from validate_requirements(resources, f"{field}.resources", claims)
         if "claims" in resources:
             problem = "claims may not be set for Resources at pod-level"
-            errors.append(forbidden_field(f"{field}.resources.claims", problem))
-    errors += validate_host_network(spec, field, is_template=is_template)
-    errors += _validate_choices(spec, field)
-    errors += validate_labels(spec.get("nodeSelector", {}), f"{field}.nodeSelector")
-    errors += validate_affinity(spec.get("affinity"), f"{field}.affinity")
-    errors += validate_gates(spec.get("schedulingGates", ()), f"{field}.schedulingGates")
-    errors += validate_spread(
+            yield forbidden_field(f"{field}.resources.claims", problem)
+    yield from validate_host_network(spec, field, is_template=is_template)
+    yield from one_of(f"{field}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES)
+    yield from one_of(f"{field}.dnsPolicy", spec["dnsPolicy"], _DNS_POLICIES)
+    yield from validate_labels(spec.get("nodeSelector", {}), f"{field}.nodeSelector")
+    yield from validate_affinity(spec.get("affinity"), f"{field}.affinity")
+    yield from validate_gates(spec.get("schedulingGates", ()), f"{field}.schedulingGates")
+    yield from validate_spread(
         spec.get("topologySpreadConstraints", []), f"{field}.topologySpreadConstraints"
     )
-    errors += _validate_names(spec, field)
+    yield from _validate_names(spec, field)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _INT32_MAX:
         problem = f"must be between 1 and {_INT32_MAX}, inclusive"
-        errors.append(invalid(f"{field}.activeDeadlineSeconds", deadline, problem))
-    errors += validate_tolerations(spec.get("tolerations", ()), f"{field}.tolerations")
+        yield invalid(f"{field}.activeDeadlineSeconds", deadline, problem)
+    yield from validate_tolerations(spec.get("tolerations", ()), f"{field}.tolerations")
     policy = spec.get("preemptionPolicy")
-    if policy is not None and policy not in _PREEMPTION_POLICIES:
-        errors.append(not_supported(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES))
-    errors += _validate_gates_and_system(spec, field)
+    yield from one_of(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES)
+    yield from _validate_gates_and_system(spec, field)
     if overhead := spec.get("overhead"):
-        for error in validate_requirements({"limits": overhead}, f"{field}.overhead"):
-            errors.append(error)
-    return errors
+        yield from validate_requirements({"limits": overhead}, f"{field}.overhead")
 
 
-def _validate_gates_and_system(spec: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_gates_and_system(spec: Object, field: str) -> Errors:
     for number, gate in enumerate(spec.get("readinessGates", ())):
         child_field, kind = f"{field}.readinessGates[{number}].conditionType", gate["conditionType"]
-        errors += field_errors(child_field, kind, names.qualified_name(kind))
-    name = spec.get("os", {}).get("name")
-    if name is not None and name not in _SYSTEMS:
-        errors.append(not_supported(f"{field}.os", name, _SYSTEMS))
-    return errors
+        yield from field_errors(child_field, kind, names.qualified_name)
+    yield from one_of(f"{field}.os", spec.get("os", {}).get("name"), _SYSTEMS)
 
 
-def _validate_choices(spec: Object, field: str) -> list[FieldError]:
-    return [
-        not_supported(f"{field}.{name}", spec[name], supported)
-        for name, supported in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES))
-        if spec.get(name) not in supported
-    ]
-
-
-def _validate_names(spec: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_names(spec: Object, field: str) -> Errors:
     for name, check in (
         ("serviceAccountName", names.dns_subdomain),
         ("nodeName", names.dns_subdomain),
@@ -170,21 +156,19 @@ def _validate_names(spec: Object, field: str) -> list[FieldError]:
         ("runtimeClassName", names.dns_subdomain),
     ):
         if value := spec.get(name):
-            errors += field_errors(f"{field}.{name}", value, check(value))
-    return errors
+            yield from field_errors(f"{field}.{name}", value, check)
 
 
-def _validate_claims(claims: Iterable[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_claims(claims: Iterable[Object], field: str) -> Errors:
     claim_names: set[str] = set()
     for number, claim in enumerate(claims):
         item_field, name = f"{field}[{number}]", claim["name"]
         if not name:
-            errors.append(required(f"{item_field}.name"))
+            yield required(f"{item_field}.name")
         elif name in claim_names:
-            errors.append(duplicate(f"{item_field}.name", name))
+            yield duplicate(f"{item_field}.name", name)
         else:
-            errors += field_errors(f"{item_field}.name", name, names.dns_label(name))
+            yield from field_errors(f"{item_field}.name", name, names.dns_label)
         claim_names.add(name)
         kinds = ("resourceClaimName", "resourceClaimTemplateName")
         sources = [kind for kind in kinds if kind in claim]
@@ -194,12 +178,9 @@ def _validate_claims(claims: Iterable[Object], field: str) -> list[FieldError]:
                 if sources
                 else "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             )
-            errors.append(invalid(item_field, _internal_claim(claim), problem))
+            yield invalid(item_field, _internal_claim(claim), problem)
         for kind in sources:
-            errors += field_errors(
-                f"{item_field}.{kind}", claim[kind], names.dns_subdomain(claim[kind])
-            )
-    return errors
+            yield from field_errors(f"{item_field}.{kind}", claim[kind], names.dns_subdomain)
 
 
 def _internal_claim(claim: Object) -> Object:
@@ -214,57 +195,43 @@ def _internal_claim(claim: Object) -> Object:
 # ---------------------------------------------------------------------- changes
 
 
-def validate_update(new: Object, old: Object) -> list[FieldError]:
+def validate_update(new: Object, old: Object) -> Errors:
     """Validates a change of a pod, except its metadata."""
     spec, before = new["spec"], old["spec"]
     if spec == before:
-        return []
-    errors = validate_pod_spec(new)
+        return
+    yield from validate_pod_spec(new)
     for kind in ("containers", "initContainers"):
-        new_errors, stop = _validate_images(spec, before, kind)
-        errors += new_errors
-        if stop:
-            return errors
-    new_errors, stop = _validate_deadline(spec, before)
-    errors += new_errors
-    if stop:
-        return errors
-    errors += _validate_tolerations_added(spec, before)
-    errors += _validate_gates_removed(spec, before)
-    return errors + _validate_rest(spec, before)
+        field, containers = f"spec.{kind}", spec.get(kind) or ()
+        if len(containers) != len(before.get(kind) or ()):
+            yield forbidden_field(field, "pod updates may not add or remove containers")
+            return
+        for number, container in enumerate(containers):
+            if not container.get("image"):
+                yield required(f"{field}[{number}].image")
+        yield from validate_image_spaces(containers, field)
+    deadline_errors = list(_validate_deadline(spec, before))
+    yield from deadline_errors
+    if deadline_errors and spec.get("activeDeadlineSeconds") is not None:
+        return
+    yield from _validate_tolerations_added(spec, before)
+    yield from _validate_gates_removed(spec, before)
+    yield from _validate_rest(spec, before)
 
 
-def _validate_images(spec: Object, before: Object, kind: str) -> tuple[list[FieldError], bool]:
-    containers, others = spec.get(kind) or (), before.get(kind) or ()
-    field = f"spec.{kind}"
-    if len(containers) != len(others):
-        return [forbidden_field(field, "pod updates may not add or remove containers")], True
-    errors = [
-        required(f"{field}[{number}].image")
-        for number, container in enumerate(containers)
-        if not container.get("image")
-    ]
-    return errors + validate_image_spaces(containers, field), False
-
-
-def _validate_deadline(spec: Object, before: Object) -> tuple[list[FieldError], bool]:
+def _validate_deadline(spec: Object, before: Object) -> Errors:
     field = "spec.activeDeadlineSeconds"
     deadline, earlier = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
     if deadline is None:
-        if earlier is None:
-            return [], False
-        problem = "must not update from a positive integer to nil value"
-        return [invalid(field, None, problem)], False
-    if not 0 <= deadline <= _INT32_MAX:
-        problem = f"must be between 0 and {_INT32_MAX}, inclusive"
-        return [invalid(field, deadline, problem)], True
-    if earlier is not None and earlier < deadline:
-        problem = "must be less than or equal to previous value"
-        return [invalid(field, deadline, problem)], True
-    return [], False
+        if earlier is not None:
+            yield invalid(field, None, "must not update from a positive integer to nil value")
+    elif not 0 <= deadline <= _INT32_MAX:
+        yield invalid(field, deadline, f"must be between 0 and {_INT32_MAX}, inclusive")
+    elif earlier is not None and earlier < deadline:
+        yield invalid(field, deadline, "must be less than or equal to previous value")
 
 
-def _validate_tolerations_added(spec: Object, before: Object) -> list[FieldError]:
+def _validate_tolerations_added(spec: Object, before: Object) -> Errors:
     """Checks that tolerations are only added; existing ones may change their seconds."""
     field = "spec.tolerations"
 
@@ -278,7 +245,7 @@ def _validate_tolerations_added(spec: Object, before: Object) -> list[FieldError
     return validate_tolerations(spec.get("tolerations", ()), field)
 
 
-def _validate_gates_removed(spec: Object, before: Object) -> list[FieldError]:
+def _validate_gates_removed(spec: Object, before: Object) -> Errors:
     old_names = {gate["name"] for gate in before.get("schedulingGates", ())}
     return [
         forbidden_field(
@@ -290,34 +257,23 @@ def _validate_gates_removed(spec: Object, before: Object) -> list[FieldError]:
     ]
 
 
-def _validate_rest(spec: Object, before: Object) -> list[FieldError]:
+def _validate_rest(spec: Object, before: Object) -> Errors:
     """Checks that all fields that may not change are equal."""
     spec = deepcopy(spec)
-    errors: list[FieldError] = []
     for kind in ("containers", "initContainers"):
         pairs = zip(spec.get(kind) or (), before.get(kind) or (), strict=True)
         for container, other in pairs:
             container["image"] = other.get("image", "")
-    for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
-        copy_field_from(spec, before, name)
+    restore_fields(spec, before, "activeDeadlineSeconds", "schedulingGates", "tolerations")
     grace = before.get("terminationGracePeriodSeconds")
     if grace is not None and grace < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         spec["terminationGracePeriodSeconds"] = grace
     if before.get("schedulingGates"):
-        errors += _validate_gated(spec, before)
+        yield from _validate_gated(spec, before)
     if spec != before:
         changed = sorted(name for name in {*spec, *before} if spec.get(name) != before.get(name))
         problem = f"pod updates may not change fields other than {CHANGEABLE}\n"
-        errors.append(forbidden_field("spec", problem + describe_difference(spec, before, changed)))
-    return errors
-
-
-def copy_field_from(spec: Object, before: Object, name: str) -> None:
-    """Copies one field from the old object."""
-    if name in before:
-        spec[name] = before[name]
-    else:
-        spec.pop(name, None)
+        yield forbidden_field("spec", problem + describe_difference(spec, before, changed))
 
 
 def describe_difference(spec: Object, before: Object, changed: list[str]) -> str:
@@ -331,19 +287,18 @@ def describe_difference(spec: Object, before: Object, changed: list[str]) -> str
     return "\n".join(lines) + "\n"
 
 
-def _validate_gated(spec: Object, before: Object) -> list[FieldError]:
+def _validate_gated(spec: Object, before: Object) -> Errors:
     """Validates a change of a gated pod's node selector and affinity: only restrictions."""
-    errors: list[FieldError] = []
     selector, old_selector = spec.get("nodeSelector", {}), before.get("nodeSelector", {})
     if selector != old_selector:
         if any(selector.get(key) != value for key, value in old_selector.items()):
             problem = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-            errors.append(invalid("spec.nodeSelector", selector, problem))
-        copy_field_from(spec, before, "nodeSelector")
+            yield invalid("spec.nodeSelector", selector, problem)
+        restore_fields(spec, before, "nodeSelector")
     node_affinity = spec.get("affinity", {}).get("nodeAffinity")
     old_affinity = before.get("affinity", {}).get("nodeAffinity")
     if node_affinity != old_affinity:
-        errors += _validate_terms_added(node_affinity, old_affinity)
+        yield from _validate_terms_added(node_affinity, old_affinity)
         affinity = dict(spec.get("affinity", {}))
         affinity.pop("nodeAffinity", None)
         if old_affinity is not None:
@@ -352,10 +307,9 @@ def _validate_gated(spec: Object, before: Object) -> list[FieldError]:
             spec["affinity"] = affinity
         else:
             spec.pop("affinity", None)
-    return errors
 
 
-def _validate_terms_added(new: Any, old: Any) -> list[FieldError]:
+def _validate_terms_added(new: Any, old: Any) -> Errors:
     field = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
     before = (old or {}).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
     if not before:

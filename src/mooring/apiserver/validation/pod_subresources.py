@@ -10,68 +10,65 @@ from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import FieldError, forbidden_field, invalid, quoted
-from mooring.apiserver.validation.metadata import IMMUTABLE, field_errors
-from mooring.apiserver.validation.pod import copy_field_from, describe_difference, validate_pod_spec
+from mooring.apiserver.errors import Errors, forbidden_field, invalid, quoted
+from mooring.apiserver.object_fields import restore_fields
+from mooring.apiserver.validation.pod import describe_difference, validate_pod_spec
+from mooring.apiserver.validation.rules import IMMUTABLE, field_errors
 from mooring.objects.qos_class import qos_class
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 
-def validate_status(new: Object, old: Object) -> list[FieldError]:
+def validate_status(new: Object, old: Object) -> Errors:
     """Validates a change of a pod's status."""
     status, before = new["status"], old["status"]
-    errors: list[FieldError] = []
     nominated, earlier = status.get("nominatedNodeName", ""), before.get("nominatedNodeName", "")
     field = "status.nominatedNodeName"
     if nominated and nominated != earlier:
-        errors += field_errors(field, nominated, names.dns_subdomain(nominated))
+        yield from field_errors(field, nominated, names.dns_subdomain)
         if old["spec"].get("nodeName"):
             problem = "may not be set on pods that are already bound to a node"
-            errors.append(forbidden_field(field, problem))
+            yield forbidden_field(field, problem)
     if status.get("observedGeneration", 0) < 0:
         problem = "must be a non-negative integer"
-        errors.append(invalid("status.observedGeneration", status["observedGeneration"], problem))
+        yield invalid("status.observedGeneration", status["observedGeneration"], problem)
     qos = status.get("qosClass", "")
     if qos != before.get("qosClass", ""):
-        errors.append(invalid("status.qosClass", qos, IMMUTABLE))
-    return errors
+        yield invalid("status.qosClass", qos, IMMUTABLE)
 
 
-def validate_ephemeral(new: Object, old: Object) -> list[FieldError]:
+def validate_ephemeral(new: Object, old: Object) -> Errors:
     """Validates a change of a pod's ephemeral containers, which can only be added."""
-    errors = validate_pod_spec(new)
+    yield from validate_pod_spec(new)
     containers = {c["name"]: c for c in new["spec"].get("ephemeralContainers", ())}
     field = "spec.ephemeralContainers"
     for before in old["spec"].get("ephemeralContainers", ()):
         name = before["name"]
         lead = f"existing ephemeral containers {quoted(name)} may not be"
         if name not in containers:
-            errors.append(forbidden_field(field, f"{lead} removed\n"))
+            yield forbidden_field(field, f"{lead} removed\n")
         elif containers[name] != before:
             changed = sorted({*containers[name], *before})
             changed = [key for key in changed if containers[name].get(key) != before.get(key)]
             difference = describe_difference(containers[name], before, changed)
-            errors.append(forbidden_field(field, f"{lead} changed\n{difference}"))
-    return errors
+            yield forbidden_field(field, f"{lead} changed\n{difference}")
 
 
-def validate_resize(new: Object, old: Object) -> list[FieldError]:
+def validate_resize(new: Object, old: Object) -> Errors:
     """Validates a change of a running pod's resources."""
-    errors = validate_pod_spec(new)
+    yield from validate_pod_spec(new)
     spec, before = deepcopy(new["spec"]), old["spec"]
     for kind in ("containers", "initContainers"):
         containers, others = spec.get(kind) or (), before.get(kind) or ()
         if len(containers) == len(others):
             for container, other in zip(containers, others, strict=True):
                 container["resources"] = other["resources"]
-                copy_field_from(container, other, "resizePolicy")
-    copy_field_from(spec, before, "resources")
+                restore_fields(container, other, "resizePolicy")
+    restore_fields(spec, before, "resources")
     if spec != before:
         problem = "only cpu and memory resources are mutable"
-        errors.append(forbidden_field("spec", problem))
+        yield forbidden_field("spec", problem)
     if qos_class(new["spec"]) != old["status"].get("qosClass", qos_class(before)):
         problem = "Pod QOS Class may not change as a result of resizing"
-        errors.append(invalid("spec", qos_class(new["spec"]), problem))
-    return errors
+        yield invalid("spec", qos_class(new["spec"]), problem)

@@ -5,12 +5,12 @@ Source: pkg/apis/core/validation/validation.go (validateProbe, validateLifecycle
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
-from mooring.apiserver.validation.metadata import field_errors
+from mooring.apiserver.errors import Errors, forbidden_field, invalid, required
+from mooring.apiserver.validation.rules import field_errors, not_negative, one_of
 
 Object = Mapping[str, Any]
 
@@ -28,9 +28,7 @@ _COUNTS = (
 )
 
 
-def validate_hooks_and_probes(
-    container: Object, field: str, grace_s: int | None
-) -> Iterator[FieldError]:
+def validate_hooks_and_probes(container: Object, field: str, grace_s: int | None) -> Errors:
     """Validates hooks and probes of a container; ``grace_s``: the grace period of its pod."""
     lifecycle = container.get("lifecycle", {})
     for name in ("postStart", "preStop"):
@@ -42,12 +40,9 @@ def validate_hooks_and_probes(
             yield from _validate_probe(container[name], f"{field}.{name}", name)
 
 
-def _validate_probe(probe: Object, field: str, kind: str) -> Iterator[FieldError]:
+def _validate_probe(probe: Object, field: str, kind: str) -> Errors:
     yield from _validate_action(probe, field, _PROBE_ACTIONS, None)
-    for name in _COUNTS:
-        if probe.get(name, 0) < 0:
-            problem = "must be greater than or equal to 0"
-            yield invalid(f"{field}.{name}", probe[name], problem)
+    yield from not_negative(probe, field, *_COUNTS)
     child_field = f"{field}.terminationGracePeriodSeconds"
     grace_s = probe.get("terminationGracePeriodSeconds")
     if grace_s is not None and grace_s <= 0:
@@ -61,7 +56,7 @@ def _validate_probe(probe: Object, field: str, kind: str) -> Iterator[FieldError
 
 def _validate_action(
     handler: Object, field: str, kinds: tuple[str, ...], grace_s: int | None
-) -> Iterator[FieldError]:
+) -> Errors:
     specified = [kind for kind in kinds if kind in handler]
     for kind in specified[1:]:
         yield forbidden_field(f"{field}.{kind}", "may not specify more than 1 handler type")
@@ -86,15 +81,14 @@ def _validate_action(
             yield from _validate_http(action, child_field)
 
 
-def _validate_http(action: Object, field: str) -> Iterator[FieldError]:
-    scheme = action.get("scheme", "")
-    if scheme not in _SCHEMES:
-        yield not_supported(f"{field}.scheme", scheme, _SCHEMES)
+def _validate_http(action: Object, field: str) -> Errors:
+    yield from one_of(f"{field}.scheme", action.get("scheme", ""), _SCHEMES)
     for header in action.get("httpHeaders", ()):
         name = header["name"]
-        yield from field_errors(f"{field}.httpHeaders", name, names.header_name(name))
+        yield from field_errors(f"{field}.httpHeaders", name, names.header_name)
 
 
-def _validate_port(port: int | str, field: str) -> list[FieldError]:
-    problems = names.port_number(port) if isinstance(port, int) else names.port_name(port)
-    return [invalid(field, port, problem) for problem in problems]
+def _validate_port(port: int | str, field: str) -> Errors:
+    if isinstance(port, int):
+        return field_errors(field, port, names.port_number)
+    return field_errors(field, port, names.port_name)

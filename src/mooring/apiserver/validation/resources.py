@@ -6,19 +6,20 @@ pkg/apis/core/helper/helpers.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import (
-    FieldError,
+    Errors,
     duplicate,
     forbidden_field,
     invalid,
     not_found_value,
     required,
 )
+from mooring.apiserver.validation.rules import NOT_NEGATIVE, field_errors
 from mooring.objects.quantity import Quantity
 
 _HUGE_PAGES = "hugepages-"
@@ -62,18 +63,18 @@ def is_overcommittable(name: str) -> bool:
     return is_native(name) and not name.startswith(_HUGE_PAGES)
 
 
-def validate_quantity(name: str, text: str, field: str) -> Iterator[FieldError]:
+def validate_quantity(name: str, text: str, field: str) -> Errors:
     """Validates an amount of a resource."""
     amount = Quantity.from_wire(text)
     if amount.nanos < 0:
-        yield invalid(field, text, "must be greater than or equal to 0")
+        yield invalid(field, text, NOT_NEGATIVE)
     if name in _INTEGERS or is_extended(name):
         milli = -(-amount.nanos // _MILLI_NANOS)
         if milli % 1000:
             yield invalid(field, text, "must be an integer")
 
 
-def validate_node_resources(resources: Object, field: str) -> list[FieldError]:
+def validate_node_resources(resources: Object, field: str) -> Errors:
     """Validates the capacity or the allocatable resources of a node."""
     return [
         error
@@ -84,36 +85,35 @@ def validate_node_resources(resources: Object, field: str) -> list[FieldError]:
 
 def validate_requirements(
     requirements: Object, field: str, claims: frozenset[str] = frozenset()
-) -> list[FieldError]:
+) -> Errors:
     """Validates the requests and limits of a container."""
     if not requirements:
-        return []
-    errors: list[FieldError] = []
+        return
     limits = requirements.get("limits", {})
     requests = requirements.get("requests", {})
     for name, text in limits.items():
-        errors += _validate_amount(name, text, f"{field}.limits[{name}]")
+        yield from _validate_amount(name, text, f"{field}.limits[{name}]")
     for name, text in requests.items():
-        errors += _validate_amount(name, text, f"{field}.requests[{name}]")
+        yield from _validate_amount(name, text, f"{field}.requests[{name}]")
         if limits.get(name) != text:
-            errors += _validate_against_limit(name, text, limits, field)
+            yield from _validate_against_limit(name, text, limits, field)
     names = {*limits, *requests}
     if any(name.startswith(_HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
-        errors.append(forbidden_field(field, "HugePages require cpu or memory"))
-    return errors + _validate_claims(requirements.get("claims", ()), field, claims)
+        yield forbidden_field(field, "HugePages require cpu or memory")
+    yield from _validate_claims(requirements.get("claims", ()), field, claims)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _is_valid(name: str, text: str) -> bool:
     """Returns True if an amount of a resource is valid; cached, as few different ones occur."""
     return not (
-        _validate_name(name, "")
+        any(_validate_name(name, ""))
         or any(validate_quantity(name, text, ""))
         or any(_validate_huge_pages(name, text, ""))
     )
 
 
-def _validate_amount(name: str, text: str, field: str) -> list[FieldError]:
+def _validate_amount(name: str, text: str, field: str) -> Errors:
     if _is_valid(name, text):
         return []
     return [
@@ -123,26 +123,21 @@ def _validate_amount(name: str, text: str, field: str) -> list[FieldError]:
     ]
 
 
-def _validate_name(name: str, field: str) -> list[FieldError]:
-    problems = name_checks.qualified_name(name)
-    if problems:
-        return [invalid(field, name, problem) for problem in problems]
-    errors = []
-    if "/" not in name:
+def _validate_name(name: str, field: str) -> Errors:
+    if name_checks.qualified_name(name):
+        yield from field_errors(field, name, name_checks.qualified_name)
+    elif "/" not in name:
         is_huge = name.startswith(_HUGE_PAGES)
         if name not in _STANDARD and not is_huge:
             problem = "must be a standard resource type or fully qualified"
-            errors.append(invalid(field, name, problem))
+            yield invalid(field, name, problem)
         if name not in _STANDARD_FOR_CONTAINERS and not is_huge:
-            errors.append(invalid(field, name, "must be a standard resource for containers"))
+            yield invalid(field, name, "must be a standard resource for containers")
     elif not is_native(name) and not is_extended(name):
-        errors.append(invalid(field, name, "doesn't follow extended resource name standard"))
-    return errors
+        yield invalid(field, name, "doesn't follow extended resource name standard")
 
 
-def _validate_against_limit(
-    name: str, text: str, limits: Object, field: str
-) -> Iterator[FieldError]:
+def _validate_against_limit(name: str, text: str, limits: Object, field: str) -> Errors:
     limit = limits.get(name)
     if limit is None:
         if not is_overcommittable(name):
@@ -157,7 +152,7 @@ def _validate_against_limit(
         yield invalid(f"{field}.requests", text, problem)
 
 
-def _validate_huge_pages(name: str, text: str, field: str) -> Iterator[FieldError]:
+def _validate_huge_pages(name: str, text: str, field: str) -> Errors:
     if not name.startswith(_HUGE_PAGES):
         return
     try:
@@ -169,25 +164,22 @@ def _validate_huge_pages(name: str, text: str, field: str) -> Iterator[FieldErro
         yield invalid(field, text, problem)
 
 
-def _validate_claims(claims: list[Any], field: str, pod_claims: frozenset[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_claims(claims: list[Any], field: str, pod_claims: frozenset[str]) -> Errors:
     claim_keys: set[str] = set()
     for number, claim in enumerate(claims):
         item_field, name = f"{field}.claims[{number}]", claim["name"]
         request = claim.get("request", "")
         key = f"{name}/{request}" if request else name
         if not name:
-            errors.append(required(item_field))
+            yield required(item_field)
             continue
         if request:
-            problems = name_checks.dns_label(request)
-            errors += [invalid(f"{item_field}.request", request, problem) for problem in problems]
+            yield from field_errors(f"{item_field}.request", request, name_checks.dns_label)
         overlaps = any(other == name or other.startswith(f"{name}/") for other in claim_keys)
         if key in claim_keys or name in claim_keys or (not request and overlaps):
-            errors.append(duplicate(item_field, key))
+            yield duplicate(item_field, key)
         claim_keys.add(key)
         if name not in pod_claims:
             names_text = f": {', '.join(sorted(pod_claims))}" if pod_claims else " which is empty"
             detail = f"must be one of the names in pod.spec.resourceClaims{names_text}"
-            errors.append(not_found_value(item_field, name, detail))
-    return errors
+            yield not_found_value(item_field, name, detail)

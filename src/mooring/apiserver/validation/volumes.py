@@ -9,19 +9,19 @@ ValidateVolumeDevices).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import (
+    Errors,
     FieldError,
     duplicate,
     forbidden_field,
     invalid,
     not_found_value,
-    not_supported,
     required,
     too_long,
 )
@@ -30,7 +30,7 @@ from mooring.apiserver.validation.env import (
     validate_field_ref,
     validate_resource_ref,
 )
-from mooring.apiserver.validation.metadata import field_errors
+from mooring.apiserver.validation.rules import field_errors, one_of, required_fields
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def validate_volumes(
         if not name:
             volume_errors.append(required(f"{item_field}.name"))
         else:
-            volume_errors += field_errors(f"{item_field}.name", name, name_checks.dns_label(name))
+            volume_errors += field_errors(f"{item_field}.name", name, name_checks.dns_label)
         if name in valid:
             volume_errors.append(duplicate(f"{item_field}.name", name))
         if volume_errors:
@@ -79,7 +79,7 @@ def validate_volumes(
     return valid, errors
 
 
-def _validate_source(volume: Object, field: str) -> Iterator[FieldError]:
+def _validate_source(volume: Object, field: str) -> Errors:
     kinds = [name for name in volume if name not in _NAMES_OF_VOLUME]
     if not kinds:
         yield required(field, "must specify a volume type")
@@ -92,23 +92,22 @@ def _validate_source(volume: Object, field: str) -> Iterator[FieldError]:
         yield from validate(volume[kinds[0]], f"{field}.{kinds[0]}")
 
 
-def _empty_dir(source: Object, field: str) -> Iterator[FieldError]:
+def _empty_dir(source: Object, field: str) -> Errors:
     if "sizeLimit" in source and Quantity.from_wire(source["sizeLimit"]).nanos < 0:
         problem = "SizeLimit field must be a valid resource quantity"
         yield forbidden_field(f"{field}.sizeLimit", problem)
 
 
-def _host_path(source: Object, field: str) -> Iterator[FieldError]:
+def _host_path(source: Object, field: str) -> Errors:
     path, kind = source["path"], source.get("type", "")
     if not path:
         yield required(f"{field}.path")
         return
     yield from _no_steps_back(path, f"{field}.path")
-    if kind not in _HOST_PATH_TYPES:
-        yield not_supported(f"{field}.type", kind, _HOST_PATH_TYPES)
+    yield from one_of(f"{field}.type", kind, _HOST_PATH_TYPES)
 
 
-def _keys(source: Object, field: str, *, name: str) -> Iterator[FieldError]:
+def _keys(source: Object, field: str, *, name: str) -> Errors:
     """Validates a ConfigMap or a Secret, whose keys become files."""
     if not source.get(name):
         yield required(f"{field}.{name}")
@@ -117,50 +116,47 @@ def _keys(source: Object, field: str, *, name: str) -> Iterator[FieldError]:
         yield from _key_to_path(item, f"{field}.items[{number}]")
 
 
-def _mode(source: Object, name: str, field: str) -> Iterator[FieldError]:
+def _mode(source: Object, name: str, field: str) -> Errors:
     mode = source.get(name)
     if mode is not None and not 0 <= mode <= _MODE_MAX:
         yield invalid(f"{field}.{name}", mode, _MODE_PROBLEM)
 
 
-def _key_to_path(item: Object, field: str) -> Iterator[FieldError]:
-    for name in ("key", "path"):
-        if not item[name]:
-            yield required(f"{field}.{name}")
+def _key_to_path(item: Object, field: str) -> Errors:
+    yield from required_fields(item, field, "key", "path")
     yield from _file_path(item["path"], f"{field}.path")
     yield from _mode(item, "mode", field)
 
 
-def _file_path(path: str, field: str) -> Iterator[FieldError]:
+def _file_path(path: str, field: str) -> Errors:
     """Validates a path inside a volume, whose internal files begin with two dots."""
     yield from _descending(path, field)
     if path.startswith("..") and not path.startswith("../"):
         yield invalid(field, path, "must not start with '..'")
 
 
-def _descending(path: str, field: str) -> Iterator[FieldError]:
+def _descending(path: str, field: str) -> Errors:
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path")
     yield from _no_steps_back(path, field)
 
 
-def _no_steps_back(path: str, field: str) -> Iterator[FieldError]:
+def _no_steps_back(path: str, field: str) -> Errors:
     if ".." in path.split("/"):
         yield invalid(field, path, "must not contain '..'")
 
 
-def _claim(source: Object, field: str) -> Iterator[FieldError]:
-    if not source["claimName"]:
-        yield required(f"{field}.claimName")
+def _claim(source: Object, field: str) -> Errors:
+    yield from required_fields(source, field, "claimName")
 
 
-def _downward_api(source: Object, field: str) -> Iterator[FieldError]:
+def _downward_api(source: Object, field: str) -> Errors:
     yield from _mode(source, "defaultMode", field)
     for file in source.get("items", ()):
         yield from _downward_file(file, field)
 
 
-def _downward_file(file: Object, field: str) -> Iterator[FieldError]:
+def _downward_file(file: Object, field: str) -> Errors:
     path = file["path"]
     if not path:
         yield required(f"{field}.path")
@@ -178,30 +174,32 @@ def _downward_file(file: Object, field: str) -> Iterator[FieldError]:
     yield from _mode(file, "mode", field)
 
 
-def _nfs(source: Object, field: str) -> Iterator[FieldError]:
-    for name in ("server", "path"):
-        if not source[name]:
-            yield required(f"{field}.{name}")
+def _nfs(source: Object, field: str) -> Errors:
+    yield from required_fields(source, field, "server", "path")
     if not source["path"].startswith("/"):
         yield invalid(f"{field}.path", source["path"], "must be an absolute path")
 
 
-def _csi(source: Object, field: str) -> Iterator[FieldError]:
+def _driver_name(text: str) -> name_checks.Problems:
+    return name_checks.dns_subdomain(text.lower())
+
+
+def _csi(source: Object, field: str) -> Errors:
     driver = source["driver"]
     if not driver:
         yield required(f"{field}.driver")
         return
     if len(driver) > _DRIVER_NAME_MAX:
         yield too_long(f"{field}.driver", _DRIVER_NAME_MAX)
-    yield from field_errors(f"{field}.driver", driver, name_checks.dns_subdomain(driver.lower()))
+    yield from field_errors(f"{field}.driver", driver, _driver_name)
 
 
-def _ephemeral(source: Object, field: str) -> Iterator[FieldError]:
+def _ephemeral(source: Object, field: str) -> Errors:
     if "volumeClaimTemplate" not in source:
         yield required(f"{field}.volumeClaimTemplate")
 
 
-def _projected(source: Object, field: str) -> Iterator[FieldError]:
+def _projected(source: Object, field: str) -> Errors:
     yield from _mode(source, "defaultMode", field)
     paths: set[str] = set()
     for number, projection in enumerate(source.get("sources") or ()):
@@ -212,9 +210,7 @@ def _projected(source: Object, field: str) -> Iterator[FieldError]:
             yield forbidden_field(item_field, problem)
 
 
-def _projection(
-    projection: Object, field: str, volume_field: str, paths: set[str]
-) -> Iterator[FieldError]:
+def _projection(projection: Object, field: str, volume_field: str, paths: set[str]) -> Errors:
     for kind in ("secret", "configMap"):
         if kind not in projection:
             continue
@@ -232,13 +228,13 @@ def _projection(
         yield from _token(projection["serviceAccountToken"], field, volume_field)
 
 
-def _new_path(path: str, value: str, volume_field: str, paths: set[str]) -> Iterator[FieldError]:
+def _new_path(path: str, value: str, volume_field: str, paths: set[str]) -> Errors:
     if path and path in paths:
         yield invalid(volume_field, value, "conflicting duplicate paths")
     paths.add(path)
 
 
-def _token(token: Object, field: str, volume_field: str) -> Iterator[FieldError]:
+def _token(token: Object, field: str, volume_field: str) -> Errors:
     child_field, seconds = (
         f"{field}.serviceAccountToken.expirationSeconds",
         token["expirationSeconds"],
@@ -254,7 +250,7 @@ def _token(token: Object, field: str, volume_field: str) -> Iterator[FieldError]
         yield from _file_path(path, f"{volume_field}.path")
 
 
-_SOURCES: Mapping[str, Callable[[Object, str], Iterator[FieldError]]] = MappingProxyType(
+_SOURCES: Mapping[str, Callable[[Object, str], Errors]] = MappingProxyType(
     {
         "emptyDir": _empty_dir,
         "hostPath": _host_path,
@@ -277,32 +273,28 @@ _ORDER: Mapping[str, int] = MappingProxyType(
 # ---------------------------------------------------------------------- in containers
 
 
-def validate_mounts(
-    container: Object, field: str, volumes: Mapping[str, Object]
-) -> list[FieldError]:
+def validate_mounts(container: Object, field: str, volumes: Mapping[str, Object]) -> Errors:
     """Validates the volume mounts of a container."""
-    errors: list[FieldError] = []
     paths: set[str] = set()
     devices = {device["name"]: device["devicePath"] for device in _devices_of(container)}
     for number, mount in enumerate(container.get("volumeMounts", ())):
         item_field, name, path = f"{field}[{number}]", mount["name"], mount["mountPath"]
         if not name:
-            errors.append(required(f"{item_field}.name"))
+            yield required(f"{item_field}.name")
         if name not in volumes:
-            errors.append(not_found_value(f"{item_field}.name", name))
+            yield not_found_value(f"{item_field}.name", name)
         if not path:
-            errors.append(required(f"{item_field}.mountPath"))
+            yield required(f"{item_field}.mountPath")
         if path in paths:
-            errors.append(invalid(f"{item_field}.mountPath", path, "must be unique"))
+            yield invalid(f"{item_field}.mountPath", path, "must be unique")
         paths.add(path)
         if name in devices:
             problem = "must not already exist in volumeDevices"
-            errors.append(invalid(f"{item_field}.name", name, problem))
+            yield invalid(f"{item_field}.name", name, problem)
         if path in devices.values():
             problem = "must not already exist as a path in volumeDevices"
-            errors.append(invalid(f"{item_field}.mountPath", path, problem))
-        errors += _validate_mount_options(mount, item_field, field, container)
-    return errors
+            yield invalid(f"{item_field}.mountPath", path, problem)
+        yield from _validate_mount_options(mount, item_field, field, container)
 
 
 def _devices_of(container: Object) -> Iterable[Object]:
@@ -312,7 +304,7 @@ def _devices_of(container: Object) -> Iterable[Object]:
 
 def _validate_mount_options(
     mount: Object, item_field: str, field: str, container: Object
-) -> Iterator[FieldError]:
+) -> Errors:
     """Validates the options of a mount; some field paths are those of the list, as upstream."""
     path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
     if path:
@@ -325,19 +317,15 @@ def _validate_mount_options(
     propagation = mount.get("mountPropagation")
     if propagation is None:
         return
-    if propagation not in _PROPAGATIONS:
-        yield not_supported(f"{field}.mountPropagation", propagation, _PROPAGATIONS)
+    yield from one_of(f"{field}.mountPropagation", propagation, _PROPAGATIONS)
     is_privileged = container.get("securityContext", {}).get("privileged", False)
     if propagation == "Bidirectional" and not is_privileged:
         problem = "Bidirectional mount propagation is available only to privileged containers"
         yield forbidden_field(f"{field}.mountPropagation", problem)
 
 
-def validate_devices(
-    container: Object, field: str, volumes: Mapping[str, Object]
-) -> list[FieldError]:
+def validate_devices(container: Object, field: str, volumes: Mapping[str, Object]) -> Errors:
     """Validates the block devices of a container."""
-    errors: list[FieldError] = []
     mounted = container.get("volumeMounts", ())
     mounts = {mount["name"]: mount["mountPath"] for mount in mounted}
     names: set[str] = set()
@@ -345,26 +333,25 @@ def validate_devices(
     for number, device in enumerate(_devices_of(container)):
         item_field, name, path = f"{field}[{number}]", device["name"], device["devicePath"]
         if not name:
-            errors.append(required(f"{item_field}.name"))
+            yield required(f"{item_field}.name")
         if name in names:
-            errors.append(invalid(f"{item_field}.name", name, "must be unique"))
+            yield invalid(f"{item_field}.name", name, "must be unique")
         if name not in volumes:
-            errors.append(not_found_value(f"{item_field}.name", name))
+            yield not_found_value(f"{item_field}.name", name)
         elif not {"persistentVolumeClaim", "ephemeral"} & volumes[name].keys():
-            errors.append(invalid(f"{item_field}.name", name, _BLOCK_MODE))
-        errors += _validate_device_path(path, f"{item_field}.devicePath", paths)
+            yield invalid(f"{item_field}.name", name, _BLOCK_MODE)
+        yield from _validate_device_path(path, f"{item_field}.devicePath", paths)
         if name in mounts:
             problem = "must not already exist in volumeMounts"
-            errors.append(invalid(f"{item_field}.name", name, problem))
+            yield invalid(f"{item_field}.name", name, problem)
         if path in mounts.values():
             problem = "must not already exist as a path in volumeMounts"
-            errors.append(invalid(f"{item_field}.devicePath", path, problem))
+            yield invalid(f"{item_field}.devicePath", path, problem)
         if name:
             names.add(name)
-    return errors
 
 
-def _validate_device_path(path: str, field: str, paths: set[str]) -> Iterator[FieldError]:
+def _validate_device_path(path: str, field: str, paths: set[str]) -> Errors:
     if not path:
         yield required(field)
     if path in paths:

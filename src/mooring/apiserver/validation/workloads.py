@@ -6,20 +6,19 @@ are used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from msgspec import convert
 
-from mooring.apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
+from mooring.apiserver.errors import Errors, forbidden_field, invalid, not_supported, required
 from mooring.apiserver.validation.metadata import (
-    IMMUTABLE,
     validate_annotations,
     validate_label_selector,
     validate_labels,
 )
 from mooring.apiserver.validation.other_kinds import validate_int_or_percent
 from mooring.apiserver.validation.pod import validate_spec
+from mooring.apiserver.validation.rules import IMMUTABLE, NOT_NEGATIVE, not_negative
 from mooring.objects.meta import LabelSelector
 from mooring.objects.selectors import compile_label_selector
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 MISMATCH = "`selector` does not match template `labels`"
-_NOT_NEGATIVE = "must be greater than or equal to 0"
 #: Mutable fields of a StatefulSet's spec.
 _MUTABLE_IN_STATEFUL_SETS = (
     "replicas",
@@ -40,93 +38,84 @@ _MUTABLE_IN_STATEFUL_SETS = (
 )
 
 
-def validate_workload(workload: Object) -> list[FieldError]:
+def validate_workload(workload: Object) -> Errors:
     """Validates a new workload."""
     kind, spec = workload["kind"], workload["spec"]
     before: tuple[str, ...] = ("replicas",)
     after: tuple[str, ...] = ("minReadySeconds", "revisionHistoryLimit")
-    errors: list[FieldError] = []
     if kind == "StatefulSet":
-        errors += _validate_stateful(spec)
+        yield from _validate_stateful(spec)
         before, after = ("replicas", "minReadySeconds"), ()
     elif kind == "ReplicaSet":
         before, after = ("replicas", "minReadySeconds"), ()
-    errors += _not_negative(spec, before)
-    errors += _validate_selector(workload)
-    errors += _validate_template(spec, kind)
+    yield from not_negative(spec, "spec", *before)
+    yield from _validate_selector(workload)
+    yield from _validate_template(spec, kind)
     if kind == "Deployment":
-        errors += _validate_strategy(spec["strategy"])
-    errors += _not_negative(spec, after[:1])
+        yield from _validate_strategy(spec["strategy"])
+    yield from not_negative(spec, "spec", *after[:1])
     if kind == "DaemonSet":
-        errors += _validate_daemon_strategy(spec["updateStrategy"])
-    errors += _not_negative(spec, after[1:])
+        yield from _validate_daemon_strategy(spec["updateStrategy"])
+    yield from not_negative(spec, "spec", *after[1:])
     if kind == "Deployment":
-        errors += _validate_deadline(spec)
-    return errors
+        yield from _validate_deadline(spec)
 
 
-def _not_negative(spec: Object, names: tuple[str, ...]) -> list[FieldError]:
-    return [
-        invalid(f"spec.{name}", spec[name], _NOT_NEGATIVE)
-        for name in names
-        if spec.get(name, 0) < 0
-    ]
-
-
-def _validate_selector(workload: Object) -> list[FieldError]:
+def _validate_selector(workload: Object) -> Errors:
     selector = workload["spec"].get("selector")
     if selector is None:
         # Upstream does not require it of DaemonSets here.
-        return [] if workload["kind"] == "DaemonSet" else [required("spec.selector")]
-    errors = validate_label_selector(selector, "spec.selector")
+        if workload["kind"] != "DaemonSet":
+            yield required("spec.selector")
+        return
+    yield from validate_label_selector(selector, "spec.selector")
     if not selector:
         # As upstream, also for ReplicaSets.
         kind = "deployment" if workload["kind"] == "ReplicaSet" else workload["kind"].lower()
         problem = f"empty selector is invalid for {kind}"
-        errors.append(invalid("spec.selector", selector, problem))
-    return errors
+        yield invalid("spec.selector", selector, problem)
 
 
-def _validate_template(spec: Object, kind: str) -> list[FieldError]:
+def _validate_template(spec: Object, kind: str) -> Errors:
     template = spec.get("template", {})
-    errors: list[FieldError] = []
     if not matches_template(spec):
         labels = template.get("metadata", {}).get("labels")
         sorted_labels = dict(sorted(labels.items())) if labels else labels
-        errors.append(invalid("spec.template.metadata.labels", sorted_labels, MISMATCH))
-    errors += validate_template_metadata(template)
+        yield invalid("spec.template.metadata.labels", sorted_labels, MISMATCH)
+    yield from validate_template_metadata(template)
     if kind == "StatefulSet":
-        errors += validate_template_metadata(template)  # twice, as upstream
+        yield from validate_template_metadata(template)  # twice, as upstream
     pod_spec = template.get("spec", {})
-    errors += validate_spec(_with_claims(spec, pod_spec), "spec.template.spec", is_template=True)
+    yield from validate_spec(_with_claims(spec, pod_spec), "spec.template.spec", is_template=True)
     policy = pod_spec.get("restartPolicy")
     if policy != "Always":
-        errors.append(not_supported("spec.template.spec.restartPolicy", policy, ["Always"]))
+        yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
     if "activeDeadlineSeconds" in pod_spec:
         title = "ReplicaSet" if kind == "Deployment" else kind
         problem = f"activeDeadlineSeconds in {title} is not Supported"
-        errors.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", problem))
-    return errors
+        yield forbidden_field("spec.template.spec.activeDeadlineSeconds", problem)
 
 
 def matches_template(spec: Object) -> bool:
     """Returns True if a selector matches its template's pods, or is invalid itself."""
-    selector = spec.get("selector")
-    if selector is None:
-        return False
-    if validate_label_selector(selector, ""):
-        return True
-    labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
+    return selects(
+        spec.get("selector"), spec.get("template", {}).get("metadata", {}).get("labels", {})
+    )
+
+
+def selects(selector: Object | None, labels: Object) -> bool:
+    """Returns True if a selector matches labels, or is invalid, which is reported elsewhere."""
+    if selector is None or any(validate_label_selector(selector, "")):
+        return selector is not None
     return compile_label_selector(convert(selector, LabelSelector)).matches(labels)
 
 
-def validate_template_metadata(template: Object) -> list[FieldError]:
+def validate_template_metadata(template: Object) -> Errors:
     """Validates the labels and annotations of a pod template."""
     metadata: dict[str, Any] = template.get("metadata", {})
-    errors = validate_labels(metadata.get("labels", {}), "spec.template.labels")
+    yield from validate_labels(metadata.get("labels", {}), "spec.template.labels")
     if annotations := metadata.get("annotations"):
-        errors += validate_annotations(annotations, "spec.template.annotations")
-    return errors
+        yield from validate_annotations(annotations, "spec.template.annotations")
 
 
 def _with_claims(spec: Object, pod_spec: Object) -> Object:
@@ -139,7 +128,7 @@ def _with_claims(spec: Object, pod_spec: Object) -> Object:
     return {**pod_spec, "volumes": volumes}
 
 
-def _validate_strategy(strategy: Object) -> Iterator[FieldError]:
+def _validate_strategy(strategy: Object) -> Errors:
     field, kind = "spec.strategy", strategy["type"]
     rolling = strategy.get("rollingUpdate")
     if kind == "Recreate":
@@ -166,7 +155,7 @@ def _validate_strategy(strategy: Object) -> Iterator[FieldError]:
         yield from validate_int_or_percent(unavailable, f"{child_field}.maxUnavailable")
 
 
-def _validate_daemon_strategy(strategy: Object) -> list[FieldError]:
+def _validate_daemon_strategy(strategy: Object) -> Errors:
     kind = strategy["type"]
     if kind in ("RollingUpdate", "OnDelete"):
         return []
@@ -174,17 +163,17 @@ def _validate_daemon_strategy(strategy: Object) -> list[FieldError]:
     return [not_supported("spec.updateStrategy", internal, ["RollingUpdate", "OnDelete"])]
 
 
-def _validate_deadline(spec: Object) -> Iterator[FieldError]:
+def _validate_deadline(spec: Object) -> Errors:
     field, deadline = "spec.progressDeadlineSeconds", spec.get("progressDeadlineSeconds")
     if deadline is None:
         return
     if deadline < 0:
-        yield invalid(field, deadline, _NOT_NEGATIVE)
+        yield invalid(field, deadline, NOT_NEGATIVE)
     if deadline <= spec.get("minReadySeconds", 0):
         yield invalid(field, deadline, "must be greater than minReadySeconds")
 
 
-def _validate_stateful(spec: Object) -> Iterator[FieldError]:
+def _validate_stateful(spec: Object) -> Errors:
     policy = spec["podManagementPolicy"]
     if policy not in ("OrderedReady", "Parallel"):
         problem = "must be 'OrderedReady' or 'Parallel'"
@@ -195,10 +184,14 @@ def _validate_stateful(spec: Object) -> Iterator[FieldError]:
         yield invalid("spec.updateStrategy", internal, "must be 'RollingUpdate' or 'OnDelete'")
 
 
-def validate_workload_update(new: Object, old: Object) -> list[FieldError]:
+def validate_workload_update(new: Object, old: Object) -> Errors:
     """Validates a change of a workload: its selector is immutable."""
-    errors = validate_workload(new)
     spec, before = new["spec"], old["spec"]
+    has_new_selector = spec.get("selector") != before.get("selector")
+    selector_error = invalid("spec.selector", _sorted(spec.get("selector")), IMMUTABLE)
+    if new["kind"] == "DaemonSet" and has_new_selector:
+        yield selector_error
+    yield from validate_workload(new)
     if new["kind"] == "StatefulSet":
         names = ({*spec} | {*before}) - {*_MUTABLE_IN_STATEFUL_SETS}
         if any(spec.get(name) != before.get(name) for name in names):
@@ -207,11 +200,9 @@ def validate_workload_update(new: Object, old: Object) -> list[FieldError]:
                 f"updates to statefulset spec for fields other than {names_text} and "
                 f"'{_MUTABLE_IN_STATEFUL_SETS[-1]}' are forbidden"
             )
-            errors.append(forbidden_field("spec", problem))
-    elif spec.get("selector") != before.get("selector"):
-        error = invalid("spec.selector", _sorted(spec.get("selector")), IMMUTABLE)
-        errors = [error, *errors] if new["kind"] == "DaemonSet" else [*errors, error]
-    return errors
+            yield forbidden_field("spec", problem)
+    elif new["kind"] != "DaemonSet" and has_new_selector:
+        yield selector_error
 
 
 def _sorted(selector: Object | None) -> Object | None:

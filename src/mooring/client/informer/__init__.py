@@ -1,1 +1,1 @@
-"""Informers: local copies of all objects of a kind, kept equal to the API server."""
+"""Informers: local copies of all objects of a kind, synchronized with the API server."""

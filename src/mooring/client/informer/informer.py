@@ -1,4 +1,4 @@
-"""An informer: the objects of one kind, kept equal to the API server while it runs.
+"""An informer: the objects of one kind, synchronized with the API server while it runs.
 
 It sends the requests of a ``Reflector`` over the client's transport. The reflector makes all
 decisions; this module only does the I/O and the waiting.

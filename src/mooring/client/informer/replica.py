@@ -7,7 +7,7 @@ and reports every change once::
                              ├──> objects, then on_change(Change)
     watch ───> apply() ──────┘
 
-Old versions are ignored: a watch may resume too early, and a list may repeat known objects. A
+Old versions are ignored: a watch may resume too early, and a list may repeat current objects. A
 replica does no I/O.
 """
 
@@ -54,7 +54,7 @@ class Statistics:
 
 
 class Replica:
-    """The known objects of one kind.
+    """The objects of one kind, as of the last event or list.
 
     Attributes:
         objects: Key -> object; read-only.

@@ -20,6 +20,7 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
+from mooring.client.transport.http1_pool import HTTP_FAILURES, Http1Pool
 from mooring.client.transport.transport import (
     AnswerTooLong,
     ChunkedStream,
@@ -31,7 +32,6 @@ from mooring.client.transport.transport import (
     StreamBroken,
     lower_names,
 )
-from mooring.client.transport.wire import HTTP_FAILURES, Http1Pool
 from mooring.errors import OutcomeUnknown, Unreachable
 
 #: Connections of each pool: one request each at a time. Watches: one per kind and some to spare.

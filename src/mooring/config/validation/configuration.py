@@ -147,7 +147,7 @@ def _removed_plugins(plugins: Plugins, path: Path) -> Iterator[FieldError]:
 def _in_tree_plugins(plugins: Plugins, path: Path) -> Iterator[FieldError]:
     """Plugins at points where they have nothing to do, and those that are enabled twice.
 
-    Others than kube-scheduler's own are known only when they are loaded.
+    Plugins that are not in-tree are checked when they are loaded.
     """
     for point in (*EXTENSION_POINTS, "placement_generate", "placement_score"):
         names: set[str] = set()

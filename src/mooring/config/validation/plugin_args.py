@@ -38,7 +38,7 @@ _BINDING_TIMEOUT_S_MIN = 1.0
 
 @singledispatch
 def check_args(args: Any, path: Path) -> Iterator[FieldError]:
-    """Yields what is wrong with a plugin's arguments; of plugins not our own nothing is known."""
+    """Yields the errors of a plugin's arguments; those of out-of-tree plugins are not checked."""
     del args, path
     yield from ()
 

@@ -6,16 +6,24 @@ the cluster state changes: the arrays belong to the attempt's snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from mooring.decision import Decision, ExtenderCall, Preemption, Rejection
+from mooring.decision import (
+    LEFT_OUT_PREFIX,
+    NOT_SATISFIED,
+    Decision,
+    ExtenderCall,
+    Preemption,
+    Rejection,
+)
 from mooring.errors import InvariantViolation
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.runtime.filter_results import NOT_VISITED, FilterResults
-from mooring.framework.status import Status
+from mooring.framework.status import Code, Reject, Status
 from mooring.state.snapshot import Snapshot
 from mooring.state.types import Ints, Rows
 
@@ -28,6 +36,34 @@ class Placement:
     row: int
     feasible_count: int
     evaluated_count: int
+
+
+class PreFilterOutcome(NamedTuple):
+    """The merged result of PreFilter: node names (None = all) or a rejection.
+
+    ``narrowed_by`` are the plugins that returned a PreFilterResult.
+    """
+
+    node_names: frozenset[str] | None = None
+    status: Status | None = None
+    narrowed_by: tuple[str, ...] = ()
+
+
+#: PreFilter excluded no node, or has not run.
+UNRESTRICTED: Final = PreFilterOutcome()
+
+
+def excluded_by_pre_filter(plugins: Iterable[str]) -> Reject:
+    """Returns the status of a node that these PreFilter plugins excluded, without a plugin name."""
+    return Reject(f"{LEFT_OUT_PREFIX}{' '.join(plugins)}]", resolvable=False)
+
+
+def no_node_left(plugins: Collection[str]) -> Reject:
+    """Returns the rejection of a pod to which these PreFilter plugins left no node."""
+    names = " ".join(sorted(plugins))
+    if len(plugins) == 1:
+        return Reject(f"{NOT_SATISFIED} {names}", resolvable=False)
+    return Reject(f"{LEFT_OUT_PREFIX}{names}] simultaneously", resolvable=False)
 
 
 @dataclass(slots=True)
@@ -49,12 +85,7 @@ class Attempt:
     by_extenders: dict[int, Status] = field(default_factory=dict)
     #: Name of an extender -> its result.
     calls: dict[str, ExtenderCall] = field(default_factory=dict)
-    #: The rows that PreFilter excluded, and the status that they all have.
-    absent_rows: Rows | None = None
-    absent: Status | None = None
-    #: The names, joined by ",", of the plugins that excluded nodes.
-    absent_plugins: str = ""
-    pre_filter: Status | None = None
+    pre_filtered: PreFilterOutcome = UNRESTRICTED
     rows: Rows | None = None
     raw: dict[str, Ints] = field(default_factory=dict)
     scores: dict[str, Ints] = field(default_factory=dict)
@@ -70,6 +101,53 @@ class Attempt:
     durations_s: dict[str, float] = field(default_factory=dict)
     #: Builds the record of the preemption dry run; None if there was none.
     preemption: Callable[[], Preemption] | None = None
+
+    def included_rows(self) -> Rows:
+        """Returns the rows that PreFilter did not exclude, in the table's visit order."""
+        nodes, included = self.snapshot.nodes, self.pre_filtered.node_names
+        order = nodes.order.array()
+        if included is None:
+            return order
+        return np.array([row for row in order if nodes.names[row] in included], dtype=np.intp)
+
+    def _excluded_names(self) -> list[str]:
+        """Returns the names of the nodes that PreFilter excluded."""
+        nodes, included = self.snapshot.nodes, self.pre_filtered.node_names
+        if included is None:
+            return []
+        names = (nodes.names[row] for row in nodes.order.rows())
+        return [name for name in names if name not in included]
+
+    def _excluded_by(self) -> list[str]:
+        """Returns the plugins that excluded nodes, sorted.
+
+        They include the one that rejected the nominated node earlier, as upstream.
+        """
+        rejected_by = {status.plugin for status in self.extra.values() if status.is_rejection}
+        return sorted(rejected_by.union(self.pre_filtered.narrowed_by) - {""})
+
+    def diagnosis(self) -> Diagnosis:
+        """Returns the diagnosis of an attempt in which no node was feasible."""
+        node_names, pre_filter, narrowed_by = self.pre_filtered
+        diagnosis = Diagnosis(
+            len(self.snapshot.nodes), pre_filter=pre_filter, unschedulable_plugins=set(narrowed_by)
+        )
+        if pre_filter is not None:
+            diagnosis.note_plugin(pre_filter)
+            return diagnosis
+        if node_names is not None:
+            diagnosis.absent = excluded_by_pre_filter(self._excluded_by())
+            diagnosis.absent_count = len(self._excluded_names())
+        assert self.results is not None
+        self.results.describe(diagnosis)
+        for row, status in self.extra.items():
+            diagnosis.note_plugin(status)
+            if self.results.refused_by[row] == NOT_VISITED:
+                diagnosis.reasons.update(status.reasons)
+                diagnosis.absent_count -= 1
+        diagnosis.statuses = statuses = _Statuses(self)
+        diagnosis.find_rows = statuses.rows_of
+        return diagnosis
 
     def refused_count(self) -> int:
         """Returns the number of rejected nodes, without those that PreFilter excluded."""
@@ -103,10 +181,9 @@ class Attempt:
                 assert first is not None
                 statuses[names[row]] = first
         rejected = {name: rejection(status) for name, status in statuses.items()}
-        if self.absent is not None and self.absent_rows is not None:
-            excluded = rejection(self.absent.named(self.absent_plugins))
-            for row in self.absent_rows.tolist():
-                rejected.setdefault(names[row], excluded)
+        plugins = self._excluded_by()
+        excluded = rejection(excluded_by_pre_filter(plugins).named(",".join(plugins)))
+        rejected = dict.fromkeys(self._excluded_names(), excluded) | rejected
         return dict(sorted(rejected.items()))
 
     def decision(self, outcome: str, *, node: str | None, diagnosis: Diagnosis | None) -> Decision:
@@ -117,7 +194,7 @@ class Attempt:
         """
         if not self.snapshot.is_current:
             raise InvariantViolation("a Decision must be built before the cluster state changes")
-        has_scores = self.total is not None
+        pre_filter, has_scores = self.pre_filtered.status, self.total is not None
         final = {plugin: column[self.rows] for plugin, column in self.final.items()}
         constant = {
             plugin: np.full_like(final[plugin], score) for plugin, score in self.constant.items()
@@ -126,11 +203,11 @@ class Attempt:
             result=outcome,
             node=node,
             tied=self._tied(node),
-            rejected={} if self.pre_filter is not None else self.rejected(),
+            rejected=self.rejected() if pre_filter is None else {},
             unschedulable_plugins=_sorted(diagnosis.unschedulable_plugins if diagnosis else ()),
             pending_plugins=_sorted(diagnosis.pending_plugins if diagnosis else ()),
             choice=self.choice,
-            prefilter=None if self.pre_filter is None else rejection(self.pre_filter),
+            prefilter=None if pre_filter is None else rejection(pre_filter),
             raw=self._by_plugin_and_node(self.raw | final) if has_scores else None,
             scores=self._by_plugin_and_node(self.scores | final | constant) if has_scores else None,
             total=self._by_node(self.total) if self.total is not None else None,
@@ -166,3 +243,37 @@ def rejection(status: Status) -> Rejection:
 
 def _sorted(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
+
+
+class _Statuses(dict[str, Status]):
+    """Node name -> status, looked up in the result table on demand."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__()
+        self._nodes = attempt.snapshot.nodes
+        self._attempt = attempt
+
+    def __missing__(self, name: str) -> Status:
+        raise KeyError(name)
+
+    def rows_of(self, code: Code) -> Rows:
+        """Returns the rows of the nodes rejected with this code, in visiting order from 0."""
+        results, nodes = self._attempt.results, self._nodes
+        has_code = np.zeros(nodes.capacity, dtype=np.bool_)
+        for row, status in self._attempt.extra.items():
+            has_code[row] = status.code is code
+        if results is not None:
+            results.mask_of_code(code, has_code)
+        for row, status in self._attempt.by_extenders.items():
+            has_code[row] = status.code is code
+        order = nodes.order.array()
+        return order[has_code[order]]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Returns the status of a node that a filter rejected, ``default`` for any other."""
+        row = self._nodes.row(name)
+        if row < 0:
+            return default
+        attempt = self._attempt
+        status = attempt.results.status(row) if attempt.results is not None else None
+        return status or attempt.by_extenders.get(row) or attempt.extra.get(row) or default

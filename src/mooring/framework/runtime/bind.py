@@ -9,7 +9,6 @@ RunPreBindPlugins, RunBindPlugins).
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -186,8 +185,11 @@ async def _wait(
         return await method(*arguments)
     except PluginError:
         raise
-    except (SchedulerError, asyncio.CancelledError) as error:
+    except SchedulerError as error:
         error.add_note(f'running {point} plugin "{plugin.name}"')
         raise
     except Exception as error:  # a plugin may raise anything; its pod alone fails
         raise PluginError(plugin.name, point, f"{type(error).__name__}: {error}") from error
+    except BaseException as error:  # a cancellation: its cause reports the plugin
+        error.add_note(f'running {point} plugin "{plugin.name}"')
+        raise

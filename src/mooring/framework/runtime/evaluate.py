@@ -12,17 +12,14 @@ import numpy as np
 from mooring.errors import PluginError
 from mooring.framework.cycle_state import Cycle
 from mooring.framework.node_view import NodeView
-from mooring.framework.runtime.attempt import Attempt
+from mooring.framework.runtime.attempt import Attempt, excluded_by_pre_filter
 from mooring.framework.runtime.filter import pre_filter, run_filters
 from mooring.framework.runtime.framework import Framework
 from mooring.framework.runtime.nominated import filter_hypothetical
 from mooring.framework.runtime.score import total_scores
-from mooring.framework.status import Code, Reject, Status
+from mooring.framework.status import Code, Status
 from mooring.state.tables.pods import PodInfo
 from mooring.state.types import Rows
-
-#: The reason for nodes that PreFilter plugins excluded.
-PRE_FILTER_REASON = "node(s) didn't satisfy plugin(s) [{}]"
 
 
 def filter_nodes(
@@ -40,8 +37,7 @@ def filter_nodes(
     results = run_filters(framework, cycle, rows)
     statuses = {name: results.status(row) for name, row in zip(names, rows.tolist(), strict=True)}
     if pre_filtered.node_names is not None:
-        text = PRE_FILTER_REASON.format(" ".join(pre_filtered.narrowed_by))
-        excluded = Reject(text, resolvable=False)
+        excluded = excluded_by_pre_filter(pre_filtered.narrowed_by)
         statuses.update((name, excluded) for name in names if name not in pre_filtered.node_names)
     for status in statuses.values():
         if status is not None and status.code is Code.ERROR:

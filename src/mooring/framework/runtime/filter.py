@@ -7,7 +7,6 @@ framework/runtime/framework.go (RunPreFilterPlugins, RunFilterPluginsWithNominat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ from mooring.framework.cycle_state import Cycle
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.node_view import NodeView
-from mooring.framework.runtime.attempt import Attempt
+from mooring.framework.runtime.attempt import Attempt, PreFilterOutcome, no_node_left
 from mooring.framework.runtime.filter_results import NOT_VISITED, FilterResults
 from mooring.framework.runtime.framework import Framework
 from mooring.framework.runtime.host_selection import feasible_nodes_to_find, visiting_order
@@ -27,7 +26,7 @@ from mooring.framework.runtime.nominated import (
     filter_one,
     nominated_pods_by_row,
 )
-from mooring.framework.status import Code, FilterStatuses, PreFilterResult, Reject, Skip, Status
+from mooring.framework.status import Code, FilterStatuses, PreFilterResult, Skip, Status
 from mooring.state.tables.pods import PodInfo
 from mooring.state.types import Rows
 
@@ -45,94 +44,28 @@ class Feasible:
     evaluated_count: int
 
 
-@dataclass(slots=True)
-class PreFilterOutcome:
-    """The merged result of PreFilter: node names (None = all) or a rejection.
-
-    ``narrowed_by`` are the plugins that returned a PreFilterResult.
-    """
-
-    node_names: frozenset[str] | None
-    status: Status | None
-    narrowed_by: list[str]
-
-    @property
-    def is_unrestricted(self) -> bool:
-        """True if all nodes are to be filtered."""
-        return self.node_names is None and self.status is None
-
-
 def find_nodes_that_fit(
     framework: Framework, cycle: Cycle, attempt: Attempt
 ) -> Feasible | Diagnosis:
     """Returns the feasible nodes, or a Diagnosis if there are none."""
-    pre_filtered = pre_filter(framework, cycle)
-    diagnosis: Diagnosis | None = None
-    order = cycle.snapshot.nodes.order.array()
-    if not pre_filtered.is_unrestricted or cycle.pod.status.nominated_node_name:
-        diagnosis = new_diagnosis(cycle, attempt, pre_filtered)
-        if pre_filtered.status is not None:
-            return diagnosis
-        nominated = try_nominated(framework, cycle, attempt, diagnosis)
-        order = nodes_after_pre_filter(cycle, attempt, diagnosis, pre_filtered)
-        if nominated is not None:
-            attempt.choice = "nominated" if len(order) > 1 else None
-            return nominated
-    feasible = filter_nodes(framework, cycle, attempt, pre_filtered, order)
-    if feasible.count:
-        return feasible
-    return fill_diagnosis(cycle, attempt, diagnosis or new_diagnosis(cycle, attempt, pre_filtered))
+    attempt.pre_filtered = pre_filter(framework, cycle)
+    if attempt.pre_filtered.status is not None:
+        return attempt.diagnosis()
+    nominated = try_nominated(framework, cycle, attempt)
+    if nominated is not None:
+        attempt.choice = "nominated" if len(attempt.included_rows()) > 1 else None
+        return nominated
+    feasible = filter_nodes(framework, cycle, attempt, attempt.included_rows())
+    return feasible if feasible.count else attempt.diagnosis()
 
 
-def new_diagnosis(cycle: Cycle, attempt: Attempt, pre_filtered: PreFilterOutcome) -> Diagnosis:
-    """Returns the diagnosis after PreFilter: complete if PreFilter rejected the pod."""
-    node_count = len(cycle.snapshot.nodes)
-    if pre_filtered.status is not None:
-        attempt.pre_filter = pre_filtered.status
-        return _pre_filter_diagnosis(pre_filtered, node_count)
-    return Diagnosis(node_count, unschedulable_plugins=set(pre_filtered.narrowed_by))
-
-
-def nodes_after_pre_filter(
-    cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis, pre_filtered: PreFilterOutcome
-) -> Rows:
-    """Returns the rows to filter, in the table's visit order; records the excluded ones."""
-    nodes = cycle.snapshot.nodes
-    order = nodes.order.array()
-    if pre_filtered.node_names is None:
-        return order
-    _record_pre_filtered(cycle, attempt, diagnosis, pre_filtered.node_names)
-    included = [row for row in order if nodes.names[row] in pre_filtered.node_names]
-    return np.array(included, dtype=np.intp)
-
-
-def filter_nodes(
-    framework: Framework,
-    cycle: Cycle,
-    attempt: Attempt,
-    pre_filtered: PreFilterOutcome,
-    order: Rows,
-) -> Feasible:
-    """Filters the rows in ``order``; perhaps none is feasible."""
-    if pre_filtered.node_names is not None and len(order) > 1:
+def filter_nodes(framework: Framework, cycle: Cycle, attempt: Attempt, order: Rows) -> Feasible:
+    """Filters the rows in ``order``, those that PreFilter included; perhaps none is feasible."""
+    is_narrowed = attempt.pre_filtered.node_names is not None
+    if is_narrowed and len(order) > 1:
         attempt.choice = "unordered"  # upstream visits the nodes of PreFilter in random order
-    results = run_filters(framework, cycle, order if pre_filtered.node_names is not None else None)
-    attempt.results = results
-    return _select_feasible(framework, attempt, results, order)
-
-
-def fill_diagnosis(cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis) -> Diagnosis:
-    """Adds the counts of reasons and the statuses to ``diagnosis``, and returns it."""
-    results = attempt.results
-    assert results is not None
-    results.describe(diagnosis)
-    for row, status in attempt.extra.items():
-        if results.refused_by[row] == NOT_VISITED:
-            diagnosis.reasons.update(status.reasons)
-            diagnosis.absent_count -= 1
-    diagnosis.statuses = statuses = _Statuses(cycle, attempt)
-    diagnosis.find_rows = statuses.rows_of
-    return diagnosis
+    attempt.results = run_filters(framework, cycle, order if is_narrowed else None)
+    return _select_feasible(framework, attempt, attempt.results, order)
 
 
 def pre_filter(framework: Framework, cycle: Cycle) -> PreFilterOutcome:
@@ -160,52 +93,15 @@ def pre_filter(framework: Framework, cycle: Cycle) -> PreFilterOutcome:
             narrowed_by.append(plugin.name)
             names = result.node_names if names is None else names & result.node_names
             if not names:
-                return PreFilterOutcome(names, _no_node_left(narrowed_by), narrowed_by)
+                return PreFilterOutcome(names, no_node_left(narrowed_by), tuple(narrowed_by))
         else:
             rejection = framework.status_of(plugin, "PreFilter", result)
             if rejection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return PreFilterOutcome(None, rejection, [])
-    return PreFilterOutcome(names, rejection, narrowed_by)
+                return PreFilterOutcome(None, rejection)
+    return PreFilterOutcome(names, rejection, tuple(narrowed_by))
 
 
-def _no_node_left(narrowed_by: list[str]) -> Status:
-    """Returns the rejection of a pod for which PreFilter left no node, without a plugin name."""
-    names = " ".join(sorted(narrowed_by))
-    if len(narrowed_by) == 1:
-        return Reject(f"node(s) didn't satisfy plugin {names}", resolvable=False)
-    return Reject(f"node(s) didn't satisfy plugin(s) [{names}] simultaneously", resolvable=False)
-
-
-def _pre_filter_diagnosis(pre_filtered: PreFilterOutcome, node_count: int) -> Diagnosis:
-    diagnosis = Diagnosis(node_count, pre_filter=pre_filtered.status)
-    diagnosis.unschedulable_plugins.update(pre_filtered.narrowed_by)
-    assert pre_filtered.status is not None
-    diagnosis.note_plugin(pre_filtered.status)
-    return diagnosis
-
-
-def _record_pre_filtered(
-    cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis, node_names: frozenset[str]
-) -> None:
-    """Records the nodes that PreFilter excluded.
-
-    The plugins include the one that rejected the nominated node earlier, as upstream.
-    """
-    nodes = cycle.snapshot.nodes
-    plugins = sorted(diagnosis.unschedulable_plugins)
-    diagnosis.absent = Reject(
-        f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}]", resolvable=False
-    )
-    excluded = [row for row in nodes.order.rows() if nodes.names[row] not in node_names]
-    diagnosis.absent_count = len(excluded)
-    attempt.absent = diagnosis.absent
-    attempt.absent_plugins = ",".join(plugins)
-    attempt.absent_rows = np.array(excluded, dtype=np.intp)
-
-
-def try_nominated(
-    framework: Framework, cycle: Cycle, attempt: Attempt, diagnosis: Diagnosis
-) -> Feasible | None:
+def try_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasible | None:
     """Filters the nominated node; returns None if it is not feasible, to filter all nodes.
 
     An error of a filter is logged and counted, and all nodes are filtered next.
@@ -225,7 +121,6 @@ def try_nominated(
         return None
     if status is not None:
         attempt.extra[row] = status
-        diagnosis.note_plugin(status)
         return None
     return Feasible(results.feasible, 1, rows, 1)
 
@@ -264,24 +159,22 @@ def _cached_filter_results(
     return cached.results, plan.uncached
 
 
+@dataclass(slots=True)
 class FilterCallerImpl:
     """Calls the filters of a framework to refresh cached results."""
 
-    __slots__ = ("_cycle", "_framework")
-
-    def __init__(self, framework: Framework, cycle: Cycle) -> None:
-        self._framework = framework
-        self._cycle = cycle
+    framework: Framework
+    cycle: Cycle
 
     def call_view(self, number: int, view: NodeView) -> FilterStatuses:
         """Returns the statuses of the nodes of a view."""
-        plugin = self._framework.filters[number]
-        return filter_one(self._framework, self._cycle, plugin, view)
+        plugin = self.framework.filters[number]
+        return filter_one(self.framework, self.cycle, plugin, view)
 
     def call_nodes(self, number: int, nodes: list[NodeInfo]) -> list[Status | None]:
         """Returns the status of each node."""
-        framework, plugin = self._framework, self._framework.filters[number]
-        statuses = framework.call_each(plugin, "Filter", plugin.filter_node, self._cycle, nodes)
+        framework, plugin = self.framework, self.framework.filters[number]
+        statuses = framework.call_each(plugin, "Filter", plugin.filter_node, self.cycle, nodes)
         for status in statuses:
             if status is not None and not isinstance(status, Status):
                 raise PluginError(plugin.name, "Filter", f"filter_node returned {status!r}")
@@ -382,37 +275,3 @@ def _raise_first_error(attempt: Attempt, results: FilterResults, visited: Rows, 
         results.set_many(visited[position:], NOT_VISITED)
         attempt.results = results
         raise PluginError(status.plugin, "Filter", status.message)
-
-
-class _Statuses(dict[str, Status]):
-    """Node name -> status, looked up in the result table on demand."""
-
-    def __init__(self, cycle: Cycle, attempt: Attempt) -> None:
-        super().__init__()
-        self._nodes = cycle.snapshot.nodes
-        self._attempt = attempt
-
-    def __missing__(self, name: str) -> Status:
-        raise KeyError(name)
-
-    def rows_of(self, code: Code) -> Rows:
-        """Returns the rows of the nodes rejected with this code, in visiting order from 0."""
-        results, nodes = self._attempt.results, self._nodes
-        has_code = np.zeros(nodes.capacity, dtype=np.bool_)
-        for row, status in self._attempt.extra.items():
-            has_code[row] = status.code is code
-        if results is not None:
-            results.mask_of_code(code, has_code)
-        for row, status in self._attempt.by_extenders.items():
-            has_code[row] = status.code is code
-        order = nodes.order.array()
-        return order[has_code[order]]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Returns the status of a node that a filter rejected, ``default`` for any other."""
-        row = self._nodes.row(name)
-        if row < 0:
-            return default
-        attempt = self._attempt
-        status = attempt.results.status(row) if attempt.results is not None else None
-        return status or attempt.by_extenders.get(row) or attempt.extra.get(row) or default

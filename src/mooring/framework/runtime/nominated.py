@@ -81,7 +81,7 @@ def filter_hypothetical(
         results.append((number, statuses))
         passed = statuses.codes == 0
         if not passed.all():
-            view = view.where(passed)
+            view = view.subset(passed)
     return results
 
 
@@ -107,13 +107,13 @@ def filter_with_nominated_pods(
     positions = view.take(has_nominated).nonzero()[0]
     if not len(positions):
         return _first_rejections(framework, cycle, view, only)
-    part = view.where(positions)
+    part = view.subset(positions)
     with_nominated = part.plus([nominated_pods[row] for row in part.rows.tolist()])
     first = _first_rejections(framework, cycle, with_nominated, only)
     codes = np.zeros(len(view), dtype=np.uint16)
     codes[positions] = first.codes
     remaining = np.flatnonzero(codes == 0)
-    second = _first_rejections(framework, cycle, view.where(remaining), only)
+    second = _first_rejections(framework, cycle, view.subset(remaining), only)
     refused = second.codes != 0
     codes[remaining[refused]] = second.codes[refused] + len(first.table)
     return FilterStatuses(codes, [*first.table, *second.table])
@@ -174,7 +174,7 @@ def _filter_one_node(
                 plugin, "PreFilterExtension", plugin.add_pod, cycle, state, pod, node
             )
     cycle = cycle.with_state(plugin.name, state)
-    one_node = view.where(np.array([position], dtype=np.intp))
+    one_node = view.subset(np.array([position], dtype=np.intp))
     statuses = filter_one(framework, cycle, plugin, one_node)
     code = int(statuses.codes[0])
     return statuses.table[code - 1] if code else None

@@ -8,7 +8,6 @@ code with all rows; a test compares the two.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any, NamedTuple, Protocol
 
@@ -20,6 +19,7 @@ from mooring.framework.node_info import NodeInfo
 from mooring.framework.node_view import NodeView
 from mooring.framework.runtime.filter_results import FEW_ROWS, NOT_VISITED, FilterResults
 from mooring.framework.status import FilterStatuses, Status
+from mooring.state.columns.caches import LRUCache
 from mooring.state.columns.change_log import Change
 from mooring.state.snapshot import Snapshot
 from mooring.state.types import Rows
@@ -147,7 +147,7 @@ class CachedResults:
         for plugin in plugins:
             number = plugin.number
             if rows is None or columns & plugin.reads_other_nodes:
-                view = NodeView.everything(snapshot)
+                view = NodeView.all_nodes(snapshot)
                 self.results.set_codes(
                     number, _rows_index(view, snapshot), caller.call_view(number, view)
                 )
@@ -181,7 +181,7 @@ class CachedResults:
         for plugin in plugins:
             number, raw = plugin.number, self.raw[plugin.number]
             if rows is None or columns & plugin.reads_other_nodes:
-                view = NodeView.everything(snapshot)
+                view = NodeView.all_nodes(snapshot)
                 scores = caller.call_view(number, view)
                 raw[_rows_index(view, snapshot)] = scores
                 is_full = True
@@ -289,9 +289,9 @@ class ResultCache:
     __slots__ = ("_entries", "_filters", "_n_scores", "hits", "misses", "reuses_buffers")
 
     def __init__(self, filters: tuple[str, ...], n_scores: int) -> None:
-        self._entries: OrderedDict[Hashable, CachedResults] = OrderedDict()
         self._filters = filters
         self._n_scores = n_scores
+        self._entries: LRUCache[Hashable, CachedResults] = LRUCache(self._limit(0))
         #: True if evicted entries' buffers are reused: unsafe while an attempt is suspended on an
         #: extender.
         self.reuses_buffers = True
@@ -303,22 +303,20 @@ class ResultCache:
 
     def of(self, signature: Hashable, capacity: int) -> CachedResults:
         """Returns the cached results for ``signature``; a new entry if there is none."""
-        entry = self._entries.get(signature)
+        entry = self._entries.recent(signature)
         if entry is not None and entry.capacity == capacity:
-            self._entries.move_to_end(signature)
             self.hits += 1
             return entry
         self.misses += 1
         self._entries.pop(signature, None)
-        entry = None
-        while len(self._entries) >= self._limit(capacity):
-            _, entry = self._entries.popitem(last=False)
+        self._entries.limit = self._limit(capacity)
+        evicted = self._entries.evict(space=1)
+        entry = evicted[-1][1] if evicted else None
         if self.reuses_buffers and entry is not None and entry.capacity == capacity:
             entry.reset()  # reusing memory is much cheaper than allocating it
         else:
             entry = CachedResults(self._filters, self._n_scores, capacity)
-        self._entries[signature] = entry
-        return entry
+        return self._entries.put(signature, entry)
 
     def clear(self) -> None:
         """Invalidates all entries."""

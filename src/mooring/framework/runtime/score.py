@@ -6,6 +6,7 @@ Source: pkg/scheduler/schedule_one.go (prioritizeNodes) and framework/runtime/fr
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -138,24 +139,22 @@ def pre_score(
     return frozenset(skipped)
 
 
+@dataclass(slots=True)
 class ScoreCallerImpl:
     """Calls the score plugins of a framework to refresh cached results."""
 
-    __slots__ = ("_cycle", "_framework")
-
-    def __init__(self, framework: Framework, cycle: Cycle) -> None:
-        self._framework = framework
-        self._cycle = cycle
+    framework: Framework
+    cycle: Cycle
 
     def call_view(self, number: int, view: NodeView) -> Ints:
         """Returns the raw scores of the nodes of a view."""
-        plugin = self._framework.scorers[number]
-        return score_one(self._framework, self._cycle, plugin, view)
+        plugin = self.framework.scorers[number]
+        return score_one(self.framework, self.cycle, plugin, view)
 
     def call_nodes(self, number: int, nodes: list[NodeInfo]) -> list[int]:
         """Returns the raw score of each node."""
-        framework, plugin = self._framework, self._framework.scorers[number]
-        scores = framework.call_each(plugin, "Score", plugin.score_node, self._cycle, nodes)
+        framework, plugin = self.framework, self.framework.scorers[number]
+        scores = framework.call_each(plugin, "Score", plugin.score_node, self.cycle, nodes)
         for score in scores:
             if not isinstance(score, int):
                 problem = f"score_node returned {score!r}, not an int"

@@ -77,20 +77,19 @@ def schedule_pod(
 def _filter(
     framework: Framework, cycle: Cycle, attempt: Attempt
 ) -> ExtenderCalls[_FeasibleNodes | Diagnosis]:
-    pre_filtered = filtering.pre_filter(framework, cycle)
-    diagnosis = filtering.new_diagnosis(cycle, attempt, pre_filtered)
-    if pre_filtered.status is not None:
-        return diagnosis
-    nominated = filtering.try_nominated(framework, cycle, attempt, diagnosis)
+    attempt.pre_filtered = filtering.pre_filter(framework, cycle)
+    if attempt.pre_filtered.status is not None:
+        return attempt.diagnosis()
+    nominated = filtering.try_nominated(framework, cycle, attempt)
     is_nominated = nominated is not None and (
         yield from _confirm_nominated(framework, cycle, attempt)
     )
-    order = filtering.nodes_after_pre_filter(cycle, attempt, diagnosis, pre_filtered)
+    order = attempt.included_rows()
     if is_nominated:
         attempt.choice = "nominated" if len(order) > 1 else None
         name = cycle.pod.status.nominated_node_name
         return _FeasibleNodes([name], np.array([cycle.snapshot.nodes.row(name)]), 1)
-    feasible = filtering.filter_nodes(framework, cycle, attempt, pre_filtered, order)
+    feasible = filtering.filter_nodes(framework, cycle, attempt, order)
     rows = _visited(attempt, feasible, order)
     nodes = cycle.snapshot.nodes
     names = list(map(nodes.names.__getitem__, rows.tolist()))
@@ -107,7 +106,7 @@ def _filter(
         if remaining is not names:
             rows = np.array([nodes.row(name) for name in remaining], dtype=np.intp)
         return _FeasibleNodes(remaining, rows, feasible.evaluated_count)
-    filtering.fill_diagnosis(cycle, attempt, diagnosis)
+    diagnosis = attempt.diagnosis()
     for status in statuses.values():
         diagnosis.reasons.update(status.reasons)
     if names:

@@ -20,8 +20,8 @@ from mooring.learn.steps.step_3 import last_digit
 from mooring.objects import Pod
 from mooring.plugins import NodeUnschedulable
 from mooring.scheduler.plugin_handle import PluginHandle
-from mooring.state import Cache
 from mooring.state.apply import apply_change
+from mooring.state.cache import Cache
 
 
 class NodeNumber:

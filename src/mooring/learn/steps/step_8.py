@@ -22,7 +22,7 @@ from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.scheduler.reporting import Reporting
 from mooring.scheduler.status_writer import StatusWriter
-from mooring.state import Cache
+from mooring.state.cache import Cache
 
 #: kube-scheduler's times, but unschedulable pods are checked every second.
 OPTIONS = QueueOptions(pop_from_backoff=False, unschedulable_flush_interval_s=1.0)

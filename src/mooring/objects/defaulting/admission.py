@@ -7,7 +7,7 @@ order, new ones and ones that an API server has stored already (dumps), which st
 Recordings are never admitted: they hold what a scheduler saw.
 
 Differs: nodes do not start with a not-ready taint, since no controller would take it away. Limit
-ranges, runtime classes and webhooks are not known here. A pod that names no class keeps a priority
+ranges, runtime classes and webhooks are not applied. A pod that names no class keeps a priority
 of its own, since files for trying things out say ``priority: 100`` and no more.
 """
 

@@ -30,8 +30,8 @@ DOCUMENTS_MAX = 1_000_000
 #: Maximum number of files in folders on the command line.
 FILES_MAX = 100_000
 
-#: Objects of all files together, of the kinds that are kept.
+#: Objects of all files together, of the kinds that mooring stores.
 OBJECTS_MAX = 2_000_000
 
-#: Errors of a reading that are shown: enough to mend a file in one go, and a screen can hold them.
+#: Maximum number of errors in one report: enough to correct a file at once, and fits on a screen.
 ERRORS_MAX = 20

@@ -60,6 +60,12 @@ def _constant(**values: Any) -> Default:
     return fill
 
 
+def _in(field: str, **values: Any) -> Default:
+    """Returns a function that sets constants in a field, such as the spec."""
+    fill = _constant(**values)
+    return lambda obj: fill(obj[field])
+
+
 def _container(obj: Object) -> None:
     if "imagePullPolicy" not in obj:
         obj["imagePullPolicy"] = pull_policy_of(obj.get("image", ""))
@@ -175,14 +181,16 @@ def _replication_controller(obj: Object) -> None:
     spec.setdefault("replicas", 1)
 
 
+def _rolling_update(strategy: Object, **values: Any) -> None:
+    """Makes "RollingUpdate" the default of a strategy, and sets the constants of its parameters."""
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        _constant(**values)(strategy.setdefault("rollingUpdate", {}))
+
+
 def _deployment(obj: Object) -> None:
     spec = obj["spec"]
     spec.setdefault("replicas", 1)
-    strategy = spec["strategy"]
-    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", "25%")
-        rolling.setdefault("maxSurge", "25%")
+    _rolling_update(spec["strategy"], maxUnavailable="25%", maxSurge="25%")
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault("progressDeadlineSeconds", 600)
 
@@ -191,11 +199,7 @@ def _daemon_set(obj: Object) -> None:
     spec = obj["spec"]
     # A field of earlier API versions, which upstream stores as an annotation.
     obj["metadata"].setdefault("annotations", {}).setdefault(TEMPLATE_GENERATION, "0")
-    strategy = spec["updateStrategy"]
-    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", 1)
-        rolling.setdefault("maxSurge", 0)
+    _rolling_update(spec["updateStrategy"], maxUnavailable=1, maxSurge=0)
     spec.setdefault("revisionHistoryLimit", 10)
 
 
@@ -217,10 +221,6 @@ def _stateful_set(obj: Object) -> None:
     spec.setdefault("revisionHistoryLimit", 10)
 
 
-def _replica_set(obj: Object) -> None:
-    obj["spec"].setdefault("replicas", 1)
-
-
 def _job(obj: Object) -> None:
     spec = obj["spec"]
     if "completions" not in spec and "parallelism" not in spec:
@@ -238,21 +238,18 @@ def _job(obj: Object) -> None:
 
 
 def _csi_driver(obj: Object) -> None:
-    spec = obj["spec"]
-    for name, value in _CSI_DRIVER.items():
-        spec.setdefault(name, value)
-    spec.setdefault("volumeLifecycleModes", ["Persistent"])
+    _csi_driver_constants(obj)
+    obj["spec"].setdefault("volumeLifecycleModes", ["Persistent"])
 
 
-_CSI_DRIVER: Mapping[str, Any] = MappingProxyType(
-    {
-        "attachRequired": True,
-        "podInfoOnMount": False,
-        "storageCapacity": False,
-        "fsGroupPolicy": "ReadWriteOnceWithFSType",
-        "requiresRepublish": False,
-        "seLinuxMount": False,
-    }
+_csi_driver_constants = _in(
+    "spec",
+    attachRequired=True,
+    podInfoOnMount=False,
+    storageCapacity=False,
+    fsGroupPolicy="ReadWriteOnceWithFSType",
+    requiresRepublish=False,
+    seLinuxMount=False,
 )
 
 
@@ -261,19 +258,12 @@ def _device_request(obj: Object) -> None:
         obj.setdefault("count", 1)
 
 
-def _status_constant(name: str, value: str) -> Default:
-    """Returns a function that sets one field of the status."""
-
-    def fill(obj: Object) -> None:
-        obj["status"].setdefault(name, value)
-
-    return fill
+_in_volume_spec = _in("spec", persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
 
 
 def _persistent_volume(obj: Object) -> None:
     obj["status"].setdefault("phase", "Pending")
-    obj["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
-    obj["spec"].setdefault("volumeMode", "Filesystem")
+    _in_volume_spec(obj)
 
 
 def _pod_spec(obj: Object) -> None:
@@ -309,13 +299,15 @@ def _secret(obj: Object) -> None:
 
 _file_mode = _constant(defaultMode=_VOLUME_MODE)
 _tcp = _constant(protocol="TCP")
+_ceph = _constant(pool="rbd", user="admin", keyring="/etc/ceph/keyring")
+_scale_io = _constant(storageMode="ThinProvisioned", fsType="xfs")
 
 #: Type -> the function that sets its defaults.
 DEFAULTS: Mapping[str, Default] = MappingProxyType(
     {
         "apps.DaemonSet": _daemon_set,
         "apps.Deployment": _deployment,
-        "apps.ReplicaSet": _replica_set,
+        "apps.ReplicaSet": _in("spec", replicas=1),
         "apps.StatefulSet": _stateful_set,
         "batch.Job": _job,
         "batch.PodFailurePolicyOnPodConditionsPattern": _constant(status="True"),
@@ -335,7 +327,7 @@ DEFAULTS: Mapping[str, Default] = MappingProxyType(
         "core.NodeStatus": _node_status,
         "core.ObjectFieldSelector": _constant(apiVersion="v1"),
         "core.PersistentVolume": _persistent_volume,
-        "core.PersistentVolumeClaim": _status_constant("phase", "Pending"),
+        "core.PersistentVolumeClaim": _in("status", phase="Pending"),
         "core.PersistentVolumeClaimSpec": _constant(volumeMode="Filesystem"),
         "core.Pod": _pod,
         "core.PodSpec": _pod_spec,
@@ -343,15 +335,11 @@ DEFAULTS: Mapping[str, Default] = MappingProxyType(
             timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3
         ),
         "core.ProjectedVolumeSource": _file_mode,
-        "core.RBDPersistentVolumeSource": _constant(
-            pool="rbd", user="admin", keyring="/etc/ceph/keyring"
-        ),
-        "core.RBDVolumeSource": _constant(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
+        "core.RBDPersistentVolumeSource": _ceph,
+        "core.RBDVolumeSource": _ceph,
         "core.ReplicationController": _replication_controller,
-        "core.ScaleIOPersistentVolumeSource": _constant(
-            storageMode="ThinProvisioned", fsType="xfs"
-        ),
-        "core.ScaleIOVolumeSource": _constant(storageMode="ThinProvisioned", fsType="xfs"),
+        "core.ScaleIOPersistentVolumeSource": _scale_io,
+        "core.ScaleIOVolumeSource": _scale_io,
         "core.NodeSpec": _node_spec,
         "core.Secret": _secret,
         "core.SecretVolumeSource": _file_mode,

@@ -50,7 +50,7 @@ class NodeReady:
 def _after_node_change(pod: PodInfo, old: Node | None, new: Node | None) -> QueueingHint:
     del pod
     became_ready = new is not None and _is_ready(new) and not (old is not None and _is_ready(old))
-    return QueueingHint.QUEUE if became_ready else QueueingHint.SKIP
+    return QueueingHint.queue_if(became_ready)
 
 
 def _is_ready(node: Node) -> bool:

@@ -29,6 +29,7 @@ from mooring.framework.runtime.nominated import (
     nominated_pods_by_row,
 )
 from mooring.state import PodInfo, Snapshot
+from mooring.state.columns.distinct import number_distinct
 from mooring.state.types import Bools, Rows
 
 NO_VICTIMS: Final = Reject("No preemption victims found for incoming pod", resolvable=False)
@@ -231,7 +232,7 @@ def _violates_budget(snapshot: Snapshot, slots: Rows, line: Rows) -> Bools:
     is_protected = np.zeros(len(slots), dtype=np.bool_)
     if not len(snapshot.budgets) or not len(slots):
         return is_protected
-    class_ids, class_of = _number_distinct(snapshot.counters.label_class_ids(slots))
+    class_ids, class_of = number_distinct(snapshot.counters.label_class_ids(slots))
     classes = [snapshot.counters.label_class(index) for index in class_ids.tolist()]
     budgets = [snapshot.budgets.of(item.namespace, item.labels) for item in classes]
     by_name = {item.name: item for of_class in budgets for item in of_class}
@@ -254,13 +255,6 @@ def _violates_budget(snapshot: Snapshot, slots: Rows, line: Rows) -> Bools:
     earlier = _earlier_of_group(line[victim] * len(by_name) + budget)
     is_protected[victim[earlier >= allowed[budget]]] = True
     return is_protected
-
-
-def _number_distinct(ids: npt.NDArray[np.int32]) -> tuple[Rows, Rows]:
-    """Returns the distinct ids, ascending, and for each id its index among them."""
-    occurs = np.zeros(int(ids.max()) + 1, dtype=np.bool_)
-    occurs[ids] = True
-    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[ids]
 
 
 def _pairs(sizes: Rows, class_of: Rows) -> tuple[Rows, Rows]:

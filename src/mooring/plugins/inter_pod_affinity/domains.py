@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from mooring.framework import NodeView
 from mooring.state import Change, NodeTable, Snapshot
+from mooring.state.columns.caches import NodeCache
 from mooring.state.columns.grouped import Counts, GroupedCounts, Sums
 from mooring.state.columns.kind_columns import LabelClassColumns
 from mooring.state.columns.labels import MISSING
@@ -38,8 +38,6 @@ COUNTERS_MAX: Final = 48
 
 #: With more new keys than this at once, their columns are read in one pass too, but cached.
 NEW_KEYS_MAX: Final = 8
-
-_READS: Final = int(Change.EXISTENCE | Change.LABELS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,10 +134,9 @@ class KeyColumns:
     """
 
     def __init__(self) -> None:
-        self._cache: OrderedDict[str, KeyColumn] = OrderedDict()
-        self._nodes: NodeTable | None = None
-        self._size = 0
-        self._generation = 0
+        self._cache: NodeCache[str, KeyColumn] = NodeCache(
+            CACHED_COLUMNS_MAX, Change.EXISTENCE | Change.LABELS
+        )
 
     def of(self, snapshot: Snapshot, keys: Iterable[str]) -> dict[str, KeyColumn]:
         """Returns the columns of those keys that any node has, at the snapshot's state."""
@@ -149,35 +146,18 @@ class KeyColumns:
             return {}
         if len(present) > KEYS_MAX:
             return _read_labels(nodes, present)
-        self._invalidate_if_stale(snapshot)
+        self._cache.invalidate_if_stale(nodes.log, nodes.size)
         new = [key for key in present if key not in self._cache]
-        if len(new) > NEW_KEYS_MAX:
-            self._cache.update(_read_labels(nodes, new))
+        read = _read_labels(nodes, new) if len(new) > NEW_KEYS_MAX else {}
         columns = {}
         for key in present:
-            column = self._cache.get(key)
+            column = self._cache.recent(key)
             if column is None:
-                column = self._cache[key] = _column(nodes, nodes.label(key).codes)
-            else:
-                self._cache.move_to_end(key)
+                column = read.get(key) or _column(nodes, nodes.label(key).codes)
+                self._cache.put(key, column)
             if column.missing:
                 columns[key] = column
-        while len(self._cache) > CACHED_COLUMNS_MAX:
-            self._cache.popitem(last=False)
         return columns
-
-    def _invalidate_if_stale(self, snapshot: Snapshot) -> None:
-        """Clears the cache if nodes were added or deleted, or labels changed."""
-        nodes = snapshot.nodes
-        # Rows for pods on unknown nodes are not in the log.
-        is_same_table = nodes is self._nodes and nodes.size == self._size
-        if is_same_table and snapshot.generation == self._generation:
-            return
-        changes = nodes.log.since(self._generation) if is_same_table else None
-        if changes is None or int(np.bitwise_or.reduce(changes[1])) & _READS:
-            self._cache.clear()
-        self._nodes, self._size = nodes, nodes.size
-        self._generation = snapshot.generation
 
 
 def _column(nodes: NodeTable, codes: npt.NDArray[np.int32]) -> KeyColumn:

@@ -26,7 +26,7 @@ from mooring.plugins.inter_pod_affinity.terms import (
     matches,
     topology_keys,
 )
-from mooring.state import Cache, PodInfo, Snapshot
+from mooring.state import PodInfo, Snapshot, empty_snapshot
 from mooring.state.tables.counters import CounterKey
 from mooring.state.tables.pod_terms import PodTerms, compile_terms, terms_of
 
@@ -82,7 +82,7 @@ class Hints:
             return QueueingHint.SKIP
         snapshot = self._snapshot()
         unschedulable = _unschedulable_pod(pod, snapshot)
-        return _hint(
+        return QueueingHint.queue_if(
             bool(unschedulable.terms.problems)
             or _now_satisfies_affinity(unschedulable, old, new)
             or _no_longer_blocks(unschedulable, old, new, snapshot)
@@ -98,7 +98,7 @@ class Hints:
         after = new.metadata.labels
         if old is None:
             # Differs: a pod without any terms may have been rejected by those of existing pods.
-            return _hint(
+            return QueueingHint.queue_if(
                 bool(anti_affinity_keys)
                 or not affinity_keys
                 or any(key in after for key in affinity_keys)
@@ -108,7 +108,7 @@ class Hints:
             return QueueingHint.QUEUE
         # Differs: the keys of existing pods' terms that match the pod count like its own.
         anti_affinity_keys += self._keys_of_others(pod)
-        return _hint(
+        return QueueingHint.queue_if(
             any(key in before and before[key] != after.get(key) for key in anti_affinity_keys)
         )
 
@@ -122,7 +122,7 @@ class Hints:
 
     def _snapshot(self) -> Snapshot:
         if self._handle is None:
-            return Cache().snapshot()
+            return empty_snapshot()
         snapshot: Any = self._handle.snapshot
         assert isinstance(snapshot, Snapshot)
         return snapshot
@@ -183,7 +183,3 @@ def _matches_pod(key: CounterKey, pod: Pod) -> bool:
 
 def _is_assigned_or_nominated(pod: Pod) -> bool:
     return bool(pod.spec.node_name or pod.status.nominated_node_name)
-
-
-def _hint(helps: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP

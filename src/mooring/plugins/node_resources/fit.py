@@ -30,6 +30,7 @@ from mooring.plugins.node_resources import scoring_one_node as of_node
 from mooring.plugins.node_resources.scoring import ScoredRequests, Shares
 from mooring.plugins.node_resources.scoring_one_node import NodeShare
 from mooring.state import Change, PodInfo
+from mooring.state.columns.distinct import number_distinct
 from mooring.state.tables.nodes import node_allocatable
 from mooring.state.types import Rows
 
@@ -165,7 +166,7 @@ class NodeResourcesFit:
             after.get(name, 0) > before.get(name, 0)
             for name in ("pods", *(name for name, _ in requests))
         )
-        return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+        return QueueingHint.queue_if(helps)
 
     def _filtered_requests(self, pod: PodInfo) -> tuple[tuple[str, int], ...]:
         """Returns the resources and amounts over 0 to filter by, in the order of the reasons."""
@@ -201,7 +202,7 @@ def _after_pod_change(pod: PodInfo, old: Pod, new: Pod | None) -> QueueingHint:
     """Queues if a placed or nominated pod is deleted, or the pod itself or a placed one shrank."""
     if new is None:
         used_resources = old.spec.node_name or old.status.nominated_node_name
-        return QueueingHint.QUEUE if used_resources else QueueingHint.SKIP
+        return QueueingHint.queue_if(bool(used_resources))
     if new.metadata.uid == pod.uid:
         return QueueingHint.QUEUE
     if not new.spec.node_name:
@@ -211,7 +212,7 @@ def _after_pod_change(pod: PodInfo, old: Pod, new: Pod | None) -> QueueingHint:
         amount > 0 and before.get(name, 0) > after.get(name, 0)
         for name, amount in pod.usage.items()
     )
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return QueueingHint.queue_if(helps)
 
 
 def _after_device_class_change(
@@ -226,7 +227,7 @@ def _after_device_class_change(
     else:
         names = []
     helps = any(name in pod.requests for name in names)
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return QueueingHint.queue_if(helps)
 
 
 def _combine(reasons: tuple[str, ...], lines: npt.NDArray[np.bool_]) -> FilterStatuses:
@@ -253,10 +254,7 @@ def _number_columns(lines: npt.NDArray[np.bool_]) -> tuple[Rows, Rows]:
         if numbers is not None:
             packed = numbers << 8 | packed
         # Renumber the values that occur, or the next eight lines would give too large numbers.
-        values = np.bincount(packed).nonzero()[0]
-        number_of = np.empty(int(values[-1]) + 1, dtype=np.intp)
-        number_of[values] = np.arange(len(values))
-        numbers = number_of[packed]
+        values, numbers = number_distinct(packed)
     assert numbers is not None, "there is at least one line"
     first = np.empty(len(values), dtype=np.intp)
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]

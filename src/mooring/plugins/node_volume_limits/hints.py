@@ -56,14 +56,12 @@ def events() -> list[ClusterEventWithHint]:
     ]
 
 
-def _hint(helps: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
-
-
 def _after_csi_node_updated(_: PodInfo, old: CSINode, new: CSINode) -> QueueingHint:
     """Queues if the limit of a driver has risen; a missing limit counts as 0."""
     before, after = _limits(old), _limits(new)
-    return _hint(any(limit > before.get(driver, 0) for driver, limit in after.items()))
+    return QueueingHint.queue_if(
+        any(limit > before.get(driver, 0) for driver, limit in after.items())
+    )
 
 
 def _limits(csi_node: CSINode) -> dict[str, int]:
@@ -77,7 +75,7 @@ def _after_pod_deleted(_: PodInfo, old: Pod, __: Pod | None) -> QueueingHint:
     """Queues if the deleted pod was placed or nominated and has volumes that count."""
     if not old.spec.node_name and not old.status.nominated_node_name:
         return QueueingHint.SKIP
-    return _hint(any(map(counts, old.spec.volumes)))
+    return QueueingHint.queue_if(any(map(counts, old.spec.volumes)))
 
 
 def _after_claim_added(
@@ -86,7 +84,7 @@ def _after_claim_added(
     """Queues if the claim is one of the pod's."""
     if new.metadata.namespace != pod.metadata.namespace:
         return QueueingHint.SKIP
-    return _hint(any(use.name == new.metadata.name for use in claim_uses(pod.pod)))
+    return QueueingHint.queue_if(any(use.name == new.metadata.name for use in claim_uses(pod.pod)))
 
 
 def _after_attachment_deleted(
@@ -94,7 +92,7 @@ def _after_attachment_deleted(
 ) -> QueueingHint:
     """Queues if the pod has any claim, or a disk of the attachment's driver."""
     drivers = _drivers(pod)
-    return _hint(_ANY_DRIVER in drivers or old.spec.attacher in drivers)
+    return QueueingHint.queue_if(_ANY_DRIVER in drivers or old.spec.attacher in drivers)
 
 
 def _drivers(pod: PodInfo) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ class NodeVolumeLimits:
         storage, problem = cycle.snapshot.storage, None
         counted = storage.use.usage_if_scheduled(pod)
         if counted.problem is not None:
-            problem = attach_limit_volumes(pod, storage.known, has_csi_node=False).problem
+            problem = attach_limit_volumes(pod, storage.objects, has_csi_node=False).problem
         cycle[self] = LimitsState(counted, problem)
         return None
 
@@ -88,7 +88,7 @@ class NodeVolumeLimits:
         if not snapshot.storage.use.problems and not nodes.has_deltas:
             # The usual case: no other reason is possible.
             feasible = FilterStatuses.feasible(len(nodes))
-            return feasible if is_over is None else FilterStatuses.refuse(is_over, _OVER)
+            return feasible if is_over is None else FilterStatuses.reject(is_over, _OVER)
         codes = np.zeros(len(nodes), dtype=np.uint16)
         table: list[Status] = [_OVER]
         if is_over is not None:

@@ -6,7 +6,6 @@ nodes seldom change, so layouts are cached; an attempt only sums the pods of eac
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +19,7 @@ from mooring.objects.selectors import RequiredNodeAffinity
 from mooring.objects.tolerations import first_untolerated
 from mooring.plugins.pod_topology_spread.constraints import Constraint
 from mooring.state import Change, NodeTable, Snapshot
+from mooring.state.columns.caches import NodeCache
 from mooring.state.columns.labels import MISSING
 from mooring.state.tables.counters import PodCounter
 from mooring.state.types import Bools
@@ -32,9 +32,6 @@ LAYOUTS_MAX: Final = 64
 
 #: The smallest count if there is no domain: upstream's initial value of the minimum.
 NO_DOMAIN: Final = 2**31 - 1
-
-#: The columns that a layout depends on.
-_READS: Final = int(Change.EXISTENCE | Change.LABELS | Change.TAINTS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +91,7 @@ class Domains:
         return _distinct(self.of_row[rows], self.missing, self.empty)
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class DomainLayout:
     """The domains of all constraints of a pod.
 
@@ -103,14 +101,9 @@ class DomainLayout:
         is_everywhere: True if all nodes have all keys.
     """
 
-    __slots__ = ("domains", "has_all_keys", "is_everywhere")
-
-    def __init__(
-        self, domains: tuple[Domains, ...], has_all_keys: Bools, *, is_everywhere: bool
-    ) -> None:
-        self.domains = domains
-        self.has_all_keys = has_all_keys
-        self.is_everywhere = is_everywhere
+    domains: tuple[Domains, ...]
+    has_all_keys: Bools
+    is_everywhere: bool
 
     def counts(self, number: int, counter: PodCounter) -> Counts:
         """Returns the matching pods of each domain of constraint ``number``, as a new array."""
@@ -131,35 +124,15 @@ class DomainLayouts:
     """A cache of layouts, invalidated when nodes, labels or taints change."""
 
     def __init__(self) -> None:
-        self._cache: OrderedDict[LayoutKey, DomainLayout] = OrderedDict()
-        self._nodes: NodeTable | None = None
-        self._capacity = 0
-        self._generation = 0
+        self._cache: NodeCache[LayoutKey, DomainLayout] = NodeCache(
+            LAYOUTS_MAX, Change.EXISTENCE | Change.LABELS | Change.TAINTS
+        )
 
     def of(self, snapshot: Snapshot, key: LayoutKey) -> DomainLayout:
         """Returns the layout for the snapshot's nodes."""
-        self._invalidate_if_stale(snapshot)
-        layout = self._cache.get(key)
-        if layout is None:
-            layout = build_layout(snapshot, key)
-            self._cache[key] = layout
-            if len(self._cache) > LAYOUTS_MAX:
-                self._cache.popitem(last=False)
-        else:
-            self._cache.move_to_end(key)
-        return layout
-
-    def _invalidate_if_stale(self, snapshot: Snapshot) -> None:
-        """Clears the cache if nodes were added or deleted, or labels or taints changed."""
-        nodes = snapshot.nodes
-        is_same_table = nodes is self._nodes and nodes.capacity == self._capacity
-        if is_same_table and snapshot.generation == self._generation:
-            return
-        changes = nodes.log.since(self._generation) if is_same_table else None
-        if changes is None or int(np.bitwise_or.reduce(changes[1])) & _READS:
-            self._cache.clear()
-        self._nodes, self._capacity = nodes, nodes.capacity
-        self._generation = snapshot.generation
+        self._cache.invalidate_if_stale(snapshot.nodes.log, snapshot.nodes.size)
+        layout = self._cache.recent(key)
+        return self._cache.put(key, build_layout(snapshot, key)) if layout is None else layout
 
 
 def layout_key(
@@ -190,7 +163,7 @@ def build_layout(snapshot: Snapshot, key: LayoutKey) -> DomainLayout:
         if not nodes.has_label(topology_key):
             break  # no node has them all, whatever the others are
     is_counted = has_all_keys if key.requires_all_keys else alive
-    all_nodes = NodeView.everything(snapshot)
+    all_nodes = NodeView.all_nodes(snapshot)
     matches_affinity, is_tolerated = alive, alive
     if not key.affinity.selects_everything:
         matches_affinity = _mask(all_nodes, matches_required(key.affinity, all_nodes))
@@ -214,7 +187,9 @@ def build_layout(snapshot: Snapshot, key: LayoutKey) -> DomainLayout:
             cache[cache_key] = _domains(nodes, topology_key, all_nodes.rows, eligible)
         domains.append(cache[cache_key])
     is_everywhere = np.count_nonzero(has_all_keys) == len(all_nodes)
-    return DomainLayout(tuple(domains), has_all_keys, is_everywhere=is_everywhere)
+    return DomainLayout(
+        domains=tuple(domains), has_all_keys=has_all_keys, is_everywhere=is_everywhere
+    )
 
 
 def _domains(nodes: NodeTable, key: str, live: Ids, eligible: Bools) -> Domains:

@@ -28,10 +28,10 @@ def events(hard_constraints: HardConstraints) -> list[ClusterEventWithHint]:
     """Returns the events that may requeue a pod, with their hints."""
 
     def after_pod_change(pod: PodInfo, old: Pod | None, new: Pod | None) -> QueueingHint:
-        return _hint(_pod_helps(pod, old, new, hard_constraints))
+        return QueueingHint.queue_if(_pod_helps(pod, old, new, hard_constraints))
 
     def after_node_change(pod: PodInfo, old: Node | None, new: Node | None) -> QueueingHint:
-        return _hint(_node_helps(old, new, hard_constraints(pod)))
+        return QueueingHint.queue_if(_node_helps(old, new, hard_constraints(pod)))
 
     add_or_delete = ActionType.ADD | ActionType.DELETE
     update = ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
@@ -44,10 +44,6 @@ def events(hard_constraints: HardConstraints) -> list[ClusterEventWithHint]:
         ClusterEventWithHint(ClusterEvent(EventResource.POD, update), after_pod_change),
         ClusterEventWithHint(ClusterEvent(EventResource.NODE, node), after_node_change, pure=True),
     ]
-
-
-def _hint(helps: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
 def _pod_helps(

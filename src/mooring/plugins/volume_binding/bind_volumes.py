@@ -16,6 +16,7 @@ checkBindings); component-helpers v0.36.3, storage/volume/pv_helpers.go (GetBind
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from msgspec import to_builtins
@@ -45,37 +46,31 @@ VOLUME: Final = "PersistentVolume"
 CLAIM: Final = "PersistentVolumeClaim"
 
 
+@dataclass(slots=True, eq=False)
 class _Binding:
     """A volume to be bound to a claim."""
 
-    __slots__ = ("claim", "is_assumed", "volume")
-
-    def __init__(
-        self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, is_assumed: bool
-    ) -> None:
-        #: The volume with the binding; after the write, the object that was returned.
-        self.volume = volume
-        self.claim = claim
-        #: True if the volume is assumed in Storage and not written.
-        self.is_assumed = is_assumed
+    #: The volume with the binding; after the write, the object that was returned.
+    volume: PersistentVolume
+    claim: PersistentVolumeClaim
+    #: True if the volume is assumed in Storage and not written.
+    is_assumed: bool
 
 
+@dataclass(slots=True, eq=False)
 class _Provision:
     """A claim whose volume is to be provisioned."""
 
-    __slots__ = ("claim", "is_assumed")
-
-    def __init__(self, claim: PersistentVolumeClaim) -> None:
-        self.claim = claim
-        self.is_assumed = True
+    claim: PersistentVolumeClaim
+    is_assumed: bool = True
 
 
+@dataclass(slots=True, eq=False)
 class PodVolumes:
     """The volumes and claims assumed for one pod."""
 
-    def __init__(self, bindings: list[_Binding], provisions: list[_Provision]) -> None:
-        self.bindings = bindings
-        self.provisions = provisions
+    bindings: list[_Binding]
+    provisions: list[_Provision]
 
     def revert(self, storage: Storage) -> None:
         """Removes the assumptions that were not written; idempotent."""

@@ -55,13 +55,9 @@ def _pure(resource: EventResource, action: ActionType, hint: HintFunction) -> Cl
     return ClusterEventWithHint(ClusterEvent(resource, action), hint, pure=True)
 
 
-def _hint(helps: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
-
-
 def _after_class_change(_: PodInfo, old: StorageClass | None, new: StorageClass) -> QueueingHint:
     """Queues if the class is new or its allowed topologies changed."""
-    return _hint(old is None or old.allowed_topologies != new.allowed_topologies)
+    return QueueingHint.queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
 
 
 def _after_claim_change(
@@ -70,7 +66,7 @@ def _after_claim_change(
     """Queues if the claim is one of the pod's."""
     if new.metadata.namespace != pod.metadata.namespace:
         return QueueingHint.SKIP
-    return _hint(any(use.name == new.metadata.name for use in claim_uses(pod.pod)))
+    return QueueingHint.queue_if(any(use.name == new.metadata.name for use in claim_uses(pod.pod)))
 
 
 def _after_csi_node_change(_: PodInfo, old: CSINode | None, new: CSINode) -> QueueingHint:
@@ -78,13 +74,13 @@ def _after_csi_node_change(_: PodInfo, old: CSINode | None, new: CSINode) -> Que
     if old is None:
         return QueueingHint.QUEUE
     before = old.metadata.annotations.get(MIGRATED_PLUGINS, "")
-    return _hint(before != new.metadata.annotations.get(MIGRATED_PLUGINS, ""))
+    return QueueingHint.queue_if(before != new.metadata.annotations.get(MIGRATED_PLUGINS, ""))
 
 
 def _after_driver_updated(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> QueueingHint:
     """Queues if a driver in the pod's manifest has stopped reporting its capacity."""
     was_disabled = bool(old.spec.storage_capacity) and not new.spec.storage_capacity
-    return _hint(was_disabled and new.metadata.name in _drivers(pod))
+    return QueueingHint.queue_if(was_disabled and new.metadata.name in _drivers(pod))
 
 
 def _after_capacity_change(
@@ -96,7 +92,7 @@ def _after_capacity_change(
     before, after = volume_limit(old), volume_limit(new)
     if after is None:
         return QueueingHint.SKIP
-    return _hint(before is None or after.value() > before.value())
+    return QueueingHint.queue_if(before is None or after.value() > before.value())
 
 
 def _drivers(pod: PodInfo) -> tuple[str, ...]:

@@ -126,7 +126,7 @@ class VolumeBinding:
         if not matches.errors and not combined:
             return FilterStatuses.feasible(len(nodes))
         if not matches.errors and combined in REASONS:
-            return FilterStatuses.refuse(bits != 0, _REJECTIONS[combined - 1])
+            return FilterStatuses.reject(bits != 0, _REJECTIONS[combined - 1])
         present = np.flatnonzero(np.bincount(bits)[1:]) + 1
         number = np.zeros(16, dtype=np.uint16)
         number[present] = np.arange(1, len(present) + 1)

@@ -8,7 +8,6 @@ Source: pkg/scheduler/framework/plugins/volumebinding/binder.go (checkVolumeProv
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from mooring.objects.storage import PersistentVolumeClaim, StorageClass
 from mooring.objects.volume_claims import NO_PROVISIONER, STORAGE, claim_class
 from mooring.plugins.volume_binding.matches import NO_FREE_STORAGE, NO_VOLUME_TO_BIND, Bits
 from mooring.state import Snapshot
+from mooring.state.columns.caches import LRUCache
 from mooring.state.types import Bools, Rows
 from mooring.state.volumes.storage import Storage
 from mooring.state.volumes.topology import topology_of_class
@@ -37,7 +37,7 @@ class ProvisioningChecks:
 
     def __init__(self) -> None:
         #: (class, size as in the manifest) -> bits by row.
-        self._cache: OrderedDict[tuple[str, Size], Bits] = OrderedDict()
+        self._cache: LRUCache[tuple[str, Size], Bits] = LRUCache(CACHED_CHECKS_MAX)
         self._storage: Storage | None = None
         self._versions = -1, -1
 
@@ -52,12 +52,10 @@ class ProvisioningChecks:
             return None
         self._invalidate_if_stale(storage)
         size = claim.spec.resources.requests.get(STORAGE)
-        bits = self._cache.get((name, size))
+        bits = self._cache.recent((name, size))
         if bits is None:
             rows = np.arange(snapshot.nodes.capacity, dtype=np.intp)
-            bits = self._cache[name, size] = _bits(storage, storage_class, size, rows)
-            if len(self._cache) > CACHED_CHECKS_MAX:
-                self._cache.popitem(last=False)
+            bits = self._cache.put((name, size), _bits(storage, storage_class, size, rows))
         return bits
 
     def _invalidate_if_stale(self, storage: Storage) -> None:

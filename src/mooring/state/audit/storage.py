@@ -43,7 +43,7 @@ def _differences(what: str, actual: Mapping[Any, Any], expected: Mapping[Any, An
 
 def _counted(storage: Storage, pods: PodTable) -> Iterator[tuple[Any, Counted]]:
     for placed in pods:
-        yield placed, attach_limit_volumes(placed.info.pod, storage.known, is_placed=True)
+        yield placed, attach_limit_volumes(placed.info.pod, storage.objects, is_placed=True)
 
 
 def _audit_pods(storage: Storage, nodes: NodeTable, pods: PodTable) -> list[str]:
@@ -134,14 +134,14 @@ def _audit_listings(storage: Storage) -> list[str]:
     """Audits the lists of free volumes and of volumes with a claim."""
     free: dict[str, list[str]] = {}
     named: dict[str, list[str]] = {}
-    for name in sorted(storage.known.volumes):
+    for name in sorted(storage.objects.volumes):
         volume = storage.current_volume(name)
         assert volume is not None
         reference = volume.spec.claim_ref
         if reference is not None:
             named.setdefault(f"{reference.namespace}/{reference.name}", []).append(name)
         elif _is_available(volume):
-            free.setdefault(volume_class(storage.known.volumes[name]), []).append(name)
+            free.setdefault(volume_class(storage.objects.volumes[name]), []).append(name)
     found_free, found_named = storage.listings()
     return [
         *_differences("free volumes of class", found_free, free),
@@ -159,10 +159,10 @@ def _audit_assumed(storage: Storage) -> list[str]:
     return [
         *(
             f"volume {name} is assumed but does not exist"
-            for name in volumes.keys() - storage.known.volumes
+            for name in volumes.keys() - storage.objects.volumes
         ),
         *(
             f"claim {name} is assumed but does not exist"
-            for name in claims.keys() - storage.known.claims
+            for name in claims.keys() - storage.objects.claims
         ),
     ]

@@ -6,12 +6,13 @@ in ``LabelColumn.values``, build a table of results by code, and index it with `
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from mooring.state.columns.caches import LRUCache
 from mooring.state.columns.interner import Interner
 
 #: The code of a row that does not have the label.
@@ -60,7 +61,7 @@ class LabelColumns:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._columns: OrderedDict[str, LabelColumn] = OrderedDict()
+        self._columns: LRUCache[str, LabelColumn] = LRUCache(COLUMN_LIMIT)
         #: Key -> number of rows that have it.
         self._holders: dict[str, int] = {}
         #: The column of every key that no row has.
@@ -77,18 +78,14 @@ class LabelColumns:
         to be built. Complexity: O(rows) the first time, O(1) afterwards, and for keys that no row
         has: a pod may name a thousand of those.
         """
-        column = self._columns.get(key)
+        column = self._columns.recent(key)
         if column is not None:
-            self._columns.move_to_end(key)
             return column
         if key not in self._holders:
             return self._absent
         column = LabelColumn(self._capacity)
         column.fill([None if of_row is None else of_row.get(key) for of_row in labels])
-        self._columns[key] = column
-        if len(self._columns) > COLUMN_LIMIT:
-            self._columns.popitem(last=False)
-        return column
+        return self._columns.put(key, column)
 
     def put(self, row: int, before: Mapping[str, str], labels: Mapping[str, str]) -> None:
         """Updates the labels of ``row`` from ``before`` to ``labels``; empty without a node."""

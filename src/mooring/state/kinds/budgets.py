@@ -9,6 +9,7 @@ from typing import Final
 from mooring.objects.meta import key
 from mooring.objects.selectors import NOTHING, Selector, SelectorError, compile_label_selector
 from mooring.objects.workloads import PodDisruptionBudget
+from mooring.state.columns.caches import LRUCache
 
 #: Label classes whose budgets are cached; a cluster has fewer, but labels are arbitrary.
 LABEL_CLASSES_CACHED: Final = 1 << 14
@@ -43,7 +44,7 @@ class Budgets:
     def __init__(self) -> None:
         #: Namespace -> name -> budget.
         self._budgets: dict[str, dict[str, Budget]] = {}
-        self._names_for: dict[_LabelClass, tuple[str, ...]] = {}
+        self._names_for: LRUCache[_LabelClass, tuple[str, ...]] = LRUCache(LABEL_CLASSES_CACHED)
 
     def __len__(self) -> int:
         """Returns the number of budgets."""
@@ -79,11 +80,9 @@ class Budgets:
         if not of_namespace or not labels:
             return []
         label_class = namespace, labels
-        names = self._names_for.get(label_class)
+        names = self._names_for.recent(label_class)
         if names is None:
-            if len(self._names_for) >= LABEL_CLASSES_CACHED:
-                self._names_for.clear()
-            names = self._names_for[label_class] = _matching(of_namespace, dict(labels))
+            names = self._names_for.put(label_class, _matching(of_namespace, dict(labels)))
         return [of_namespace[name] for name in names]
 
 

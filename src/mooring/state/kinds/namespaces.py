@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
 
 from mooring.objects.meta import Namespace
 from mooring.objects.selectors import Selector
+from mooring.state.columns.caches import LRUCache
 
 #: Selectors whose namespaces are cached; more than a cluster has templates with such selectors.
 SELECTIONS_CACHED: Final = 256
@@ -22,7 +22,7 @@ class Namespaces:
 
     def __init__(self) -> None:
         self._labels: dict[str, Mapping[str, str]] = {}
-        self._selected: OrderedDict[Selector, frozenset[str]] = OrderedDict()
+        self._selected: LRUCache[Selector, frozenset[str]] = LRUCache(SELECTIONS_CACHED)
 
     def __len__(self) -> int:
         """Returns the number of namespaces."""
@@ -59,15 +59,11 @@ class Namespaces:
 
         Complexity: O(1), the first time O(namespaces).
         """
-        names = self._selected.get(selector)
+        names = self._selected.recent(selector)
         if names is not None:
-            self._selected.move_to_end(selector)
             return names
-        names = frozenset(name for name, labels in self._labels.items() if selector.matches(labels))
-        self._selected[selector] = names
-        if len(self._selected) > SELECTIONS_CACHED:
-            self._selected.popitem(last=False)
-        return names
+        selected = (name for name, labels in self._labels.items() if selector.matches(labels))
+        return self._selected.put(selector, frozenset(selected))
 
     def items(self) -> list[tuple[str, Mapping[str, str]]]:
         """Returns every namespace with its labels, for the audit."""

@@ -13,7 +13,7 @@ the few terms which may select a pod by its namespace and labels.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from mooring.objects.pod import Affinity
 from mooring.objects.selectors import EXISTS, IN, Requirement
+from mooring.state.columns.caches import LRUCache
 from mooring.state.columns.grouped import Counts, GroupedCounts, Sums
 from mooring.state.tables.pod_terms import NO_TERMS, PodTerms, Term, compile_terms
 from mooring.state.tables.pods import PlacedPod, PodInfo
@@ -272,7 +273,9 @@ class PodTermTable:
         self._set_of_slot: list[TermSet | None] = []
         #: (namespace, id of the affinity) -> the affinity, referenced so that its id stays valid,
         #: and its terms.
-        self._compiled: OrderedDict[tuple[str, int], tuple[Affinity, PodTerms]] = OrderedDict()
+        self._compiled: LRUCache[tuple[str, int], tuple[Affinity, PodTerms]] = LRUCache(
+            TEMPLATES_CACHED
+        )
 
     def indexes(self) -> list[tuple[str, TermIndex]]:
         """Returns the indexes with their names, for the audit."""
@@ -295,15 +298,12 @@ class PodTermTable:
         if affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
             return NO_TERMS
         key = (info.metadata.namespace, id(affinity))
-        entry = self._compiled.get(key)
+        entry = self._compiled.recent(key)
         if entry is not None:
-            self._compiled.move_to_end(key)
             return entry[1]
         terms = compile_terms(info.metadata.namespace, affinity)
         if sum(map(len, terms)) <= TERMS_MAX:
-            self._compiled[key] = affinity, terms
-            if len(self._compiled) > TEMPLATES_CACHED:
-                self._compiled.popitem(last=False)
+            self._compiled.put(key, (affinity, terms))
         return terms
 
     @property

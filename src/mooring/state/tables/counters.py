@@ -15,7 +15,6 @@ used are dropped, so that memory is bounded.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -24,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.objects.selectors import IN, Selector
+from mooring.state.columns.caches import LRUCache
 from mooring.state.columns.grouped import GroupedCounts
 from mooring.state.columns.interner import Interner
 from mooring.state.columns.kind_columns import LabelClassColumns
@@ -145,7 +145,7 @@ class PodCounters:
         self._counted_by: list[dict[CounterKey, PodCounter]] = []
         #: Namespace -> the ids of its label classes.
         self._ids_by_namespace: dict[str, dict[int, None]] = {}
-        self._counters: OrderedDict[CounterKey, PodCounter] = OrderedDict()
+        self._counters: LRUCache[CounterKey, PodCounter] = LRUCache(self.limit)
         self._lookup: dict[_LookupKey, dict[CounterKey, PodCounter]] = {}
 
     def __len__(self) -> int:
@@ -166,12 +166,8 @@ class PodCounters:
 
     def counter(self, key: CounterKey) -> PodCounter:
         """Returns the counter of ``key``, created on demand. Read-only; it follows pod changes."""
-        counter = self._counters.get(key)
-        if counter is None:
-            counter = self._new(key)
-        else:
-            self._counters.move_to_end(key)
-        return counter
+        counter = self._counters.recent(key)
+        return self._new(key) if counter is None else counter
 
     def items(self) -> list[tuple[CounterKey, Counts]]:
         """Returns the keys and counts of all counters, for the audit."""
@@ -344,8 +340,8 @@ class PodCounters:
         return [index for name in names for index in self._ids_by_namespace.get(name, ())]
 
     def _drop_unused(self) -> None:
-        while len(self._counters) > self.limit:
-            key, counter = self._counters.popitem(last=False)
+        self._counters.limit = self.limit
+        for key, counter in self._counters.evict():
             for index in counter.label_classes:
                 del self._counted_by[index][key]
             for lookup_key in _lookup_keys(key):

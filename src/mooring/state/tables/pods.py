@@ -81,7 +81,7 @@ class PodInfo:
     def on_node(self, node_name: str, *, start_time: str | None = None) -> PodInfo:
         """Returns the pod bound to ``node_name``, without nomination, with ``start_time`` if given.
 
-        Derived values are kept: none of them depends on the node.
+        Derived values are copied: none of them depends on the node.
         """
         pod = self.pod
         copy = PodInfo(

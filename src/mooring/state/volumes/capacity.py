@@ -175,7 +175,7 @@ class CapacitiesByClass:
 
 
 def volume_limit(capacity: CSIStorageCapacity) -> Quantity | None:
-    """Returns the largest volume that can be provisioned there; None = not known."""
+    """Returns the largest volume that can be provisioned there; None = unknown."""
     raw = capacity.maximum_volume_size
     if raw is None:
         raw = capacity.capacity

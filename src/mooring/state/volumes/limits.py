@@ -32,7 +32,7 @@ Dependency = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class KnownStorage:
+class VolumeObjects:
     """The objects by key, without assumed versions. Shared with their owner."""
 
     claims: dict[str, PersistentVolumeClaim] = field(default_factory=dict)
@@ -70,7 +70,7 @@ NOTHING_COUNTED: Final = Counted({}, None, ())
 
 
 def attach_limit_volumes(
-    pod: Pod, storage: KnownStorage, *, has_csi_node: bool = True, is_placed: bool = False
+    pod: Pod, storage: VolumeObjects, *, has_csi_node: bool = True, is_placed: bool = False
 ) -> Counted:
     """Returns the volumes of a pod that count on a node.
 
@@ -103,7 +103,7 @@ def counts(volume: Volume) -> bool:
 class _Count:
     """Counts the volumes of one pod."""
 
-    def __init__(self, pod: Pod, storage: KnownStorage, *, has_csi_node: bool) -> None:
+    def __init__(self, pod: Pod, storage: VolumeObjects, *, has_csi_node: bool) -> None:
         self.volumes: dict[str, str] = {}
         self.dependencies: dict[Dependency, None] = {}
         self._pod = pod

@@ -7,12 +7,12 @@ owner reports which names have changed.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
+from mooring.state.columns.caches import LRUCache
 from mooring.state.tables.nodes import NodeTable, read_only
 from mooring.state.types import Ints
 
@@ -31,25 +31,22 @@ class NodeColumns:
     def __init__(self, nodes: NodeTable, value: Callable[[str, str], int]) -> None:
         self._nodes = nodes
         self._value = value
-        self._columns: OrderedDict[str, Ints] = OrderedDict()
+        self._columns: LRUCache[str, Ints] = LRUCache(COLUMNS_MAX)
 
     def column(self, key: str) -> Ints:
         """Returns the column of ``key``, read-only. Complexity: O(1), the first time O(rows)."""
         nodes = self._nodes
-        column = self._columns.get(key)
+        column = self._columns.recent(key)
         if column is None or len(column) != nodes.capacity:
             value = self._value
             column = np.full(nodes.capacity, value(key, ""), dtype=np.int64)
             column[: nodes.size] = [value(key, name) for name in nodes.names]
-            self._columns[key] = column
-            if len(self._columns) > COLUMNS_MAX:
-                self._columns.popitem(last=False)
-        self._columns.move_to_end(key)
+            self._columns.put(key, column)
         return read_only(column)
 
     def items(self) -> list[tuple[str, Ints]]:
         """Returns the columns that exist, for the audit."""
-        return [(key, column) for key, column in self._columns.items()]
+        return list(self._columns.items())
 
     def update(self, name: str, key: str | None = None) -> None:
         """Recomputes the values of a node, for one key or (None) for all."""

@@ -35,7 +35,7 @@ from mooring.state.tables.nodes import NodeTable
 from mooring.state.volumes.capacity import Capacities, CapacitiesByClass
 from mooring.state.volumes.csi_nodes import CSINodes
 from mooring.state.volumes.free_index.free_volumes import FreeVolumes
-from mooring.state.volumes.limits import CLAIM, CLASS, KnownStorage
+from mooring.state.volumes.limits import CLAIM, CLASS, VolumeObjects
 from mooring.state.volumes.topology import TopologyMasks
 from mooring.state.volumes.usage import VolumeUse
 
@@ -61,8 +61,8 @@ class Storage:
     def __init__(self, nodes: NodeTable) -> None:
         self.reaches = TopologyMasks(nodes)
         self.csi_nodes = CSINodes(nodes)
-        self.known = KnownStorage()
-        self.use = VolumeUse(nodes, self.known, self.csi_nodes)
+        self.objects = VolumeObjects()
+        self.use = VolumeUse(nodes, self.objects, self.csi_nodes)
         #: Rises with every change, except of pods and nodes.
         self.version = 0
         #: Rises with every change of PROVISIONING_KINDS.
@@ -119,15 +119,15 @@ class Storage:
 
     def claim(self, claim_key: str) -> PersistentVolumeClaim | None:
         """Returns the claim called "namespace/name"."""
-        return self.known.claims.get(claim_key)
+        return self.objects.claims.get(claim_key)
 
     def volume(self, name: str) -> PersistentVolume | None:
         """Returns the volume of this name."""
-        return self.known.volumes.get(name)
+        return self.objects.volumes.get(name)
 
     def storage_class(self, name: str) -> StorageClass | None:
         """Returns the class of this name."""
-        return self.known.classes.get(name)
+        return self.objects.classes.get(name)
 
     def driver(self, name: str) -> CSIDriver | None:
         """Returns the CSI driver of this name."""
@@ -141,11 +141,11 @@ class Storage:
 
     def current_claim(self, claim_key: str) -> PersistentVolumeClaim | None:
         """Returns the claim, in its assumed version if it has one."""
-        return self._assumed_claims.get(claim_key) or self.known.claims.get(claim_key)
+        return self._assumed_claims.get(claim_key) or self.objects.claims.get(claim_key)
 
     def current_volume(self, name: str) -> PersistentVolume | None:
         """Returns the volume, in its assumed version if it has one."""
-        return self._assumed_volumes.get(name) or self.known.volumes.get(name)
+        return self._assumed_volumes.get(name) or self.objects.volumes.get(name)
 
     def free_volumes(self, class_name: str) -> FreeVolumes | None:
         """Returns the volumes of the class that can be bound to a claim; None = there are none."""
@@ -160,7 +160,7 @@ class Storage:
         return [
             volume
             for name, volume in volumes
-            if volume is not None and volume_class(self.known.volumes[name]) == class_name
+            if volume is not None and volume_class(self.objects.volumes[name]) == class_name
         ]
 
     def assumed(self) -> tuple[dict[str, PersistentVolume], dict[str, PersistentVolumeClaim]]:
@@ -184,7 +184,7 @@ class Storage:
             InvariantViolation: if there is no such volume.
         """
         name = volume.metadata.name
-        if name not in self.known.volumes:
+        if name not in self.objects.volumes:
             raise InvariantViolation(f"cannot assume volume {name}: no such volume")
         self._assumed_volumes[name] = volume
         self.version += 1
@@ -197,7 +197,7 @@ class Storage:
             InvariantViolation: if there is no such claim.
         """
         claim_key = key(claim)
-        if claim_key not in self.known.claims:
+        if claim_key not in self.objects.claims:
             raise InvariantViolation(f"cannot assume claim {claim_key}: no such claim")
         self._assumed_claims[claim_key] = claim
         self.version += 1
@@ -223,12 +223,12 @@ class Storage:
         assumed = self._assumed_volumes.get(name)
         if assumed is not None and _is_newer(assumed, volume):
             del self._assumed_volumes[name]
-        self.known.volumes[name] = volume
+        self.objects.volumes[name] = volume
         self._list(name)
         self.use.volume_changed(name)
 
     def _remove_volume(self, name: str) -> None:
-        if self.known.volumes.pop(name, None) is None:
+        if self.objects.volumes.pop(name, None) is None:
             return
         self._assumed_volumes.pop(name, None)
         self._list(name)
@@ -239,20 +239,20 @@ class Storage:
         assumed = self._assumed_claims.get(claim_key)
         if assumed is not None and _is_newer(assumed, claim):
             del self._assumed_claims[claim_key]
-        self.known.claims[claim_key] = claim
+        self.objects.claims[claim_key] = claim
         self.use.changed(CLAIM, claim_key)
 
     def _remove_claim(self, claim_key: str) -> None:
         self._assumed_claims.pop(claim_key, None)
-        if self.known.claims.pop(claim_key, None) is not None:
+        if self.objects.claims.pop(claim_key, None) is not None:
             self.use.changed(CLAIM, claim_key)
 
     def _put_class(self, storage_class: StorageClass) -> None:
-        self.known.classes[storage_class.metadata.name] = storage_class
+        self.objects.classes[storage_class.metadata.name] = storage_class
         self.use.changed(CLASS, storage_class.metadata.name)
 
     def _remove_class(self, name: str) -> None:
-        if self.known.classes.pop(name, None) is not None:
+        if self.objects.classes.pop(name, None) is not None:
             self.use.changed(CLASS, name)
 
     def _put_driver(self, driver: CSIDriver) -> None:
@@ -305,7 +305,7 @@ class Storage:
         is_terminating = volume.metadata.deletion_timestamp is not None
         if is_terminating or volume.status.phase != "Available":
             return None
-        return CLASS, volume_class(self.known.volumes[name])
+        return CLASS, volume_class(self.objects.volumes[name])
 
 
 def _is_newer(assumed: Any, current: Any) -> bool:

@@ -8,7 +8,6 @@ value is looked up for all rows at once, without a mask.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -25,6 +24,7 @@ from mooring.objects.selectors import (
     requirement,
 )
 from mooring.objects.storage import TopologySelectorTerm
+from mooring.state.columns.caches import NodeCache
 from mooring.state.columns.change_log import Change
 from mooring.state.columns.labels import MISSING
 from mooring.state.tables.nodes import NodeTable
@@ -35,9 +35,6 @@ MASKS_MAX: Final = 4_096
 
 #: Maximum number of cached conversions of a volume's node affinity.
 _AFFINITIES_MAX: Final = 16_384
-
-#: Changes that invalidate masks.
-_READS: Final = int(Change.LABELS | Change.EXISTENCE)
 
 
 class NodeTopology(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
@@ -126,10 +123,9 @@ class TopologyMasks:
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._masks: OrderedDict[NodeTopology, Bools] = OrderedDict()
-        self._capacity = 0
-        self._generation = -1
-        self._version = 0
+        self._masks: NodeCache[NodeTopology, Bools] = NodeCache(
+            MASKS_MAX, Change.LABELS | Change.EXISTENCE
+        )
 
     def __len__(self) -> int:
         """Returns the number of cached masks."""
@@ -138,20 +134,16 @@ class TopologyMasks:
     @property
     def version(self) -> int:
         """A number that rises when nodes or their labels change: other caches by row are stale."""
-        self._invalidate_if_stale()
-        return self._version
+        self._masks.invalidate_if_stale(self._nodes.log, self._nodes.size)
+        return self._masks.version
 
     def mask(self, reach: NodeTopology) -> Bools:
         """Returns a mask of the matching rows with a node, bool shape (capacity,); read-only."""
-        self._invalidate_if_stale()
-        mask = self._masks.get(reach)
+        self._masks.invalidate_if_stale(self._nodes.log, self._nodes.size)
+        mask = self._masks.recent(reach)
         if mask is None:
-            mask = self._masks[reach] = _mask(self._nodes, reach)
+            mask = self._masks.put(reach, _mask(self._nodes, reach))
             mask.flags.writeable = False
-            if len(self._masks) > MASKS_MAX:
-                self._masks.popitem(last=False)
-        else:
-            self._masks.move_to_end(reach)
         return mask
 
     def reachable_rows(self, reach: NodeTopology, rows: Rows) -> Bools:
@@ -170,18 +162,6 @@ class TopologyMasks:
                 matches: Bools = (column.codes[rows] == code) & (code != MISSING)
                 return matches
         return self.mask(reach)[rows]
-
-    def _invalidate_if_stale(self) -> None:
-        """Clears the masks if nodes or their labels changed."""
-        nodes, generation = self._nodes, self._nodes.log.generation
-        if generation == self._generation and nodes.capacity == self._capacity:
-            return
-        is_valid = self._generation >= 0 and nodes.capacity == self._capacity
-        changes = nodes.log.since(self._generation) if is_valid else None
-        if changes is None or int(np.bitwise_or.reduce(changes[1])) & _READS:
-            self._masks.clear()
-            self._version += 1
-        self._capacity, self._generation = nodes.capacity, generation
 
 
 def _mask(nodes: NodeTable, reach: NodeTopology) -> Bools:

@@ -29,7 +29,7 @@ from mooring.state.volumes.disks import Disk, Disks, describes_disk, disks_of
 from mooring.state.volumes.limits import (
     Counted,
     Dependency,
-    KnownStorage,
+    VolumeObjects,
     attach_limit_volumes,
     counts,
 )
@@ -68,7 +68,7 @@ class VolumeUse:
     it).
     """
 
-    def __init__(self, nodes: NodeTable, storage: KnownStorage, csi_nodes: CSINodes) -> None:
+    def __init__(self, nodes: NodeTable, storage: VolumeObjects, csi_nodes: CSINodes) -> None:
         """Takes ``csi_nodes``, the volume limits of the nodes."""
         self.disks = Disks()
         self.attached_volumes = AttachedVolumes(nodes, csi_nodes)

@@ -1,4 +1,4 @@
-"""Who a client is and what it may do: tokens, kubeconfig files, rules, reviews.
+"""Authentication and authorization: tokens, kubeconfig files, rules, reviews.
 
 Messages are those of k8s.io/apiserver v0.36.3 handlers/responsewriters/errors_test.go and of
 k8s.io/kubernetes v1.36.3 pkg/apis/authorization/validation.
@@ -317,7 +317,7 @@ BIND = {
         ({**METRICS, "user": "ann"}, False),
         ({**BIND, "user": "system:kube-scheduler"}, True),
         ({**BIND, "groups": ["system:authenticated"]}, False),
-        # Nobody is more than what the question says.
+        # A review uses only the groups that it names.
         (
             {
                 "user": "ann",

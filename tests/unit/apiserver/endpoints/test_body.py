@@ -35,7 +35,7 @@ def written(value: Any, colon: str) -> str:
 
 
 def twice(value: Any, path: str = "") -> list[str]:
-    """The reference: walk through the members themselves."""
+    """Returns the reference: walk through the members themselves."""
     items = []
     if isinstance(value, tuple):
         seen = []

@@ -20,7 +20,7 @@ KUBECTL_GET = f"{TABLE},{TABLE.replace('v=v1;', 'v=v1beta1;')},application/json"
         ("application/*", None),
         ("application/json, */*", None),
         (KUBECTL_GET, ("meta.k8s.io", "v1", "Table")),
-        # describe, of whoever can read protobuf.
+        # describe, for clients that read protobuf.
         ("application/vnd.kubernetes.protobuf,application/json", None),
         # Sorted by weight, not by position.
         (f"application/json;q=0.5,{TABLE};q=0.9", ("meta.k8s.io", "v1", "Table")),

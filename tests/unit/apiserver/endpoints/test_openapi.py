@@ -132,7 +132,7 @@ V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
 def fields(data: bytes) -> list[tuple[int, bytes]]:
-    """The fields of a message that has none but strings and messages."""
+    """Returns the fields of a message that has none but strings and messages."""
     items = []
     position = 0
 

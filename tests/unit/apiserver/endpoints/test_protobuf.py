@@ -1,4 +1,4 @@
-"""Protobuf bodies: what kubectl v1.36.3 really sent, and what nobody should send.
+"""Protobuf bodies: recorded from kubectl v1.36.3, and invalid ones.
 
 ``RECORDED`` are request bodies as kubectl put them on the wire; the objects beside them are what
 the same command prints with ``--dry-run=client -o json``.
@@ -95,7 +95,7 @@ RECORDED = {
 
 
 def without_empties(value: Any) -> Any:
-    """What remains of an object if everything is left out that says nothing."""
+    """Returns what remains of an object if everything is left out that says nothing."""
     if isinstance(value, dict):
         inner = {key: without_empties(item) for key, item in value.items()}
         return {

@@ -26,7 +26,7 @@ async def opened(api: Api, query: str, path: str = PODS, **headers: str) -> Asyn
 
 
 async def rest(stream: AsyncIterator[bytes]) -> list[Line]:
-    """All that comes until the watch ends by itself."""
+    """Returns all that comes until the watch ends by itself."""
     return [json.loads(line) async for chunk in stream for line in chunk.splitlines()]
 
 
@@ -38,7 +38,7 @@ def watched(api: Api, query: str, path: str = PODS, **headers: str) -> list[Line
 
 
 def summaries(lines: list[Line]) -> list[tuple[str, str, str]]:
-    """Type, name and version of each event."""
+    """Returns type, name and version of each event."""
     return [
         (
             line["type"],
@@ -51,7 +51,7 @@ def summaries(lines: list[Line]) -> list[tuple[str, str, str]]:
 
 @pytest.fixture
 def api() -> Api:
-    """Two pods, one changed twice, the other deleted, after version ``base``."""
+    """Creates two pods, updates one twice and deletes the other, after version ``base``."""
     made = Api()
     made.base = made.version  # type: ignore[attr-defined]
     made.post(PODS, pod("a", {"x": "1"}))

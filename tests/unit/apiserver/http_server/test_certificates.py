@@ -44,7 +44,7 @@ def client_context(
 
 
 def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> ssl.SSLObject:
-    """The server's side of a finished handshake."""
+    """Returns the server's side of a finished handshake."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     server_side = server.wrap_bio(to_server, to_client, server_side=True)
     client_side = client.wrap_bio(to_client, to_server, server_hostname=name)

@@ -44,7 +44,7 @@ PATHS = st.frozensets(st.lists(STEPS, min_size=1, max_size=3).map(tuple), max_si
 
 
 def nested(paths: Paths) -> dict[str, Any]:
-    """The reference: a tree in which each path ends with a mark, as managedFields have it."""
+    """Returns the reference: a tree in which each path ends with a mark, as in managedFields."""
     tree: dict[str, Any] = {}
     for path in paths:
         node = tree

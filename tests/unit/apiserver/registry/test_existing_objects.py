@@ -54,7 +54,7 @@ def refusal(path: Path, text: str) -> ConfigError:
 
 
 def lines(path: Path, error: ConfigError) -> list[str]:
-    """The lines of the message, without the name of the file."""
+    """Returns the lines of the message, without the name of the file."""
     return [line.removeprefix(f"{path}: ") for line in str(error).splitlines()]
 
 
@@ -120,7 +120,7 @@ def test_many_errors_are_cut(tmp_path: Path) -> None:
     texts = [POD % (f"p{number}", "-1") for number in range(ERRORS_MAX + 5)]
     shown = lines(path, refusal(path, "---\n".join(texts)))
     assert len(shown) == ERRORS_MAX + 1
-    assert shown[-1] == f"only the first {ERRORS_MAX} errors are shown"
+    assert shown[-1] == f"only the first {ERRORS_MAX} errors are listed"
 
 
 def test_errors_inside_lists_and_of_other_files_have_their_places(tmp_path: Path) -> None:

@@ -40,7 +40,10 @@ KINDS = ("cpu", "memory")
 
 
 def defined_class(parts: list[dict[str, Any]]) -> str:
-    """Source: pkg/apis/core/helper/qos (ComputePodQOS), as its comments put it."""
+    """Returns the QoS class.
+
+    Source: pkg/apis/core/helper/qos (ComputePodQOS), from its comments.
+    """
     requests = [positive(part.get("requests", {})) for part in parts]
     limits = [positive(part.get("limits", {})) for part in parts]
     if not any(requests) and not any(limits):

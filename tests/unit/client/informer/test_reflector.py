@@ -1,4 +1,4 @@
-"""What is asked next, and after how long, for each way in which a request may end."""
+"""The next request, and the wait before it, for each end of a request."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Run:
 
     @classmethod
     def watching(cls, version: int = 10) -> Run:
-        """One that has its first list and whose first watch has ended."""
+        """Returns one that has its first list and whose first watch has ended."""
         run = cls()
         run.reflector.ask()
         run.receive(end_of_list(version))
@@ -80,7 +80,7 @@ class Run:
         return self.reflector.ended(error)
 
     def ask(self) -> tuple[Mode, str | None]:
-        """The next request, and from which version."""
+        """Returns the next request, and from which version."""
         ask = self.reflector.ask()
         return ask.mode, dict(ask.query).get("resourceVersion")
 

@@ -26,7 +26,7 @@ def broken(kind: str, name: str, version: int, uid: str = "u1") -> WatchEvent:
 
 
 class Told:
-    """A replica, and the changes that it told, as short texts."""
+    """A replica, and the changes that it reported, as short texts."""
 
     def __init__(self, *listed: Pod, version: str = "10") -> None:
         self.changes: list[Change] = []
@@ -35,7 +35,7 @@ class Told:
         self.changes.clear()
 
     def take_list(self, *pods: Pod, version: str, unreadable: dict[str, str] | None = None) -> int:
-        """Take in a list; returns the number of pauses."""
+        """Applies a list; returns the number of pauses."""
         objects = {f"shop/{pod.metadata.name}": pod for pod in pods}
         return len(list(self.replica.replacing(objects, unreadable or {}, version)))
 
@@ -67,7 +67,7 @@ def test_an_object_comes_changes_and_goes() -> None:
     assert told.replica.version == "13"
 
 
-def test_what_goes_is_told_with_what_it_was_at_the_end() -> None:
+def test_what_goes_is_reported_with_what_it_was_at_the_end() -> None:
     told = Told(pod("a", 5))
     told.apply(event("DELETED", "a", 11))
     [change] = told.changes
@@ -83,7 +83,7 @@ def test_handlers_find_the_replica_up_to_date() -> None:
     assert sizes == [1, 0]
 
 
-def test_what_is_known_is_told_once() -> None:
+def test_what_is_known_is_reported_once() -> None:
     told = Told(pod("a", 5), version="10")
     told.apply(event("MODIFIED", "a", 11), event("MODIFIED", "a", 11), event("MODIFIED", "a", 9))
     assert told.texts == ["a.u1@5->a.u1@11"]
@@ -203,7 +203,7 @@ def test_a_list_may_go_back_in_time_when_the_server_does() -> None:
 
 
 @pytest.mark.parametrize(("count", "pauses"), [(0, 0), (SLICE - 1, 0), (SLICE, 1), (5 * SLICE, 5)])
-def test_a_long_list_is_told_in_slices(count: int, pauses: int) -> None:
+def test_a_long_list_is_reported_in_slices(count: int, pauses: int) -> None:
     told = Told()
     pods = [pod(f"p{number}", number, f"u{number}") for number in range(1, count + 1)]
     assert told.take_list(*pods, version="9999") == pauses

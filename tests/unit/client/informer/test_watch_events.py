@@ -1,4 +1,4 @@
-"""What lines of a watch say, also those that nobody should write."""
+"""Decoding of watch lines, including invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which error an answer of the API server stands for."""
+"""The errors for responses of the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins that give credentials: what they are told, and everything that they do wrong."""
+"""Exec credential plugins: their input, and their errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_a_plugin_starts_ends_with_it(tmp_path: Path) -> None:
     plugin = ExecPlugin("sh", ("-c", script), {}, V1, "", None)
 
     def is_alive() -> bool:
-        """Dead and not yet buried by process 1 counts as gone."""
+        """Returns whether the process runs; a zombie does not."""
         status = Path(f"/proc/{(tmp_path / 'child').read_text().strip()}/stat")
         try:
             return status.read_text().rpartition(")")[2].split()[0] != "Z"
@@ -66,7 +66,7 @@ def test_what_a_plugin_starts_ends_with_it(tmp_path: Path) -> None:
         async with asyncio.timeout(20):
             with pytest.raises(Unreachable, match=r"did not end within 0\.5 s"):
                 await run_plugin(plugin, environment={"PATH": PATH}, deadline_s=0.5)
-            while is_alive():  # noqa: ASYNC110 - nobody tells of its end
+            while is_alive():  # noqa: ASYNC110 - no event for its end
                 await asyncio.sleep(0.01)
 
     asyncio.run(main())

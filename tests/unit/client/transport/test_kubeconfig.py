@@ -27,7 +27,7 @@ def content(
     context: dict[str, Any] | None = None,
     current: str | None = None,
 ) -> dict[str, Any]:
-    """A kubeconfig in which everything is called ``name``."""
+    """Returns a kubeconfig in which everything is called ``name``."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -284,7 +284,7 @@ def test_in_a_pod_it_is_the_service_account(tmp_path: Path) -> None:
     assert in_cluster(environment, folder=tmp_path).namespace == "shop"
 
 
-def test_a_pod_without_a_service_account_is_told_so(tmp_path: Path) -> None:
+def test_a_pod_without_a_service_account_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="must be set"):
         in_cluster({}, folder=tmp_path)
     environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}

@@ -1,4 +1,4 @@
-"""What is wrong with a Policy is told with its line, its path, and what was found there."""
+"""Errors of a Policy: line, path and value."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_the_weight_of_required_affinity_has_a_range(weight: int) -> None:
     ]
 
 
-def test_everything_wrong_is_told_at_once_with_its_line() -> None:
+def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
     text = """apiVersion: v1
 kind: Policy
 predicates:

@@ -45,7 +45,7 @@ LIMITS = {"EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"}
 
 
 def releases() -> list[tuple[str, list[str], set[str]]]:
-    """(release, predicates, the plugins that filtered), with today's names."""
+    """Returns (release, predicates, filter plugins), with today's names."""
     names, filters = FIRST_PREDICATES.split(), set(FIRST_FILTERS.split())
     found = [("1.0", list(names), set(filters))]
     for release, (more_names, more_filters) in NEW_PREDICATES.items():
@@ -140,7 +140,7 @@ def test_a_predicate_twice_is_as_good_as_once() -> None:
     assert convert_policy(once).document == convert_policy(twice).document
 
 
-def test_what_is_not_listed_is_told() -> None:
+def test_what_is_not_listed_is_reported() -> None:
     found = notes(policy(predicates=predicates("GeneralPredicates"), priorities=[]))
     assert found == [
         "line 1: predicates: as before, nothing is filtered by what is not listed: "

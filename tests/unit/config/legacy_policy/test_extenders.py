@@ -34,7 +34,7 @@ def extenders(*given: dict[str, Any]) -> str:
 
 
 def extender(**fields: Any) -> dict[str, Any]:
-    """What is written for an extender."""
+    """Returns what is written for an extender."""
     (found,) = convert_policy(extenders(fields)).document["extenders"]
     return dict(found)
 

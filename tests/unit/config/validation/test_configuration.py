@@ -1,4 +1,4 @@
-"""What validation says: the texts, the values, and that one fault does not hide another.
+"""Validation: texts and values of errors, all of which are reported.
 
 Which files are refused, and at which places, is compared with upstream in ``test_config_golden``.
 """
@@ -121,7 +121,7 @@ def test_profiles_need_different_names() -> None:
 
 
 @pytest.mark.parametrize("name", REMOVED_PLUGINS)
-def test_removed_plugins_are_told_apart_from_unknown_ones(name: str) -> None:
+def test_removed_plugins_are_distinguished_from_unknown_ones(name: str) -> None:
     listed = PluginSet(enabled=(PluginEntry(name="Mine"), PluginEntry(name=name)))
     path = ("profiles", 0, "plugins", "preFilter", "enabled", 1)
     assert of_profile(plugins=Plugins(pre_filter=listed)) == [FieldError(path, REMOVED, name)]

@@ -1,4 +1,4 @@
-"""What validation says about the arguments of plugins: one table."""
+"""Validation of plugin arguments: one table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def faults_of(plugin: str, args: dict[str, Any]) -> list[FieldError]:
 
 
 def told(plugin: str, args: dict[str, Any]) -> list[tuple[str, str]]:
-    """Each fault as the last name of its path, and its text."""
+    """Returns each fault as the last name of its path, and its text."""
     return [
         (next(str(s) for s in reversed(error.path) if isinstance(s, str)), error.problem)
         for error in faults_of(plugin, args)

@@ -1,4 +1,4 @@
-"""What an attempt leaves behind, as a record: refusals, scores, ties, what was never looked at."""
+"""The record of an attempt: rejections, scores, ties, nodes that were not evaluated."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run(
 NO = Rejection("ByLabel", "UnschedulableAndUnresolvable", ("a first", "z last"))
 
 
-def test_refusals_are_told_by_node_with_reasons_in_order() -> None:
+def test_refusals_are_reported_by_node_with_reasons_in_order() -> None:
     _, attempt, _ = run([node("b", no="x"), node("a", no="x"), node("c")], ByLabel())
 
     assert attempt.rejected() == {"a": NO, "b": NO}
@@ -77,7 +77,7 @@ def test_refusals_are_told_by_node_with_reasons_in_order() -> None:
     assert attempt.refused_count() == 2
 
 
-def test_scores_and_ties_are_told_by_node() -> None:
+def test_scores_and_ties_are_reported_by_node() -> None:
     nodes = [node("a", score="7"), node("b", score="9"), node("c", score="9")]
     _, attempt, found = run(nodes, ByLabel())
     assert isinstance(found, Placement)
@@ -115,7 +115,7 @@ def test_an_unschedulable_pod_has_reason_message_and_plugins() -> None:
     assert decision.rejected["b"].code == "Pending"
 
 
-def test_nodes_that_pre_filter_left_out_are_told_with_its_name() -> None:
+def test_nodes_that_pre_filter_left_out_are_reported_with_its_name() -> None:
     nodes = [node("a"), node("b"), node("c", no="x")]
     _, attempt, _ = run(nodes, Narrows("a", "c"), ByLabel())
 

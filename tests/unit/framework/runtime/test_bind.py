@@ -18,7 +18,7 @@ Called = list[tuple[str, str]]
 
 
 class Step:
-    """A plugin that answers at each point what it is told to, and notes that it was called."""
+    """A plugin with prepared results, which records its calls."""
 
     def __init__(self, name: str, called: Called, **answers: Any) -> None:
         self.name = name
@@ -67,7 +67,7 @@ def steps(*answers: dict[str, Any]) -> tuple[Called, Framework, Cycle]:
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Drive a coroutine by hand; it must not wait for anything."""
+    """Runs a coroutine by hand; it must not suspend."""
     with pytest.raises(StopIteration) as stop:
         coroutine.send(None)
     return stop.value.value
@@ -124,7 +124,7 @@ def test_only_permit_may_wait() -> None:
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[Any, ...]]:
-    """Plugin, extension point, pod and error of each line, and the last line of its traceback."""
+    """Returns plugin, point, pod and error of each line, and the last line of its traceback."""
     lines = []
     for record in caplog.records:
         facts = vars(record)

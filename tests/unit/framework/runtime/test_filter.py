@@ -255,7 +255,7 @@ def test_a_filter_is_not_called_when_no_node_is_left() -> None:
         ),
     ],
 )
-def test_an_answer_that_is_no_verdict_on_these_nodes_is_an_error(answer: Any, told: str) -> None:
+def test_an_answer_that_is_no_status_of_these_nodes_is_an_error(answer: Any, told: str) -> None:
     class Bad:
         name = "Bad"
 
@@ -300,7 +300,7 @@ def test_an_error_at_a_node_that_is_visited_fails_the_attempt() -> None:
     assert str(caught.value) == 'running Filter plugin "F": disk on fire'
 
 
-def test_the_first_error_in_visiting_order_is_the_one_that_is_told() -> None:
+def test_the_first_error_in_visiting_order_is_the_one_that_is_reported() -> None:
     errors = {"b": NodeError("b burns"), "d": NodeError("d burns")}
 
     for start, told in ((0, "b burns"), (1, "b burns"), (2, "d burns"), (3, "d burns")):

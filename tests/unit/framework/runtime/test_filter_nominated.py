@@ -52,7 +52,7 @@ class Candidate:
         self.most = most
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        return FilterStatuses.refuse(nodes.pod_count >= self.most, Reject("full"))
+        return FilterStatuses.reject(nodes.pod_count >= self.most, Reject("full"))
 
 
 class Narrows:
@@ -230,20 +230,20 @@ def test_a_nomination_to_a_node_that_is_gone_matters_to_nobody() -> None:
 
 
 def test_a_pod_that_needs_the_rival_does_not_get_the_node_before_it_is_there() -> None:
-    """As inter-pod affinity: passes with the nominated pods, not as things are."""
+    """Passes only with the nominated pods, like inter-pod affinity."""
 
     class Company:
         name = "Company"
 
         def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-            return FilterStatuses.refuse(nodes.pod_count == 0, Reject("lonely"))
+            return FilterStatuses.reject(nodes.pod_count == 0, Reject("lonely"))
 
     decision = decided(make_pod("p"), Company(), Flat(), others=[rival(0)])
 
     assert decision.message == "0/3 nodes are available: 3 lonely."
 
 
-def test_the_first_refusal_in_the_world_with_rivals_is_the_verdict() -> None:
+def test_the_first_rejection_with_nominated_pods_is_the_status() -> None:
     early, late = Candidate(), Refuses(a=Reject("late"))
 
     decision = decided(make_pod("p"), early, late, Flat(), others=[rival(0)])
@@ -256,7 +256,7 @@ def test_a_failure_in_the_world_with_rivals_fails_the_attempt() -> None:
         name = "Burns"
 
         def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-            return FilterStatuses.refuse(nodes.pod_count > 0, NodeError("burns"))
+            return FilterStatuses.reject(nodes.pod_count > 0, NodeError("burns"))
 
     with pytest.raises(PluginError, match="burns"):
         decided(make_pod("p"), Burns(), Flat(), others=[rival(0)])

@@ -32,7 +32,7 @@ from mooring.testing import FakeClock, Harness, cluster, make_node, make_pod
 
 
 class Gate:
-    """A PreEnqueue plugin that answers as it is told."""
+    """A PreEnqueue plugin with a prepared result."""
 
     def __init__(self, name: str, answer: Any, asked: list[str]) -> None:
         self.name = name

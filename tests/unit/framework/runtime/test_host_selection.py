@@ -17,7 +17,7 @@ from mooring.framework.runtime.host_selection import (
 
 
 def root_after_heap_init(scores: list[int]) -> int:
-    """The index at the root after container/heap.Init on a max-heap, moved step by step."""
+    """Returns the index at the root after container/heap.Init on a max-heap, moved step by step."""
     heap = list(enumerate(scores))
 
     def less(i: int, j: int) -> bool:

@@ -1,4 +1,4 @@
-"""Filters on worlds: each sees only what those before it let pass, with a state that follows."""
+"""Filters on hypothetical nodes: each gets those that passed, with an updated state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = [make_pod("x", node="a"), make_pod("y", node="a"), make_pod("z", node="b"
 
 
 class AtMost:
-    """Refuses worlds with ``limit`` pods or more; keeps the views that it was given."""
+    """Rejects nodes with ``limit`` pods or more; records its views."""
 
     def __init__(self, name: str, limit: int) -> None:
         self.name = name
@@ -27,13 +27,13 @@ class AtMost:
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         self.seen.append(list(nodes.names))
-        return FilterStatuses.refuse(
+        return FilterStatuses.reject(
             nodes.pod_count >= self.limit, Reject(f"{self.limit} are enough")
         )
 
 
 class Counts:
-    """Counts the pods of all worlds in its state; the calls say how it was kept up to date."""
+    """Counts the pods of all nodes in its state, and records the updates."""
 
     name = "Counts"
 
@@ -74,7 +74,7 @@ def info(name: str) -> PodInfo:
 
 
 def codes(results: list[tuple[int, FilterStatuses]]) -> list[tuple[int, list[int]]]:
-    return [(number, verdicts.codes.tolist()) for number, verdicts in results]
+    return [(number, statuses.codes.tolist()) for number, statuses in results]
 
 
 def test_a_filter_sees_only_the_worlds_that_are_left() -> None:
@@ -97,7 +97,7 @@ def test_when_no_world_is_left_nobody_else_is_asked() -> None:
 
 def test_no_worlds_ask_nobody() -> None:
     harness, cycle, view = opened(AtMost("First", 0))
-    nothing = view.where(np.zeros(0, dtype=np.intp))
+    nothing = view.subset(np.zeros(0, dtype=np.intp))
     assert filter_hypothetical(harness.framework, cycle, nothing) == []
 
 
@@ -164,19 +164,19 @@ def test_the_scalar_form_removes_first_and_adds_then_world_by_world() -> None:
     assert cycle[plugin] == 3
 
 
-def test_the_scalar_form_gives_each_world_its_own_verdict() -> None:
+def test_the_scalar_form_gives_each_hypothetical_node_its_own_status() -> None:
     class Picky(Scalar):
         def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
             many = np.full(len(nodes), cycle[self] > 3)
-            return FilterStatuses.refuse(many, Reject(f"{cycle[self]} pods"))
+            return FilterStatuses.reject(many, Reject(f"{cycle[self]} pods"))
 
     harness, cycle, view = opened(Picky())
     worlds = view.plus([(), (info("n"),), (info("n"), info("m"))])
 
-    ((_, verdicts),) = filter_hypothetical(harness.framework, cycle, worlds)
+    ((_, statuses),) = filter_hypothetical(harness.framework, cycle, worlds)
 
-    assert verdicts.codes.tolist() == [0, 1, 2]
-    assert [status.reasons for status in verdicts.table] == [("4 pods",), ("5 pods",)]
+    assert statuses.codes.tolist() == [0, 1, 2]
+    assert [status.reasons for status in statuses.table] == [("4 pods",), ("5 pods",)]
 
 
 def test_a_plugin_that_stored_nothing_is_asked_as_it_is() -> None:

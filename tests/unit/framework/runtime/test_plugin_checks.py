@@ -12,7 +12,7 @@ from mooring.framework.interface import ASYNC_POINTS, COMPANIONS, EXTENSION_POIN
 
 
 def made(name: Any = "Mine", **attributes: Any) -> Any:
-    """An object of a class with these attributes."""
+    """Returns an object of a class with these attributes."""
     return type("Made", (), {"name": name, **attributes})()
 
 
@@ -23,7 +23,7 @@ def fault(plugin: Any, path: str | None = None) -> str:
 
 
 def method_with(parameters: tuple[str, ...], *, is_async: bool) -> Any:
-    """A method with just these parameters."""
+    """Returns a method with just these parameters."""
     scope: dict[str, Any] = {}
     prefix = "async " if is_async else ""
     exec(f"{prefix}def method({', '.join(('self', *parameters))}): ...", scope)

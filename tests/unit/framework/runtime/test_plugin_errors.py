@@ -13,7 +13,7 @@ from mooring.framework import PostFilterResult, Reject
 from mooring.framework.runtime.plugin_errors import OTHER, PAIRS_MAX, PluginErrors
 from mooring.scheduler.metrics import PluginErrorMetrics
 from mooring.testing import Harness, make_node, make_pod
-from tests.helpers.running_scheduler import living, virtually
+from tests.helpers.running_scheduler import run_scheduler, virtually
 
 
 class Raises:
@@ -77,7 +77,7 @@ def test_the_metric_adds_up_all_profiles() -> None:
 def test_an_error_that_is_in_the_status_of_a_pod_is_counted(method: str, point: str) -> None:
     @virtually
     async def main() -> None:
-        async with living(make_node("a"), plugins=[Raises(method)]) as life:
+        async with run_scheduler(make_node("a"), plugins=[Raises(method)]) as life:
             cpu = "1000" if method == "post_filter" else "1"
             await life.create(make_pod("web", requests={"cpu": cpu}))
             await life.until_seen("failed", "web")
@@ -89,7 +89,7 @@ def test_an_error_that_is_in_the_status_of_a_pod_is_counted(method: str, point: 
 
 @virtually
 async def test_an_error_in_pre_enqueue_is_counted() -> None:
-    async with living(make_node("a"), plugins=[Raises("pre_enqueue")]) as life:
+    async with run_scheduler(make_node("a"), plugins=[Raises("pre_enqueue")]) as life:
         await life.create(make_pod("web"))
         await life.settle()
         (framework,) = life.service.profiles.values()

@@ -1,4 +1,4 @@
-"""PostFilter: who makes room, who knows that none can be made, and what is told of it."""
+"""PostFilter: order of plugins, results and messages."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_last_word_on_the_nomination_counts_and_silence_is_no_word(
         (PostFilterResult("no"), "returned 'no'"),  # type: ignore[arg-type]
     ],
 )
-def test_a_failure_leaves_the_pod_unschedulable_and_is_told(answer: Any, told: str) -> None:
+def test_a_failure_leaves_the_pod_unschedulable_and_is_reported(answer: Any, told: str) -> None:
     # Upstream: RunPostFilterPlugins' error text joins the FitError; the nomination stays.
     result, diagnosis, plugins = tried(
         PostFilterResult(NO, "a"), answer, PostFilterResult(None, "a")

@@ -16,7 +16,7 @@ HANDLE: Any = object()
 
 
 class Plugin:
-    """A plugin that has the methods it is told to have."""
+    """A plugin with the given methods."""
 
     def __init__(self, name: str, *methods: str) -> None:
         self.name = name
@@ -90,7 +90,7 @@ def test_planned_are_the_default_plugins_without_a_factory() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that Python looks into, and forgets afterwards."""
+    """Yields a folder on Python's path, removed afterwards."""
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
@@ -101,7 +101,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def install(folder: Path, module: str, source: str, *entries: str) -> None:
-    """What pip leaves behind when it installs a package that has plugins."""
+    """Writes the metadata of an installed package with plugins."""
     (folder / f"{module}.py").write_text(source)
     info = folder / f"{module}-1.0.dist-info"
     info.mkdir()
@@ -143,7 +143,7 @@ def test_an_in_tree_plugin_goes_before_an_installed_one_of_its_name(folder: Path
         ("def broken(:", "SyntaxError: "),
     ],
 )
-def test_an_installed_plugin_that_cannot_be_imported_is_told_by_name(
+def test_an_installed_plugin_that_cannot_be_imported_is_reported_by_name(
     folder: Path, source: str, told: str
 ) -> None:
     install(folder, "rack_of_tests", source, "Rack = rack_of_tests:Rack")
@@ -193,7 +193,7 @@ def test_half_a_spec_is_refused(spec: str) -> None:
         ("def broken(:", "SyntaxError: "),
     ],
 )
-def test_an_error_while_importing_is_told_as_python_tells_it(
+def test_an_error_while_importing_is_reported_as_python_tells_it(
     folder: Path, source: str, told: str
 ) -> None:
     (folder / "rack_of_tests.py").write_text(source)
@@ -204,7 +204,7 @@ def test_an_error_while_importing_is_told_as_python_tells_it(
     assert str(caught.value).startswith(f"--plugin: cannot be imported: {told}")
 
 
-def test_a_module_that_is_nowhere_is_told() -> None:
+def test_a_module_that_is_nowhere_is_reported() -> None:
     with pytest.raises(ConfigError, match="No module named 'nowhere_to_be_found'"):
         load_plugin("nowhere_to_be_found:X", HANDLE)
 
@@ -252,7 +252,7 @@ def test_a_constructor_that_asks_for_more_is_refused() -> None:
     assert "Greedy" in (caught.value.path or "")
 
 
-def test_a_constructor_that_raises_is_told_as_a_fault_of_the_plugin() -> None:
+def test_a_constructor_that_raises_is_reported_as_a_fault_of_the_plugin() -> None:
     class Broken:
         def __init__(self, args: Any) -> None:
             self.depth = args["depth"]

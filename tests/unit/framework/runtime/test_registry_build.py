@@ -1,4 +1,4 @@
-"""Which plugins a profile's framework runs at each point, in which order, with which weight."""
+"""The plugins of a profile at each point, their order and weights."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def registry(**methods: str) -> Registry:
 
 
 def profile(*enabled: Any, **points: Any) -> Profile:
-    """A profile that runs these plugins and no default ones."""
+    """Returns a profile that runs these plugins and no default ones."""
     entries = [{"name": entry} if isinstance(entry, str) else entry for entry in enabled]
     multi_point = {"disabled": [{"name": "*"}], "enabled": entries}
     document = {

@@ -51,7 +51,7 @@ class Fits:
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         self.asked.append(nodes.names)
         free = nodes.allocatable("cpu") - nodes.requested("cpu")
-        return FilterStatuses.refuse(free < cycle[self], Reject(f"needs {cycle[self]}"))
+        return FilterStatuses.reject(free < cycle[self], Reject(f"needs {cycle[self]}"))
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Any:
         self.scored.append(nodes.names)
@@ -234,10 +234,10 @@ def test_after_an_error_the_same_nodes_are_asked_about_again() -> None:
         fails = False
 
         def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-            verdicts = super().filter(cycle, nodes)
+            statuses = super().filter(cycle, nodes)
             if self.fails:
                 raise RuntimeError("mood")
-            return verdicts
+            return statuses
 
     plugin = Moody()
     harness = Harness(nodes(), [plugin])
@@ -290,7 +290,7 @@ def test_a_plugin_without_sharing_beside_one_with_it() -> None:
 
         def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
             self.asked.append(nodes.names)
-            return FilterStatuses.refuse(np.array([n == "n1" for n in nodes.names]), Reject("n1"))
+            return FilterStatuses.reject(np.array([n == "n1" for n in nodes.names]), Reject("n1"))
 
     shared, before, after = Fits(), Live(), Live()
     after.name = "After"

@@ -1,4 +1,4 @@
-"""The memory of answers that go serves new ones, unless somebody may still look at them."""
+"""Buffers of evicted results are reused, unless an attempt may still read them."""
 
 from __future__ import annotations
 

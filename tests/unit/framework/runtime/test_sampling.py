@@ -1,4 +1,4 @@
-"""How far the walk over the nodes goes: percentages, the start index, profiles without scores."""
+"""Sampling of nodes: percentages, the start index, profiles without scores."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def decided(*plugins: Any, start: int) -> Decision:
 
 
 def filter_nodes(passing: list[bool], start: int, enough: int) -> tuple[list[int], list[int], int]:
-    """Upstream's walk, one node after another: (feasible, refused, nodes looked at)."""
+    """Returns (feasible, rejected, evaluated nodes) of upstream's walk, one node at a time."""
     feasible: list[int] = []
     refused: list[int] = []
     for step in range(len(passing)):
@@ -67,7 +67,7 @@ def test_sampling_walks_as_upstream_does(
 
         def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
             refused = [not passing[int(name)] for name in nodes.names]
-            return FilterStatuses.refuse(np.array(refused, dtype=np.bool_), Reject("odd"))
+            return FilterStatuses.reject(np.array(refused, dtype=np.bool_), Reject("odd"))
 
     count = len(passing)
     # Upstream: under 100 nodes all; adaptive 50 % - nodes/125; never fewer than 100.

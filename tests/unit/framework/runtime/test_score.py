@@ -202,7 +202,7 @@ def test_an_exception_in_score_names_the_plugin() -> None:
 
 
 def heap_root(scores: list[int]) -> int:
-    """The index of the maximum that Go's heap.Init leaves at the root: i's place, sifted down."""
+    """Returns the index of the maximum that Go's heap.Init leaves at the root."""
     heap = list(range(len(scores)))
     for start in range(len(heap) // 2 - 1, -1, -1):
         at = start

@@ -14,7 +14,7 @@ from mooring.testing import make_pod
 
 
 class Signs:
-    """Signs what it is told to read, and counts."""
+    """Signs the given fields, and counts the calls."""
 
     name = "Signs"
 

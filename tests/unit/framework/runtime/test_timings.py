@@ -1,4 +1,4 @@
-"""How long plugins take: counted per plugin and point, with the clock that was given."""
+"""Durations of plugin calls, per plugin and point, by the passed clock."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def opened(
 
 
 def driven(questions: ExtenderCalls[Any], *answers: Any) -> tuple[Any, list[list[Any]]]:
-    """What comes of it, and the arguments of what was asked."""
+    """Returns what comes of it, and the arguments of what was asked."""
     waiting = iter(answers)
     asked: list[list[Any]] = []
     try:
@@ -279,7 +279,7 @@ class MakesRoom:
 
 
 def preempting(extenders: Sequence[Extender], *priorities: int) -> tuple[Any, Any, list[Candidate]]:
-    """A pod, and nodes with one victim each, which have these priorities."""
+    """Returns a pod, and nodes with one victim each, which have these priorities."""
     victims = [
         make_pod(f"on-{number}", node=f"n{number}", priority=priority)
         for number, priority in enumerate(priorities)

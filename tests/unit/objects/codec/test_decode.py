@@ -113,7 +113,7 @@ def test_a_number_is_a_quantity() -> None:
         ({"apiVersion": "v2", "metadata": {"name": "n"}}, "apiVersion", "must be v1", "v2"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_path_and_value(
+def test_what_cannot_be_read_is_reported_with_its_path_and_value(
     raw: dict[str, Any], path: str, problem: str, value: Any
 ) -> None:
     error = complaint(raw)
@@ -126,12 +126,12 @@ def test_a_fault_is_found_behind_nulls_too() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"metadata":', b"nonsense"])
-def test_what_is_not_json_is_told(data: bytes) -> None:
+def test_what_is_not_json_is_reported(data: bytes) -> None:
     assert "is not JSON" in complaint(data).problem
 
 
 @pytest.mark.parametrize("data", [b"[]", b"3", b"null", b'"x"'])
-def test_what_is_no_object_is_told(data: bytes) -> None:
+def test_what_is_no_object_is_reported(data: bytes) -> None:
     assert complaint(data).problem == "must be a mapping that describes a Pod"
 
 
@@ -140,7 +140,7 @@ def test_bottomless_nesting_is_an_error_and_no_crash() -> None:
     assert complaint(data).problem == "is nested too deeply"
 
 
-def test_an_unknown_kind_is_told_with_a_suggestion() -> None:
+def test_an_unknown_kind_is_reported_with_a_suggestion() -> None:
     error = complaint({"metadata": {"name": "a"}}, kind="pod")
     assert (error.path, error.value, error.suggestion) == ("kind", "pod", "Pod")
 

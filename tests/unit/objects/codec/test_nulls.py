@@ -46,7 +46,7 @@ class Outer(msgspec.Struct, rename="camel"):
         ({"amounts": {"cpu": None, "memory": "1"}}, {"amounts": {"cpu": 0, "memory": "1"}}),
         ({"times": {"pod": None}}, {"times": {"pod": None}}),
         ({"innerOf": {"a": None}}, {"innerOf": {"a": {}}}),
-        # What is handed through untouched keeps its nulls; what nobody reads is dropped.
+        # Fields of type any keep nulls; unread fields are dropped.
         ({"anything": {"a": [None]}}, {"anything": {"a": [None]}}),
         ({"unknown": {"a": None}}, {}),
     ],

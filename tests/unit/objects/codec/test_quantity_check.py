@@ -20,7 +20,7 @@ Steps = tuple[str | int, ...]
 
 
 def places(struct: Any) -> Iterator[Steps]:
-    """Where quantities stand in a struct, found here from its types alone."""
+    """Yields where quantities stand in a struct, found here from its types alone."""
     for field in msgspec.structs.fields(struct):
         name = field.encode_name
         if field.type == ResourceList:
@@ -96,7 +96,7 @@ def test_a_bad_quantity_is_found_wherever_it_stands(kind: Kind, steps: Steps) ->
     assert event.problem.path == written(steps)
 
 
-def test_a_number_is_one_and_the_first_bad_one_is_told() -> None:
+def test_a_number_is_valid_and_the_first_invalid_one_is_reported() -> None:
     pod = kind_named("Pod")
     resources = {"requests": {"cpu": 2, "memory": 1.5}, "limits": {"a": "x", "b": "y"}}
     containers = [{"resources": {"requests": {"cpu": "1"}}}, {"resources": resources}]

@@ -55,7 +55,7 @@ def resources(raw: Any) -> Any:
 
 
 def seen_by_a_scheduler(raw: dict[str, Any]) -> dict[str, Any]:
-    """The parts of a stored pod that admission decides, from its JSON."""
+    """Returns the parts of a stored pod that admission decides, from its JSON."""
     spec = raw["spec"]
     containers = [*spec["containers"], *spec.get("initContainers", ())]
     return {
@@ -75,7 +75,7 @@ def seen_by_a_scheduler(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_json(stored: Pod) -> dict[str, Any]:
-    """Our pod as the API's JSON, with the fields written out that a zero would leave out."""
+    """Returns our pod as API JSON, including fields with zero values."""
     raw: dict[str, Any] = json.loads(encode(stored))
     raw["spec"].setdefault("terminationGracePeriodSeconds", 30)
     return raw

@@ -25,7 +25,7 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
 
 
 def without_identity(obj: Any) -> dict[str, Any]:
-    """All that the struct says but status and metadata, which files keep or get otherwise."""
+    """Returns the struct's fields without status and metadata, which differ for files."""
     found: dict[str, Any] = msgspec.to_builtins(obj)
     found.pop("status", None)
     labels = found.pop("metadata").get("labels")

@@ -15,7 +15,7 @@ LABELS = {"app": "web", "rev": "a1"}
 
 
 def merged(spec: dict[str, Any], labels: dict[str, str] | None = None, **metadata: Any) -> Pod:
-    """A new pod as it is stored; with a UID and a creation time one that was stored before."""
+    """Returns a new pod as stored; one with UID and creation time was stored before."""
     metadata["labels"] = LABELS if labels is None else labels
     return admitted.admitted_pod(admitted.pod(spec, **metadata))
 

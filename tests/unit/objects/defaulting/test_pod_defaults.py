@@ -14,7 +14,7 @@ Resources = dict[str, dict[str, str]]
 
 
 def of_pod(own: Resources, *containers: Resources, init: tuple[Resources, ...] = ()) -> Resources:
-    """The pod-level resources after defaulting."""
+    """Returns the pod-level resources after defaulting."""
     spec = {
         "resources": own,
         "containers": [{"resources": each} for each in containers],

@@ -47,7 +47,7 @@ def test_every_answer_belongs_to_who_asked() -> None:
         found["spec"]["priority"] = 5
 
 
-def test_unknown_fields_are_told_of_every_time() -> None:
+def test_unknown_fields_are_reported_every_time() -> None:
     reader = TypedReader(POD)
     odd = {"metdata": {}, **spec_of("a:1")}
     told = []
@@ -83,7 +83,7 @@ def test_only_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = TypedReader(POD)
 
     def packed(*images: str) -> int:
-        """1 if it was remembered, 2 if it was read and kept."""
+        """Returns 1 if it was cached, 2 if it was decoded and cached."""
         kept.clear()
         reader.read(spec_of(*images))
         return len(kept)

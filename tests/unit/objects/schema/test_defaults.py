@@ -1,4 +1,4 @@
-"""What the server fills in, and what Go writes; that files get the same: test_files_as_stored."""
+"""Defaults of the server, and its encoding; for files see test_files_as_stored."""
 
 from __future__ import annotations
 

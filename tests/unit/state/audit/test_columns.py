@@ -1,4 +1,4 @@
-"""The audit: each kind of column, put wrong by hand, is noticed and told in words."""
+"""The audit: damage in each kind of column is reported."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mooring.state import Cache, audit
+from mooring.state import audit
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node, make_pod
 
 UID = "pod-default-p"
@@ -133,7 +134,7 @@ def pod_index(cache: Cache) -> None:
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
-def test_damage_is_told_with_its_place(damage: Callable[[Cache], None], told: str) -> None:
+def test_damage_is_reported_with_its_place(damage: Callable[[Cache], None], told: str) -> None:
     cache = healthy()
 
     damage(cache)

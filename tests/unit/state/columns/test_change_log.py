@@ -1,4 +1,4 @@
-"""ChangeLog: who falls behind by more than it holds is told to start over."""
+"""ChangeLog: a reader that falls behind by more than its length must start over."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from mooring.state.columns.ports import ANY_ADDRESS, HostPort, PortTable, confli
 
 
 class Rows:
-    """Label columns and what the rows have, told of every change."""
+    """Label columns and the labels of the rows, updated together."""
 
     def __init__(self, *labels: dict[str, str] | None, capacity: int = 0) -> None:
         self.columns = LabelColumns(capacity=capacity or len(labels))

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.objects.selectors import EVERYTHING
-from mooring.state import Cache, audit
+from mooring.state import audit
+from mooring.state.cache import Cache
 from mooring.state.columns.grouped import SUMS_CACHED, Counts, GroupedCounts, Sums
 from mooring.state.tables.affinity_terms import RowCounts
 from mooring.state.tables.counters import CounterKey, PodCounter

@@ -1,4 +1,4 @@
-"""Interner: ids are dense, shared, and reused only when nobody holds them."""
+"""Interner: ids are dense, shared, and reused when their reference count is 0."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.objects.selectors import NOTHING, Requirement, Selector, requirement, selector_of
-from mooring.state import Cache, audit
+from mooring.state import audit
+from mooring.state.cache import Cache
 from mooring.state.columns.kind_columns import LabelClassColumns
 from mooring.state.tables import counters
 from mooring.state.tables.counters import CounterKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from mooring.objects.meta import LabelSelector, LabelSelectorRequirement
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.state.kinds.budgets import LABEL_CLASSES_CACHED, Budgets
 from tests.plugins.preemption_clusters import budget, budget_of
 

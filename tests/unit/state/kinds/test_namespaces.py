@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mooring.objects.selectors import Selector, requirement, selector_of
-from mooring.state import Cache, audit
+from mooring.state import audit
+from mooring.state.cache import Cache
 from mooring.state.kinds import namespaces as module
 from tests.plugins.affinity_clusters import namespace
 

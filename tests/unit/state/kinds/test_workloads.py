@@ -1,4 +1,4 @@
-"""Which pods belong together: what services select and controllers own."""
+"""Pods of a service or a controller."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def owned(kind: str = "", version: str = "apps/v1", *, name: str = "own", **labe
 
 
 def selector(workloads: Workloads, pod: PodInfo) -> str:
-    """As ``kubectl --selector`` takes it; "" = everything, so nothing is known."""
+    """Returns as ``kubectl --selector`` takes it; "" = everything, so nothing is known."""
     return str(workloads.selector_for(pod))
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mooring.objects.pod import Pod
 from mooring.objects.selectors import NOTHING, Selector, requirement, selector_of
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from mooring.state.tables.affinity_terms import CELLS_PER_ENTRY, ENTRIES_MIN, RowCounts, TermIndex
 from mooring.state.tables.pod_terms import NO_TERMS, Term, terms_of
 from mooring.testing import make_node, make_pod
@@ -191,7 +192,7 @@ def test_a_term_that_nobody_holds_any_more_is_gone() -> None:
 
 
 def stateful(number: int) -> Pod:
-    """A pod of a StatefulSet that keeps away from its own kind; all share the label tier."""
+    """Returns a pod of a StatefulSet with anti-affinity to its own; all share the label tier."""
     labels = {"tier": "data", "app": f"set-{number}"}
     term = near(labelSelector={"matchLabels": labels})
     return web(f"set-{number}", avoids(term), labels=labels, node=f"n-{number % 10}")
@@ -252,7 +253,7 @@ def test_a_pod_whose_terms_change_counts_with_the_new_ones() -> None:
     assert audit(cache) == []
 
 
-def test_what_is_damaged_is_told() -> None:
+def test_what_is_damaged_is_reported() -> None:
     cache = Cache()
     cache.put_pod(web("one", avoids(near()), node="a"))
     (held,) = cache.terms.anti_affinity

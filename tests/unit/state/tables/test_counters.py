@@ -1,4 +1,4 @@
-"""How many pods match, per node: right after every change, and bounded."""
+"""Counts of matching pods per node: correct after every change, and bounded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from mooring.objects.pod import Pod
 from mooring.objects.selectors import NOTHING, Selector, requirement, selector_of
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from mooring.state.tables import counters as module
 from mooring.state.tables.counters import COUNTERS_MIN, CounterKey, PodCounters
 from mooring.testing import cluster, make_node, make_pod
@@ -31,7 +32,7 @@ def pod(name: str, node: str, app: str = "web", **more: Any) -> Pod:
 
 
 def counts(cache: Cache, asked: CounterKey | None = None) -> dict[str, int]:
-    """Node -> its count, zeros left out."""
+    """Returns node -> its count, zeros left out."""
     found = cache.counters.counter(asked or key()).counts
     return {cache.nodes.names[row]: int(found[row]) for row in found.nonzero()[0].tolist()}
 
@@ -177,7 +178,7 @@ def test_kinds_of_pods_live_as_long_as_their_pods() -> None:
     assert counts(cache) == {"a": 3, "b": 1}
 
 
-def test_counters_that_are_not_what_the_pods_say_are_told_by_the_audit() -> None:
+def test_counters_that_are_not_what_the_pods_say_are_reported_by_the_audit() -> None:
     cache = some()
     counter = cache.counters.counter(key())
     assert audit(cache) == []

@@ -1,4 +1,4 @@
-"""What the tables refuse: each of these is our own bug, and is told before half is done."""
+"""Invalid changes of tables: each is an InvariantViolation before anything is changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from mooring.errors import InvariantViolation
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from mooring.state.tables.pods import PlacedPod, PodTable
 from mooring.testing import cluster, make_node, make_pod
 

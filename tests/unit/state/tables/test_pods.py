@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.clock import seeded_random
-from mooring.state import Cache, audit
+from mooring.state import audit
+from mooring.state.cache import Cache
 from mooring.state.tables.pods import NOT_STARTED, PodInfo, PodTable
 from mooring.testing import make_node, make_pod
 

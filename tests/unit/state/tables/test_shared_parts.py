@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from mooring.clock import seeded_random
 from mooring.objects.codec.decode import convert, decode, to_builtins
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from mooring.state.tables.shared_parts import InternPool
 from mooring.testing import cluster, make_node, make_pod
 from mooring.testing.random_cluster import random_pod
@@ -23,7 +24,7 @@ POD_BYTES_MAX = 1536
 
 
 def replica(number: int, **more: Any) -> Pod:
-    """A pod as a Deployment makes them and a kubelet reports them."""
+    """Returns a pod as a Deployment makes them and a kubelet reports them."""
     condition = {"status": "True", "lastTransitionTime": f"2026-11-21T10:00:{number % 60:02}Z"}
     resources = {"requests": {"cpu": "100m", "memory": "64Mi"}}
     document = {

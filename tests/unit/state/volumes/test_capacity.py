@@ -1,4 +1,4 @@
-"""Where there is room for a new volume: equal to a walk over all capacities."""
+"""Capacity for new volumes: equal to a scan of all capacities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.clock import seeded_random
 from mooring.objects.storage import CSIStorageCapacity
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.state.volumes.capacity import Capacities, volume_limit
 from mooring.state.volumes.topology import TopologyMasks, topology_of_selector
 from mooring.testing import cluster, make_node
@@ -29,7 +29,7 @@ def known(cache: Cache, *objects: CSIStorageCapacity) -> Capacities:
 
 
 def room(cache: Cache, found: Capacities, size_bytes: int) -> list[str]:
-    """The nodes where a volume of this size can be made."""
+    """Returns the nodes where a volume of this size can be made."""
     rows = np.array(cache.nodes.order.rows(), dtype=np.intp)
     return [cache.nodes.names[row] for row in rows[found.can_hold(size_bytes, rows)].tolist()]
 

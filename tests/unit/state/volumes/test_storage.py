@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from mooring.errors import InvariantViolation
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.state import Cache, audit
+from mooring.state import audit
+from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node
 from tests.helpers.volume_objects import (
     attachment,
@@ -54,7 +55,7 @@ def test_objects_are_found_by_name_until_they_are_gone() -> None:
         ("CSINode", "a"),
     ):
         cache.remove_object(kind, at)
-        cache.remove_object(kind, at)  # told twice
+        cache.remove_object(kind, at)  # removed twice
 
     assert storage.volume("v") is None
     assert storage.claim("default/c") is None
@@ -235,7 +236,7 @@ def test_the_audit_tells_what_is_wrong() -> None:
     assert audit(cache) == []
 
     attached_volumes._remaining._columns["disk.csi.test"][0] = 7
-    cache.storage.known.volumes["w"] = volume("w")
+    cache.storage.objects.volumes["w"] = volume("w")
 
     assert audit(cache) == [
         "node a: 7 volumes of disk.csi.test remain, should be 2",

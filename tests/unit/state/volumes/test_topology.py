@@ -1,4 +1,4 @@
-"""Which nodes can reach a volume: as columns, and label by label."""
+"""Nodes that can reach a volume: as columns, and label by label."""
 
 from __future__ import annotations
 

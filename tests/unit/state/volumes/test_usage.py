@@ -1,4 +1,4 @@
-"""Who uses which volume: pods, attachments, and what changes when their objects do."""
+"""Volume usage: pods, attachments, and changes of their objects."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from mooring.state.volumes.csi_nodes import NO_LIMIT
-from mooring.state.volumes.limits import KnownStorage, Problem, attach_limit_volumes
+from mooring.state.volumes.limits import Problem, VolumeObjects, attach_limit_volumes
 from mooring.testing import cluster, make_node, make_pod
 from tests.helpers.volume_objects import (
     DRIVER,
@@ -28,8 +29,8 @@ BAD_EBS = {"name": "e", "awsElasticBlockStore": {"volumeID": "aws://z/bad"}}
 SCRATCH = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
 
 
-def known(*objects: Any) -> KnownStorage:
-    return put(Cache(), *objects).storage.known
+def known(*objects: Any) -> VolumeObjects:
+    return put(Cache(), *objects).storage.objects
 
 
 def count(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
@@ -41,7 +42,7 @@ def count(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
 
 
 def remaining(cache: Cache, node: str = "a", driver: str = DRIVER) -> int:
-    """How many more the node can hold, by the column."""
+    """Returns how many more the node can hold, by the column."""
     return int(cache.storage.use.attached_volumes.remaining_by_row(driver)[cache.nodes.row(node)])
 
 
@@ -143,7 +144,7 @@ def test_the_volumes_of_a_pod_that_count(
         ),
     ],
 )
-def test_what_cannot_be_counted_is_told(
+def test_what_cannot_be_counted_is_reported(
     pod: Pod, objects: list[Any], problem: Problem, of_placed: Any
 ) -> None:
     storage = known(*objects)

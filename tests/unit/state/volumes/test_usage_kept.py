@@ -1,4 +1,4 @@
-"""What is kept about volumes in use, beside the objects, follows every change of them."""
+"""Cached volume usage follows every change of the objects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from mooring.objects.pod import Pod
-from mooring.state import Cache, PodInfo, audit
+from mooring.state import PodInfo, audit
+from mooring.state.cache import Cache
 from mooring.state.volumes.csi_nodes import NO_LIMIT
 from mooring.testing import cluster, make_node, make_pod
 from tests.helpers.volume_objects import (
@@ -23,7 +24,7 @@ from tests.helpers.volume_objects import (
 
 
 def remaining(cache: Cache, node: str = "a") -> int:
-    """How many more the node can hold, by the column."""
+    """Returns how many more the node can hold, by the column."""
     return int(cache.storage.use.attached_volumes.remaining_by_row(DRIVER)[cache.nodes.row(node)])
 
 
@@ -66,7 +67,7 @@ def test_what_is_left_follows_limits_that_change() -> None:
 
 
 def asked_and_placed(cache: Cache, pod: Pod, *between: Any) -> dict[str, str]:
-    """What a pod counts for on its node that was asked about before, while objects changed."""
+    """Returns the usage of a pod whose usage was cached before objects changed."""
     cache.storage.use.usage_if_scheduled(pod)
     put(cache, *between)
     cache.put_pod(replace(pod, spec=replace(pod.spec, node_name="a")))

@@ -1,4 +1,4 @@
-"""The build, with a Go that is a shell script: what it is told, and what happens when it fails."""
+"""The build, with a Go that is a shell script: its arguments, and its failures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ echo x >> "$NOTES/builds"
 
 @pytest.fixture
 def machine(tmp_path: Path) -> dict[str, str]:
-    """The environment of a machine with that Go and an empty cache."""
+    """Returns an environment with that Go and an empty cache."""
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     (bin_folder / "go").write_text(GO)

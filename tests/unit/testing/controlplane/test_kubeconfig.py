@@ -17,7 +17,7 @@ URL = "https://127.0.0.1:24002"
 
 @pytest.fixture
 def access(tmp_path: Path) -> Access:
-    """A folder as a control plane has it, with texts for certificates."""
+    """Creates a control plane's folder, with texts instead of certificates."""
     for name in ("pki", "kubeconfig"):
         (tmp_path / name).mkdir()
     (tmp_path / "pki" / "ca.crt").write_text("the authority")

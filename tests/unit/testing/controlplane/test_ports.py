@@ -15,7 +15,7 @@ HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when ret
 
 
 def table(path: Path, *rows: tuple[int, str]) -> Path:
-    """A kernel table with sockets of (local port, state)."""
+    """Returns a kernel table with sockets of (local port, state)."""
     lines = [
         f"   {number}: 0100007F:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 0\n"
         for number, (port, state) in enumerate(rows)

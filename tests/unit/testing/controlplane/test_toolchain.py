@@ -1,4 +1,4 @@
-"""Which Go is taken; both Go and Python are shell scripts here."""
+"""Selection of the Go toolchain; both Go and Python are shell scripts here."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from mooring.clock import Rng, seeded_random
 from mooring.objects.selectors import requirement, selector_of
 from mooring.objects.storage import PersistentVolume
 from mooring.objects.volume_claims import amount
-from mooring.state import Cache
+from mooring.state.cache import Cache
 from mooring.state.volumes.free_index import first_match as module
 from mooring.state.volumes.free_index.first_match import NONE, VolumeRequest
 from mooring.state.volumes.free_index.free_volumes import INSERTIONS_MAX, FreeVolumes
@@ -56,7 +56,7 @@ def wanted(gigabytes: float = 1, **more: object) -> VolumeRequest:
 def chosen(
     cache: Cache, volumes: FreeVolumes, claim: VolumeRequest, taken: int = 0
 ) -> list[list[str]]:
-    """For each node in order the volumes that ``taken + 1`` equal claims get, one after another."""
+    """Returns for each node the volumes that ``taken + 1`` equal claims get, in order."""
     rows = np.array(cache.nodes.order.rows(), dtype=np.intp)
     places: list[Positions] = []
     for _ in range(taken + 1):
@@ -70,7 +70,7 @@ def chosen(
 def walked(
     cache: Cache, there: list[PersistentVolume], claim: VolumeRequest, taken: int
 ) -> list[list[str]]:
-    """The same, volume by volume."""
+    """Returns the same, volume by volume."""
     ordered = sorted(there, key=lambda v: (amount(v.spec.capacity), v.metadata.name))
     found = []
     for row in cache.nodes.order.rows():

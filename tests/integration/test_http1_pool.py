@@ -1,4 +1,4 @@
-"""Requests over a wire: what is an answer, what a connection is kept for, who waits for whom."""
+"""Requests through Http1Pool: what is a response, how long connections are kept, who waits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from mooring.client.transport.http import HttpTransport
+from mooring.client.transport.http1_pool import Http1Pool
 from mooring.client.transport.transport import AnswerTooLong, Pool, Request
-from mooring.client.transport.wire import Http1Pool
 from mooring.errors import OutcomeUnknown, Unreachable
 from tests.integration.http_servers import CHUNKED, OK, Behave, Server, chunk, run, says
 
@@ -123,12 +123,12 @@ def test_a_request_may_name_its_own_sender() -> None:
     run(says(OK), test)
 
 
-def wire_to(server: Server, *, limit: int) -> Http1Pool:
+def pool_to(server: Server, *, limit: int) -> Http1Pool:
     return Http1Pool(server.url, tls=None, server_name=None, limit=limit, user_agent="test")
 
 
 def gate() -> tuple[Behave, Callable[[], None], asyncio.Semaphore]:
-    """A server that answers only when the gate is open, and releases one for each request."""
+    """Yields a server that responds when the gate is open, and releases one for each request."""
     opened, asked = asyncio.Event(), asyncio.Semaphore(0)
 
     async def behave(_: bytes, writer: asyncio.StreamWriter) -> None:
@@ -143,10 +143,10 @@ def test_requests_wait_for_a_connection_in_their_order() -> None:
     async def main() -> None:
         behave, open_gate, asked = gate()
         async with asyncio.timeout(10), Server(behave).running() as server:
-            wire, done = wire_to(server, limit=2), []
+            pool, done = pool_to(server, limit=2), []
 
             async def ask(number: int) -> None:
-                await wire.request(ASK, {}, lambda: None)
+                await pool.request(ASK, {}, lambda: None)
                 done.append(number)
 
             async with asyncio.TaskGroup() as tasks:
@@ -157,9 +157,9 @@ def test_requests_wait_for_a_connection_in_their_order() -> None:
                 open_gate()
             assert sorted(done) == list(range(6))
             assert done[4:] in ([4, 5], [5, 4])
-            assert server.connections == wire.connections == 2
-            await wire.close()
-            assert wire.connections == 0
+            assert server.connections == pool.connections == 2
+            await pool.close()
+            assert pool.connections == 0
 
     asyncio.run(main())
 
@@ -168,18 +168,18 @@ def test_one_that_gives_up_in_the_line_holds_up_nobody() -> None:
     async def main() -> None:
         behave, open_gate, asked = gate()
         async with asyncio.timeout(10), Server(behave).running() as server:
-            wire = wire_to(server, limit=1)
+            pool = pool_to(server, limit=1)
             async with asyncio.TaskGroup() as tasks:
-                first = tasks.create_task(wire.request(ASK, {}, lambda: None))
+                first = tasks.create_task(pool.request(ASK, {}, lambda: None))
                 await asked.acquire()
-                second = tasks.create_task(wire.request(ASK, {}, lambda: None))
-                third = tasks.create_task(wire.request(ASK, {}, lambda: None))
+                second = tasks.create_task(pool.request(ASK, {}, lambda: None))
+                third = tasks.create_task(pool.request(ASK, {}, lambda: None))
                 await asyncio.sleep(0)
                 second.cancel()
                 open_gate()
             assert first.result().body == third.result().body == b"ok"
             assert second.cancelled()
-            await wire.close()
+            await pool.close()
 
     asyncio.run(main())
 
@@ -188,15 +188,15 @@ def test_one_that_is_given_up_under_way_takes_its_connection_with_it() -> None:
     async def main() -> None:
         behave, open_gate, _ = gate()
         async with asyncio.timeout(10), Server(behave).running() as server:
-            wire = wire_to(server, limit=1)
+            pool = pool_to(server, limit=1)
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
-                    await wire.request(ASK, {}, lambda: None)
+                    await pool.request(ASK, {}, lambda: None)
             open_gate()
-            assert (await wire.request(ASK, {}, lambda: None)).body == b"ok"
+            assert (await pool.request(ASK, {}, lambda: None)).body == b"ok"
             assert server.connections == 2
-            await wire.close()
+            await pool.close()
             with pytest.raises(Unreachable, match="closed"):
-                await wire.request(ASK, {}, lambda: None)
+                await pool.request(ASK, {}, lambda: None)
 
     asyncio.run(main())

@@ -1,0 +1,42 @@
+"""The part of a plugin's handle that only reads, the same with and without an API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mooring.clock import Clock, Rng
+from mooring.framework.waiting_pods import WaitingPod, WaitingPods
+from mooring.state import Snapshot
+from mooring.state.cache import Cache
+
+
+class ReadOnlyHandle:
+    """Gives plugins the cluster state, time, random numbers, and the pods that wait in Permit."""
+
+    def __init__(self, cache: Cache, clock: Clock, rng: Rng) -> None:
+        #: The pods that wait in Permit.
+        self.waiting = WaitingPods()
+        self._cache = cache
+        self._clock = clock
+        self._rng = rng
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The current state of the cluster."""
+        return self._cache.snapshot()
+
+    def monotonic_s(self) -> float:
+        """Returns the clock, in seconds."""
+        return self._clock.monotonic_s()
+
+    def random(self) -> float:
+        """Returns a number in [0, 1) from the run's seeded generator."""
+        return self._rng.random()
+
+    def waiting_pod(self, uid: str) -> WaitingPod | None:
+        """Returns the pod with this UID if it waits in Permit."""
+        return self.waiting.get(uid)
+
+    def waiting_pods(self) -> Iterable[WaitingPod]:
+        """Returns all pods that wait in Permit."""
+        return self.waiting
