@@ -5,7 +5,7 @@ The root is not a click group: importing click takes longer than everything that
 ``command``. This module maps its exceptions to an exit code::
 
     0    done
-    1    the command ran, and the result is negative (differences, a failed lesson)
+    1    the command ran, and the result is negative (differences, a failed lesson, a lost lease)
     2    invalid usage or input: one line on stderr says where and why
     70   a bug in mooring
     130  interrupted
@@ -22,9 +22,10 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from mooring import __version__
-from mooring.errors import InvariantViolation, SchedulerError
+from mooring.errors import InvariantViolation, LeaseLost, SchedulerError
 
 EXIT_DONE = 0
+EXIT_LEASE_LOST = 1
 EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
@@ -161,6 +162,9 @@ def _call(name: str, words: list[str]) -> int:
     except InvariantViolation as error:
         print(f"mooring {name}: a bug in mooring: {error}", file=sys.stderr)
         return EXIT_BUG
+    except LeaseLost as error:
+        print(f"mooring {name}: leader election lost: {error}", file=sys.stderr)
+        return EXIT_LEASE_LOST
     except SchedulerError as error:
         print(f"mooring {name}: {error}", file=sys.stderr)
         return EXIT_USAGE

@@ -36,9 +36,11 @@ from mooring.clock import Clock, Rng, rfc3339_micro
 from mooring.errors import (
     ApiError,
     ConfigError,
+    Forbidden,
     LeaseLost,
     NotFound,
     OutcomeUnknown,
+    Unauthorized,
     Unreachable,
 )
 from mooring.objects.codec.decode import decode, encode
@@ -144,6 +146,11 @@ class Elector:
         #: Lost or released: a request in flight must not make us lead again.
         self._is_over = False
         self._renewed_at_s = -math.inf
+        self._has_failed = False
+
+    @property
+    def _path(self) -> str:
+        return f"{self._namespace}/{self._name}"
 
     @property
     def lease(self) -> Lease | None:
@@ -173,7 +180,7 @@ class Elector:
         """
         remaining_s = self._remaining_s()
         if remaining_s <= 0:
-            raise LeaseLost(f"{self.identity} does not hold {self._namespace}/{self._name}")
+            raise LeaseLost(f"{self.identity} does not hold {self._path}")
         return remaining_s
 
     async def wait_until_leading(self) -> None:
@@ -183,10 +190,16 @@ class Elector:
             LeaseLost: it was lost or released before.
         """
         if self._is_over:
-            raise LeaseLost(f"{self._namespace}/{self._name} was held before: use a new elector")
+            raise LeaseLost(f"{self._path} was held before: use a new elector")
+        is_first = True
         while not await self._try(self._times.renew_s):
+            if is_first:
+                _log.info(
+                    "waiting for the lease", extra={"lease": self._path, "holder": self.leader}
+                )
+            is_first = False
             await self._sleep(self._times.retry_s * (1 + JITTER * self._rng.random()))
-        _log.info("leading", extra={"lease": f"{self._namespace}/{self._name}"})
+        _log.info("lease acquired", extra={"lease": self._path})
 
     async def keep(self) -> None:
         """Renews the lease until cancelled.
@@ -205,7 +218,7 @@ class Elector:
                 self._leads_until_s = -math.inf
                 self._is_over = True
                 raise LeaseLost(
-                    f"{self._namespace}/{self._name} is lost: not renewed for "
+                    f"{self._path} is lost: not renewed for "
                     f"{self._times.renew_s - remaining_s:.1f} s, "
                     f"its holder is {self.leader or 'unknown'}"
                 )
@@ -243,12 +256,22 @@ class Elector:
         except (*_FAILURES, TimeoutError) as error:
             # The write may have happened, or another candidate's: read before the next write.
             self._needs_read = True
-            _log.info("cannot acquire or renew lease", extra={"error": str(error)})
+            self._log_failure(error)
             return False
+        self._has_failed = False
         if is_ours and not self._is_over:
             self._leads_until_s = started_at_s + self._times.renew_s
             self._renewed_at_s = started_at_s
         return is_ours and not self._is_over
+
+    def _log_failure(self, error: BaseException) -> None:
+        """Logs a failed try; what repeats itself, and may heal, only once as a warning."""
+        level = logging.INFO if self._has_failed else logging.WARNING
+        if isinstance(error, Forbidden | Unauthorized):
+            level = logging.ERROR
+        self._has_failed = True
+        fields = {"lease": self._path, "error": str(error) or type(error).__name__}
+        _log.log(level, "cannot acquire or renew lease", extra=fields)
 
     async def _try_once(self, started_at_s: float) -> bool:
         if self._needs_read:

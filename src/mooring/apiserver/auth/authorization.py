@@ -184,7 +184,7 @@ GROUP_RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule(("create",), ("authentication.k8s.io",), ("selfsubjectreviews",)),
     ),
 }
-#: Rules by user. Both schedulers have the same ones, each with its own lease.
+#: Rules by user. Both schedulers have the same ones.
 USER_RULES: Mapping[str, tuple[Rule, ...]] = {
     "system:kube-scheduler": (
         *_SCHEDULER,
@@ -193,7 +193,13 @@ USER_RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "mooring": (
         *_SCHEDULER,
-        Rule(_CHANGE, _LEASES, ("leases",), names=("mooring",), namespace="kube-system"),
+        Rule(
+            _CHANGE,
+            _LEASES,
+            ("leases",),
+            names=("mooring", "kube-scheduler"),
+            namespace="kube-system",
+        ),
     ),
 }
 
