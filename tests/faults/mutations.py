@@ -23,18 +23,21 @@ from mooring.client.informer.reflector import Listing, Reflector
 from mooring.client.informer.replica import Replica
 from mooring.client.rest.client import Client
 from mooring.client.rest.paths import path_of
-from mooring.errors import Gone, OutcomeUnknown, Unreachable
+from mooring.errors import ApiError, Gone, OutcomeUnknown, ServerError, Unreachable
 from mooring.framework import Cycle, NodeView
 from mooring.framework.node_info import NodeInfo
 from mooring.objects.kinds import kind_named
 from mooring.plugins.default_preemption import dry_run
+from mooring.plugins.default_preemption import plugin as preemption_plugin
 from mooring.queue import InFlightAttempt, SchedulingQueue
 from mooring.queue.in_flight import InFlight
 from mooring.scheduler import plugin_handle as handle_module
+from mooring.scheduler.bind_pod import bind_pod
 from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.evictor import Evictor
+from mooring.scheduler.status_writer import StatusWriter
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from tests.faults.harness.scenario import Scenario, run_scenario
@@ -317,6 +320,39 @@ def leave_the_evicted(patch: Patch) -> None:
     patch.setattr(Evictor, "evict", lambda *_: asyncio.sleep(0, True))
 
 
+def evict_again(patch: Patch) -> None:
+    """Looks for victims again until the nomination is in the pod's status."""
+    ineligible_reason = preemption_plugin._ineligible_reason
+
+    def reason(cycle: Cycle, diagnosis: Any) -> str:
+        nominated = cycle.pod.status.nominated_node_name
+        return ineligible_reason(cycle, diagnosis) if nominated else ""
+
+    patch.setattr(preemption_plugin, "_ineligible_reason", reason)
+
+
+def drop_refused_status(patch: Patch) -> None:
+    """Drops the condition of a pod after any refusal, such as a conflict."""
+
+    async def is_deleted(self: StatusWriter, pod: Any, error: Exception) -> bool:
+        return isinstance(error, ApiError)
+
+    patch.setattr(StatusWriter, "_is_deleted", is_deleted)
+
+
+def retry_broken_bindings(patch: Patch) -> None:
+    """Sends a binding again for ever that the server fails, while it holds its resources."""
+
+    async def bind(client: Client, pod: Any, node_name: str, **options: Any) -> None:
+        while True:
+            try:
+                return await bind_pod(client, pod, node_name, **options)
+            except ServerError:
+                await asyncio.sleep(5.0)
+
+    patch.setattr(handle_module, "bind_pod", bind)
+
+
 MUTATIONS: list[Callable[[Patch], None]] = [
     drop_done,
     skip_uid,
@@ -346,12 +382,21 @@ MUTATIONS: list[Callable[[Patch], None]] = [
     evict_the_protected,
     evict_equals,
     leave_the_evicted,
+    evict_again,
+    drop_refused_status,
+    retry_broken_bindings,
 ]
 
 
 #: These need clusters with many preemptions.
-CROWDED = (evict_more_than_needed, evict_the_protected, evict_equals, leave_the_evicted)
-CROWD: dict[str, Any] = {"nodes": 4, "n_safe": 2, "pods": 45}
+CROWDED = (
+    evict_more_than_needed,
+    evict_the_protected,
+    evict_equals,
+    leave_the_evicted,
+    evict_again,
+)
+CROWD: dict[str, Any] = {"nodes": 4, "n_safe": 2, "pods": 45, "has_broken_pods": False}
 
 
 class Caught(NamedTuple):

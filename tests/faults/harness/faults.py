@@ -57,6 +57,8 @@ class Faults:
         lag: Chunks of a watch that are delayed (F13: kinds are reordered against each other).
         repeated: Chunks of a watch before which older lines are repeated (F13).
         restarts: Restarts of the server per minute (F1).
+        refused_status: 409 or 422 to a patch of a pod's status, which is not applied (F4).
+        broken_pods: Share of pods whose bindings are refused with 500 until ``repair`` (F6).
     """
 
     unreachable: float = 0.0
@@ -71,6 +73,8 @@ class Faults:
     lag: float = 0.0
     repeated: float = 0.0
     restarts: float = 0.0
+    refused_status: float = 0.0
+    broken_pods: float = 0.0
 
     @classmethod
     def drawn(cls, rng: Rng) -> Faults:
@@ -130,6 +134,8 @@ class FaultyNetwork:
         #: The timeouts that end open streams, in the order of opening.
         self._streams: dict[asyncio.Timeout, bool] = {}
         self._recent: dict[str, deque[bytes]] = {}
+        #: Path of a binding -> whether it is refused until ``repair``.
+        self._broken: dict[str, bool] = {}
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
         """Sets the task group for requests that arrive after their client timed out."""
@@ -150,6 +156,23 @@ class FaultyNetwork:
         """Stops all faults, and breaks half-open connections."""
         self.faults = Faults()
         self._break(lambda is_silent: is_silent)
+
+    def repair(self) -> None:
+        """Accepts the bindings of broken pods from now on."""
+        self._broken = dict.fromkeys(self._broken, False)
+
+    def is_broken(self, path: str) -> bool:
+        """Returns whether the binding at this path is refused until ``repair``.
+
+        This is drawn at the first binding of a pod; the fault outlasts ``heal``.
+        """
+        if path not in self._broken:
+            self._broken[path] = bool(self.faults.broken_pods) and (
+                self.rng.random() < self.faults.broken_pods
+            )
+            if self._broken[path]:
+                self.fire("broken_pods", path)
+        return self._broken[path]
 
     # -- for the transport ------------------------------------------------------------------------
 

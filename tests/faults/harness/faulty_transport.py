@@ -59,6 +59,10 @@ class FaultyTransport:
             return _too_many(network.retry_after_s(request))
         if network.draws("server_error", what):
             return await self._fail(request)
+        if request.path.endswith("/status") and network.draws("refused_status", what):
+            return _error(*network.rng.choice(((409, "Conflict"), (422, "Invalid"))))
+        if request.path.endswith("/binding") and network.is_broken(request.path):
+            return _error(500, "InternalError")
         if request.path.endswith("/binding") and network.draws("conflict", what):
             return await self._spurious_conflict(request)
         if network.draws("slow", what):

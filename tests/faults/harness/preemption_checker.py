@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from mooring.framework import Code, Diagnosis
 from mooring.framework.status import PostFilterResult
 from mooring.objects.meta import key
 from mooring.objects.node import Node
@@ -37,9 +38,32 @@ class Evictions:
                 if is_nominated and victim.spec.node_name and not waiting.spec.node_name:
                     yield f"{key(waiting)} needs an eviction that was not started: {key(victim)}"
 
+    def victims_of(self, preemptor_uid: str) -> set[str]:
+        """Returns the UIDs of the victims of a preemptor."""
+        return {uid for uid, of in self._preemptors.items() if preemptor_uid in of}
+
     def has(self, victim_uid: str) -> bool:
         """Returns whether the eviction of the pod was decided."""
         return victim_uid in self._preemptors
+
+
+def repeated_evictions(
+    pod: PodInfo, diagnosis: Diagnosis | None, evictions: Evictions, cache: Cache
+) -> Iterator[str]:
+    """Yields earlier victims of a preemptor that still leave the node it is nominated to.
+
+    Their node will be free for it: it must not evict others, unless the node has become impossible.
+    """
+    name = cache.nominator.node_of(pod.uid)
+    row = cache.nodes.live_row(name) if name else -1
+    status = diagnosis.status_of(name) if diagnosis is not None and name else None
+    if row < 0 or status is None or status.code is not Code.UNSCHEDULABLE:
+        return
+    earlier = evictions.victims_of(pod.uid)
+    for placed in cache.pods.on_row(row):
+        victim = placed.info
+        if victim.uid in earlier and victim.metadata.deletion_timestamp is not None:
+            yield f"{pod.key} evicts again, but its victim {victim.key} is leaving {name}"
 
 
 def unjustified_evictions(pod: PodInfo, result: PostFilterResult, cache: Cache) -> Iterator[str]:

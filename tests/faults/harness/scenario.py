@@ -16,7 +16,7 @@ import asyncio
 import gc
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -76,6 +76,7 @@ class Scenario:
         pods: At the start.
         user_actions: Number of user actions in phase 1.
         busy_s: How long phase 1 lasts.
+        has_broken_pods: False where a broken pod of high priority may evict others for ever.
     """
 
     seed: int
@@ -85,6 +86,7 @@ class Scenario:
     pods: int = 12
     user_actions: int = 40
     busy_s: float = 120.0
+    has_broken_pods: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,8 @@ class ScenarioCluster:
         self._clock = LoopClock(loop)
         self._rng = _branch(rng)
         self._faults = scenario.faults or Faults.drawn(_branch(rng))
+        if not scenario.has_broken_pods:
+            self._faults = replace(self._faults, broken_pods=0.0)
         self._findings = Findings(trace)
         decisions = Decisions()
         self._evictions = decisions.evictions
@@ -284,6 +288,7 @@ class ScenarioCluster:
         self._report_all("L3", self._stale_condition())
         self._report_all("L4", self._starved())
         self._report_all("L2", self._evictions.missing_evictions(self.store.pods))
+        self._network.repair()
         await asyncio.sleep(QUIET_S)
         self._report_all("L5", leaks(service))
         self._report_all("S8", (f"{uid} is still reserved" for uid in self._ledger.open))
@@ -300,6 +305,8 @@ class ScenarioCluster:
     def _unbound_pods(self) -> Iterator[str]:
         """Yields violations of L2: pods that fit a node but are not bound."""
         for pod in self.store.pending():
+            if self._is_broken(pod):
+                continue
             for name, node in self.store.nodes.items():
                 if not fit_error(pod, node, self.store.on_node(name)):
                     yield f"{key(pod)} fits {name}, but is not bound"
@@ -322,7 +329,9 @@ class ScenarioCluster:
             if written != expected:
                 yield f"{key(pod)} has the condition {written!r}, expected {expected!r}"
             n_nodes = len(self.store.nodes)
-            if not expected.startswith(f"0/{n_nodes} nodes are available"):
+            if not self._is_broken(pod) and not expected.startswith(
+                f"0/{n_nodes} nodes are available"
+            ):
                 yield f"{key(pod)} failed with {expected!r}, but there are {n_nodes} nodes"
 
     def _stale_condition(self) -> Iterator[str]:
@@ -337,6 +346,10 @@ class ScenarioCluster:
     def _is_exempt(self, pod: Pod) -> bool:
         """Returns whether a delayed status update of the pod may have arrived after its binding."""
         return f"{PODS}/{pod.metadata.name}/status" in self._network.delayed
+
+    def _is_broken(self, pod: Pod) -> bool:
+        """Returns whether the bindings of the pod are refused."""
+        return self._network.is_broken(f"{PODS}/{pod.metadata.name}/binding")
 
     def _starved(self) -> Iterator[str]:
         """Yields violations of L4: pending pods without a recent attempt."""

@@ -10,12 +10,13 @@ from mooring.framework.status import PostFilterResult, Status
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
+from mooring.scheduler.reporting import error_text
 from mooring.scheduler.service import Service
 from mooring.state.audit import audit
 from mooring.state.cache import Cache
 from tests.faults.harness.checkers import Decisions, Findings
 from tests.faults.harness.faults import now_s
-from tests.faults.harness.preemption_checker import unjustified_evictions
+from tests.faults.harness.preemption_checker import repeated_evictions, unjustified_evictions
 from tests.faults.harness.reference_fit import fit_error
 
 
@@ -42,6 +43,8 @@ class SchedulerChecker(Observer):
         self._decisions = decisions
         self._checked: tuple[object, ...] = ()
         self._audited = -1
+        #: Of the last attempt that failed.
+        self._diagnosis: Diagnosis | None = None
 
     # -- an observer ------------------------------------------------------------------------------
 
@@ -61,6 +64,7 @@ class SchedulerChecker(Observer):
             )
         if isinstance(result, Diagnosis):
             self._trace.add(now_s(), f"refused {entry.pod.key} {result.message}")
+            self._diagnosis = result
             return
         self._trace.add(now_s(), f"chose {entry.pod.key} {entry.uid} {result.node_name}")
         self._decisions.note(entry.uid, result.node_name)
@@ -79,6 +83,10 @@ class SchedulerChecker(Observer):
             now_s(), f"preempts {entry.pod.key} {post_filter_result.node_name} {victims}"
         )
         for message in unjustified_evictions(entry.pod, post_filter_result, self._cache):
+            self._findings.report("S6", message)
+        for message in repeated_evictions(
+            entry.pod, self._diagnosis, self._decisions.evictions, self._cache
+        ):
             self._findings.report("S6", message)
         for victim in post_filter_result.victims:
             self._decisions.evictions.note(victim.uid, entry.uid)
@@ -100,7 +108,7 @@ class SchedulerChecker(Observer):
 
     def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
         """Records the message that the pod's condition must have."""
-        text = str(why) if isinstance(why, SchedulerError) else why.message
+        text = error_text(why) if isinstance(why, SchedulerError) else why.message
         self.messages[entry.uid] = (now_s(), text)
         self._trace.add(now_s(), f"failed {entry.pod.key} {text}")
 
