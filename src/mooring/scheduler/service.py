@@ -19,12 +19,12 @@ import math
 from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 
-from mooring.client import Client, Informer
+from mooring.client import Client
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.config import KubeSchedulerConfiguration, default_configuration
-from mooring.errors import Forbidden, Unauthorized
 from mooring.scheduler.gc_tuning import freeze_heap, gc_thresholds
+from mooring.scheduler.informer_health import InformerHealth
 from mooring.scheduler.leader_election import record_leader
 from mooring.scheduler.parts import SchedulerParts, ServiceOptions
 from mooring.scheduler.plugin_tasks import run_background
@@ -40,9 +40,6 @@ DRAIN_S: Final = 10.0
 #: How long ``run`` waits for events and conditions to be written after the last binding.
 EVENT_FLUSH_TIMEOUT_S: Final = 2.0
 EVENT_FLUSH_POLL_S: Final = 0.02
-
-#: Time between two warnings about kinds that cannot be listed.
-SYNC_WARNING_INTERVAL_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -176,7 +173,8 @@ class Service(SchedulerParts):
             tasks += [group.create_task(coroutine) for coroutine in work]
 
         def start_informers() -> None:
-            start(others, *(informer.run() for informer in self._all_informers()))
+            health = InformerHealth(self._all_informers, clock=self._clock, sleep=self._sleep)
+            start(others, *(informer.run() for informer in self._all_informers()), health.run())
 
         elector = self._elector
         delays_cache = elector is not None and self._delays_cache
@@ -215,9 +213,9 @@ class Service(SchedulerParts):
             await self._sleep(EVENT_FLUSH_POLL_S)
 
     async def _wait_until_listed(self) -> None:
-        """Returns when every kind has been listed; logs from time to time what fails."""
-        while not await _are_synced_within(SYNC_WARNING_INTERVAL_S, self._all_informers()):
-            _warn_not_synced(self._all_informers())
+        """Returns when every kind has been listed."""
+        for informer in self._all_informers():
+            await informer.wait_until_synced()
 
     async def _schedule(self) -> None:
         freeze_heap()
@@ -236,27 +234,6 @@ class Service(SchedulerParts):
             await self._sleep(TICK_S * (math.floor(now_s / TICK_S) + 1) - now_s)
             if self.queue.next_flush_at_s() <= self._clock.monotonic_s():
                 self.queue.flush()
-
-
-async def _are_synced_within(limit_s: float, informers: Iterable[Informer]) -> bool:
-    try:
-        async with asyncio.timeout(limit_s):
-            for informer in informers:
-                await informer.wait_until_synced()
-    except TimeoutError:
-        return False
-    return True
-
-
-def _warn_not_synced(informers: Iterable[Informer]) -> None:
-    for informer in informers:
-        error = informer.last_error
-        if informer.has_synced or error is None:
-            continue
-        is_refused = isinstance(error, Forbidden | Unauthorized)
-        level = logging.ERROR if is_refused else logging.WARNING
-        fields = {"kind": informer.kind.name, "error": str(error)}
-        _log.log(level, "cannot list a kind, scheduling has not started", extra=fields)
 
 
 def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from mooring.apiserver import ApiServer
+from mooring.apiserver.auth.authentication import IDENTITIES
 from mooring.client import Client, InProcessTransport
 from mooring.client.transport.transport import Request
 from mooring.clock import seeded_random
@@ -21,13 +23,14 @@ from mooring.queue import QueueName, QueueOptions
 from mooring.scheduler.schedule_one import ATTEMPTS_MAX
 from mooring.scheduler.service import (
     DRAIN_S,
-    SYNC_WARNING_INTERVAL_S,
     Service,
     ServiceOptions,
 )
 from mooring.state.kinds.workloads import WORKLOAD_KINDS
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock
+from tests.faults.harness.faults import FaultyNetwork
+from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.helpers.configurations import FEW_PLUGINS
 from tests.helpers.running_scheduler import on, run_scheduler, virtually
 from tests.helpers.scripted_plugins import Permits, Prepares, ReservePlugin
@@ -120,30 +123,74 @@ async def away(*_: Any) -> tuple[int, dict[str, str], bytes]:
     raise Unreachable("nobody listens")
 
 
-@pytest.mark.parametrize(
-    ("answer", "level", "told"),
-    [(forbidden, logging.ERROR, "nodes is forbidden"), (away, logging.WARNING, "nobody listens")],
-)
-def test_what_cannot_be_read_is_said_again_and_again(
-    answer: Any, level: int, told: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def run_alone(api: Any, seconds: float) -> None:
+    """Runs a service on an API server for some time; it must not have synced."""
+
     @virtually
     async def main() -> None:
-        service = alone(answer, {})
+        service = alone(api, {})
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(service.run())
-            await asyncio.sleep(3 * SYNC_WARNING_INTERVAL_S + 0.5)
+            await asyncio.sleep(seconds)
             assert not service.has_synced
             service.stop()
             await running
 
     main()
-    lines = [each for each in caplog.records if each.name == "mooring.scheduler.service"]
-    kinds = {"Node", "DeviceClass", "Pod"}
-    assert [each.levelno for each in lines] == [level] * 3 * len(kinds)
+
+
+def health_lines(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [each for each in caplog.records if each.name == "mooring.scheduler.informer_health"]
+
+
+def test_a_kind_that_is_refused_is_an_error_repeated_after_longer_and_longer_waits(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run_alone(forbidden, 20.5)  # logged at 1, 6 and 16 s
+    lines, kinds = health_lines(caplog), {"Node", "DeviceClass", "Pod"}
+    assert [each.levelno for each in lines] == [logging.ERROR] * 3 * len(kinds)
     assert {vars(each)["kind"] for each in lines} == kinds
-    assert told in vars(lines[0])["error"]
+    assert "nodes is forbidden" in vars(lines[0])["error"]
     assert "scheduling has not started" in lines[0].getMessage()
+
+
+def test_an_api_server_that_is_away_is_one_warning_and_one_when_it_is_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @virtually
+    async def main() -> None:
+        clock, rng = LoopClock(asyncio.get_running_loop()), seeded_random(0)
+        network = FaultyNetwork(seeded_random(0))
+        api = ApiServer(clock, rng)
+        inner = InProcessTransport(api.handle, headers=IDENTITIES["mooring"].headers())
+        client = Client(FaultyTransport(network, inner), rng=rng)
+        service = Service(client, FEW_PLUGINS, clock=clock, rng=rng)
+        async with asyncio.TaskGroup() as tasks:
+            network.open(tasks)
+            running = tasks.create_task(service.run())
+            await service.wait_until_synced()
+            network.restart(120.0)
+            await asyncio.sleep(240)
+            service.stop()
+            await running
+
+    main()
+    away_line, back = health_lines(caplog)
+    assert (away_line.levelno, back.levelno) == (logging.WARNING, logging.WARNING)
+    assert away_line.getMessage() == "API server cannot be reached"
+    assert "connection refused" in vars(away_line)["error"]
+    assert vars(away_line)["scheduling"] == "paused"
+    assert 0 <= vars(away_line)["next_try_s"] <= 60
+    assert back.getMessage() == "API server can be reached again"
+    assert vars(back)["after_s"] >= 118
+
+
+def test_an_api_server_that_was_never_there_is_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run_alone(away, 300.0)
+    (line,) = health_lines(caplog)
+    assert vars(line)["scheduling"] == "not started"
 
 
 def test_a_configuration_that_cannot_be_used_is_refused_at_once() -> None:

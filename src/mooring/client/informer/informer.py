@@ -76,6 +76,9 @@ class Informer:
         self._field_selector = field_selector
         self._sleep = sleep
         self._synced = asyncio.Event()
+        self._clock = clock
+        #: When the next request is sent after one that has ended; monotonic seconds.
+        self.next_try_at_s = 0.0
 
     @property
     def objects(self) -> Mapping[str, Any]:
@@ -120,13 +123,14 @@ class Informer:
                     await self._stream(ask)
             except (ApiError, Unreachable, StreamBroken) as failure:
                 error = failure
-                _log.info(
+                _log.debug(
                     "informer request failed",
                     extra={"kind": self.kind.name, "mode": ask.mode.value, "error": str(failure)},
                 )
             wait_s = self._reflector.ended(error)
             # A stream may break in the batch that ends its list.
             self._update_synced()
+            self.next_try_at_s = self._clock.monotonic_s() + wait_s
             # Also with a wait of 0, other tasks can run.
             await self._sleep(wait_s)
 

@@ -1,0 +1,114 @@
+"""Logs what keeps informers from following the API server: each cause once, and when it has ended.
+
+All informers fail together when the API server is away: that is one line, not one for each kind. A
+kind that is refused is an error of its own, repeated after waits that double.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from mooring.client import Informer
+from mooring.client.retry import Sleep
+from mooring.clock import Clock
+from mooring.errors import Forbidden, SchedulerError, Unauthorized, Unreachable
+
+CHECK_INTERVAL_S: Final = 1.0
+
+#: Time until the error of a kind is logged again: doubled up to the maximum.
+REPEAT_S: Final = 5.0
+REPEAT_S_MAX: Final = 300.0
+
+_log = logging.getLogger(__name__)
+
+
+class _Failing(NamedTuple):
+    """A kind that cannot be followed: since when, and when it is logged again."""
+
+    since_s: float
+    repeat_at_s: float
+    repeat_s: float
+
+
+class InformerHealth:
+    """Compares the state of informers with what was logged.
+
+    Args:
+        informers: Returns all informers.
+        clock: Monotonic seconds.
+        sleep: Waits between two checks.
+    """
+
+    def __init__(
+        self,
+        informers: Callable[[], Sequence[Informer]],
+        *,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._informers = informers
+        self._clock = clock
+        self._sleep = sleep
+        self._unreachable_since_s: float | None = None
+        self._failing: dict[str, _Failing] = {}
+
+    async def run(self) -> None:
+        """Checks every second until cancelled."""
+        while True:
+            await self._sleep(CHECK_INTERVAL_S)
+            self.check()
+
+    def check(self) -> None:
+        """Logs what has changed since the last check."""
+        errors = {informer: informer.last_error for informer in self._informers()}
+        self._check_reachable(errors)
+        for informer, error in errors.items():
+            self._check_kind(informer, None if isinstance(error, Unreachable) else error)
+
+    def _check_reachable(self, errors: dict[Informer, SchedulerError | None]) -> None:
+        now_s, since_s = self._clock.monotonic_s(), self._unreachable_since_s
+        away = [informer for informer, error in errors.items() if isinstance(error, Unreachable)]
+        if away and since_s is None:
+            self._unreachable_since_s = now_s
+            waits_s = [informer.next_try_at_s - now_s for informer in away]
+            fields = {
+                "error": str(away[0].last_error),
+                "next_try_s": round(min((s for s in waits_s if s > 0), default=0.0), 1),
+                "scheduling": "not started" if _are_unsynced(away) else "paused",
+            }
+            _log.warning("API server cannot be reached", extra=fields)
+        elif not away and since_s is not None:
+            self._unreachable_since_s = None
+            fields = {"after_s": round(now_s - since_s, 1)}
+            _log.warning("API server can be reached again", extra=fields)
+
+    def _check_kind(self, informer: Informer, error: SchedulerError | None) -> None:
+        kind, now_s = informer.kind.name, self._clock.monotonic_s()
+        before = self._failing.get(kind)
+        if error is None:
+            if before is not None and not isinstance(informer.last_error, Unreachable):
+                del self._failing[kind]
+                fields = {"kind": kind, "after_s": round(now_s - before.since_s, 1)}
+                _log.info("kind can be listed and watched again", extra=fields)
+            return
+        if informer.has_synced and not isinstance(error, Forbidden | Unauthorized):
+            return  # a watch that broke is started again at once
+        if before is not None and now_s < before.repeat_at_s:
+            return
+        since_s, repeat_s = (
+            (now_s, REPEAT_S)
+            if before is None
+            else (before.since_s, min(2 * before.repeat_s, REPEAT_S_MAX))
+        )
+        self._failing[kind] = _Failing(since_s, now_s + repeat_s, repeat_s)
+        level = logging.ERROR if isinstance(error, Forbidden | Unauthorized) else logging.WARNING
+        message = "cannot watch a kind" if informer.has_synced else "cannot list a kind"
+        suffix = "" if informer.has_synced else ", scheduling has not started"
+        _log.log(level, message + suffix, extra={"kind": kind, "error": str(error)})
+
+
+def _are_unsynced(informers: Sequence[Informer]) -> bool:
+    return any(not informer.has_synced for informer in informers)
