@@ -92,11 +92,10 @@ def items(plane: ControlPlane, kind: str, namespace: str = "default") -> list[An
 
 def condition(plane: ControlPlane, name: str, namespace: str) -> dict[str, str]:
     """Returns reason, status and message of the pod's PodScheduled condition."""
-    for each in items(plane, "pods", namespace):
-        if each["metadata"]["name"] == name:
-            for found in each["status"].get("conditions", []):
-                if found["type"] == "PodScheduled":
-                    return {key: found[key] for key in ("reason", "status", "message")}
+    text = plane.kubectl("get", "pod", name, f"--namespace={namespace}", "--output=json")
+    for found in json.loads(text)["status"].get("conditions", []):
+        if found["type"] == "PodScheduled":
+            return {key: found[key] for key in ("reason", "status", "message")}
     return {}
 
 

@@ -151,7 +151,7 @@ def test_missing_permissions_are_reported_and_it_starts_when_they_are_granted(
     with mooring(
         tmp_path, "run", f"--kubeconfig={plane.kubeconfig('nobody')}", config(tmp_path, "mooring")
     ) as program:
-        program.wait_for("API server cannot be reached")
+        program.wait_for("cannot list a kind, scheduling has not started")
         said = program.said()
         lines = [line for line in said.splitlines() if " ERROR " in line]
         kinds = {word for line in lines for word in line.split() if word.startswith("kind=")}
@@ -226,6 +226,6 @@ def test_what_cannot_be_reached_at_all_is_said(tmp_path: Path) -> None:
         )
     )
     with mooring(tmp_path, "run", f"--kubeconfig={nowhere}") as program:
-        program.wait_for("cannot list a kind, scheduling has not started")
+        program.wait_for("API server cannot be reached")
         assert "WARNING" in program.said()
         assert program.end(signal.SIGTERM) == 0

@@ -139,7 +139,8 @@ class Elector:
         self._times = times or LeaseTimes()
         self._on_new_leader = on_new_leader
         self._sleep = sleep
-        self._observed: Lease | None = None
+        #: The Lease as it was last read or written.
+        self.lease: Lease | None = None
         self._observed_at_s = -math.inf
         self._leads_until_s = -math.inf
         self._needs_read = True
@@ -151,11 +152,6 @@ class Elector:
     @property
     def _path(self) -> str:
         return f"{self._namespace}/{self._name}"
-
-    @property
-    def lease(self) -> Lease | None:
-        """The Lease as it was last read or written."""
-        return self._observed
 
     @property
     def is_leading(self) -> bool:
@@ -281,7 +277,7 @@ class Elector:
                 self._observe(await self._write("POST", self._new_lease()))
                 return True
             self._needs_read = False
-        lease = self._observed
+        lease = self.lease
         assert lease is not None
         holder = lease.spec.holder_identity or ""
         if holder and holder != self.identity:
@@ -296,8 +292,8 @@ class Elector:
         """Returns a Lease to be created; if ours was deleted, we have led since the same time."""
         metadata = ObjectMeta(name=self._name, namespace=self._namespace)
         lease = self._held_lease(Lease(metadata=metadata))
-        was_ours = self._observed is not None and self.leader == self.identity
-        acquired = self._observed.spec.acquire_time if was_ours and self._observed else None
+        was_ours = self.lease is not None and self.leader == self.identity
+        acquired = self.lease.spec.acquire_time if was_ours and self.lease else None
         spec = msgspec.structs.replace(
             lease.spec, acquire_time=acquired or lease.spec.acquire_time, lease_transitions=0
         )
@@ -322,21 +318,21 @@ class Elector:
 
     def _released_lease(self) -> Lease:
         """Returns the Lease without a holder."""
-        assert self._observed is not None
+        assert self.lease is not None
         now = rfc3339_micro(self._clock.wall_s())
         spec = LeaseSpec(
             holder_identity="",
             lease_duration_seconds=1,
             acquire_time=now,
             renew_time=now,
-            lease_transitions=self._observed.spec.lease_transitions,
+            lease_transitions=self.lease.spec.lease_transitions,
         )
-        return msgspec.structs.replace(self._observed, spec=spec)
+        return msgspec.structs.replace(self.lease, spec=spec)
 
     def _observe(self, lease: Lease) -> None:
-        if self._observed is None or lease.spec != self._observed.spec:
+        if self.lease is None or lease.spec != self.lease.spec:
             self._observed_at_s = self._clock.monotonic_s()
-        self._observed = lease
+        self.lease = lease
         self._needs_read = (lease.spec.holder_identity or "") != self.identity
         leader = lease.spec.holder_identity or ""
         if leader != self.leader:
