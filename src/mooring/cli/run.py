@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from typing import TYPE_CHECKING
 
 import click
@@ -59,6 +58,7 @@ async def _run(
     from mooring.client.transport.auth import connect
     from mooring.scheduler.leader_election import make_elector
     from mooring.scheduler.service import Service, ServiceOptions
+    from mooring.watchdog import Watchdog
 
     clock, rng = SystemClock(), seeded_random(seed)
     transport = connect(access, clock=clock, environment=os.environ)
@@ -72,10 +72,15 @@ async def _run(
             rng=rng,
             options=ServiceOptions(plugins=plugins, instance=os.uname().nodename, elector=elector),
         )
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, service.stop)
+        plugins_of_all = [
+            plugin for profile in service.profiles.values() for plugin in profile.all_plugins()
+        ]
+        watchdog = Watchdog(lambda: plugins_of_all, clock=clock)
+        watchdog.handle_signals(service.stop)
+        watching = asyncio.create_task(watchdog.run())
         names = ", ".join(service.profiles)
         click.echo(f"mooring run: scheduling for {names} on {access.server}", err=True)
         await service.run()
+        watching.cancel()
     finally:
         await transport.close()

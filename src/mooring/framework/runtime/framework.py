@@ -209,10 +209,13 @@ class Framework:
         notes = (getattr(plugin, "scheduled_note", None) for plugin in self.plugins("bind"))
         return next((note for note in notes if note is not None), None)
 
+    def all_plugins(self) -> list[Any]:
+        """Returns every plugin of the profile once."""
+        return _distinct(self.profile.plugins)
+
     def background(self) -> list[Any]:
         """Returns the plugins that have a background task."""
-        plugins = _distinct(self.profile.plugins)
-        return [plugin for plugin in plugins if hasattr(plugin, "background")]
+        return [plugin for plugin in self.all_plugins() if hasattr(plugin, "background")]
 
     def less(self, a: Any, b: Any) -> bool:
         """Returns True if ``a`` is popped before ``b``."""
