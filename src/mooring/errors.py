@@ -31,6 +31,7 @@ What is expected is a value (``Reject``, ``Diagnosis``); only surprises are rais
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -241,6 +242,20 @@ class PluginError(SchedulerError):
         self.plugin = plugin
         self.point = point
         self.problem = problem
+
+    @property
+    def location(self) -> str:
+        """File and line of the exception that the plugin raised; "" if it raised none."""
+        cause = self.__cause__
+        if cause is None or isinstance(cause, SchedulerError) or cause.__traceback__ is None:
+            return ""
+        last = traceback.extract_tb(cause.__traceback__)[-1]
+        return f"{last.filename}:{last.lineno}"
+
+    @property
+    def located(self) -> str:
+        """The message, with file and line if the plugin raised an exception."""
+        return f"{self} ({self.location})" if self.location else str(self)
 
 
 class ExtenderError(SchedulerError):

@@ -19,6 +19,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
@@ -85,18 +86,22 @@ class Watchdog:
             return None
         return f"the event loop has not run for {self._clock.monotonic_s() - self._beat_s:.0f} s"
 
-    async def run(self) -> None:
-        """Watches the running loop until cancelled."""
-        self._beat_s = self._clock.monotonic_s()
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Watches the running loop during the block."""
         self._main_thread = threading.get_ident()
+        self._beat(asyncio.get_running_loop())
         thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         thread.start()
         try:
-            while True:
-                self._beat_s = self._clock.monotonic_s()
-                await asyncio.sleep(self._hang_s / CHECKS_PER_HANG)
+            yield
         finally:
             self._stopped.set()
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._beat_s = self._clock.monotonic_s()
+        if not self._stopped.is_set():
+            loop.call_later(self._hang_s / CHECKS_PER_HANG, self._beat, loop)
 
     def handle_signals(self, stop: Callable[[], None]) -> None:
         """Calls ``stop`` in the loop on SIGINT and SIGTERM; the second one ends the process.

@@ -95,3 +95,18 @@ def test_everything_raised_on_purpose_has_one_root_and_a_line_in_the_drawing() -
 def test_unknown_is_neither_surely_done_nor_surely_not() -> None:
     assert not issubclass(errors.OutcomeUnknown, ApiError)
     assert not issubclass(errors.Unreachable, errors.OutcomeUnknown)
+
+
+def test_a_plugin_error_says_where_its_plugin_raised() -> None:
+    def broken() -> None:
+        raise KeyError("gone")
+
+    try:
+        broken()
+    except KeyError as cause:
+        error = PluginError("Bad", "Filter", "KeyError: 'gone'")
+        error.__cause__ = cause
+        line = broken.__code__.co_firstlineno + 1
+    assert error.location == f"{__file__}:{line}"
+    assert error.located == f"running Filter plugin \"Bad\": KeyError: 'gone' ({__file__}:{line})"
+    assert PluginError("Bad", "Filter", "returned 5").location == ""

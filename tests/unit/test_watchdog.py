@@ -87,13 +87,12 @@ class Case:
         )
         async with asyncio.TaskGroup() as tasks:
             self.watchdog.handle_signals(service.stop)
-            watching = tasks.create_task(self.watchdog.run())
             running = tasks.create_task(service.run())
-            while not self.plugin.released.is_set():  # noqa: ASYNC110 - set by another thread
-                await asyncio.sleep(0)
-            service.stop()
-            await running
-            watching.cancel()
+            with self.watchdog.watch():
+                while not self.plugin.released.is_set():  # noqa: ASYNC110 - set by another thread
+                    await asyncio.sleep(0)
+                service.stop()
+                await running
 
 
 def test_the_plugin_its_method_and_the_pod_are_named(caplog: pytest.LogCaptureFixture) -> None:

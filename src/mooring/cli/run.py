@@ -77,10 +77,9 @@ async def _run(
         ]
         watchdog = Watchdog(lambda: plugins_of_all, clock=clock)
         watchdog.handle_signals(service.stop)
-        watching = asyncio.create_task(watchdog.run())
         names = ", ".join(service.profiles)
         click.echo(f"mooring run: scheduling for {names} on {access.server}", err=True)
-        await service.run()
-        watching.cancel()
+        with watchdog.watch():
+            await service.run()
     finally:
         await transport.close()

@@ -100,7 +100,7 @@ def _decision_lines(service: Service, framework: Framework, pod: Pod) -> Iterato
         attempt = Attempt(snapshot)
         result = schedule_pod(framework, framework.new_cycle(info, snapshot), attempt)
     except PluginError as error:
-        yield explain(pod, Outcome.failed(info, str(error)).decision(), utilization)
+        yield explain(pod, Outcome.failed(info, error.located).decision(), utilization)
         return
     yield explain(pod, _decision(attempt, result), utilization, weights=framework.profile.weights)
 

@@ -26,6 +26,10 @@ class FilterRunner(Protocol):
         """
         ...
 
+    def log_error(self, error: PluginError, **facts: Any) -> None:
+        """Counts and logs an error that does not fail the pod, with its traceback."""
+        ...
+
 
 class Cycle:
     """A pod, the snapshot that it is scheduled on, and the state that each plugin stored.

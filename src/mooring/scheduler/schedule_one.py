@@ -258,6 +258,8 @@ class Scheduler:
             self._cache.nominator.remove(pod.uid)
         if isinstance(reason, SchedulerError):
             fields = {"pod": pod.key, "error": error_text(reason)}
-            _log.warning("scheduling attempt failed", extra=fields)
+            # The traceback of what a plugin raised; other errors have their cause in the message.
+            cause = reason if isinstance(reason, PluginError) and reason.location else None
+            _log.warning("scheduling attempt failed", extra=fields, exc_info=cause)
         self._reporting.failed(pod, reason, nominated, announced)
         self._observer.failed(entry, reason)

@@ -134,7 +134,7 @@ class Driver(Cluster):
             if isinstance(result, Diagnosis):
                 post_filter_result = post_filter(framework, cycle, result)
         except PluginError as error:
-            return Outcome.failed(cycle.pod, str(error), attempt, nominated="")
+            return Outcome.failed(cycle.pod, error.located, attempt, nominated="")
         finally:
             self.next_start_index = attempt.next_start_index(self.next_start_index)
         if isinstance(result, Diagnosis):

@@ -150,7 +150,10 @@ def test_a_plugin_that_raises_makes_an_error_of_that_pod_alone() -> None:
     outcome = found.attempt(small("bad"), explain=True)
 
     assert outcome.result == "error"
-    assert outcome.message == 'running Filter plugin "Broken": ValueError: no such rack'
+    # With the place in the plugin's source: here the plugin is being developed.
+    text, _, place = outcome.message.partition(" (")
+    assert text == 'running Filter plugin "Broken": ValueError: no such rack'
+    assert place.startswith(__file__)
     assert outcome.nominated == ""
     assert outcome.decision().reason == "SchedulerError"
     assert outcome.decision().message == outcome.message

@@ -265,6 +265,10 @@ class Framework:
         except Exception as error:  # a plugin may raise anything; its pod alone fails
             raise PluginError(plugin.name, point, _error_text(error)) from error
 
+    def log_error(self, error: PluginError, **facts: Any) -> None:
+        """Counts and logs an error that does not fail the pod, with its traceback."""
+        self.errors.log(error, **facts)
+
     def call_each(
         self,
         plugin: Any,

@@ -188,6 +188,8 @@ def _filter(
         try:
             statuses = filter_lines(np.array([line], dtype=np.intp))
         except PluginError as error:
+            node_name = snapshot.nodes.names[rows[line]]
+            framework.log_error(error, pod=cycle.pod.key, node=node_name)
             return NodeError(error.problem).named(error.plugin)
         code = int(statuses.codes[0])
         return statuses.table[code - 1] if code else None
