@@ -150,6 +150,8 @@ class Modelled:
         """Returns 0 = skip, 1 = requeue after backoff, 2 = requeue at once."""
         if what.kind == "force":
             return int(what.about == self.uid)
+        if what.kind == "flush":
+            return 1
         if not self.by | self.pending:
             return 1
         asked = {name for name in self.by | self.pending if self.is_helped_by(name, what)}

@@ -30,37 +30,47 @@ class VisitOrder:
     """Zones in order of their first node; nodes in a zone in order of arrival.
 
     The list takes the first node of every zone, then the second of every zone, and so on. A node
-    that changes its zone is appended to the new one; a zone without nodes loses its position.
+    that changes its zone is appended to the new one; a zone without nodes loses its position. As
+    upstream the list is made again when a node comes or goes, not when one changes its zone.
 
     Source: pkg/scheduler/backend/cache/node_tree.go.
     """
 
-    __slots__ = ("_array", "_positions", "_rows", "_zone_of", "_zones")
+    __slots__ = ("_array", "_positions", "_rows", "_zone_of", "_zones", "has_moved")
 
     def __init__(self) -> None:
         self._zones: dict[str, dict[int, None]] = {}
         self._zone_of: dict[int, str] = {}
+        #: Whether a node has changed its zone since the list was made.
+        self.has_moved = False
         self._rows: list[int] | None = None
         self._array: npt.NDArray[np.intp] | None = None
         self._positions: npt.NDArray[np.int64] | None = None
 
     def put(self, row: int, zone: str) -> None:
         """Sets the zone of the node of ``row``; appends the node if it was not in that zone."""
-        if self._zone_of.get(row) == zone:
+        before = self._zone_of.get(row)
+        if before == zone:
             return
-        if row in self._zone_of:
-            self.remove(row)
+        if before is not None:
+            self._leave_zone(row)
         self._zones.setdefault(zone, {})[row] = None
         self._zone_of[row] = zone
-        self._invalidate()
+        if before is None:
+            self._invalidate()
+        else:
+            self.has_moved = self._rows is not None
 
     def remove(self, row: int) -> None:
         """Removes the node of ``row``."""
+        self._leave_zone(row)
+        self._invalidate()
+
+    def _leave_zone(self, row: int) -> None:
         zone = self._zone_of.pop(row)
         del self._zones[zone][row]
         if not self._zones[zone]:
             del self._zones[zone]
-        self._invalidate()
 
     def rows(self) -> list[int]:
         """Returns the rows in visit order. Shared: read-only.
@@ -92,4 +102,5 @@ class VisitOrder:
         return self._positions
 
     def _invalidate(self) -> None:
+        self.has_moved = False
         self._rows = self._array = self._positions = None

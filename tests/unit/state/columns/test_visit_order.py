@@ -37,6 +37,18 @@ def test_a_node_that_changes_its_zone_arrives_there_anew() -> None:
     assert order.rows() == [1, 2, 0]
 
 
+def test_a_node_that_changes_its_zone_keeps_its_place_until_a_node_comes_or_goes() -> None:
+    order = VisitOrder()
+    for row, zone in enumerate("aab"):
+        order.put(row, zone)
+    assert order.rows() == [0, 2, 1]
+
+    order.put(0, "b")
+    assert (order.rows(), order.array().tolist()) == ([0, 2, 1], [0, 2, 1])
+    order.put(3, "c")
+    assert order.rows() == [1, 2, 3, 0]
+
+
 def test_the_array_and_the_places_say_the_same_as_the_list() -> None:
     order = VisitOrder()
     order.put(4, "a")
