@@ -121,10 +121,11 @@ ALLOWED = {
     "Deciding never waits": {
         *("__main__", "apiserver", "cli", "client", "clock", "devcluster", "errors"),
         *("event_loop", "explain", "extender_server", "extenders", "learn", "load_metrics", "log"),
-        *("scheduler", "simulation", "testing", "virtual_loop"),
+        *("scheduler", "serving", "simulation", "testing", "virtual_loop"),
     },
     "Sockets and HTTP only at the border": {
         *("client", "extenders", "extender_server", "apiserver", "load_metrics", "event_loop"),
+        "serving",
     },
     "No threads and no processes": {"testing.controlplane"},
     "Time and randomness come from the clock": {"clock"},

@@ -193,10 +193,7 @@ def _user_in_headers(request: ServingRequest, headers: RequestHeaders) -> User |
     if not name:
         return None
     groups = [
-        value
-        for header in headers.group
-        for value in request.headers.getall(header, [])
-        if value
+        value for header in headers.group for value in request.headers.getall(header, []) if value
     ]
     extra: dict[str, list[str]] = {}
     for prefix in headers.extra_prefixes:

@@ -16,7 +16,7 @@ from mooring.clock import Clock
 from mooring.errors import ConfigError, SchedulerError
 from mooring.serving.client_ca import User
 from mooring.serving.delegation import AnswerCache, Reviews
-from mooring.serving.go_text import go_quote
+from mooring.serving.go_text import go_quote, valid_unicode
 
 ACCESS_REVIEW_PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 #: Members may do everything; the API server is not asked.
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Decision(NamedTuple):
-    """Whether a request is allowed, and the reason."""
+    """Allows or refuses a request, with the reason."""
 
     is_allowed: bool
     reason: str = ""
@@ -91,7 +91,7 @@ class AccessReviewer:
             AuthorizationFailed: it made none, or one that contradicts itself.
         """
         spec: dict[str, Any] = {
-            "nonResourceAttributes": {"path": path, "verb": verb},
+            "nonResourceAttributes": {"path": valid_unicode(path), "verb": verb},
             "user": user.name,
             "groups": list(user.groups),
         }
@@ -107,7 +107,7 @@ class AccessReviewer:
         try:
             key = msgspec.json.encode(spec)
             status = await self._cache.get(key, lambda: self._reviews.post(review), self._ttl_s)
-        except (SchedulerError, UnicodeEncodeError) as error:
+        except SchedulerError as error:
             _log.error(f"Failed to make webhook authorizer request: {error}")
             raise AuthorizationFailed(str(error)) from error
         if status.get("denied") and status.get("allowed"):
@@ -142,5 +142,3 @@ class Authorizer:
         if self._reviewer is None:
             return Decision(False)
         return await self._reviewer.decide(user, method.lower(), path)
-
-

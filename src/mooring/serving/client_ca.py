@@ -77,18 +77,18 @@ class Authority:
             store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)
             for certificate in self._certificates:
                 store.add_cert(crypto.X509.from_cryptography(certificate))
-            leaf, *others = (crypto.X509.from_cryptography(item) for item in certificates)
-            verified = crypto.X509StoreContext(store, leaf, others).get_verified_chain()
+            own, *others = (crypto.X509.from_cryptography(item) for item in certificates)
+            verified = crypto.X509StoreContext(store, own, others).get_verified_chain()
         except (ValueError, crypto.Error, crypto.X509StoreContextError) as error:
             raise CertificateRejected(f"x509: {error}") from error
-        for certificate in verified:
-            if not _is_for_clients(certificate.to_cryptography()):
+        for entry in verified:
+            if not _is_for_clients(entry.to_cryptography()):
                 raise CertificateRejected("x509: certificate specifies an incompatible key usage")
         return certificates[0]
 
 
 class AuthoritySource(Protocol):
-    """Where an authority comes from; it may change at any time."""
+    """The source of an authority, which may change at any time."""
 
     def current(self) -> Authority | None:
         """Returns the authority; None if it is not known yet."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -122,8 +122,11 @@ class ClusterAuthentication:
                 raise refusal(Response(stream.status, stream.headers, await read_all(stream)))
             async with aclosing(stream.batches()) as batches:
                 async for lines in batches:
-                    for line in lines:
-                        self._on_event(line)
+                    self._on_events(lines)
+
+    def _on_events(self, lines: Sequence[bytes]) -> None:
+        for line in lines:
+            self._on_event(line)
 
     def _on_event(self, line: bytes) -> None:
         event = _object(line)

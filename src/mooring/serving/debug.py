@@ -37,7 +37,9 @@ PROFILE_S_MAX: Final = 600
 #: Types or lines listed in a heap profile.
 HEAP_LINES_MAX: Final = 200
 
+#: Upstream reads an unsigned number first, and then a signed one.
 VERBOSITY_MAX: Final = 2**31 - 1
+UNSIGNED_MAX: Final = 2**32 - 1
 
 _HTML: Final = "text/html; charset=utf-8"
 _FLAGS_PAGE: Final = (
@@ -66,7 +68,7 @@ class Pprof:
 
     def routes(self) -> tuple[dict[str, Handler], dict[str, Handler]]:
         """Returns the handlers of exact paths, and of prefixes."""
-        exact = {
+        exact: dict[str, Handler] = {
             "/debug/pprof": _redirect,
             "/debug/pprof/profile": self._profile,
             "/debug/pprof/symbol": _symbol,
@@ -81,16 +83,14 @@ class Pprof:
             reply = http_error("Unknown profile", 404)
             return Reply(reply.status, reply.body, {**reply.headers, "X-Go-Pprof": "1"})
         _, text, _ = self._texts[name]
-        return Reply.text(text(), **NOSNIFF)
+        return Reply.text(text(), headers=NOSNIFF)
 
     def _index_page(self) -> str:
         rows = [
             f"<tr><td>{count()}</td><td><a href='{name}?debug=1'>{name}</a></td></tr>\n"
             for name, (count, _, _) in self._texts.items()
         ]
-        items = [
-            f"<li>{name}: {meaning}</li>\n" for name, (_, _, meaning) in self._texts.items()
-        ]
+        items = [f"<li>{name}: {meaning}</li>\n" for name, (_, _, meaning) in self._texts.items()]
         return (
             "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/\n<br>\n"
             "Types of profiles available:\n<table>\n<thead><td>Count</td><td>Profile</td></thead>\n"
@@ -109,11 +109,9 @@ class Pprof:
             reply = http_error(f"Could not enable CPU profiling: {error}", 500)
             return Reply(reply.status, reply.body, {**reply.headers, "X-Go-Pprof": "1"})
         if request.values("debug")[:1] not in ([], ["0"]):
-            return Reply.text(profile.collapsed(), **NOSNIFF)
+            return Reply.text(profile.collapsed(), headers=NOSNIFF)
         duration_s = self._clock.monotonic_s() - started_monotonic_s
-        body = profile.encoded(
-            started_ns=int(started_s * 1e9), duration_ns=int(duration_s * 1e9)
-        )
+        body = profile.encoded(started_ns=int(started_s * 1e9), duration_ns=int(duration_s * 1e9))
         headers = {
             "Content-Type": "application/octet-stream",
             "Content-Disposition": 'attachment; filename="profile"',
@@ -122,16 +120,18 @@ class Pprof:
         return Reply(200, body, headers)
 
 
-def flag_routes(set_verbosity: Callable[[int], None]) -> tuple[dict[str, Handler], dict[str, Handler]]:
+def flag_routes(
+    set_verbosity: Callable[[int], None],
+) -> tuple[dict[str, Handler], dict[str, Handler]]:
     """Returns the handlers of /debug/flags: of exact paths, and of prefixes."""
 
     async def put(request: ServingRequest) -> Reply:
         if request.method != "PUT":
             return _flag_reply(406, "unsupported http method")
         text = (await request.read_body()).decode("utf-8", "surrogateescape")
-        problem = _uint32_problem(text)
+        problem = _verbosity_problem(text)
         if problem:
-            return _flag_reply(400, f"strconv.ParseUint: parsing {go_quote(text)}: {problem}")
+            return _flag_reply(400, problem)
         set_verbosity(int(text))
         return _flag_reply(200, f"successfully set klog.logging.verbosity to {text}")
 
@@ -143,16 +143,24 @@ async def _flag_index(_: ServingRequest) -> Reply:
 
 
 def _flag_reply(status: int, text: str) -> Reply:
-    return Reply(status, f"{text}\n".encode("utf-8", "surrogateescape"), {"Content-Type": "text/plain", **NOSNIFF})
+    return Reply(
+        status,
+        f"{text}\n".encode("utf-8", "surrogateescape"),
+        {"Content-Type": "text/plain", **NOSNIFF},
+    )
 
 
-def _uint32_problem(text: str) -> str | None:
+def _verbosity_problem(text: str) -> str | None:
     """Returns what is wrong with a verbosity, in Go's words; None if nothing is."""
     if not text.isascii() or not text.isdigit():
-        return "invalid syntax"
+        return f"strconv.ParseUint: parsing {go_quote(text)}: invalid syntax"
     # Python limits the digits of a number; those of a valid one are few.
-    if len(text.lstrip("0")) > len(str(VERBOSITY_MAX)) or int(text) > VERBOSITY_MAX:
-        return "value out of range"
+    number = int(text) if len(text.lstrip("0")) <= len(str(UNSIGNED_MAX)) else UNSIGNED_MAX + 1
+    if number > UNSIGNED_MAX:
+        return f"strconv.ParseUint: parsing {go_quote(text)}: value out of range"
+    if number > VERBOSITY_MAX:
+        problem = f"strconv.ParseInt: parsing {go_quote(text)}: value out of range"
+        return f"failed set klog.logging.verbosity {text}: {problem}"
     return None
 
 
@@ -165,7 +173,7 @@ async def _redirect(request: ServingRequest) -> Reply:
 
 
 async def _symbol(_: ServingRequest) -> Reply:
-    return Reply.text("num_symbols: 1\n", **NOSNIFF)
+    return Reply.text("num_symbols: 1\n", headers=NOSNIFF)
 
 
 def _seconds(request: ServingRequest) -> int:

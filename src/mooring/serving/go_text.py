@@ -33,11 +33,11 @@ _SHORT: Final = {
 
 
 def go_json(value: Any, *, pretty: bool = False) -> str:
-    """Returns compact JSON, or indented by two blanks; the order of keys is kept.
+    r"""Returns compact JSON, or indented by two blanks; the order of keys is kept.
 
     Example:
         >>> go_json({"b": "<1>", "a": []})
-        '{"b":"\\\\u003c1\\\\u003e","a":[]}'
+        '{"b":"\\u003c1\\u003e","a":[]}'
     """
     if pretty:
         text = json.dumps(value, ensure_ascii=False, indent=2)
@@ -46,12 +46,22 @@ def go_json(value: Any, *, pretty: bool = False) -> str:
     return text.translate(_HTML)
 
 
+def valid_unicode(text: str) -> str:
+    """Returns the text with U+FFFD for each byte that is not UTF-8, as Go writes it as JSON.
+
+    Example:
+        >>> valid_unicode("/" + chr(0xDCFF))
+        '/\ufffd'
+    """
+    return "".join("\ufffd" if 0xD800 <= ord(letter) <= 0xDFFF else letter for letter in text)
+
+
 def go_quote(text: str) -> str:
-    """Returns the text in double quotes, with escapes for what cannot be printed.
+    r"""Returns the text in double quotes, with escapes for what cannot be printed.
 
     Example:
         >>> print(go_quote('a"b' + chr(7) + "é"))
-        "a\\"b\\aé"
+        "a\"b\aé"
     """
     return '"' + "".join(map(_escaped, text)) + '"'
 

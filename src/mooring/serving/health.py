@@ -27,7 +27,7 @@ def healthy() -> str | None:
     return None
 
 
-def _ignore(_name: str, _endpoint: str, _passed: bool) -> None:  # noqa: FBT001 - a callback
+def _ignore(_name: str, _endpoint: str, _passed: bool) -> None:
     """Ignores a result."""
 
 
@@ -108,8 +108,8 @@ class HealthChecks:
             _log.info(text, extra={"v": 2})
             return http_error("\n".join([*lines, f"{endpoint} check failed"]), 500)
         if not request.values("verbose"):
-            return Reply.text("ok", **NOSNIFF)
-        return Reply.text("\n".join([*lines, f"{endpoint} check passed", ""]), **NOSNIFF)
+            return Reply.text("ok", headers=NOSNIFF)
+        return Reply.text("\n".join([*lines, f"{endpoint} check passed", ""]), headers=NOSNIFF)
 
 
 def _check_handler(check: Check) -> Handler:

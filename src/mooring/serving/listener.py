@@ -28,8 +28,8 @@ def listen(options: ServingOptions) -> socket.socket:
         ConfigError: the address cannot be bound.
     """
     address = ipaddress.ip_address(options.bind_address)
-    shown = f"[{address}]" if address.version == 6 else str(address)
-    host_port = f"{shown}:{options.port}"
+    host = f"[{address}]" if address.version == 6 else str(address)
+    host_port = f"{host}:{options.port}"
     is_dual = address.is_unspecified and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if is_dual or address.version == 6 else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)

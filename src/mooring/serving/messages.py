@@ -64,10 +64,12 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def text(cls, text: str, *, status: int = 200, **headers: str) -> Reply:
-        """Returns plain text; the headers are given with ``_`` instead of ``-``."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return cls(status, text.encode("utf-8", "surrogateescape"), {"Content-Type": TEXT, **named})
+    def text(
+        cls, text: str, *, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """Returns plain text."""
+        body = text.encode("utf-8", "surrogateescape")
+        return cls(status, body, {"Content-Type": TEXT, **(headers or {})})
 
 
 Handler = Callable[[ServingRequest], Awaitable[Reply]]
@@ -75,7 +77,7 @@ Handler = Callable[[ServingRequest], Awaitable[Reply]]
 
 def http_error(text: str, status: int) -> Reply:
     """Returns an error as plain text."""
-    return Reply.text(f"{text}\n", status=status, X_Content_Type_Options="nosniff")
+    return Reply.text(f"{text}\n", status=status, headers=NOSNIFF)
 
 
 def not_found() -> Reply:

@@ -1,4 +1,4 @@
-"""What happens to requests, for metrics of the server itself."""
+"""Reports what happens to requests, for metrics of the server itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ServingObserver:
     def authorized(self, result: str, seconds: float) -> None:
         """Is called after authentication; ``result`` is "allowed", "no-opinion" or "error"."""
 
-    def token_lookup(self, hit: bool) -> None:  # noqa: FBT001 - a callback
+    def token_lookup(self, hit: bool) -> None:
         """Is called when a token is looked up in the cache."""
 
     def token_review(self, code: str, seconds: float) -> None:

@@ -1,6 +1,6 @@
 """Options of the HTTPS server and of its authentication and authorization.
 
-The names are those of kube-scheduler's flags. Whoever reads the command line has checked the types;
+The names are those of kube-scheduler's flags. The parser of the command line has checked the types;
 what depends on files, the network or the TLS library is checked by ``SecureServer``.
 
 Source: k8s.io/apiserver pkg/server/options (serving.go, authentication.go, authorization.go),

@@ -43,7 +43,7 @@ class CpuProfile:
 
     def sample(self, _number: int, frame: FrameType | None) -> None:
         """Records the stack of ``frame``: a signal handler."""
-        stack = []
+        stack: list[tuple[CodeType, int]] = []
         while frame is not None and len(stack) < DEPTH_MAX:
             stack.append((frame.f_code, frame.f_lineno or 0))
             frame = frame.f_back

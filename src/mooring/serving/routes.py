@@ -1,4 +1,4 @@
-"""Which handler answers a path.
+"""The handler of each path.
 
 Exact paths come first, then the longest prefix. Methods are not compared, and a trailing slash
 makes another path.
@@ -60,7 +60,7 @@ class MetricsRoutes:
 
 @dataclass(frozen=True, slots=True)
 class Debugging:
-    """What ``enableProfiling`` adds: /debug/pprof and /debug/flags.
+    """The parts that ``enableProfiling`` adds: /debug/pprof and /debug/flags.
 
     Attributes:
         set_verbosity: Sets the verbosity of logs (``-v``).
@@ -71,7 +71,7 @@ class Debugging:
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """What the server shows.
+    """The content of all pages.
 
     Attributes:
         metrics: See ``MetricsRoutes``.

@@ -132,6 +132,11 @@ class SecureServer:
         host, port, *_ = self._listener.getsockname()
         return host, port
 
+    @property
+    def _host_port(self) -> str:
+        host, port = self.address
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
     def statistics(self) -> dict[str, int]:
         """Returns counts: ``connections``, the open ones."""
         return {"connections": len(self._connections)}
@@ -178,12 +183,11 @@ class SecureServer:
         except BaseException:
             self._close_listener()
             raise
-        host, port = self.address
-        shown = f"[{host}]" if ":" in host else host
-        _log.info(f"Serving securely on {shown}:{port}")
+        _log.info(f"Serving securely on {self._host_port}")
 
     async def _open(self, stack: AsyncExitStack) -> None:
         assert self._delegates is not None
+        assert self._listener is not None
         if self._delegates.cluster is not None:
             group = await stack.enter_async_context(asyncio.TaskGroup())
             watch = group.create_task(self._delegates.cluster.run())
@@ -208,12 +212,12 @@ class SecureServer:
         """Closes the listener, and waits up to 5 s for requests in progress."""
         if self._listener is None:
             return
-        host, port = self.address
+        host_port = self._host_port
         await self._exit.aclose()
         for connection in list(self._connections):
             connection.abort()
         self._close_listener()
-        _log.info(f"Stopped listening on {host}:{port}")
+        _log.info(f"Stopped listening on {host_port}")
 
     def _close_listener(self) -> None:
         if self._listener is not None:
@@ -221,7 +225,7 @@ class SecureServer:
 
     # -- connections ------------------------------------------------------------------------------
 
-    def _connection(self, http: web.Server[web.BaseRequest]) -> asyncio.Protocol:
+    def _connection(self, http: web.Server) -> asyncio.Protocol:
         assert self._contexts is not None
         if len(self._connections) >= CONNECTIONS_MAX:
             return _Refused()
@@ -245,11 +249,12 @@ class SecureServer:
 
     def _on_request(self, transport: Any) -> None:
         """Ends the time limit for the first request of a connection."""
-        connection = getattr(transport, "tls_protocol", None)
-        timer = self._connections.get(connection) if connection is not None else None
+        if not isinstance(transport, TlsTransport):
+            return
+        timer = self._connections.get(transport.tls_protocol)
         if timer is not None:
             timer.cancel()
-            self._connections[connection] = None
+            self._connections[transport.tls_protocol] = None
 
     # -- requests ---------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from OpenSSL import SSL
 from mooring.clock import Clock
 from mooring.errors import ConfigError
 from mooring.serving.certificates import KeyPair, KeyPairFiles, made_pair
-from mooring.serving.options import SniCertificate, ServingOptions, cipher_list, tls_version
+from mooring.serving.options import ServingOptions, SniCertificate, cipher_list, tls_version
 
 ALPN: Final = b"http/1.1"
 

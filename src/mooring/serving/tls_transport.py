@@ -185,7 +185,7 @@ class TlsProtocol(asyncio.Protocol):
 
 
 class TlsTransport(asyncio.Transport):
-    """What the application writes to."""
+    """The decrypted side of a connection: the application writes to it."""
 
     def __init__(self, protocol: TlsProtocol, chain: tuple[bytes, ...]) -> None:
         super().__init__({PEER_CHAIN: chain})
@@ -240,8 +240,6 @@ def peer_chain(connection: SSL.Connection) -> tuple[bytes, ...]:
     if leaf is None:
         return ()
     encoded = leaf.public_bytes(Encoding.DER)
-    others: Iterable[x509.Certificate] = (
-        connection.get_peer_cert_chain(as_cryptography=True) or ()
-    )
+    others: Iterable[x509.Certificate] = connection.get_peer_cert_chain(as_cryptography=True) or ()
     rest = [certificate.public_bytes(Encoding.DER) for certificate in others]
     return (encoded, *(certificate for certificate in rest if certificate != encoded))

@@ -80,7 +80,9 @@ class _Page:
                     request, status_object(406, "NotAcceptable", message), MEDIA_TYPES[:2]
                 )
         if choice is None or choice.media_type == negotiation.PLAIN:
-            return Reply(200, self.text().encode("utf-8", "surrogateescape"), {"Content-Type": TEXT})
+            return Reply(
+                200, self.text().encode("utf-8", "surrogateescape"), {"Content-Type": TEXT}
+            )
         return self._object(request, choice)
 
     def _object(self, request: ServingRequest, choice: negotiation.Choice) -> Reply:
@@ -183,7 +185,7 @@ def configz(configuration: Callable[[], Mapping[str, Any]]) -> Handler:
     async def handle(_: ServingRequest) -> Reply:
         document = dict(configuration())
         first = {name: document.pop(name) for name in ("kind", "apiVersion") if name in document}
-        body = go_json({"componentconfig": {**first, **document}}).encode()
+        body = go_json({"componentconfig": _whole({**first, **document})}).encode()
         return Reply(200, body, {"Content-Type": negotiation.JSON, **NOSNIFF})
 
     return handle
@@ -191,3 +193,12 @@ def configz(configuration: Callable[[], Mapping[str, Any]]) -> Handler:
 
 def _header(page: str) -> str:
     return _HEADER.format(component=COMPONENT, page=page)
+
+
+def _whole(value: Any) -> Any:
+    """Returns the value with whole numbers as integers: Go writes 50.0 as 50."""
+    if isinstance(value, Mapping):
+        return {name: _whole(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(entry) for entry in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
