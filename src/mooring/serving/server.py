@@ -119,6 +119,7 @@ class SecureServer:
         self._delegates: Delegates | None = None
         self._connections: dict[TlsProtocol, asyncio.TimerHandle | None] = {}
         self._exit = AsyncExitStack()
+        self._is_serving = False
 
     @property
     def is_off(self) -> bool:
@@ -183,6 +184,7 @@ class SecureServer:
         except BaseException:
             self._close_listener()
             raise
+        self._is_serving = True
         _log.info(f"Serving securely on {self._host_port}")
 
     async def _open(self, stack: AsyncExitStack) -> None:
@@ -210,8 +212,9 @@ class SecureServer:
 
     async def stop(self) -> None:
         """Closes the listener, and waits up to 5 s for requests in progress."""
-        if self._listener is None:
+        if not self._is_serving:
             return
+        self._is_serving = False
         host_port = self._host_port
         await self._exit.aclose()
         for connection in list(self._connections):

@@ -109,9 +109,9 @@ class TlsContexts:
         if not name:
             return
         wildcard = "*." + name.partition(".")[2]
-        context = self._by_name.get(name) or self._by_name.get(wildcard)
-        if context is not None:
-            connection.set_context(context)
+        # A name that is given counts alone, also if the address has a certificate of its own.
+        context = self._by_name.get(name) or self._by_name.get(wildcard) or self._default
+        connection.set_context(context)
 
 
 def _accept(*_: object) -> bool:
