@@ -131,10 +131,11 @@ ALLOWED = {
     "Deciding never waits": {
         *("__main__", "apiserver", "cli", "client", "clock", "devcluster", "errors"),
         *("event_loop", "explain", "extender_server", "extenders", "learn", "load_metrics", "log"),
-        *("scheduler", "simulation", "testing", "virtual_loop", "watchdog"),
+        *("scheduler", "serving", "simulation", "testing", "virtual_loop", "watchdog"),
     },
     "Sockets and HTTP only at the border": {
         *("client", "extenders", "extender_server", "apiserver", "load_metrics", "event_loop"),
+        "serving",
     },
     # A loop that hangs can be watched from a thread only.
     "No threads and no processes": {"testing.controlplane", "watchdog"},
