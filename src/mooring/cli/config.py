@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -103,7 +104,13 @@ def _put_together(config: KubeSchedulerConfiguration, plugins: tuple[str, ...]) 
 
     check_trust(config.extenders)
     kubeconfig = config.client_connection.kubeconfig
-    if kubeconfig:
+    if kubeconfig and not Path(kubeconfig).exists():
+        # The configuration may be for another machine.
+        text = (
+            f"mooring config: note: clientConnection.kubeconfig does not exist here: {kubeconfig}"
+        )
+        click.echo(text, err=True)
+    elif kubeconfig:
         try:
             read_kubeconfig([kubeconfig])
         except ConfigError as error:

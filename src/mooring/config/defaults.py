@@ -5,7 +5,9 @@ Source: pkg/scheduler/apis/config/v1/defaults.go, and component-base's defaults 
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -16,11 +18,13 @@ from mooring.config.types import (
     CPU_AND_MEMORY,
     DEFAULT_SCHEDULER_NAME,
     ClientConnection,
+    DynamicResourcesArgs,
     Extender,
     KubeSchedulerConfiguration,
     LeaderElection,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
+    PluginArgs,
     PluginConfig,
     PodTopologySpreadArgs,
     Profile,
@@ -46,8 +50,16 @@ _ZERO_MEANS_DEFAULT: dict[type[msgspec.Struct], tuple[str, ...]] = {
 }
 
 
-def with_defaults(written: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """Returns the configuration with everything filled in that it left out."""
+_NO_GATES: Final[Mapping[str, bool]] = MappingProxyType({})
+
+
+def with_defaults(
+    written: KubeSchedulerConfiguration, *, gates: Mapping[str, bool] = _NO_GATES
+) -> KubeSchedulerConfiguration:
+    """Returns the configuration with everything filled in that it left out.
+
+    ``gates`` are the feature gates whose value is not the default.
+    """
     profiles = written.profiles or (Profile(),)
     if len(profiles) == 1 and profiles[0].scheduler_name is None:
         profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
@@ -56,7 +68,7 @@ def with_defaults(written: KubeSchedulerConfiguration) -> KubeSchedulerConfigura
         written,
         leader_election=_filled(written.leader_election),
         client_connection=_filled(written.client_connection),
-        profiles=tuple(_profile(profile) for profile in profiles),
+        profiles=tuple(_profile(profile, gates) for profile in profiles),
         extenders=tuple(_filled(extender) for extender in written.extenders),
         enable_contention_profiling=written.enable_profiling if contention is None else contention,
     )
@@ -92,16 +104,29 @@ def _ignoring(profile: Profile, ignored: tuple[str, ...]) -> Profile:
     return replace(profile, plugin_config=entries)
 
 
-def _profile(profile: Profile) -> Profile:
-    plugins = merge(default_plugins(), profile.plugins)
+def _profile(profile: Profile, gates: Mapping[str, bool]) -> Profile:
+    plugins = merge(default_plugins(gates), profile.plugins)
     configured = tuple(_plugin_config(entry) for entry in profile.plugin_config)
     names = {entry.name for entry in configured}
     added = tuple(
-        PluginConfig(name=name, args=ARGS_TYPES[name]())
+        PluginConfig(name=name, args=_default_args(name, gates))
         for name in sorted(names_enabled(plugins))
         if name in ARGS_TYPES and name not in names
     )
     return replace(profile, plugins=plugins, plugin_config=configured + added)
+
+
+def _default_args(name: str, gates: Mapping[str, bool]) -> PluginArgs:
+    args = ARGS_TYPES[name]()
+    if isinstance(args, DynamicResourcesArgs):
+        if not gates.get("DRASchedulerFilterTimeout", True):
+            args = replace(args, filter_timeout_s=None)
+        if not (
+            gates.get("DRADeviceBindingConditions", True)
+            and gates.get("DRAResourceClaimDeviceStatus", True)
+        ):
+            args = replace(args, binding_timeout_s=None)
+    return args
 
 
 def _plugin_config(entry: PluginConfig) -> PluginConfig:

@@ -42,7 +42,13 @@ def _struct(value: msgspec.Struct) -> dict[str, Any]:
         document = getattr(value, field.name)
         if document is None or document == ():
             continue
-        extra = field.type.extra if isinstance(field.type, inspect.Metadata) else None
-        is_duration = bool(extra and extra.get(DURATION))
-        plain[field.encode_name] = duration_text(document) if is_duration else _plain(document)
+        text = duration_text(document) if _is_duration(field.type) else _plain(document)
+        plain[field.encode_name] = text
     return plain
+
+
+def _is_duration(described: inspect.Type) -> bool:
+    if isinstance(described, inspect.UnionType):
+        return any(map(_is_duration, described.types))
+    extra = described.extra if isinstance(described, inspect.Metadata) else None
+    return bool(extra and extra.get(DURATION))

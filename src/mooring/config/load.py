@@ -11,7 +11,9 @@ Faults of one stage are reported together; the next stage is entered only withou
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -33,6 +35,16 @@ from mooring.objects.files.paths import read_bytes, shown_name
 _GROUP = API_VERSION.partition("/")[0]
 #: Where the kind lived before it had a group of its own.
 _FIRST_GROUP = "componentconfig"
+
+#: Feature gates whose value is not the default: none.
+DEFAULT_GATES: Final[Mapping[str, bool]] = MappingProxyType({})
+
+
+class Decoded(NamedTuple):
+    """A configuration before validation: as the file has it, and complete."""
+
+    written: KubeSchedulerConfiguration
+    complete: KubeSchedulerConfiguration
 
 
 def load(path: str | os.PathLike[str]) -> KubeSchedulerConfiguration:
@@ -57,7 +69,7 @@ def loads(data: bytes | str, *, file: str | None = None) -> KubeSchedulerConfigu
     result = build(value)
     if isinstance(result, KubeSchedulerConfiguration):
         return result
-    raise ConfigErrors([_located(error, data, file) for error in result])
+    raise ConfigErrors([located_error(error, data, file) for error in result])
 
 
 def from_document(value: Any) -> KubeSchedulerConfiguration:
@@ -69,7 +81,7 @@ def from_document(value: Any) -> KubeSchedulerConfiguration:
     result = build({"apiVersion": API_VERSION, "kind": KIND} if value is None else value)
     if isinstance(result, KubeSchedulerConfiguration):
         return result
-    raise ConfigErrors([_located(error, None, None) for error in result])
+    raise ConfigErrors([located_error(error, None, None) for error in result])
 
 
 def default_configuration() -> KubeSchedulerConfiguration:
@@ -89,7 +101,7 @@ def only_document(data: bytes | str, *, kind: str) -> Any:
             return json_document(text).value
         except ConfigError:
             pass  # flow style is YAML, and its errors say more
-    documents = list(yaml_documents(text))
+    documents = list(yaml_documents(text, with_aliases=True))
     if not documents:
         raise ConfigError(f"is empty; it must hold a {kind}")
     if len(documents) > 1:
@@ -100,6 +112,19 @@ def only_document(data: bytes | str, *, kind: str) -> Any:
 
 def build(value: Any) -> KubeSchedulerConfiguration | list[FieldError]:
     """Returns the complete configuration of a plain value, or the errors of the value."""
+    decoded = decode(value)
+    if not isinstance(decoded, Decoded):
+        return decoded
+    return check(decoded.complete, written=decoded.written) or decoded.complete
+
+
+def decode(value: Any, *, gates: Mapping[str, bool] = DEFAULT_GATES) -> Decoded | list[FieldError]:
+    """Returns the configuration of a plain value before validation, or unknown fields and types.
+
+    Args:
+        value: The document.
+        gates: The feature gates whose value is not the default of v1.36.
+    """
     errors = _type_errors(value)
     if errors:
         return errors
@@ -107,9 +132,9 @@ def build(value: Any) -> KubeSchedulerConfiguration | list[FieldError]:
     _check_plugin_args(plain, errors)
     if errors:
         return errors
-    written: KubeSchedulerConfiguration = strict.build(plain, KubeSchedulerConfiguration)
-    complete = with_defaults(_with_typed_args(written))
-    return check(complete, written=written) or complete
+    built: KubeSchedulerConfiguration = strict.build(plain, KubeSchedulerConfiguration)
+    written = _with_typed_args(built)
+    return Decoded(written, with_defaults(written, gates=gates))
 
 
 def _type_errors(value: Any) -> list[FieldError]:
@@ -174,7 +199,8 @@ def _with_typed_args(written: KubeSchedulerConfiguration) -> KubeSchedulerConfig
     return replace(written, profiles=tuple(profiles))
 
 
-def _located(error: FieldError, data: bytes | str | None, file: str | None) -> ConfigError:
+def located_error(error: FieldError, data: bytes | str | None, file: str | None) -> ConfigError:
+    """Returns an error with its file, and its line in ``data``."""
     return ConfigError(
         error.problem,
         file=file,

@@ -107,6 +107,12 @@ ARGS_TYPES: Final[dict[str, type[PluginArgs]]] = {
     name: plugin.args for name, plugin in sorted(IN_TREE_PLUGINS.items()) if plugin.args is not None
 }
 
+#: Default plugin -> the feature gate that takes it out of the default profile when it is off.
+PLUGIN_GATES: Final = {
+    "NodeDeclaredFeatures": "NodeDeclaredFeatures",
+    "DynamicResources": "DynamicResourceAllocation",
+}
+
 #: Plugins that may be named but do nothing while their feature gate is off, as by default.
 _GATED_POINTS: Final = {
     "GangScheduling": "pre_enqueue permit",

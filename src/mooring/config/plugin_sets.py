@@ -12,9 +12,10 @@ pkg/scheduler/framework/runtime/framework.go (expandMultiPointPlugins, getScoreW
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
-from mooring.config.plugin_defaults import DEFAULT_PLUGINS
+from mooring.config.plugin_defaults import DEFAULT_PLUGINS, PLUGIN_GATES
 from mooring.config.types import PluginEntry, Plugins, PluginSet
 from mooring.errors import ConfigError
 
@@ -22,9 +23,16 @@ from mooring.errors import ConfigError
 Enabled = tuple[str, int]
 
 
-def default_plugins() -> Plugins:
-    """Returns the plugins of a profile that names none."""
-    enabled = tuple(PluginEntry(name=n, weight=w) for n, w in DEFAULT_PLUGINS.items())
+def default_plugins(gates: Mapping[str, bool] = MappingProxyType({})) -> Plugins:
+    """Returns the plugins of a profile that names none.
+
+    ``gates`` are the feature gates whose value is not the default.
+    """
+    enabled = tuple(
+        PluginEntry(name=name, weight=weight)
+        for name, weight in DEFAULT_PLUGINS.items()
+        if gates.get(PLUGIN_GATES.get(name, ""), True)
+    )
     return Plugins(multi_point=PluginSet(enabled=enabled))
 
 
@@ -139,12 +147,12 @@ def _weights(plugins: Plugins) -> dict[tuple[str, str], int]:
 
 def not_implemented(plugin: str, point: str) -> str:
     """Returns the error of a plugin that does not implement an extension point."""
-    return f'plugin "{plugin}" does not extend {_upstream_name(point)} plugin'
+    return f'plugin "{plugin}" does not extend {upstream_name(point)} plugin'
 
 
 def registered_twice(plugin: str, point: str) -> str:
     """Returns the error of a plugin that is enabled twice at an extension point."""
-    return f'plugin "{plugin}" already registered as "{_upstream_name(point)}"'
+    return f'plugin "{plugin}" already registered as "{upstream_name(point)}"'
 
 
 def camel(point: str) -> str:
@@ -153,6 +161,6 @@ def camel(point: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _upstream_name(point: str) -> str:
+def upstream_name(point: str) -> str:
     """Returns the name of the Go interface, as messages of kube-scheduler have it."""
     return "".join(word.capitalize() for word in point.split("_")) + "Plugin"

@@ -127,10 +127,10 @@ class DefaultPreemptionArgs(Config, frozen=True, kw_only=True):
 
 
 class DynamicResourcesArgs(Config, frozen=True, kw_only=True):
-    """Time limits of device allocation."""
+    """Time limits of device allocation; None without the feature gates that they belong to."""
 
-    filter_timeout_s: Seconds = msgspec.field(default=10.0, name="filterTimeout")
-    binding_timeout_s: Seconds = msgspec.field(default=600.0, name="bindingTimeout")
+    filter_timeout_s: Seconds | None = msgspec.field(default=10.0, name="filterTimeout")
+    binding_timeout_s: Seconds | None = msgspec.field(default=600.0, name="bindingTimeout")
 
 
 class InterPodAffinityArgs(Config, frozen=True, kw_only=True):
@@ -271,7 +271,10 @@ class ClientConnection(Config, frozen=True, kw_only=True):
 
 
 class KubeSchedulerConfiguration(Config, frozen=True, kw_only=True):
-    """A configuration file of the scheduler."""
+    """A configuration file of the scheduler.
+
+    ``percentage_of_nodes_to_score``: None = all nodes; 0 = kube-scheduler's adaptive number.
+    """
 
     api_version: str = API_VERSION
     kind: str = KIND
@@ -280,7 +283,7 @@ class KubeSchedulerConfiguration(Config, frozen=True, kw_only=True):
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: bool = True
     enable_contention_profiling: bool | None = None
-    percentage_of_nodes_to_score: Int32 = 0
+    percentage_of_nodes_to_score: Int32 | None = None
     pod_initial_backoff_seconds: Int64 = 1
     pod_max_backoff_seconds: Int64 = 10
     profiles: tuple[Profile, ...] = ()

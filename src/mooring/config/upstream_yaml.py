@@ -63,6 +63,7 @@ def upstream_yaml(config: KubeSchedulerConfiguration) -> str:
 def upstream_document(config: KubeSchedulerConfiguration) -> dict[str, Any]:
     """Returns the same as a plain value."""
     document: dict[str, Any] = _walk(to_document(_as_run(config)), "")
+    document.setdefault("percentageOfNodesToScore", 0)
     return document
 
 

@@ -1,8 +1,7 @@
 """TLS for calls of extenders: trusted certificates, client certificate, forbidden addresses.
 
-The rules are client-go's, with two exceptions. HTTPS without a CA is refused when the configuration
-is read, unless it sets ``insecure``; and link-local addresses, where clouds have their metadata
-servers, are refused.
+The rules are client-go's: as upstream, HTTPS without a CA verifies nothing, and that is logged as a
+warning. One exception: link-local addresses, where clouds have their metadata servers, are refused.
 
 Source: client-go transport/transport.go (TLSConfigFor), pkg/scheduler/extender.go (makeTransport).
 """
@@ -10,6 +9,7 @@ Source: client-go transport/transport.go (TLSConfigFor), pkg/scheduler/extender.
 from __future__ import annotations
 
 import ipaddress
+import logging
 import ssl
 from base64 import b64decode
 from collections.abc import Sequence
@@ -26,6 +26,8 @@ METADATA: Final = frozenset(
     ipaddress.ip_address(address)
     for address in ("fd00:ec2::254", "100.100.100.200", "168.63.129.16")
 )
+
+_log = logging.getLogger(__name__)
 
 
 def is_forbidden(address: str) -> bool:
@@ -75,12 +77,16 @@ def tls_context(extender: Extender, path: str) -> ssl.SSLContext:
     where = f"{path}.tlsConfig"
     authority = _content(tls.ca_data, tls.ca_file, where, "ca")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if authority is None:
-        context.load_default_certs()
-    else:
+    if authority is not None:
         _trust(context, authority, where, "caData" if tls.ca_data else "caFile")
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if tls.insecure:
+    if extender.enable_https and authority is None and not tls.insecure:
+        _log.warning(
+            "the certificate of an extender is not verified: its tlsConfig has no CA, so any "
+            "host on the network can answer for it",
+            extra={"extender": extender.url_prefix},
+        )
+    if tls.insecure or authority is None:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     certificate = _content(tls.cert_data, tls.cert_file, where, "cert")

@@ -48,7 +48,7 @@ def load_profiles(
     frameworks = {}
     for i, profile in enumerate(with_ignored_resources(config).profiles):
         own = profile.percentage_of_nodes_to_score
-        percentage = own if own is not None else config.percentage_of_nodes_to_score or None
+        percentage = own if own is not None else config.percentage_of_nodes_to_score
         try:
             frameworks[profile.scheduler_name or ""] = build(
                 profile,

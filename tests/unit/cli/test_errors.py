@@ -266,5 +266,6 @@ def test_config_reads_standard_input(
     code, out, _ = run_command(capsys, "config", "view", "-", "-o", "json")
 
     assert code == 0
-    expected = msgspec.structs.replace(default_configuration(), parallelism=3)
+    changes = {"parallelism": 3, "percentage_of_nodes_to_score": 0}
+    expected = msgspec.structs.replace(default_configuration(), **changes)
     assert from_document(json.loads(out)) == expected

@@ -38,8 +38,6 @@ STRICTER = {
     # On purpose: what the file says must be what it means.
     "profile-null",
     "two-documents",
-    "anchor",
-    "extender-tls-none",
 }
 
 _UPSTREAM_PATH = re.compile(
@@ -72,6 +70,13 @@ def test_bad_files_are_refused(
 ) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(case["text"])
+    if case["name"] == "client-kubeconfig: /x":
+        # The file may be checked on another machine than the one that it is for.
+        assert cli.main(["config", "check", str(path)]) == 0
+        assert (
+            "note: clientConnection.kubeconfig does not exist here: /x" in capsys.readouterr().err
+        )
+        return
     assert cli.main(["config", "check", str(path)]) == 2
     assert capsys.readouterr().err.startswith(f"mooring config: {path}: ")
 

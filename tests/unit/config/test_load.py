@@ -193,23 +193,49 @@ def test_resources_left_out_are_cpu_and_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tls", "is_good"),
+    "tls",
     [
-        ("", False),
-        ("tlsConfig: {}", False),
-        ("tlsConfig: {serverName: a}", False),
-        ("tlsConfig: {insecure: true}", True),
-        ("tlsConfig: {caFile: /ca.pem}", True),
-        ("tlsConfig: {caData: eA==}", True),
+        "",
+        "tlsConfig: {}",
+        "tlsConfig: {serverName: a}",
+        "tlsConfig: {insecure: true}",
+        "tlsConfig: {caFile: /ca.pem}",
+        "tlsConfig: {caData: eA==}",
     ],
 )
-def test_https_extenders_need_a_ca_or_a_word(tls: str, *, is_good: bool) -> None:
+def test_https_extenders_need_no_ca(tls: str) -> None:
     text = HEAD + f"extenders:\n- {{urlPrefix: 'https://a', enableHTTPS: true, {tls}}}\n"
-    if is_good:
-        assert loads(text).extenders[0].enable_https is True
-    else:
-        (line,) = faults_of(text)
-        assert "HTTPS needs a CA" in line
+    assert loads(text).extenders[0].enable_https is True
+
+
+def test_aliases_stand_for_copies_of_the_value_at_their_anchor() -> None:
+    text = (
+        HEAD + "profiles:\n- schedulerName: a\n  plugins: &own {score: {disabled: [{name: '*'}]}}\n"
+        "- schedulerName: b\n  plugins: *own\n"
+    )
+    first, second = loads(text).profiles
+    assert first.plugins == second.plugins
+    assert first.plugins.score.disables("NodeAffinity")
+
+
+def test_aliases_of_aliases_are_limited() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(ConfigError, match="aliases stand for more than 10000 values"):
+        loads(HEAD + "\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("parallelism: *a", "no such anchor"),
+        ("profiles: &a [*a]", "in its own value"),
+        ("*a : 1", "aliases are not supported"),
+    ],
+)
+def test_aliases_that_stand_for_nothing_are_refused(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        loads(HEAD + text)
 
 
 def test_extension_points_are_those_of_a_cycle() -> None:

@@ -80,8 +80,13 @@ def test_a_profiles_own_percentage_goes_before_that_of_all() -> None:
 
 
 def test_without_a_percentage_all_nodes_are_looked_at() -> None:
-    (framework,) = load(config("one", percentage_of_nodes_to_score=0)).values()
+    (framework,) = load(config("one")).values()
     assert framework.profile.percentage_of_nodes_to_score is None
+
+
+def test_a_percentage_of_zero_is_the_adaptive_number() -> None:
+    (framework,) = load(config("one", percentage_of_nodes_to_score=0)).values()
+    assert framework.profile.percentage_of_nodes_to_score == 0
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
@@ -67,6 +67,16 @@ class Access:
     plugin: ExecPlugin | None = field(default=None, repr=False)
     namespace: str = "default"
 
+    def at(self, server: str) -> Access:
+        """Returns the same identity at another server; none of it is sent without TLS."""
+        if server.startswith("https://"):
+            return replace(self, server=server)
+        return Access(server=server, proxy=self.proxy, namespace=self.namespace)
+
+
+class NoAccess(ConfigError):
+    """There is no kubeconfig, and this process is not in a pod."""
+
 
 def find_access(
     kubeconfig: str | None = None,
@@ -99,7 +109,7 @@ def find_access(
         return read_kubeconfig(paths, context=context, allow_unverified=allow_unverified)
     if "KUBERNETES_SERVICE_HOST" in environment:
         return in_cluster(environment)
-    raise ConfigError(
+    raise NoAccess(
         "there is no kubeconfig file, and this is not a pod", path="KUBECONFIG", value=candidates
     )
 

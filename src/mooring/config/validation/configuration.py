@@ -4,14 +4,14 @@ The texts are upstream's. Arguments of plugins have their own page: ``validation
 
 Source: pkg/scheduler/apis/config/validation/validation.go, component-base config/validation.
 Differs: what upstream finds only when it starts to work is found here (arguments of
-NodeResourcesFit, removed plugins under multiPoint, a renewDeadline too short for a retry);
-an extender over HTTPS without any CA is refused unless the file says ``insecure: true``.
+NodeResourcesFit, removed plugins under multiPoint, a renewDeadline too short for a retry).
 """
 
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from mooring.config.field_errors import FieldError
 from mooring.config.plugin_defaults import POINTS
@@ -26,7 +26,7 @@ from mooring.config.types import (
     Plugins,
     Profile,
 )
-from mooring.config.validation.plugin_args import check_args
+from mooring.config.validation.plugin_args import SHAPE_PROBLEM, check_args
 from mooring.objects.files.documents import Path
 from mooring.objects.names import label_key_problem
 from mooring.objects.requests import is_extended_resource_name
@@ -42,16 +42,22 @@ _DURATIONS = (
 _TLS_DATA = (("certData", "cert_data"), ("keyData", "key_data"), ("caData", "ca_data"))
 #: client-go renews only if the deadline leaves room for a retry that comes this much later.
 _JITTER_FACTOR = 1.2
+#: kube-scheduler finds this only when it starts to elect.
+RETRY_PROBLEM = f"must be greater than retryPeriod times {_JITTER_FACTOR}"
 
 
 def check(
-    config: KubeSchedulerConfiguration, *, written: KubeSchedulerConfiguration
+    config: KubeSchedulerConfiguration,
+    *,
+    written: KubeSchedulerConfiguration,
+    gates: Mapping[str, bool] = MappingProxyType({}),
 ) -> list[FieldError]:
     """Returns the errors of a configuration with defaults.
 
     Args:
         config: The complete configuration.
         written: As the file has it: merging moves plugins, and paths are those of the file.
+        gates: The feature gates whose value is not the default.
     """
     errors = [
         *_client_connection(config.client_connection),
@@ -71,6 +77,8 @@ def check(
     errors.extend(_backoff(config))
     errors.extend(_extenders(config.extenders))
     errors.extend(_ignored_resources(config))
+    if gates.get("StorageCapacityScoring"):
+        errors = [error for error in errors if error.problem != SHAPE_PROBLEM]
     return errors
 
 
@@ -91,8 +99,7 @@ def _leader_election(election: LeaderElection) -> Iterator[FieldError]:
         problem = "LeaseDuration must be greater than RenewDeadline"
         yield FieldError((at, "leaseDuration"), problem, election.lease_duration_s)
     if election.renew_deadline_s <= election.retry_period_s * _JITTER_FACTOR:
-        problem = f"must be greater than retryPeriod times {_JITTER_FACTOR}"
-        yield FieldError((at, "renewDeadline"), problem, election.renew_deadline_s)
+        yield FieldError((at, "renewDeadline"), RETRY_PROBLEM, election.renew_deadline_s)
     for name, attribute in (
         ("resourceName", "resource_name"),
         ("resourceNamespace", "resource_namespace"),
@@ -175,7 +182,7 @@ def _ignored_resources(config: KubeSchedulerConfiguration) -> Iterator[FieldErro
 
 def _removed_text() -> str:
     return (
-        f'was invalid in version "{API_VERSION}" '
+        f'was invalid in version "{API_VERSION.rpartition("/")[2]}" '
         f'(KubeSchedulerConfiguration is version "{API_VERSION}")'
     )
 
@@ -242,10 +249,3 @@ def _extender_trust(extender: Extender, path: Path) -> Iterator[FieldError]:
     if tls and tls.insecure and (tls.ca_file or tls.ca_data):
         problem = "specifying a root certificates file with the insecure flag is not allowed"
         yield FieldError((*path, "tlsConfig", "insecure"), problem)
-    if not extender.enable_https or (tls and (tls.insecure or tls.ca_file or tls.ca_data)):
-        return
-    problem = (
-        "HTTPS needs a CA to check the extender's certificate (caFile or caData); "
-        "say insecure: true to go without"
-    )
-    yield FieldError((*path, "tlsConfig"), problem)

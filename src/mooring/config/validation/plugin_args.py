@@ -34,6 +34,10 @@ _DEFAULTING_TYPES = ("System", "List")
 _SHAPE_SCORE_MAX = 10
 _RESOURCE_WEIGHT_MAX = 100
 _BINDING_TIMEOUT_S_MIN = 1.0
+#: Of VolumeBinding, while the feature gate is off.
+SHAPE_PROBLEM = (
+    "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+)
 
 
 @singledispatch
@@ -60,11 +64,12 @@ def _(args: DefaultPreemptionArgs, path: Path) -> Iterator[FieldError]:
 
 @check_args.register
 def _(args: DynamicResourcesArgs, path: Path) -> Iterator[FieldError]:
-    if args.filter_timeout_s < 0:
+    if (args.filter_timeout_s or 0) < 0:
         yield FieldError(
             (*path, "filterTimeout"), "must be zero or positive", args.filter_timeout_s
         )
-    if args.binding_timeout_s < _BINDING_TIMEOUT_S_MIN:
+    timeout_s = args.binding_timeout_s
+    if timeout_s is not None and timeout_s < _BINDING_TIMEOUT_S_MIN:
         yield FieldError(
             (*path, "bindingTimeout"), "must be at least 1 second", args.binding_timeout_s
         )
@@ -141,10 +146,8 @@ def _(args: VolumeBindingArgs, path: Path) -> Iterator[FieldError]:
         problem = "invalid BindTimeoutSeconds, should not be a negative value"
         yield FieldError((*path, "bindTimeoutSeconds"), problem, args.bind_timeout_seconds)
     if args.shape is not None:
-        problem = (
-            "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
-        )
-        yield FieldError((*path, "shape"), problem)
+        points = [{"Utilization": point.utilization, "Score": point.score} for point in args.shape]
+        yield FieldError((*path, "shape"), SHAPE_PROBLEM, points)
 
 
 def _scoring_strategy(strategy: ScoringStrategy, path: Path) -> Iterator[FieldError]:

@@ -2,7 +2,8 @@
 
 Only what JSON can say comes out: dict with string keys, list, str, int, float, bool, None. What
 YAML has beyond that, and what makes a text mean something else than it shows, is refused: anchors
-and aliases, tags, merge keys, equal keys in one mapping, infinite numbers. So is what is too deep.
+and aliases (unless the caller allows them, and then up to a limit), tags, merge keys, equal keys in
+one mapping, infinite numbers. So is what is too deep.
 
 Values carry no positions, which would cost more than the parsing. When an error is found in a
 value, ``line_of`` reads the text once more and says on which line the path stands.
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, cast
 import yaml
 
 from mooring.errors import ConfigError
-from mooring.objects.files.limits import DEPTH_MAX, DOCUMENTS_MAX
+from mooring.objects.files.limits import ALIASED_VALUES_MAX, DEPTH_MAX, DOCUMENTS_MAX
 from mooring.objects.files.scalars import resolve
 
 #: Where a value stands: keys and list positions from the top.
@@ -60,13 +61,18 @@ def path_text(path: Path) -> str:
     return text
 
 
-def yaml_documents(data: bytes | str) -> Iterator[Document]:
+def yaml_documents(data: bytes | str, *, with_aliases: bool = False) -> Iterator[Document]:
     """Yields the documents of a YAML text; empty ones are left out but counted.
+
+    Args:
+        data: The text.
+        with_aliases: Whether an alias stands for a copy of the value at its anchor; else both are
+            errors.
 
     Raises:
         ConfigError: With document, line and path; the file is for the caller to add.
     """
-    yield from _Reader(data).documents()
+    yield from _Reader(data, with_aliases=with_aliases).documents()
 
 
 def json_document(data: bytes | str) -> Document:
@@ -121,7 +127,7 @@ def line_of(data: bytes | str, number: int, path: Path) -> int | None:
 
 def lines_of(data: bytes | str, places: Sequence[tuple[int, Path]]) -> list[int | None]:
     """Returns for each document number and path what ``line_of`` says, in one reading."""
-    reader = _Reader(data, places=places)
+    reader = _Reader(data, places=places, with_aliases=True)
     last = max((number for number, _ in places), default=0)
     try:
         for document in reader.documents():
@@ -172,7 +178,16 @@ class _Reader:
           - name: b   <- here
     """
 
-    def __init__(self, data: bytes | str, *, places: Sequence[tuple[int, Path]] = ()) -> None:
+    def __init__(
+        self,
+        data: bytes | str,
+        *,
+        places: Sequence[tuple[int, Path]] = (),
+        with_aliases: bool = False,
+    ) -> None:
+        self._with_aliases = with_aliases
+        self._anchors: dict[str, Any] = {}
+        self._copied_count = 0
         self.lines: list[int | None] = [None] * len(places)
         self._data = data
         self._places: dict[int, list[tuple[int, Path]]] = {}
@@ -209,6 +224,7 @@ class _Reader:
         holders, steps = self._holders, self._steps
         get_event = events.get_event
         root: Any = None
+        self._anchors.clear()
         while True:
             event = get_event()
             kind = type(event)
@@ -229,8 +245,8 @@ class _Reader:
             elif kind is yaml.DocumentEndEvent:
                 return root
             else:
-                self._refuse_alias(event)
-            opened = kind is not yaml.ScalarEvent
+                value = self._aliased(event)
+            opened = kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent
             parent = holders[-1 - opened] if len(holders) > opened else None
             if parent is None:
                 root = value
@@ -250,6 +266,8 @@ class _Reader:
             self._note_line(event.start_mark)
         if len(self._holders) >= DEPTH_MAX:
             self._refuse(f"nests deeper than {DEPTH_MAX} levels", event.start_mark)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value
         self._holders.append(value)
         self._steps.append(None if type(value) is dict else 0)
         return value
@@ -281,24 +299,52 @@ class _Reader:
     def _scalar(self, event: Any) -> Any:
         self._check_plain(event)
         self._note_line(event.start_mark)
+        value = resolve(event.value) if event.implicit[0] else event.value
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value
         if not event.implicit[0]:
-            return event.value
-        value = resolve(event.value)
+            return value
         if isinstance(value, float) and not math.isfinite(value):
             self._refuse("is not a number that Kubernetes knows", event.start_mark, event.value)
         return value
 
     def _check_plain(self, event: Any) -> None:
-        if event.anchor is not None:
+        if event.anchor is not None and not self._with_aliases:
             self._refuse("YAML anchors are not supported", event.start_mark, f"&{event.anchor}")
         if event.tag is not None:
             self._refuse("YAML tags are not supported", event.start_mark, event.tag)
 
-    def _refuse_alias(self, event: Any) -> NoReturn:
-        if self._steps and self._steps[-1] is None:
+    def _aliased(self, event: Any) -> Any:
+        """Returns a copy of the value at an anchor."""
+        is_key = bool(self._steps) and self._steps[-1] is None
+        if is_key:
             self._steps.pop()
-        problem = "YAML aliases are not supported; write the value out"
-        self._refuse(problem, event.start_mark, f"*{event.anchor}")
+        name = f"*{event.anchor}"
+        if is_key or not self._with_aliases:
+            problem = "YAML aliases are not supported; write the value out"
+            self._refuse(problem, event.start_mark, name)
+        if event.anchor not in self._anchors:
+            self._refuse("there is no such anchor before this alias", event.start_mark, name)
+        value = self._anchors[event.anchor]
+        if any(value is holder for holder in self._holders):
+            self._refuse("an alias stands in its own value", event.start_mark, name)
+        self._note_line(event.start_mark)
+        return self._copy(value, len(self._holders), event)
+
+    def _copy(self, value: Any, depth: int, event: Any) -> Any:
+        """Returns a copy, within the limits: a few aliases of aliases can stand for gigabytes."""
+        self._copied_count += 1
+        if self._copied_count > ALIASED_VALUES_MAX:
+            self._refuse(
+                f"aliases stand for more than {ALIASED_VALUES_MAX} values", event.start_mark
+            )
+        if depth > DEPTH_MAX:
+            self._refuse(f"nests deeper than {DEPTH_MAX} levels", event.start_mark)
+        if isinstance(value, dict):
+            return {key: self._copy(item, depth + 1, event) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._copy(item, depth + 1, event) for item in value]
+        return value
 
     def _path(self) -> Path:
         return tuple(step for step in self._steps if step is not None)

@@ -35,3 +35,6 @@ OBJECTS_MAX = 2_000_000
 
 #: Maximum number of errors in one report: enough to correct a file at once, and fits on a screen.
 ERRORS_MAX = 20
+
+#: Values that the aliases of one YAML text may stand for; a configuration has some hundreds.
+ALIASED_VALUES_MAX = 10_000

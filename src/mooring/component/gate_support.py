@@ -1,0 +1,59 @@
+"""The values of feature gates that mooring does not implement, each with the reason.
+
+A gate that is not here can be set to any value that kube-scheduler accepts: mooring does what the
+value says, or the gate concerns another component of Kubernetes. A value that is the default in
+v1.36 is never refused; what mooring lacks of the defaults is noted in ``DEFAULTS_MISSING``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_WORKLOADS: Final = "scheduling of pod groups is not implemented"
+_DEVICES: Final = "device allocation is not implemented"
+_ALWAYS_ON: Final = "mooring always does what this gate adds"
+_CLIENT: Final = "mooring's client is not client-go: it speaks JSON only"
+
+#: (Gate, value) -> why mooring refuses it.
+MISSING: Final[dict[tuple[str, bool], str]] = {
+    ("GenericWorkload", True): _WORKLOADS,
+    ("GangScheduling", True): _WORKLOADS,
+    ("TopologyAwareWorkloadScheduling", True): _WORKLOADS,
+    ("WorkloadAwarePreemption", True): _WORKLOADS,
+    ("DRAWorkloadResourceClaims", True): _DEVICES,
+    ("DRADeviceTaintRules", True): _DEVICES,
+    ("DRAListTypeAttributes", True): _DEVICES,
+    ("DRANodeAllocatableResources", True): _DEVICES,
+    ("SchedulerAsyncAPICalls", True): (
+        "mooring writes conditions in the background already, in another order"
+    ),
+    ("CoordinatedLeaderElection", True): "mooring elects its leader with a Lease alone",
+    ("NativeHistograms", True): "native histograms are not implemented",
+    ("CBORServingAndStorage", True): "mooring serves no CBOR",
+    ("ClientsAllowCBOR", True): _CLIENT,
+    ("ClientsPreferCBOR", True): _CLIENT,
+    ("StorageCapacityScoring", True): "scoring of storage capacity is not implemented",
+    ("VolumeLimitScaling", True): "limits of nodes without a CSI driver are not implemented",
+    ("TaintTolerationComparisonOperators", True): "the operators Lt and Gt are not implemented",
+    ("SchedulerAsyncPreemption", False): "victims are always evicted in the background",
+    ("SchedulerPopFromBackoffQ", False): _ALWAYS_ON,
+    ("NominatedNodeNameForExpectation", False): _ALWAYS_ON,
+    ("InPlacePodLevelResourcesVerticalScaling", False): _ALWAYS_ON,
+    ("PodLevelResources", False): _ALWAYS_ON,
+    ("MatchLabelKeysInPodTopologySpread", False): _ALWAYS_ON,
+    ("MatchLabelKeysInPodTopologySpreadSelectorMerge", False): _ALWAYS_ON,
+}
+
+#: Gates that are on by default although mooring does nothing of what they add.
+DEFAULTS_MISSING: Final[dict[str, str]] = {
+    "OpportunisticBatching": "every pod is scheduled on its own; the decisions are the same",
+    "DRAConsumableCapacity": _DEVICES,
+    "DRADeviceBindingConditions": _DEVICES,
+    "DRADeviceTaints": _DEVICES,
+    "DRAExtendedResource": _DEVICES,
+    "DRAPartitionableDevices": _DEVICES,
+    "DRAPrioritizedList": _DEVICES,
+    "DRASchedulerFilterTimeout": _DEVICES,
+    "DynamicResourceAllocation": _DEVICES,
+    "UnauthenticatedHTTP2DOSMitigation": "mooring serves HTTP/1.1 only",
+}
