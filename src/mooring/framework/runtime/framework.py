@@ -28,9 +28,10 @@ from mooring.framework.runtime.filter_results import MAX_FILTERS
 from mooring.framework.runtime.plugin_errors import PluginErrors
 from mooring.framework.runtime.result_cache import CacheablePlugin, CachedResults, ResultCache
 from mooring.framework.runtime.signatures import Signatures
-from mooring.framework.runtime.timings import Timings
+from mooring.framework.runtime.timings import ERROR, SUCCESS, Timings
 from mooring.framework.status import Status
 from mooring.framework.waiting_pods import WaitingPods
+from mooring.metrics.recorders import NO_FRAMEWORK_METRICS, FrameworkRecorder
 from mooring.state.snapshot import Snapshot
 from mooring.state.tables.pods import PodInfo
 
@@ -75,6 +76,8 @@ class Framework:
         """
         self.profile = profile
         self.timings = Timings()
+        #: Records the extension points and plugins as metrics; ``set_recorder`` replaces it.
+        self.recorder = NO_FRAMEWORK_METRICS
         self.tie_break = tie_break
         self.errors = PluginErrors()
         self._cycle_count = 0
@@ -129,7 +132,13 @@ class Framework:
         """Creates the state of a new attempt of ``pod``."""
         self._is_timed = self._cycle_count % TIMED_EVERY == 0
         self._cycle_count += 1
-        return Cycle(pod, snapshot, self.profile.scheduler_name, self)
+        cycle = Cycle(pod, snapshot, self.profile.scheduler_name, self)
+        cycle.is_timed = self._is_timed
+        return cycle
+
+    def set_recorder(self, recorder: FrameworkRecorder) -> None:
+        """Records the extension points and plugins from now on."""
+        self.recorder = self.timings.recorder = recorder
 
     # -- extenders --------------------------------------------------------------------------------
 
@@ -163,6 +172,15 @@ class Framework:
         Raises:
             PluginError: if a plugin failed.
         """
+        started_s, code = self.recorder.now(), ERROR
+        try:
+            status = self._pre_enqueue(pod, first)
+            code = SUCCESS if status is None else status.code.value
+        finally:
+            self.recorder.point("PreEnqueue", code, started_s)
+        return status
+
+    def _pre_enqueue(self, pod: PodInfo, first: str) -> Status | None:
         plugins = self.plugins("pre_enqueue")
         if first:
             plugins = sorted(plugins, key=lambda plugin: plugin.name != first)
@@ -228,12 +246,19 @@ class Framework:
             if version != self._classes_version:
                 self._classes_version = version
                 self.clear_cached_results()
+            recorder = self.recorder
+            started_s = recorder.now()
             signature = self._signatures.of(cycle.pod, self.call)
+            recorder.point("Sign", SUCCESS, started_s)
             cached = None
             if signature.cached_plugins:
                 cached = self._cache.of(signature, cycle.snapshot.nodes.capacity)
             cycle.cached_results = (cached, signature.cached_plugins)
         return cycle.cached_results
+
+    def cache_statistics(self) -> dict[str, int]:
+        """Returns how many lookups in the result cache were a ``hit``, and how many a ``miss``."""
+        return {"hit": self._cache.hits, "miss": self._cache.misses}
 
     def clear_cached_results(self) -> None:
         """Invalidates all cached results, when an object that is not a node or pod has changed."""
@@ -257,9 +282,13 @@ class Framework:
             if self._is_timed:
                 return self.timings.timed(self._clock, plugin.name, point, method, *arguments)
             return method(*arguments)
-        except (PluginError, InvariantViolation):
+        except InvariantViolation:
+            raise
+        except PluginError:
+            self.recorder.plugin_failed(plugin.name, point)
             raise
         except Exception as error:  # a plugin may raise anything; its pod alone fails
+            self.recorder.plugin_failed(plugin.name, point)
             raise PluginError(plugin.name, point, _error_text(error)) from error
 
     def call_each(
