@@ -8,12 +8,14 @@ own counts are computed at a scrape.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Final
 
 from mooring.metrics.recorders import FrameworkRecorder, RefusedCounts
-from mooring.metrics.series import Registered
+from mooring.metrics.series import Distribution, Registered
 
+SUCCESS: Final = "Success"
 PRE_FILTER: Final = "PreFilter"
 FILTER: Final = "Filter"
 PRE_SCORE: Final = "PreScore"
@@ -61,11 +63,11 @@ class ProfileRecorder(FrameworkRecorder):
     """
 
     __slots__ = (
+        "_by_status",
         "_evaluations",
         "_executions",
         "_filter_groups",
         "_plugins",
-        "_point_children",
         "_points",
         "_preemptions",
         "_profile",
@@ -85,7 +87,7 @@ class ProfileRecorder(FrameworkRecorder):
         self._profile = profile
         self._plugins = {point: tuple(plugins.get(point, ())) for point in EVALUATED}
         self._points = distributions("scheduler_framework_extension_point_duration_seconds")
-        self._point_children = self._points.children
+        self._by_status: defaultdict[str, dict[str, Distribution]] = defaultdict(dict)
         self._executions = distributions("scheduler_plugin_execution_duration_seconds")
         self._evaluations = numbers("scheduler_plugin_evaluation_total")
         self._preemptions = numbers("scheduler_preemption_attempts_total")
@@ -95,23 +97,40 @@ class ProfileRecorder(FrameworkRecorder):
 
     # -- durations --------------------------------------------------------------------------------
 
-    def point(self, point: str, status: str, started_s: float) -> None:
-        """Records that all plugins of an extension point have run."""
-        seconds = self.now() - started_s
-        key = (point, status, self._profile)
-        child = self._point_children.get(key) or self._points.labels(*key)
+    def point(self, point: str, status: str, started_s: float) -> float:
+        """Records that all plugins of an extension point have run; returns the time."""
+        now_s = self.now()
+        seconds = now_s - started_s
+        # Statuses are few and interned: the dict of a status is found by identity.
+        child = self._by_status[status].get(point) or self._child_of(point, status)
         child.counts[bisect_left(child.bounds, seconds)] += 1
         child.sum += seconds
+        return now_s
+
+    def no_plugins(self, point: str) -> None:
+        """Records an extension point at which nothing had to run: a success in no time."""
+        child = self._by_status[SUCCESS].get(point) or self._child_of(point, SUCCESS)
+        child.counts[0] += 1
+
+    def _child_of(self, point: str, status: str) -> Distribution:
+        child = self._points.labels(point, status, self._profile)
+        if (point, status, self._profile) in self._points.children:
+            self._by_status[status][point] = child  # but not if the allow-list replaced a label
+        return child
+
+    def forget(self) -> None:
+        """Looks up all series again: a reset has removed them."""
+        for children in self._by_status.values():
+            children.clear()
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """Records a call of a plugin that was timed."""
-        self._executions.labels(plugin, point, status).observe(seconds)
+        key = (plugin, point, status)
+        child = self._executions.children.get(key) or self._executions.labels(*key)
+        child.counts[bisect_left(child.bounds, seconds)] += 1
+        child.sum += seconds
 
     # -- evaluations ------------------------------------------------------------------------------
-
-    def pre_filtered(self, skipped: Set[str]) -> None:
-        """Counts the PreFilter plugins of a pod; ``skipped`` returned SKIP."""
-        _group(self._filter_groups, skipped, self.fold).pods += 1
 
     def pre_filter_stopped(self, last: str, skipped: Set[str]) -> None:
         """Counts the PreFilter plugins of a pod, up to the one that rejected it."""
@@ -124,15 +143,26 @@ class ProfileRecorder(FrameworkRecorder):
     def filtered(
         self, skipped: Set[str], node_count: int, refused_counts: RefusedCounts | None
     ) -> None:
-        """Counts the nodes that each filter evaluated."""
-        group = _group(self._filter_groups, skipped, self.fold)
+        """Counts the PreFilter plugins of a pod, and the nodes that each filter evaluated."""
+        key = frozenset(skipped)
+        group = self._filter_groups.get(key) or self._new_group(self._filter_groups, key)
+        group.pods += 1
         group.nodes += node_count
         if refused_counts is not None:
-            counts = refused_counts()
-            for number in range(len(self._plugins[FILTER])):
-                count = counts[number + 1]
-                if count:
-                    group.refused[number] = group.refused.get(number, 0) + count
+            self._count_refused(group, refused_counts())
+
+    def filtered_again(
+        self, skipped: Set[str], node_count: int, refused_counts: RefusedCounts | None
+    ) -> None:
+        """Counts as ``filtered``, but the pod's PreFilter plugins only once for both."""
+        self.filtered(skipped, node_count, refused_counts)
+        self._filter_groups[frozenset(skipped)].pods -= 1
+
+    def _count_refused(self, group: _Group, counts: Sequence[int]) -> None:
+        for number in range(len(self._plugins[FILTER])):
+            count = counts[number + 1]
+            if count:
+                group.refused[number] = group.refused.get(number, 0) + count
 
     def filtered_once(self, plugin: str, node_count: int) -> None:
         """Counts the nodes of a call of one filter, on hypothetical nodes."""
@@ -140,9 +170,16 @@ class ProfileRecorder(FrameworkRecorder):
 
     def scored(self, skipped: Set[str], node_count: int) -> None:
         """Counts the PreScore plugins of a pod, and the nodes that each score plugin scored."""
-        group = _group(self._score_groups, skipped, self.fold)
+        key = frozenset(skipped)
+        group = self._score_groups.get(key) or self._new_group(self._score_groups, key)
         group.pods += 1
         group.nodes += node_count
+
+    def _new_group(self, groups: dict[frozenset[str], _Group], key: frozenset[str]) -> _Group:
+        if len(groups) >= GROUPS_MAX:
+            self.fold()
+        group = groups[key] = _Group()
+        return group
 
     def fold(self) -> None:
         """Adds what was counted by attempt to the counts of the plugins. Runs before a scrape."""
@@ -180,15 +217,3 @@ class ProfileRecorder(FrameworkRecorder):
     def preemption_attempted(self) -> None:
         """Counts an attempt of DefaultPreemption."""
         self._preemptions.labels().value += 1
-
-
-def _group(
-    groups: dict[frozenset[str], _Group], skipped: Set[str], fold: Callable[[], None]
-) -> _Group:
-    key = frozenset(skipped)
-    group = groups.get(key)
-    if group is None:
-        if len(groups) >= GROUPS_MAX:
-            fold()
-        group = groups[key] = _Group()
-    return group

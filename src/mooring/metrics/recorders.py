@@ -20,16 +20,17 @@ class FrameworkRecorder:
 
     def __init__(self) -> None:
         #: Returns the time; 0 without metrics.
-        self.now: Callable[[], float] = _zero
+        self.now: Callable[[], float] = float
 
-    def point(self, point: str, status: str, started_s: float) -> None:
-        """Records that all plugins of an extension point have run."""
+    def point(self, point: str, status: str, started_s: float) -> float:  # noqa: ARG002
+        """Records that all plugins of an extension point have run; returns the time."""
+        return 0.0
+
+    def no_plugins(self, point: str) -> None:
+        """Records an extension point at which nothing had to run: a success in no time."""
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """Records a call of a plugin that was timed."""
-
-    def pre_filtered(self, skipped: Set[str]) -> None:
-        """Counts the PreFilter plugins of a pod; ``skipped`` returned SKIP."""
 
     def pre_filter_stopped(self, last: str, skipped: Set[str]) -> None:
         """Counts the PreFilter plugins of a pod, up to the one that rejected it."""
@@ -37,14 +38,19 @@ class FrameworkRecorder:
     def filtered(
         self, skipped: Set[str], node_count: int, refused_counts: RefusedCounts | None
     ) -> None:
-        """Counts the nodes that each filter evaluated.
+        """Counts the PreFilter plugins of a pod, and the nodes that each filter evaluated.
 
         Args:
-            skipped: The filters that did not run.
+            skipped: The plugins whose PreFilter returned SKIP.
             node_count: The nodes that were filtered.
             refused_counts: Returns the nodes that each filter rejected first, by the number of the
                 filter + 1; None = all nodes are feasible.
         """
+
+    def filtered_again(
+        self, skipped: Set[str], node_count: int, refused_counts: RefusedCounts | None
+    ) -> None:
+        """Counts as ``filtered``, but the pod's PreFilter plugins only once for both."""
 
     def filtered_once(self, plugin: str, node_count: int) -> None:
         """Counts the nodes of a call of one filter, on hypothetical nodes."""
@@ -66,7 +72,7 @@ class SchedulerRecorder:
 
     def __init__(self) -> None:
         #: Returns the time; 0 without metrics.
-        self.now: Callable[[], float] = _zero
+        self.now: Callable[[], float] = float
 
     def algorithm_ended(self, started_s: float) -> None:
         """Records the end of the scheduling algorithm and PostFilter."""
@@ -107,10 +113,6 @@ class SchedulerRecorder:
 
     def preemption_ended(self, started_s: float, *, succeeded: bool) -> None:
         """Records the end of the evictions of a preemption."""
-
-
-def _zero() -> float:
-    return 0.0
 
 
 #: Recorders that do nothing.

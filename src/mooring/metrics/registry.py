@@ -98,6 +98,7 @@ class Metrics(Collector):
         """
         recorder = ProfileRecorder(name, plugins, self._clock.monotonic_s, self)
         self._on_scrape.append(recorder.fold)
+        self._on_reset.append(recorder.forget)
         return recorder
 
     def record_healthcheck(self, name: str, endpoint: str, *, passed: bool) -> None:
@@ -105,6 +106,10 @@ class Metrics(Collector):
         self._numbers["kubernetes_healthcheck"].labels(name, endpoint).value = float(passed)
         status = "success" if passed else "error"
         self._numbers["kubernetes_healthchecks_total"].labels(name, endpoint, status).add()
+
+    def watch_lease(self, is_leading: Callable[[], bool]) -> None:
+        """Exposes whether this process holds the lease, from the creation of the elector on."""
+        self.on_scrape(lambda: self.client.set_leading(is_leading=is_leading()))
 
     # -- sources ----------------------------------------------------------------------------------
 

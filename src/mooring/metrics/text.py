@@ -28,7 +28,8 @@ _BOUND: Final = "le"
 
 def render(metrics: Iterable[Metric]) -> bytes:
     """Returns the families as text."""
-    by_name = sorted((_exposed_name(metric), metric) for metric in metrics if metric.samples)
+    by_name = [(_exposed_name(metric), metric) for metric in metrics if metric.samples]
+    by_name.sort(key=lambda pair: pair[0])
     return "".join(_family(name, metric) for name, metric in _distinct(by_name)).encode()
 
 

@@ -24,6 +24,10 @@ _INCOMING: Final = {
     QueueName.UNSCHEDULABLE: "unschedulable",
     QueueName.GATED: "unschedulable",
 }
+#: Plugins with PreScore in kube-scheduler, which here do that work in ``score``. Neither skips a
+#: pod, so both are evaluated whenever nodes are scored.
+_PRE_SCORED_WITH_SCORE: Final = ("NodeResourcesFit", "TaintToleration")
+
 _PENDING: Final = (
     QueueName.ACTIVE,
     QueueName.BACKOFF,
@@ -86,6 +90,18 @@ class Totals:
         self._base = dict(self._last)
 
 
+def record_frameworks(metrics: MetricsRegistry, profiles: Mapping[str, Framework]) -> None:
+    """Records the extension points and plugins of the profiles from now on."""
+    for name, framework in profiles.items():
+        plugins = {
+            point: [plugin.name for plugin in framework.plugins(method)]
+            for point, method in EVALUATED.items()
+        }
+        scorers = [plugin.name for plugin in framework.scorers]
+        plugins["PreScore"] += [name for name in _PRE_SCORED_WITH_SCORE if name in scorers]
+        framework.set_recorder(metrics.profile(name, plugins))
+
+
 class SchedulerMetrics:
     """The metrics that are read from queue, cache, frameworks and bindings.
 
@@ -117,13 +133,8 @@ class SchedulerMetrics:
         self._bindings = bindings
 
     def connect(self, metrics: MetricsRegistry) -> None:
-        """Sets the recorders of the frameworks, and refreshes the metrics before each scrape."""
-        for name, framework in self._profiles.items():
-            plugins = {
-                point: [plugin.name for plugin in framework.plugins(method)]
-                for point, method in EVALUATED.items()
-            }
-            framework.set_recorder(metrics.profile(name, plugins))
+        """Records what the frameworks do, and refreshes the metrics before each scrape."""
+        record_frameworks(metrics, self._profiles)
         metrics.register(PluginErrorMetrics(self._profiles.values()))
         incoming = Totals(metrics.numbers("scheduler_queue_incoming_pods_total"))
         lookups = Totals(metrics.numbers("mooring_result_cache_lookups_total"))

@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from mooring.errors import ExtenderError, PluginError, SchedulerError
 from mooring.framework.cycle_state import Cycle
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.runtime.framework import Framework
-from mooring.framework.runtime.timings import ERROR, SUCCESS, code_of
+from mooring.framework.runtime.timings import ERROR, SKIPPED, SUCCESS, WAIT, code_of
 from mooring.framework.status import Skip, Status, Wait
 from mooring.framework.waiting_pods import WaitingPod
 
 _log = logging.getLogger(__name__)
-
-Result = TypeVar("Result")
 
 
 def reserve(framework: Framework, cycle: Cycle, node_name: str) -> Status | None:
@@ -32,11 +30,18 @@ def reserve(framework: Framework, cycle: Cycle, node_name: str) -> Status | None
     Raises:
         PluginError: if a plugin failed; call ``unreserve`` then too.
     """
-    with recorded_point(framework, "Reserve") as outcome:
+    recorder = framework.recorder
+    started_s, code = recorder.now(), ERROR
+    try:
         for plugin in framework.plugins("reserve"):
             result = framework.call(plugin, "Reserve", plugin.reserve, cycle, node_name)
             if result is not None:
-                return outcome.of(framework.status_of(plugin, "Reserve", result))
+                status = framework.status_of(plugin, "Reserve", result)
+                code = status.code.value
+                return status
+        code = SUCCESS
+    finally:
+        recorder.point("Reserve", code, started_s)
     return None
 
 
@@ -46,12 +51,13 @@ def unreserve(framework: Framework, cycle: Cycle, node_name: str) -> None:
     Every plugin is called. The attempt has failed already, so an error of one is logged and
     counted.
     """
-    with recorded_point(framework, "Unreserve"):
-        for plugin in reversed(framework.plugins("unreserve")):
-            try:
-                framework.call(plugin, "Unreserve", plugin.unreserve, cycle, node_name)
-            except PluginError as error:
-                framework.errors.log(error, pod=cycle.pod.key, node=node_name)
+    started_s = framework.recorder.now()
+    for plugin in reversed(framework.plugins("unreserve")):
+        try:
+            framework.call(plugin, "Unreserve", plugin.unreserve, cycle, node_name)
+        except PluginError as error:
+            framework.errors.log(error, pod=cycle.pod.key, node=node_name)
+    framework.recorder.point("Unreserve", SUCCESS, started_s)
 
 
 def permit(
@@ -64,15 +70,24 @@ def permit(
     Raises:
         PluginError: if a plugin failed.
     """
+    plugins, recorder = framework.plugins("permit"), framework.recorder
+    if not plugins:
+        recorder.no_plugins("Permit")
+        return None
     waits: dict[str, float] = {}
-    with recorded_point(framework, "Permit") as outcome:
-        for plugin in framework.plugins("permit"):
+    started_s, code = recorder.now(), ERROR
+    try:
+        for plugin in plugins:
             result = framework.call(plugin, "Permit", plugin.permit, cycle, node_name)
             if isinstance(result, Wait):
                 waits[plugin.name] = result.timeout_s
-                outcome.of(result)
             elif result is not None:
-                return outcome.of(framework.status_of(plugin, "Permit", result))
+                status = framework.status_of(plugin, "Permit", result)
+                code = status.code.value
+                return status
+        code = WAIT if waits else SUCCESS
+    finally:
+        recorder.point("Permit", code, started_s)
     if not waits:
         return None
     waiting = WaitingPod(cycle.pod, node_name, waits, now_s)
@@ -104,11 +119,21 @@ async def pre_bind(
     """
     if binders is None:
         binders = pre_binders(framework, cycle, node_name)
-    with recorded_point(framework, "PreBind") as outcome:
+    recorder = framework.recorder
+    if not binders:
+        recorder.no_plugins("PreBind")
+        return None
+    started_s, code = recorder.now(), ERROR
+    try:
         for plugin in binders:
             result = await _wait(framework, plugin, "PreBind", plugin.pre_bind, cycle, node_name)
             if result is not None:
-                return outcome.of(framework.status_of(plugin, "PreBind", result))
+                status = framework.status_of(plugin, "PreBind", result)
+                code = status.code.value
+                return status
+        code = SUCCESS
+    finally:
+        recorder.point("PreBind", code, started_s)
     return None
 
 
@@ -118,21 +143,29 @@ def pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]
     Raises:
         PluginError: if a plugin failed, or returned an invalid result.
     """
+    recorder = framework.recorder
+    started_s, code = recorder.now(), ERROR
+    try:
+        binders = _pre_binders(framework, cycle, node_name)
+        code = SUCCESS if binders else SKIPPED
+    finally:
+        recorder.point("PreBindPreFlight", code, started_s)
+    return binders
+
+
+def _pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]:
     binders = []
-    with recorded_point(framework, "PreBindPreFlight") as outcome:
-        for plugin in framework.plugins("pre_bind"):
-            result = None
-            pre_flight = getattr(plugin, "pre_bind_pre_flight", None)
-            if pre_flight is not None:
-                result = framework.call(plugin, "PreBindPreFlight", pre_flight, cycle, node_name)
-            if result is None:
-                binders.append(plugin)
-            elif result is not Skip.SKIP:
-                raise PluginError(
-                    plugin.name, "PreBindPreFlight", f"returned {result!r}, not None or SKIP"
-                )
-        if not binders:
-            outcome.of(Skip.SKIP)
+    for plugin in framework.plugins("pre_bind"):
+        result = None
+        pre_flight = getattr(plugin, "pre_bind_pre_flight", None)
+        if pre_flight is not None:
+            result = framework.call(plugin, "PreBindPreFlight", pre_flight, cycle, node_name)
+        if result is None:
+            binders.append(plugin)
+        elif result is not Skip.SKIP:
+            raise PluginError(
+                plugin.name, "PreBindPreFlight", f"returned {result!r}, not None or SKIP"
+            )
     return binders
 
 
@@ -147,16 +180,23 @@ async def bind(framework: Framework, cycle: Cycle, node_name: str) -> Status | N
     """
     if framework.extenders and await _bind_with_extender(framework, cycle, node_name):
         return None
-    with recorded_point(framework, "Bind") as outcome:
+    recorder = framework.recorder
+    started_s, code = recorder.now(), ERROR
+    try:
         for plugin in framework.plugins("bind"):
             result = await _wait(framework, plugin, "Bind", plugin.bind, cycle, node_name)
             if result is Skip.SKIP:
                 continue
             if result is None:
+                code = SUCCESS
                 return None
-            return outcome.of(framework.status_of(plugin, "Bind", result))
-        outcome.of(Skip.SKIP)
-    raise PluginError("", "Bind", "every bind plugin skipped the pod")
+            status = framework.status_of(plugin, "Bind", result)
+            code = status.code.value
+            return status
+        code = SKIPPED
+        raise PluginError("", "Bind", "every bind plugin skipped the pod")
+    finally:
+        recorder.point("Bind", code, started_s)
 
 
 async def _bind_with_extender(framework: Framework, cycle: Cycle, node_name: str) -> bool:
@@ -180,39 +220,17 @@ def post_bind(framework: Framework, cycle: Cycle, node_name: str) -> None:
 
     Every plugin is called. The pod is bound already, so an error of one is logged and counted.
     """
-    with recorded_point(framework, "PostBind"):
-        for plugin in framework.plugins("post_bind"):
-            try:
-                framework.call(plugin, "PostBind", plugin.post_bind, cycle, node_name)
-            except PluginError as error:
-                framework.errors.log(error, pod=cycle.pod.key, node=node_name)
-
-
-class recorded_point:  # noqa: N801 - used like a function, as contextlib's classes
-    """Records the duration of an extension point, as a context manager.
-
-    The status is Success, that of the result passed to ``of``, or Error if the block raises. A
-    class and not a generator: it runs six times a pod, and takes a third of the time.
-    """
-
-    __slots__ = ("_code", "_point", "_recorder", "_started_s")
-
-    def __init__(self, framework: Framework, point: str) -> None:
-        self._recorder = framework.recorder
-        self._point = point
-        self._code = SUCCESS
-        self._started_s = self._recorder.now()
-
-    def of(self, result: Result) -> Result:
-        """Sets the status to that of a plugin's result, and returns the result."""
-        self._code = code_of(result)
-        return result
-
-    def __enter__(self) -> recorded_point:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._recorder.point(self._point, self._code if kind is None else ERROR, self._started_s)
+    plugins, recorder = framework.plugins("post_bind"), framework.recorder
+    if not plugins:
+        recorder.no_plugins("PostBind")
+        return
+    started_s = recorder.now()
+    for plugin in plugins:
+        try:
+            framework.call(plugin, "PostBind", plugin.post_bind, cycle, node_name)
+        except PluginError as error:
+            framework.errors.log(error, pod=cycle.pod.key, node=node_name)
+    recorder.point("PostBind", SUCCESS, started_s)
 
 
 async def _wait(
@@ -231,10 +249,10 @@ async def _wait(
     to distinguish a failed binding from one with an unknown outcome.
     """
     recorder = framework.recorder
-    started_s, code = recorder.now(), ERROR
+    started_s, code = recorder.now() if cycle.is_timed else 0.0, ERROR
     try:
         result = await method(cycle, node_name)
-        code = code_of(result)
+        code = SUCCESS if result is None else code_of(result)
         return result
     except PluginError:
         recorder.plugin_failed(plugin.name, point)

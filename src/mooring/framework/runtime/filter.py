@@ -74,27 +74,22 @@ def filter_nodes(framework: Framework, cycle: Cycle, attempt: Attempt, order: Ro
         code = SUCCESS
     finally:
         recorder.point("Filter", code, started_s)
-    _count_evaluations(framework, cycle, attempt.results, feasible)
-    return feasible
-
-
-def _count_evaluations(
-    framework: Framework, cycle: Cycle, results: FilterResults, feasible: Feasible
-) -> None:
-    """Counts the nodes that each filter evaluated: those that no filter before it rejected."""
     is_refused = feasible.count < feasible.evaluated_count
-    framework.recorder.filtered(
-        cycle.skipped, feasible.evaluated_count, results.refused_counts if is_refused else None
+    recorder.filtered(
+        cycle.skipped,
+        feasible.evaluated_count,
+        attempt.results.refused_counts if is_refused else None,
     )
+    return feasible
 
 
 def pre_filter(framework: Framework, cycle: Cycle) -> PreFilterOutcome:
     """Runs the PreFilter plugins, or restores their cached results and states."""
-    cached_results = framework.cached_results(cycle)
+    cached, cached_plugins = framework.cached_results(cycle)
     recorder = framework.recorder
     started_s, code = recorder.now(), ERROR
     try:
-        outcome = _run_pre_filter(framework, cycle, *cached_results)
+        outcome = _run_pre_filter(framework, cycle, cached, cached_plugins)
         code = SUCCESS if outcome.status is None else outcome.status.code.value
     finally:
         recorder.point("PreFilter", code, started_s)
@@ -136,7 +131,8 @@ def _run_pre_filter(
             if rejection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 framework.recorder.pre_filter_stopped(plugin.name, cycle.skipped)
                 return PreFilterOutcome(None, rejection)
-    framework.recorder.pre_filtered(cycle.skipped)
+    if rejection is not None:
+        framework.recorder.pre_filter_stopped(plugin.name, cycle.skipped)
     return PreFilterOutcome(names, rejection, tuple(narrowed_by))
 
 
@@ -163,10 +159,11 @@ def try_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasi
     finally:
         framework.recorder.point("Filter", code, started_s)
     feasible = Feasible(results.feasible, int(status is None), rows, 1)
-    _count_evaluations(framework, cycle, results, feasible)
     if status is not None:
         attempt.extra[row] = status
+        framework.recorder.filtered_again(cycle.skipped, 1, results.refused_counts)
         return None
+    framework.recorder.filtered(cycle.skipped, 1, None)
     return feasible
 
 
@@ -273,7 +270,7 @@ def _with_nominated(
         results.set_many(rows[refused], number + 1)
         rows = rows[~refused]
     # The nodes that are feasible with their nominated pods are filtered without them as well.
-    framework.recorder.filtered(cycle.skipped, len(rows), None)
+    framework.recorder.filtered_again(cycle.skipped, len(rows), None)
 
 
 def _select_feasible(

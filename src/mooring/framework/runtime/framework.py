@@ -75,6 +75,7 @@ class Framework:
         the nodes with the highest score, sorted; None = the node that kube-scheduler selects.
         """
         self.profile = profile
+        self._plugins = {point: profile.plugins.get(point, ()) for point in EXTENSION_POINTS}
         self.timings = Timings()
         #: Records the extension points and plugins as metrics; ``set_recorder`` replaces it.
         self.recorder = NO_FRAMEWORK_METRICS
@@ -120,9 +121,10 @@ class Framework:
 
     def plugins(self, point: str) -> Sequence[Any]:
         """Returns the plugins of an extension point, in order."""
-        if point not in EXTENSION_POINTS:
+        plugins = self._plugins.get(point)
+        if plugins is None:
             raise InvariantViolation(f"{point} unknown extension point")
-        return self.profile.plugins.get(point, ())
+        return plugins
 
     def weight(self, plugin: str) -> int:
         """Returns the weight of a score plugin."""
@@ -172,22 +174,21 @@ class Framework:
         Raises:
             PluginError: if a plugin failed.
         """
-        started_s, code = self.recorder.now(), ERROR
-        try:
-            status = self._pre_enqueue(pod, first)
-            code = SUCCESS if status is None else status.code.value
-        finally:
-            self.recorder.point("PreEnqueue", code, started_s)
-        return status
-
-    def _pre_enqueue(self, pod: PodInfo, first: str) -> Status | None:
         plugins = self.plugins("pre_enqueue")
         if first:
             plugins = sorted(plugins, key=lambda plugin: plugin.name != first)
-        for plugin in plugins:
-            status = self.call(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
-            if status is not None:
-                return self.status_of(plugin, "PreEnqueue", status)
+        recorder = self.recorder
+        started_s, code = recorder.now(), ERROR
+        try:
+            for plugin in plugins:
+                status = self.call(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+                if status is not None:
+                    rejection = self.status_of(plugin, "PreEnqueue", status)
+                    code = rejection.code.value
+                    return rejection
+            code = SUCCESS
+        finally:
+            recorder.point("PreEnqueue", code, started_s)
         return None
 
     def sort_key(self) -> Callable[[Any], Any] | None:
@@ -242,11 +243,11 @@ class Framework:
     def cached_results(self, cycle: Cycle) -> tuple[CachedResults | None, frozenset[str]]:
         """Returns the cached results for the cycle's pod, and the names of the cached plugins."""
         if cycle.cached_results is None:
+            recorder = self.recorder
             version = cycle.snapshot.device_classes.version
             if version != self._classes_version:
                 self._classes_version = version
                 self.clear_cached_results()
-            recorder = self.recorder
             started_s = recorder.now()
             signature = self._signatures.of(cycle.pod, self.call)
             recorder.point("Sign", SUCCESS, started_s)

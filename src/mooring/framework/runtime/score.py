@@ -87,8 +87,8 @@ def total_scores(
         skipped = pre_score(framework, cycle, view, cached, cached_plugins)
         code = SUCCESS
     finally:
-        recorder.point("PreScore", code, started_s)
-    started_s, code = recorder.now(), ERROR
+        started_s = recorder.point("PreScore", code, started_s)
+    code = ERROR
     try:
         total = _run_scorers(framework, cycle, attempt, view, rows, skipped)
         code = SUCCESS
@@ -106,11 +106,13 @@ def _run_scorers(
     rows: Rows | None,
     skipped: frozenset[str],
 ) -> Ints:
-    cached, cached_plugins = framework.cached_results(cycle)
+    cached: CachedResults | None
+    cached, cached_plugins = cycle.cached_results or (None, frozenset())
     if cached is not None:
         plugins = framework.cacheable_scorers(cached_plugins - skipped)
         cached.refresh_scores(cycle.snapshot, plugins, ScoreCallerImpl(framework, cycle))
     finals: tuple[int, ...] = ()
+    total: Ints
     if cached is not None and cached.finals:
         # Most scores are cached and final: their sum is cached as well.
         finals, column = cached.finals, cached.final_total

@@ -12,6 +12,8 @@ from mooring.metrics.recorders import NO_FRAMEWORK_METRICS, FrameworkRecorder
 
 SUCCESS: Final = Code.SUCCESS.value
 ERROR: Final = Code.ERROR.value
+SKIPPED: Final = Code.SKIP.value
+WAIT: Final = Code.WAIT.value
 
 #: (extension point of ``Framework.call``, method) -> its name in metrics, if it is another.
 _SHOWN_POINTS: Final = {
@@ -58,6 +60,12 @@ class Timings:
         *arguments: Any,
     ) -> Any:
         """Calls ``method`` and returns its result; adds its duration, also if it raises."""
+        if self.recorder is NO_FRAMEWORK_METRICS:
+            started_s = clock.monotonic_s()
+            try:
+                return method(*arguments)
+            finally:
+                self.add(plugin, point, clock.monotonic_s() - started_s)
         started_s, status = clock.monotonic_s(), ERROR
         try:
             result = method(*arguments)
@@ -85,5 +93,5 @@ def code_of(result: Any) -> str:
     if isinstance(result, Status):
         return result.code.value
     if isinstance(result, Wait):
-        return Code.WAIT.value
-    return Code.SKIP.value if result is Skip.SKIP else SUCCESS
+        return WAIT
+    return SKIPPED if result is Skip.SKIP else SUCCESS
