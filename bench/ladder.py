@@ -42,11 +42,13 @@ from bench.machine import machine
 from bench.objects import running_pod
 from mooring.clock import SystemClock, seeded_random
 from mooring.framework.runtime.framework import TIMED_EVERY
+from mooring.metrics.registry import Metrics
 from mooring.objects.codec.decode import decode
 from mooring.objects.meta import ObjectMeta
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.workloads import Service, ServiceSpec
+from mooring.scheduler.metrics import record_frameworks
 from mooring.simulation.driver import Driver
 from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
@@ -248,7 +250,12 @@ def scene_of(workload: Workload, node_count: int, pod_count: int, running_count:
 
 
 def measure(
-    workload: Workload, node_count: int, pod_count: int, *, running_count: int = 0
+    workload: Workload,
+    node_count: int,
+    pod_count: int,
+    *,
+    running_count: int = 0,
+    with_metrics: bool = False,
 ) -> Measured:
     """Decide and assume ``pod_count`` pods on a fresh cluster with some running pods."""
     clock = SystemClock()
@@ -260,6 +267,8 @@ def measure(
         clock=clock,
         cache_results=workload.cache_results,
     )
+    if with_metrics:
+        record_frameworks(Metrics(clock=clock), driver.frameworks)
     for pod in scene.running:
         driver.cache.put_pod(pod)
     writes_s = volumes.time_writes(driver, clock) if workload.claims is not None else []
@@ -320,6 +329,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--pods", type=int, default=PODS)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--running", type=int, default=0, help="running pods, put there before")
+    parser.add_argument("--metrics", action="store_true", help="record the metrics of plugins")
     parser.add_argument("--workload", choices=list(WORKLOADS), nargs="*", default=list(WORKLOADS))
     options = parser.parse_args(arguments)
     print(f"{machine()}, numpy {np.__version__}")
@@ -330,7 +340,13 @@ def main(arguments: list[str]) -> int:
     met = True
     for name, node_count in rungs(options.nodes, options.workload):
         runs = [
-            measure(WORKLOADS[name], node_count, options.pods, running_count=options.running)
+            measure(
+                WORKLOADS[name],
+                node_count,
+                options.pods,
+                running_count=options.running,
+                with_metrics=options.metrics,
+            )
             for _ in range(options.runs)
         ]
         met = _report(name, node_count, runs) and met

@@ -40,9 +40,9 @@ class Clock(Protocol):
 class SystemClock:
     """The operating system's clock."""
 
-    def monotonic_s(self) -> float:
-        """Seconds since boot or so (``time.perf_counter``: fine enough to time one plugin)."""
-        return time.perf_counter()
+    #: Seconds since boot or so: fine enough to time one plugin. Not a method of ours: the call
+    #: would cost more than the reading, some twenty times for each pod.
+    monotonic_s = staticmethod(time.perf_counter)
 
     def wall_s(self) -> float:
         """Seconds since 1970-01-01 UTC."""

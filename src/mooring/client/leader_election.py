@@ -111,6 +111,7 @@ class Elector:
         rng: For jitter.
         times: Lease duration, renew deadline and retry period.
         on_new_leader: Called with the identity of each observed leader, also ours.
+        on_slow_path: Called when a renewal has to read the lease first.
         sleep: Waits; tests pass one that advances their clock.
     """
 
@@ -125,6 +126,7 @@ class Elector:
         rng: Rng,
         times: LeaseTimes | None = None,
         on_new_leader: Callable[[str], None] = lambda _: None,
+        on_slow_path: Callable[[], None] = lambda: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         if not identity:
@@ -138,6 +140,7 @@ class Elector:
         self._rng = rng
         self._times = times or LeaseTimes()
         self._on_new_leader = on_new_leader
+        self._on_slow_path = on_slow_path
         self._sleep = sleep
         #: The Lease as it was last read or written.
         self.lease: Lease | None = None
@@ -271,6 +274,8 @@ class Elector:
 
     async def _try_once(self, started_at_s: float) -> bool:
         if self._needs_read:
+            if self.is_leading:
+                self._on_slow_path()
             try:
                 self._observe(decode(await self._read(), _KIND))
             except NotFound:

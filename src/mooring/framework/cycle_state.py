@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from mooring.errors import PluginError
+from mooring.metrics.recorders import FrameworkRecorder
 from mooring.state.snapshot import Snapshot
 from mooring.state.tables.pods import PodInfo
 
@@ -16,6 +17,11 @@ class FilterRunner(Protocol):
     @property
     def filters(self) -> tuple[Any, ...]:
         """The Filter plugins, in order."""
+        ...
+
+    @property
+    def recorder(self) -> FrameworkRecorder:
+        """Records what is evaluated."""
         ...
 
     def call(self, plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Any:
@@ -44,6 +50,7 @@ class Cycle:
         "_writer",
         "cached_results",
         "framework",
+        "is_timed",
         "pod",
         "pods_to_activate",
         "profile",
@@ -62,6 +69,8 @@ class Cycle:
         self.snapshot = snapshot
         #: The framework of this attempt: preemption runs its filters again.
         self.framework = framework
+        #: Whether the calls of plugins are timed in this attempt.
+        self.is_timed = False
         #: The profile's schedulerName.
         self.profile = profile
         #: Names of the plugins whose pre_filter returned SKIP: they do not filter in this attempt.

@@ -85,6 +85,38 @@ def pod_requests(
     return totals
 
 
+def pod_limits(pod: Pod) -> Amounts:
+    """Returns the pod's total limits per resource, exactly; overhead adds to those that exist.
+
+    A container without a limit adds nothing, so the total is no limit of the pod.
+    """
+    running: Amounts = {}
+    sidecars: Amounts = {}
+    starting: Amounts = {}
+    for container in pod.spec.containers:
+        _add(running, _amounts(container.resources.limits))
+    for container in pod.spec.init_containers:
+        limits = _amounts(container.resources.limits)
+        if is_sidecar(container):
+            _add(running, limits)
+            _add(sidecars, limits)
+            _raise_to(starting, sidecars)
+        else:
+            _add(limits, sidecars)
+            _raise_to(starting, limits)
+    _raise_to(running, starting)
+    resources = pod.spec.resources
+    if resources is not None:
+        own = _amounts(resources.limits)
+        running.update({name: own[name] for name in filter(_is_pod_level_resource, own)})
+    _add(running, {n: a for n, a in _amounts(pod.spec.overhead).items() if _is_set(running, n)})
+    return running
+
+
+def _is_set(amounts: Mapping[str, Quantity], name: str) -> bool:
+    return name in amounts and not amounts[name].is_zero
+
+
 def scheduler_units(amounts: Mapping[str, Quantity]) -> dict[str, int]:
     """Amounts as a scheduler compares them: cpu in millicores, all else in whole units, rounded up.
 

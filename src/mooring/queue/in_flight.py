@@ -7,6 +7,7 @@ events since it was popped.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from mooring.cluster_event import UNSCHEDULABLE_TIMEOUT, ClusterEvent
@@ -15,6 +16,10 @@ from mooring.errors import InvariantViolation
 #: Pods may wait in Permit for minutes, and an event keeps its objects alive (about 4 KB). An
 #: attempt that lasts longer than so many events is retried once more than needed.
 MAX_EVENTS: Final = 10_000
+
+
+#: The label of pods in flight in metrics: kube-scheduler records a pop as an event.
+POD_POPPED: Final = "PodPopped"
 
 
 class RecordedEvent(NamedTuple):
@@ -67,6 +72,12 @@ class InFlight:
     def event_count(self) -> int:
         """Number of recorded events; 0 when no pod is in flight."""
         return len(self._events)
+
+    def counts(self) -> Counter[str]:
+        """Returns event label -> recorded events, and ``POD_POPPED`` -> pods in flight."""
+        counts = Counter(recorded.event.label for recorded in self._events)
+        counts[POD_POPPED] = len(self._attempts)
+        return counts
 
     def begin(self, uid: str) -> int:
         """Begins an attempt at a popped pod. Returns the number of the attempt, from 1.

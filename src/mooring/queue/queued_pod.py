@@ -51,6 +51,7 @@ class QueuedPod:
         pending_plugins: Those of them that returned ``Pending``.
         gating_plugin: The PreEnqueue plugin that gates it; "" = none.
         was_flushed: True if it was requeued because it had waited too long, not by an event.
+        attempt_started_s: When its last attempt began; 0 without metrics.
         attempt_number: The number of its last attempt, counted over all pods; 0 before the first.
     """
 
@@ -66,6 +67,7 @@ class QueuedPod:
     pending_plugins: frozenset[str] = frozenset()
     gating_plugin: str = ""
     was_flushed: bool = False
+    attempt_started_s: float = 0.0
     attempt_number: int = 0
     #: ``PodHeap``: the number of its last push.
     heap_sequence: int = 0

@@ -20,6 +20,7 @@ from mooring.cluster_event import (
 )
 from mooring.errors import PluginError
 from mooring.framework import Framework
+from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.queue.queued_pod import QueuedPod
 from mooring.state.tables.pods import PodInfo
 
@@ -27,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 _EVERYTHING = ClusterEvent(EventResource.ANY, ActionType.ALL)
 _TAINT = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
+#: The label of a hint that raised, in metrics.
+HINT_FAILED = "Error"
 #: kube-scheduler's name of the method, in messages.
 _EVENTS = "EventsToRegister"
 
@@ -47,18 +50,35 @@ class Registration(NamedTuple):
     event_with_hint: ClusterEventWithHint
 
 
+class Happened(NamedTuple):
+    """An event, with the object before and after it."""
+
+    event: ClusterEvent
+    old: Any
+    new: Any
+
+
 class QueueingHints:
     """The registrations of all profiles.
 
     A plugin without an ``events`` method is registered for all events; one whose list is empty for
     none.
 
+    Args:
+        profiles: SchedulerName -> Framework.
+        recorder: Records the calls of hints.
+
     Raises:
         PluginError: if a plugin's ``events`` fails.
     """
 
-    def __init__(self, profiles: Mapping[str, Framework]) -> None:
+    def __init__(
+        self,
+        profiles: Mapping[str, Framework],
+        recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
+    ) -> None:
         self._profiles = profiles
+        self._recorder = recorder
         self._registrations = [
             Registration(name, plugin.name, event_with_hint)
             for name, framework in profiles.items()
@@ -117,29 +137,33 @@ class QueueingHints:
         registrations: Sequence[ClusterEventWithHint],
         plugin: str,
         pod: PodInfo,
-        old: Any,
-        new: Any,
+        happened: Happened,
     ) -> bool:
         """Returns whether the hint of one of the registrations returns "queue" for the pod."""
         return any(
-            self._returns_queue(registration, plugin, pod, old, new)
+            self._returns_queue(registration, plugin, pod, happened)
             for registration in registrations
         )
 
     def _returns_queue(
-        self, registration: ClusterEventWithHint, plugin: str, pod: PodInfo, old: Any, new: Any
+        self, registration: ClusterEventWithHint, plugin: str, pod: PodInfo, happened: Happened
     ) -> bool:
         if registration.hint is None:
             return True
+        event, old, new = happened
+        started_s, shown = self._recorder.now(), HINT_FAILED
         try:
             result = registration.hint(pod, old, new)
             if not isinstance(result, QueueingHint):
                 raise TypeError(f"a hint is a QueueingHint, not {result!r}")
+            shown = result.value
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; one more attempt
             failed = PluginError(plugin, "QueueingHint", str(error))
             self._profiles[profile_of(pod)].errors.count(failed)
             _log.exception("queueing hint failed", extra={"plugin": plugin, "pod": pod.key})
             return True
+        finally:
+            self._recorder.hint_called(plugin, event.label, shown, started_s)
         return result is QueueingHint.QUEUE
 
     def strategy(
@@ -153,10 +177,11 @@ class QueueingHints:
             is_for_another = new is not None and getattr(new, "uid", None) != entry.uid
             return RequeueStrategy.SKIP if is_for_another else RequeueStrategy.AFTER_BACKOFF
         profile, strategy = profile_of(entry.pod), RequeueStrategy.SKIP
+        happened = Happened(event, old, new)
         by_plugin = self.registrations_for(event)
         for plugin in sorted(rejectors):
             registrations = by_plugin.get((profile, plugin))
-            if registrations and self.helps(registrations, plugin, entry.pod, old, new):
+            if registrations and self.helps(registrations, plugin, entry.pod, happened):
                 strategy = max(strategy, strategy_of(entry, plugin))
         return strategy
 

@@ -58,6 +58,9 @@ class PodQueues:
         backoff: Pods whose backoff has not expired.
         unschedulable_pods: Unschedulable and gated pods.
         moves: (queue, label of the event that moved a pod there) -> count.
+        regated: The moves between the unschedulable and the gated pods, which metrics count as
+            one queue; keys as in ``moves``.
+        rejected: (plugin, profile) -> the pods in the queues that the plugin rejected.
     """
 
     def __init__(
@@ -72,6 +75,8 @@ class PodQueues:
     ) -> None:
         self.pods: dict[str, QueuedPod] = {}
         self.moves: Counter[tuple[QueueName, str]] = Counter()
+        self.regated: Counter[tuple[QueueName, str]] = Counter()
+        self.rejected: Counter[tuple[str, str]] = Counter()
         self.on_ready = on_ready
         self.on_move = on_move
         sort_key = _sort_key(next(iter(profiles.values())))
@@ -106,7 +111,14 @@ class PodQueues:
                 self.moves[QueueName.ACTIVE, POP_FROM_BACKOFF] += 1
         if entry is not None:
             del self.pods[entry.uid]
+            if entry.unschedulable_plugins or entry.pending_plugins:
+                self._count_rejectors(entry, -1)
         return entry
+
+    def add_rejected(self, entry: QueuedPod, strategy: RequeueStrategy, why: str) -> None:
+        """Adds a pod after an attempt, to the queue of its strategy."""
+        self._count_rejectors(entry, 1)
+        self.requeue(entry, strategy, why)
 
     def update(self, entry: QueuedPod) -> None:
         """Sorts or groups a pod again, after its newer version was set."""
@@ -120,6 +132,7 @@ class PodQueues:
     def remove(self, entry: QueuedPod, why: str) -> None:
         """Removes a pod from its queue."""
         del self.pods[entry.uid]
+        self._count_rejectors(entry, -1)
         self._leave(entry)
         self.note(entry, QueueName.NONE, why)
 
@@ -164,6 +177,8 @@ class PodQueues:
         queue_name = QueueName.GATED if entry.gating_plugin else QueueName.UNSCHEDULABLE
         was_here = entry.queue_name is queue_name
         if not was_here:
+            if entry.queue_name.waits_for_event:
+                self.regated[queue_name, why] += 1
             self._leave(entry)
             self._enter(entry, queue_name, why)
         self.unschedulable_pods.add(entry)
@@ -186,9 +201,14 @@ class PodQueues:
             _log.exception("a PreEnqueue plugin failed", extra={"pod": entry.pod.key})
             refused_by = error.plugin
         entry.gating_plugin = refused_by
-        if refused_by:
+        if refused_by and refused_by not in entry.rejectors:
             entry.unschedulable_plugins |= {refused_by}
+            self.rejected[refused_by, profile_of(entry.pod)] += 1
         return not refused_by
+
+    def _count_rejectors(self, entry: QueuedPod, change: int) -> None:
+        for plugin in entry.rejectors:
+            self.rejected[plugin, profile_of(entry.pod)] += change
 
     def _enter(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
         self.pods[entry.uid] = entry

@@ -31,6 +31,7 @@ from typing import Any, Final
 from mooring.clock import Clock
 from mooring.cluster_event import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, ClusterEvent, EventResource
 from mooring.framework import Framework
+from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.queue.event_diff import pod_changes
 from mooring.queue.in_flight import InFlight
 from mooring.queue.in_flight_attempt import InFlightAttempt
@@ -56,6 +57,7 @@ class SchedulingQueue:
         options: Backoff and flushing.
         on_ready: Called when ``pop`` may have something.
         on_move: Called for every move.
+        recorder: Records the calls of queueing hints.
     """
 
     def __init__(
@@ -66,10 +68,11 @@ class SchedulingQueue:
         options: QueueOptions | None = None,
         on_ready: Callable[[], None] | None = None,
         on_move: OnMove | None = None,
+        recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
     ) -> None:
         self._options = options or QueueOptions()
         self._clock = clock
-        self._hints = QueueingHints(profiles)
+        self._hints = QueueingHints(profiles, recorder)
         self._queues = PodQueues(
             profiles, self._hints, self._options, clock, on_ready=on_ready, on_move=on_move
         )
@@ -103,6 +106,20 @@ class SchedulingQueue:
     def moves(self) -> Counter[tuple[QueueName, str]]:
         """(queue, label of the event that moved a pod there) -> count; counts only grow."""
         return self._queues.moves
+
+    @property
+    def incoming(self) -> Counter[tuple[QueueName, str]]:
+        """The counts of ``moves``, without moves between unschedulable and gated pods."""
+        return self._queues.moves - self._queues.regated
+
+    @property
+    def rejected(self) -> Counter[tuple[str, str]]:
+        """(plugin, profile) -> the pods in the queues that the plugin rejected; may be zero."""
+        return self._queues.rejected
+
+    def in_flight_counts(self) -> Counter[str]:
+        """Returns event label -> recorded events, ``PodPopped`` -> pods in flight."""
+        return self._in_flight.counts()
 
     def resources(self) -> frozenset[EventResource]:
         """Returns the resources that plugins register for."""
@@ -221,7 +238,7 @@ class SchedulingQueue:
         # Before the pod is in a queue: ``on_ready`` may pop it at once.
         self._end(entry, entry.attempt_number)
         if self.queue_of(entry.uid) is QueueName.NONE:
-            self._queues.requeue(entry, strategy, ATTEMPT_FAILED)
+            self._queues.add_rejected(entry, strategy, ATTEMPT_FAILED)
 
     def _strategy_after_attempt(self, entry: QueuedPod) -> RequeueStrategy:
         """Returns the highest strategy of the events since the pod was popped."""

@@ -12,7 +12,13 @@ from typing import Any
 
 from mooring.cluster_event import ClusterEvent
 from mooring.queue.queued_pod import QueuedPod
-from mooring.queue.queueing_hints import QueueingHints, RequeueStrategy, profile_of, strategy_of
+from mooring.queue.queueing_hints import (
+    Happened,
+    QueueingHints,
+    RequeueStrategy,
+    profile_of,
+    strategy_of,
+)
 
 _Group = dict[str, QueuedPod]
 
@@ -87,9 +93,10 @@ class UnschedulablePods:
                 (entry, self._hints.strategy(entry, event, old, new)) for entry in entries
             ]
             return [pair for pair in strategies if pair[1] is not RequeueStrategy.SKIP]
+        happened = Happened(event, old, new)
         requeued: dict[str, tuple[QueuedPod, RequeueStrategy]] = {}
         for (profile, plugin), registrations in self._hints.registrations_for(event).items():
-            for entry in self._pods_requeued_by(plugin, profile, registrations, old, new):
+            for entry in self._pods_requeued_by(plugin, profile, registrations, happened):
                 if not self.accepts_event(entry, event):
                     continue
                 before = requeued.get(entry.uid, (entry, RequeueStrategy.SKIP))[1]
@@ -97,7 +104,7 @@ class UnschedulablePods:
         return sorted(requeued.values(), key=lambda pair: pair[0].order)
 
     def _pods_requeued_by(
-        self, plugin: str, profile: str, registrations: list[Any], old: Any, new: Any
+        self, plugin: str, profile: str, registrations: list[Any], happened: Happened
     ) -> Iterator[QueuedPod]:
         """Yields the pods of one profile that the hints of one of its plugins requeue."""
         is_pure = all(
@@ -107,7 +114,7 @@ class UnschedulablePods:
             if of_profile == profile:
                 share = is_pure and (fragment is not None or _always(registrations))
                 yield from self._requeued_in_group(
-                    registrations, plugin, group, old, new, share=share
+                    registrations, plugin, group, happened, share=share
                 )
 
     def _requeued_in_group(
@@ -115,8 +122,7 @@ class UnschedulablePods:
         registrations: list[Any],
         plugin: str,
         group: _Group,
-        old: Any,
-        new: Any,
+        happened: Happened,
         *,
         share: bool,
     ) -> Iterable[QueuedPod]:
@@ -125,10 +131,10 @@ class UnschedulablePods:
             return [
                 entry
                 for entry in list(group.values())
-                if self._hints.helps(registrations, plugin, entry.pod, old, new)
+                if self._hints.helps(registrations, plugin, entry.pod, happened)
             ]
         representative = next(iter(group.values()))
-        helps = self._hints.helps(registrations, plugin, representative.pod, old, new)
+        helps = self._hints.helps(registrations, plugin, representative.pod, happened)
         return group.values() if helps else ()
 
     def _forget_groups(self, entry: QueuedPod) -> None:

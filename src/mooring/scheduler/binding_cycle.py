@@ -15,8 +15,10 @@ from mooring.clock import Clock
 from mooring.errors import InvariantViolation, LeaseLost, SchedulerError, Unreachable
 from mooring.framework import Cycle, Diagnosis, Framework
 from mooring.framework.runtime import bind as bind_points
+from mooring.framework.runtime.timings import ERROR, SUCCESS
 from mooring.framework.status import Code, Status
 from mooring.framework.waiting_pods import WaitingPod
+from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.queue import InFlightAttempt, QueuedPod, SchedulingQueue
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import POD_GONE
@@ -83,6 +85,7 @@ class BindingCycle:
         observer: Called for everything that happens.
         pods_in_prebind: The pods in PreBind.
         on_bound: Called after each successful bind with pod and node name.
+        recorder: Records bound pods and waits in Permit as metrics.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class BindingCycle:
         observer: Observer,
         pods_in_prebind: PodsInPreBind,
         on_bound: Callable[[PodInfo, str], None],
+        recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -107,6 +111,7 @@ class BindingCycle:
         self._observer = observer
         self._pods_in_prebind = pods_in_prebind
         self._on_bound = on_bound
+        self._recorder = recorder
 
     async def run(self, binding_ctx: BindingContext) -> None:
         """Binds the pod, or rolls back.
@@ -149,7 +154,7 @@ class BindingCycle:
                 binding_ctx.is_announced = await self._reporting.expected(cycle.pod, node_name)
             if binding_ctx.waiting is not None:
                 with self._bindings.waiting_in_permit():
-                    status = await wait_on_permit(binding_ctx.waiting, self._clock)
+                    status = await self._wait_on_permit(binding_ctx.waiting)
                 if status is not None:
                     return bind_points.diagnosis_of(node_name, status)
                 self._observer.allowed(binding_ctx.entry, node_name)
@@ -163,15 +168,34 @@ class BindingCycle:
                 reason = await self._pods_in_prebind.run(cycle.pod.uid, work)
             if reason is not None:
                 return reason
+        else:
+            framework.recorder.no_plugins("PreBind")
         async with self._bindings.request(cycle.pod.metadata.namespace):
             return await bind_points.bind(framework, cycle, node_name)
+
+    async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:
+        started_s, code = self._recorder.now(), ERROR
+        try:
+            status = await wait_on_permit(waiting, self._clock)
+            code = SUCCESS if status is None else status.code.value
+        finally:
+            self._recorder.permit_waited(code, started_s)
+        return status
 
     def _finish_binding(self, binding_ctx: BindingContext) -> None:
         """Reports a bound pod, and runs PostBind."""
         cycle, node_name = binding_ctx.cycle, binding_ctx.node_name
+        entry = binding_ctx.entry
+        self._recorder.pod_bound(
+            cycle.profile,
+            entry.attempt_started_s,
+            attempts=entry.attempts,
+            first_s=entry.initial_attempt_s,
+            was_flushed=entry.was_flushed,
+        )
         self._on_bound(cycle.pod, node_name)
         self._reporting.bound(cycle.pod, node_name)
-        self._observer.bound(binding_ctx.entry, node_name)
+        self._observer.bound(entry, node_name)
         bind_points.post_bind(binding_ctx.framework, cycle, node_name)
         activate_pods(self._queue, cycle)
 

@@ -20,16 +20,19 @@ from mooring.client import Change
 from mooring.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.framework import Framework
 from mooring.framework.waiting_pods import WaitingPods
+from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.objects.kinds import KINDS
 from mooring.objects.meta import key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.queue import QueueName, SchedulingQueue, node_changes, pod_changes
+from mooring.queue.scheduling_queue import POD_ADDED, POD_DELETED, POD_UPDATED
 from mooring.state import PodInfo
 from mooring.state.apply import apply_change
 from mooring.state.cache import Cache
 
 POD_ASSIGNED = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
+POD_CHANGED = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE_OTHER)
 POD_GONE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
 NODE_ADDED = ClusterEvent(EventResource.NODE, ActionType.ADD)
 NODE_GONE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
@@ -51,6 +54,7 @@ class EventHandlers:
         profiles: Pending pods of other schedulerNames are ignored.
         waiting: The pods that wait in Permit.
         on_object: Called last, with kind and key of the changed object.
+        recorder: Records how long each event takes as metrics.
     """
 
     def __init__(
@@ -61,12 +65,14 @@ class EventHandlers:
         waiting: WaitingPods,
         *,
         on_object: Callable[[str, str], None] = lambda *_: None,
+        recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
     ) -> None:
         self._cache = cache
         self._queue = queue
         self._profiles = profiles
         self._waiting = waiting
         self._on_object = on_object
+        self._recorder = recorder
         self._buffered_events: dict[tuple[str, str], Change] | None = None
 
     def handler(self, kind: str) -> Callable[[Change], None]:
@@ -123,18 +129,19 @@ class EventHandlers:
     def _on_node(self, change: Change) -> None:
         old: Node | None = change.old
         new: Node | None = change.new
+        started_s = self._recorder.now()
         apply_change(self._cache, "Node", old, new)
-        if new is None:
-            assert old is not None
-            self._queue.move(NODE_GONE, old, None)
-            return
-        if old is None:
-            self._queue.move(NODE_ADDED, None, new)
+        if new is None or old is None:
+            event = NODE_GONE if new is None else NODE_ADDED
+            self._queue.move(event, old, new)
+            self._recorder.event_handled(event.label, started_s)
             return
         for event in node_changes(old, new):
             self._queue.move(event, old, new)
+            self._recorder.event_handled(event.label, started_s)
 
     def _on_other(self, kind: str, change: Change) -> None:
+        started_s = self._recorder.now()
         apply_change(self._cache, kind, change.old, change.new)
         resource = RESOURCES.get(kind)
         if resource is None:
@@ -145,26 +152,41 @@ class EventHandlers:
             action = ActionType.DELETE
         else:
             action = ActionType.UPDATE_OTHER
-        self._queue.move(ClusterEvent(resource, action), change.old, change.new)
+        event = ClusterEvent(resource, action)
+        self._queue.move(event, change.old, change.new)
+        self._recorder.event_handled(event.label, started_s)
 
     # -- pods -------------------------------------------------------------------------------------
 
     def _on_pod(self, change: Change) -> None:
         old: Pod | None = change.old
         new: Pod | None = change.new
+        started_s = self._recorder.now()
         if new is None:
             assert old is not None
-            self._on_pod_deleted(change.last if change.last is not None else old)
+            last = change.last if change.last is not None else old
+            self._on_pod_deleted(last)
+            if not last.spec.node_name and not self._is_ours(last):
+                return
+            label = POD_GONE.label if last.spec.node_name else POD_DELETED
         elif new.spec.node_name:
             self._on_assigned(old, new)
+            label = POD_ASSIGNED.label
+            if old is not None and old.spec.node_name:
+                label = POD_CHANGED.label
         elif self._is_ours(new):
             self._on_pending(old, new)
+            label = POD_ADDED if old is None else POD_UPDATED
+        else:
+            return
+        self._recorder.event_handled(label, started_s)
 
     def _is_ours(self, pod: Pod) -> bool:
         return (pod.spec.scheduler_name or "default-scheduler") in self._profiles
 
     def _on_assigned(self, old: Pod | None, new: Pod) -> None:
         """Handles a pod with a node: created, updated, or just bound."""
+        started_s = self._recorder.now()
         uid = new.metadata.uid
         placed = self._cache.pods.get(uid)
         before = placed.info if placed is not None else None
@@ -174,6 +196,7 @@ class EventHandlers:
             if before is not None and after is not None:
                 for event in pod_changes(before, after.info):
                     self._queue.move(event, old, new)
+                    self._recorder.event_handled(event.label, started_s)
             return
         self._queue.move(POD_ASSIGNED, None, new)
         # A pod bound by another scheduler may still be in a queue, or wait in Permit.
@@ -181,6 +204,9 @@ class EventHandlers:
         waiting = self._waiting.get(uid)
         if waiting is not None:
             waiting.reject("", f"assigned to node {new.spec.node_name} by another scheduler")
+        if old is not None and self._is_ours(old):
+            # As kube-scheduler: for the queue the pod is deleted.
+            self._recorder.event_handled(POD_DELETED, started_s)
 
     def _on_pending(self, old: Pod | None, new: Pod) -> None:
         info = self._cache.pending_info(new)
@@ -200,6 +226,7 @@ class EventHandlers:
             if self._queue.queue_of(info.uid) is not QueueName.GATED:
                 self._nominate(info)
             return
+        started_s = self._recorder.now()
         queued = self._queue.get(info.uid)
         before = queued.pod if queued is not None and queued.pod.pod is old else PodInfo(old)
         self._queue.update(before, info)
@@ -207,6 +234,9 @@ class EventHandlers:
         named = old.status.nominated_node_name
         if named and named != new.status.nominated_node_name:
             self._requeue_lower_priority_pods(before)
+        for event in pod_changes(before, info):
+            if event.action is not ActionType.UPDATE_OTHER:
+                self._recorder.event_handled(event.label, started_s)
 
     def _on_pod_deleted(self, last: Pod) -> None:
         """Handles a deleted or terminated pod: frees its resources and requeues pods."""

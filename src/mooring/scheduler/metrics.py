@@ -1,18 +1,39 @@
-"""Exports the errors of plugins as a metric.
-
-The counts belong to the frameworks and are added up at each scrape, so any registry takes this
-collector: ``registry.register(PluginErrorMetrics(frameworks))``.
-"""
+"""The metrics of the scheduler's state: read at each scrape, so they cost a decision nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from mooring.framework import Framework
+from mooring.metrics.profile_recorder import EVALUATED
+from mooring.metrics.registry import Metrics as MetricsRegistry
+from mooring.metrics.series import Numbers
+from mooring.queue import QueueName, SchedulingQueue
+from mooring.scheduler.binding_tasks import BindingTasks
+from mooring.state.cache import Cache
+
+#: Queue -> its label. Gated pods have come into the queue of unschedulable ones, as upstream.
+_INCOMING: Final = {
+    QueueName.ACTIVE: "active",
+    QueueName.BACKOFF: "backoff",
+    QueueName.UNSCHEDULABLE: "unschedulable",
+    QueueName.GATED: "unschedulable",
+}
+#: Plugins with PreScore in kube-scheduler, which here do that work in ``score``. Neither skips a
+#: pod, so both are evaluated whenever nodes are scored.
+_PRE_SCORED_WITH_SCORE: Final = ("NodeResourcesFit", "TaintToleration")
+
+_PENDING: Final = (
+    QueueName.ACTIVE,
+    QueueName.BACKOFF,
+    QueueName.UNSCHEDULABLE,
+    QueueName.GATED,
+)
 
 PLUGIN_ERRORS: Final = "scheduler_plugin_errors"
 
@@ -44,3 +65,127 @@ class PluginErrorMetrics(Collector):
         for pair, count in totals.items():
             errors.add_metric(list(pair), count)
         yield errors
+
+
+class Totals:
+    """A counter whose total belongs to another object, and only grows.
+
+    A reset of the metrics cannot set that total to zero, so the counter shows what has come since.
+    """
+
+    def __init__(self, numbers: Numbers) -> None:
+        self._numbers = numbers
+        self._last: dict[tuple[str, ...], float] = {}
+        self._base: dict[tuple[str, ...], float] = {}
+
+    def set(self, total: float, *labels: str) -> None:
+        """Sets the total of these label values."""
+        self._last[labels] = total
+        shown = total - self._base.get(labels, 0)
+        if shown or labels not in self._base:
+            self._numbers.labels(*labels).value = shown
+
+    def reset(self) -> None:
+        """Counts from the last totals on."""
+        self._base = dict(self._last)
+
+
+def record_frameworks(metrics: MetricsRegistry, profiles: Mapping[str, Framework]) -> None:
+    """Records the extension points and plugins of the profiles from now on."""
+    for name, framework in profiles.items():
+        plugins = {
+            point: [plugin.name for plugin in framework.plugins(method)]
+            for point, method in EVALUATED.items()
+        }
+        scorers = [plugin.name for plugin in framework.scorers]
+        plugins["PreScore"] += [name for name in _PRE_SCORED_WITH_SCORE if name in scorers]
+        framework.set_recorder(metrics.profile(name, plugins))
+
+
+class SchedulerMetrics:
+    """The metrics that are read from queue, cache, frameworks and bindings.
+
+    ::
+
+        scheduler_pending_pods{queue}                     scheduler_cache_size{type}
+        scheduler_queue_incoming_pods_total{queue, event} scheduler_goroutines{operation="binding"}
+        scheduler_unschedulable_pods{plugin, profile}     go_goroutines
+        scheduler_inflight_events{event}                  mooring_result_cache_lookups_total
+        scheduler_plugin_errors_total                     mooring_plugin_sampled_seconds_total
+
+    Args:
+        queue: The pending pods.
+        cache: Nodes and pods.
+        profiles: SchedulerName -> Framework.
+        bindings: The running binding cycles.
+    """
+
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        cache: Cache,
+        profiles: Mapping[str, Framework],
+        bindings: BindingTasks,
+    ) -> None:
+        self._queue = queue
+        self._cache = cache
+        self._profiles = profiles
+        self._bindings = bindings
+
+    def connect(self, metrics: MetricsRegistry) -> None:
+        """Records what the frameworks do, and refreshes the metrics before each scrape."""
+        record_frameworks(metrics, self._profiles)
+        metrics.register(PluginErrorMetrics(self._profiles.values()))
+        incoming = Totals(metrics.numbers("scheduler_queue_incoming_pods_total"))
+        lookups = Totals(metrics.numbers("mooring_result_cache_lookups_total"))
+        seconds = Totals(metrics.numbers("mooring_plugin_sampled_seconds_total"))
+
+        def refresh() -> None:
+            self._refresh_queue(metrics, incoming)
+            self._refresh_state(metrics)
+            self._refresh_frameworks(lookups, seconds)
+
+        metrics.on_scrape(refresh)
+        for totals in (incoming, lookups, seconds):
+            metrics.on_reset(totals.reset)
+
+    def _refresh_queue(self, metrics: MetricsRegistry, incoming: Totals) -> None:
+        counts = self._queue.counts()
+        pending = metrics.numbers("scheduler_pending_pods")
+        for queue_name in _PENDING:
+            pending.labels(queue_name.value).value = counts[queue_name]
+        moved: dict[tuple[str, str], int] = {}
+        for (queue_name, event), count in self._queue.incoming.items():
+            if queue_name in _INCOMING:
+                at = _INCOMING[queue_name], event
+                moved[at] = moved.get(at, 0) + count
+        for at, count in moved.items():
+            incoming.set(count, *at)
+        rejected = metrics.numbers("scheduler_unschedulable_pods")
+        for (plugin, profile), count in self._queue.rejected.items():
+            rejected.labels(plugin, profile).value = count
+        events = metrics.numbers("scheduler_inflight_events")
+        in_flight = self._queue.in_flight_counts()
+        for (event,), number in events.children.items():
+            number.value = in_flight.pop(event, 0)
+        for event, count in in_flight.items():
+            events.labels(event).value = count
+
+    def _refresh_state(self, metrics: MetricsRegistry) -> None:
+        size = metrics.numbers("scheduler_cache_size")
+        size.labels("nodes").value = len(self._cache.nodes)
+        size.labels("pods").value = len(self._cache.pods)
+        size.labels("assumed_pods").value = self._cache.assumed_count()
+        metrics.numbers("scheduler_goroutines").labels("binding").value = len(self._bindings)
+        try:
+            tasks = len(asyncio.all_tasks())
+        except RuntimeError:
+            return  # a test reads metrics outside of the loop
+        metrics.numbers("go_goroutines").labels().value = tasks
+
+    def _refresh_frameworks(self, lookups: Totals, seconds: Totals) -> None:
+        for profile, framework in self._profiles.items():
+            for result, count in framework.cache_statistics().items():
+                lookups.set(count, profile, result)
+            for (plugin, point), timing in framework.timings.statistics().items():
+                seconds.set(timing.seconds, profile, plugin, point)

@@ -20,6 +20,9 @@ from mooring.clock import Clock, Rng
 from mooring.config import Extender, KubeSchedulerConfiguration
 from mooring.errors import InvariantViolation
 from mooring.extenders import Extenders, ExtenderTransport
+from mooring.load_metrics.metrics import MeasurementMetrics, metric_caches
+from mooring.metrics.recorders import NO_SCHEDULER_METRICS
+from mooring.metrics.registry import Metrics
 from mooring.objects.pod import Pod
 from mooring.objects.selector_text import LIVING_PODS
 from mooring.queue import QueueOptions, SchedulingQueue
@@ -27,6 +30,7 @@ from mooring.scheduler.bind_verification import BindVerifier
 from mooring.scheduler.binding_tasks import BINDINGS_MAX, BindingTasks
 from mooring.scheduler.event_handlers import RESOURCES, EventHandlers
 from mooring.scheduler.evictor import Evictor
+from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.scheduler.preemption import PreemptionExecutor
@@ -50,6 +54,7 @@ class ServiceOptions:
         observer: Called for everything that happens.
         elector: Acquires the lease; the client's fence has to be its. None = no leader election.
         transport_factory: Makes the transport to an extender; HTTP by default.
+        metrics: Records metrics, with the scheduler's clock; None = no metrics.
     """
 
     queue: QueueOptions | None = None
@@ -59,6 +64,7 @@ class ServiceOptions:
     observer: Observer = field(default_factory=Observer)
     elector: Elector | None = None
     transport_factory: Callable[[Extender], ExtenderTransport] | None = None
+    metrics: Metrics | None = None
 
 
 class SchedulerParts:
@@ -91,6 +97,8 @@ class SchedulerParts:
         self._rng = rng
         self._sleep = sleep
         self._ready = asyncio.Event()
+        metrics = options.metrics
+        self._metrics_recorder = NO_SCHEDULER_METRICS if metrics is None else metrics.scheduler
         self.cache = Cache()
         self.informers: dict[str, Informer] = {}
         self.handle = PluginHandle(
@@ -115,6 +123,7 @@ class SchedulerParts:
             options=options.queue or _queue_options(config),
             on_ready=self._ready.set,
             on_move=options.observer.moved,
+            recorder=self._metrics_recorder,
         )
         self.events = EventHandlers(
             self.cache,
@@ -122,6 +131,7 @@ class SchedulerParts:
             self.profiles,
             self.handle.waiting,
             on_object=self.handle.changed,
+            recorder=self._metrics_recorder,
         )
         self.informers |= {kind: self._informer(kind) for kind in self._informer_kinds()}
         self.bindings = BindingTasks(rng, limit=options.bindings_max)
@@ -132,6 +142,8 @@ class SchedulerParts:
         reporting = Reporting(self.recorders, self.writer, self._scheduled_notes())
         self._build_background(reporting)
         self.scheduler = self._scheduler(reporting, options.observer)
+        if metrics is not None:
+            self._connect_metrics(metrics)
 
     def _build_background(self, reporting: Reporting) -> None:
         client, clock, sleep = self._client, self._clock, self._sleep
@@ -142,6 +154,7 @@ class SchedulerParts:
             self._pods,
             Evictor(client, clock=clock, rng=self._rng, sleep=sleep),
             reporting,
+            self._metrics_recorder,
         )
         self.bind_verifier = BindVerifier(
             client, self.cache, self.queue, self._pods, clock=clock, sleep=sleep
@@ -190,7 +203,17 @@ class SchedulerParts:
             buffer_events=self.events.buffer_events,
             clock=self._clock,
             observer=observer,
+            recorder=self._metrics_recorder,
         )
+
+    def _connect_metrics(self, metrics: Metrics) -> None:
+        """Records what the frameworks do, and exposes the state of queue and cache."""
+        SchedulerMetrics(self.queue, self.cache, self.profiles, self.bindings).connect(metrics)
+        metrics.register(self.extenders.metrics.registry)
+        caches = metric_caches(self.profiles.values())
+        if caches:
+            metrics.register(MeasurementMetrics(caches, self._clock))
+        metrics.set_pods(lambda: self._pods.values())
 
     def _scheduled_notes(self) -> dict[str, ScheduledNote]:
         notes = {name: profile.scheduled_note() for name, profile in self.profiles.items()}

@@ -31,6 +31,7 @@ from typing import Final
 
 from mooring.errors import InvariantViolation, LeaseLost, PluginError, SchedulerError
 from mooring.framework.status import PostFilterResult
+from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.objects.pod import Pod
 from mooring.queue import QueueName, SchedulingQueue, profile_of
 from mooring.scheduler.evictor import Evictor
@@ -54,6 +55,7 @@ class PreemptionExecutor:
         pods: "namespace/name" -> the newest version of each pod.
         evictor: Sends the requests.
         reporting: Reports each victim.
+        recorder: Records preemptions as metrics.
     """
 
     def __init__(
@@ -64,7 +66,9 @@ class PreemptionExecutor:
         pods: Mapping[str, Pod],
         evictor: Evictor,
         reporting: Reporting,
+        recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
     ) -> None:
+        self._recorder = recorder
         self._queue = queue
         self._nominator = nominator
         self._handle = handle
@@ -105,6 +109,7 @@ class PreemptionExecutor:
         if not victims:
             return
         assert self._tasks is not None, "open() comes first"
+        self._recorder.preemption_started(len(post_filter_result.victims))
         run = self._running[preemptor.uid] = _Run(preemptor, post_filter_result)
         task = self._tasks.create_task(self._supervise(run, victims))
         self._open.add(task)
@@ -112,14 +117,15 @@ class PreemptionExecutor:
 
     async def _supervise(self, run: _Run, victims: Sequence[PodInfo]) -> None:
         uid = run.preemptor.uid
+        started_s, is_evicted = self._recorder.now(), False
         try:
             is_evicted = await self._evict_victims(run, victims)
         except (InvariantViolation, LeaseLost):
             raise
         except Exception:  # noqa: BLE001 - a failure of one preemption must not end the others
             _log.exception("unexpected error in preemption")
-            is_evicted = False
         finally:
+            self._recorder.preemption_ended(started_s, succeeded=is_evicted)
             if self._running.get(uid) is run:
                 del self._running[uid]
         if not is_evicted:

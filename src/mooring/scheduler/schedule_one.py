@@ -29,8 +29,9 @@ from mooring.errors import InvariantViolation, PluginError, SchedulerError
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement, schedule_pod
 from mooring.framework.runtime import bind as bind_points
 from mooring.framework.runtime.post_filter import post_filter
-from mooring.framework.status import PostFilterResult
+from mooring.framework.status import PostFilterResult, Status
 from mooring.framework.waiting_pods import WaitingPod
+from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.objects.pod import Pod
 from mooring.queue import InFlightAttempt, QueuedPod, SchedulingQueue, profile_of
 from mooring.scheduler.binding_cycle import (
@@ -75,6 +76,7 @@ class Scheduler:
         pods_in_prebind: The pods in PreBind.
         on_bound: Called after each successful bind with pod and node name.
         buffer_events: Used by ``ExtenderScheduler`` while it waits for extenders.
+        recorder: Records the attempts as metrics.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Scheduler:
         pods_in_prebind: PodsInPreBind | None = None,
         on_bound: Callable[[PodInfo, str], None] = lambda *_: None,
         buffer_events: BufferEvents = lambda: nullcontext({}),
+        recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -103,6 +106,7 @@ class Scheduler:
         self._clock = clock
         self._observer = observer
         self._buffer_events = buffer_events
+        self._recorder = recorder
         self._next_start_index = 0
         self._binding_cycle = BindingCycle(
             cache,
@@ -114,6 +118,7 @@ class Scheduler:
             observer=observer,
             pods_in_prebind=PodsInPreBind() if pods_in_prebind is None else pods_in_prebind,
             on_bound=on_bound,
+            recorder=recorder,
         )
 
     async def schedule_batch(self) -> bool:
@@ -132,6 +137,7 @@ class Scheduler:
         """Runs the scheduling cycle of one pod, and starts its binding cycle if a node fits."""
         with self._queue.in_flight(entry) as in_flight:
             pod = entry.pod
+            entry.attempt_started_s = started_s = self._recorder.now()
             framework = self._profiles[profile_of(pod)]
             if self._should_skip(pod):
                 return
@@ -143,15 +149,18 @@ class Scheduler:
             except InvariantViolation:
                 raise
             except SchedulerError as error:
+                self._recorder.algorithm_ended(started_s)
                 self._handle_scheduling_failure(entry, error)
                 return
             finally:
                 self._next_start_index = attempt.next_start_index(self._next_start_index)
             if isinstance(result, Placement):
+                self._recorder.algorithm_ended(started_s)
                 self._observer.attempted(entry, attempt, result)
                 self._prepare_binding_cycle(framework, cycle, result, in_flight)
                 return
             post_filter_result = post_filter(framework, cycle, result)
+            self._recorder.algorithm_ended(started_s)
             attempt.preemption = post_filter_result.record
             self._observer.attempted(entry, attempt, result)
             self._handle_no_fit(entry, result, post_filter_result)
@@ -239,8 +248,12 @@ class Scheduler:
             nominated: Its new nomination: "" = none, None = unchanged.
             announced: The nomination that the binding cycle has just written; None = none.
         """
+        profile = profile_of(entry.pod)
+        self._recorder.attempt_failed(
+            profile, entry.attempt_started_s, is_unschedulable=_is_rejection(reason)
+        )
         if isinstance(reason, PluginError):
-            self._profiles[profile_of(entry.pod)].errors.count(reason)
+            self._profiles[profile].errors.count(reason)
         live = self._pods.get(entry.pod.key)
         if live is None or live.spec.node_name or live.metadata.uid != entry.uid:
             self._cache.nominator.remove(entry.uid)
@@ -263,3 +276,8 @@ class Scheduler:
             _log.warning("scheduling attempt failed", extra=fields, exc_info=cause)
         self._reporting.failed(pod, reason, nominated, announced)
         self._observer.failed(entry, reason)
+
+
+def _is_rejection(reason: FailureReason) -> bool:
+    """Returns whether an attempt ended without a node, and not with an error."""
+    return isinstance(reason, Diagnosis) or (isinstance(reason, Status) and reason.is_rejection)

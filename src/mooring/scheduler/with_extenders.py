@@ -50,6 +50,7 @@ class ExtenderScheduler(Scheduler):
     async def schedule_one_with_extenders(self, entry: QueuedPod) -> None:
         """Runs the scheduling cycle as ``schedule_one``, and calls the extenders."""
         with self._queue.in_flight(entry) as in_flight:
+            entry.attempt_started_s = self._recorder.now()
             framework = self._profiles[profile_of(entry.pod)]
             for _ in range(ATTEMPTS_MAX):
                 if self._should_skip(entry.pod) or self._is_deleted_or_bound(entry):
@@ -93,6 +94,7 @@ class ExtenderScheduler(Scheduler):
                     calls_of_post_filter, renew_snapshot
                 )
                 attempt.preemption = post_filter_result.record
+            self._recorder.algorithm_ended(entry.attempt_started_s)
             self._observer.attempted(entry, attempt, result)
         # The buffered events are applied now: the result has to fit the cluster as it is.
         if self._is_deleted_or_bound(entry):

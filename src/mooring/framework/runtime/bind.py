@@ -17,6 +17,7 @@ from mooring.errors import ExtenderError, PluginError, SchedulerError
 from mooring.framework.cycle_state import Cycle
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.runtime.framework import Framework
+from mooring.framework.runtime.timings import ERROR, SKIPPED, SUCCESS, WAIT, code_of
 from mooring.framework.status import Skip, Status, Wait
 from mooring.framework.waiting_pods import WaitingPod
 
@@ -29,10 +30,18 @@ def reserve(framework: Framework, cycle: Cycle, node_name: str) -> Status | None
     Raises:
         PluginError: if a plugin failed; call ``unreserve`` then too.
     """
-    for plugin in framework.plugins("reserve"):
-        result = framework.call(plugin, "Reserve", plugin.reserve, cycle, node_name)
-        if result is not None:
-            return framework.status_of(plugin, "Reserve", result)
+    recorder = framework.recorder
+    started_s, code = recorder.now(), ERROR
+    try:
+        for plugin in framework.plugins("reserve"):
+            result = framework.call(plugin, "Reserve", plugin.reserve, cycle, node_name)
+            if result is not None:
+                status = framework.status_of(plugin, "Reserve", result)
+                code = status.code.value
+                return status
+        code = SUCCESS
+    finally:
+        recorder.point("Reserve", code, started_s)
     return None
 
 
@@ -42,11 +51,13 @@ def unreserve(framework: Framework, cycle: Cycle, node_name: str) -> None:
     Every plugin is called. The attempt has failed already, so an error of one is logged and
     counted.
     """
+    started_s = framework.recorder.now()
     for plugin in reversed(framework.plugins("unreserve")):
         try:
             framework.call(plugin, "Unreserve", plugin.unreserve, cycle, node_name)
         except PluginError as error:
             framework.errors.log(error, pod=cycle.pod.key, node=node_name)
+    framework.recorder.point("Unreserve", SUCCESS, started_s)
 
 
 def permit(
@@ -59,13 +70,24 @@ def permit(
     Raises:
         PluginError: if a plugin failed.
     """
+    plugins, recorder = framework.plugins("permit"), framework.recorder
+    if not plugins:
+        recorder.no_plugins("Permit")
+        return None
     waits: dict[str, float] = {}
-    for plugin in framework.plugins("permit"):
-        result = framework.call(plugin, "Permit", plugin.permit, cycle, node_name)
-        if isinstance(result, Wait):
-            waits[plugin.name] = result.timeout_s
-        elif result is not None:
-            return framework.status_of(plugin, "Permit", result)
+    started_s, code = recorder.now(), ERROR
+    try:
+        for plugin in plugins:
+            result = framework.call(plugin, "Permit", plugin.permit, cycle, node_name)
+            if isinstance(result, Wait):
+                waits[plugin.name] = result.timeout_s
+            elif result is not None:
+                status = framework.status_of(plugin, "Permit", result)
+                code = status.code.value
+                return status
+        code = WAIT if waits else SUCCESS
+    finally:
+        recorder.point("Permit", code, started_s)
     if not waits:
         return None
     waiting = WaitingPod(cycle.pod, node_name, waits, now_s)
@@ -95,10 +117,23 @@ async def pre_bind(
     Raises:
         PluginError: if a plugin failed.
     """
-    for plugin in pre_binders(framework, cycle, node_name) if binders is None else binders:
-        result = await _wait(plugin, "PreBind", plugin.pre_bind, cycle, node_name)
-        if result is not None:
-            return framework.status_of(plugin, "PreBind", result)
+    if binders is None:
+        binders = pre_binders(framework, cycle, node_name)
+    recorder = framework.recorder
+    if not binders:
+        recorder.no_plugins("PreBind")
+        return None
+    started_s, code = recorder.now(), ERROR
+    try:
+        for plugin in binders:
+            result = await _wait(framework, plugin, "PreBind", plugin.pre_bind, cycle, node_name)
+            if result is not None:
+                status = framework.status_of(plugin, "PreBind", result)
+                code = status.code.value
+                return status
+        code = SUCCESS
+    finally:
+        recorder.point("PreBind", code, started_s)
     return None
 
 
@@ -108,6 +143,17 @@ def pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]
     Raises:
         PluginError: if a plugin failed, or returned an invalid result.
     """
+    recorder = framework.recorder
+    started_s, code = recorder.now(), ERROR
+    try:
+        binders = _pre_binders(framework, cycle, node_name)
+        code = SUCCESS if binders else SKIPPED
+    finally:
+        recorder.point("PreBindPreFlight", code, started_s)
+    return binders
+
+
+def _pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]:
     binders = []
     for plugin in framework.plugins("pre_bind"):
         result = None
@@ -134,12 +180,23 @@ async def bind(framework: Framework, cycle: Cycle, node_name: str) -> Status | N
     """
     if framework.extenders and await _bind_with_extender(framework, cycle, node_name):
         return None
-    for plugin in framework.plugins("bind"):
-        result = await _wait(plugin, "Bind", plugin.bind, cycle, node_name)
-        if result is Skip.SKIP:
-            continue
-        return None if result is None else framework.status_of(plugin, "Bind", result)
-    raise PluginError("", "Bind", "every bind plugin skipped the pod")
+    recorder = framework.recorder
+    started_s, code = recorder.now(), ERROR
+    try:
+        for plugin in framework.plugins("bind"):
+            result = await _wait(framework, plugin, "Bind", plugin.bind, cycle, node_name)
+            if result is Skip.SKIP:
+                continue
+            if result is None:
+                code = SUCCESS
+                return None
+            status = framework.status_of(plugin, "Bind", result)
+            code = status.code.value
+            return status
+        code = SKIPPED
+        raise PluginError("", "Bind", "every bind plugin skipped the pod")
+    finally:
+        recorder.point("Bind", code, started_s)
 
 
 async def _bind_with_extender(framework: Framework, cycle: Cycle, node_name: str) -> bool:
@@ -163,33 +220,53 @@ def post_bind(framework: Framework, cycle: Cycle, node_name: str) -> None:
 
     Every plugin is called. The pod is bound already, so an error of one is logged and counted.
     """
-    for plugin in framework.plugins("post_bind"):
+    plugins, recorder = framework.plugins("post_bind"), framework.recorder
+    if not plugins:
+        recorder.no_plugins("PostBind")
+        return
+    started_s = recorder.now()
+    for plugin in plugins:
         try:
             framework.call(plugin, "PostBind", plugin.post_bind, cycle, node_name)
         except PluginError as error:
             framework.errors.log(error, pod=cycle.pod.key, node=node_name)
+    recorder.point("PostBind", SUCCESS, started_s)
 
 
 async def _wait(
+    framework: Framework,
     plugin: Any,
     point: str,
     method: Callable[..., Awaitable[Any]],
-    *arguments: Any,
+    cycle: Cycle,
+    node_name: str,
 ) -> Any:
     """Awaits a plugin; adds its name to an error that it raises.
+
+    It is timed in those attempts in which ``Framework.call`` times plugins.
 
     SchedulerErrors of the API client pass through, with the plugin's name as a note: the caller has
     to distinguish a failed binding from one with an unknown outcome.
     """
+    recorder = framework.recorder
+    started_s, code = recorder.now() if cycle.is_timed else 0.0, ERROR
     try:
-        return await method(*arguments)
+        result = await method(cycle, node_name)
+        code = SUCCESS if result is None else code_of(result)
+        return result
     except PluginError:
+        recorder.plugin_failed(plugin.name, point)
         raise
     except SchedulerError as error:
+        recorder.plugin_failed(plugin.name, point)
         error.add_note(f'running {point} plugin "{plugin.name}"')
         raise
     except Exception as error:  # a plugin may raise anything; its pod alone fails
+        recorder.plugin_failed(plugin.name, point)
         raise PluginError(plugin.name, point, f"{type(error).__name__}: {error}") from error
     except BaseException as error:  # a cancellation: its cause reports the plugin
         error.add_note(f'running {point} plugin "{plugin.name}"')
         raise
+    finally:
+        if cycle.is_timed:
+            recorder.plugin(plugin.name, point, code, recorder.now() - started_s)

@@ -26,6 +26,8 @@ from mooring.framework.runtime.nominated import (
     filter_one,
     nominated_pods_by_row,
 )
+from mooring.framework.runtime.result_cache import CachedResults
+from mooring.framework.runtime.timings import ERROR, SUCCESS
 from mooring.framework.status import Code, FilterStatuses, PreFilterResult, Skip, Status
 from mooring.state.tables.pods import PodInfo
 from mooring.state.types import Rows
@@ -64,13 +66,42 @@ def filter_nodes(framework: Framework, cycle: Cycle, attempt: Attempt, order: Ro
     is_narrowed = attempt.pre_filtered.node_names is not None
     if is_narrowed and len(order) > 1:
         attempt.choice = "unordered"  # upstream visits the nodes of PreFilter in random order
-    attempt.results = run_filters(framework, cycle, order if is_narrowed else None)
-    return _select_feasible(framework, attempt, attempt.results, order)
+    recorder = framework.recorder
+    started_s, code = recorder.now(), ERROR
+    try:
+        attempt.results = run_filters(framework, cycle, order if is_narrowed else None)
+        feasible = _select_feasible(framework, attempt, attempt.results, order)
+        code = SUCCESS
+    finally:
+        recorder.point("Filter", code, started_s)
+    is_refused = feasible.count < feasible.evaluated_count
+    recorder.filtered(
+        cycle.skipped,
+        feasible.evaluated_count,
+        attempt.results.refused_counts if is_refused else None,
+    )
+    return feasible
 
 
 def pre_filter(framework: Framework, cycle: Cycle) -> PreFilterOutcome:
     """Runs the PreFilter plugins, or restores their cached results and states."""
     cached, cached_plugins = framework.cached_results(cycle)
+    recorder = framework.recorder
+    started_s, code = recorder.now(), ERROR
+    try:
+        outcome = _run_pre_filter(framework, cycle, cached, cached_plugins)
+        code = SUCCESS if outcome.status is None else outcome.status.code.value
+    finally:
+        recorder.point("PreFilter", code, started_s)
+    return outcome
+
+
+def _run_pre_filter(
+    framework: Framework,
+    cycle: Cycle,
+    cached: CachedResults | None,
+    cached_plugins: frozenset[str],
+) -> PreFilterOutcome:
     cache = cached.pre_filtered if cached is not None else {}
     names: frozenset[str] | None = None
     narrowed_by: list[str] = []
@@ -93,11 +124,15 @@ def pre_filter(framework: Framework, cycle: Cycle) -> PreFilterOutcome:
             narrowed_by.append(plugin.name)
             names = result.node_names if names is None else names & result.node_names
             if not names:
+                framework.recorder.pre_filter_stopped(plugin.name, cycle.skipped)
                 return PreFilterOutcome(names, no_node_left(narrowed_by), tuple(narrowed_by))
         else:
             rejection = framework.status_of(plugin, "PreFilter", result)
             if rejection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                framework.recorder.pre_filter_stopped(plugin.name, cycle.skipped)
                 return PreFilterOutcome(None, rejection)
+    if rejection is not None:
+        framework.recorder.pre_filter_stopped(plugin.name, cycle.skipped)
     return PreFilterOutcome(names, rejection, tuple(narrowed_by))
 
 
@@ -111,18 +146,25 @@ def try_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasi
     if row < 0:
         return None
     rows = np.array([row], dtype=np.intp)
+    started_s, code = framework.recorder.now(), ERROR
     try:
         results = run_filters(framework, cycle, rows)
         status = results.status(row)
         if status is not None and status.code is Code.ERROR:
             raise PluginError(status.plugin, "Filter", status.message)
+        code = SUCCESS
     except PluginError as error:
         framework.errors.log(error, pod=cycle.pod.key, node=name)
         return None
+    finally:
+        framework.recorder.point("Filter", code, started_s)
+    feasible = Feasible(results.feasible, int(status is None), rows, 1)
     if status is not None:
         attempt.extra[row] = status
+        framework.recorder.filtered_again(cycle.skipped, 1, results.refused_counts)
         return None
-    return Feasible(results.feasible, 1, rows, 1)
+    framework.recorder.filtered(cycle.skipped, 1, None)
+    return feasible
 
 
 def run_filters(framework: Framework, cycle: Cycle, rows: Rows | None) -> FilterResults:
@@ -227,6 +269,8 @@ def _with_nominated(
         )
         results.set_many(rows[refused], number + 1)
         rows = rows[~refused]
+    # The nodes that are feasible with their nominated pods are filtered without them as well.
+    framework.recorder.filtered_again(cycle.skipped, len(rows), None)
 
 
 def _select_feasible(

@@ -33,6 +33,7 @@ class FilterResults:
     __slots__ = (
         "_errors",
         "_numbers",
+        "_refused_counts",
         "_shared_codes",
         "codes",
         "count",
@@ -54,6 +55,8 @@ class FilterResults:
         self._errors: list[Status] = []
         #: The plugins whose codes are shared with the original of this copy (copy on write).
         self._shared_codes: set[int] = set()
+        #: The result of ``refused_counts``; None = it has to be computed.
+        self._refused_counts: list[int] | None = None
 
     def copy(self) -> FilterResults:
         """Returns a copy that can be modified as long as the original is not.
@@ -75,6 +78,7 @@ class FilterResults:
     def clear(self) -> None:
         """Resets all rows to "not visited". Existing copies are unaffected."""
         self.refused_by.fill(NOT_VISITED)
+        self._refused_counts = None
         self.feasible.fill(False)
         self.count = 0
         for plugin in self._refusing():
@@ -102,6 +106,7 @@ class FilterResults:
             first = np.zeros(size, dtype=np.uint8)
             for plugin in reversed(self._refusing()):
                 first[self.codes[plugin][:size] != 0] = plugin + 1
+            self._refused_counts = None
             self.refused_by[:size] = first
             np.equal(self.refused_by, 0, out=self.feasible)
             self.count = int(np.count_nonzero(self.feasible))
@@ -120,6 +125,9 @@ class FilterResults:
         """Sets the first rejection of one row (0 = feasible)."""
         is_feasible = first == 0
         self.count += is_feasible - bool(self.feasible[row])
+        if self._refused_counts is not None:
+            self._refused_counts[self.refused_by.item(row)] -= 1
+            self._refused_counts[first] += 1
         self.refused_by[row] = first
         self.feasible[row] = is_feasible
 
@@ -127,6 +135,7 @@ class FilterResults:
         """Does the same as ``set_first``, for several rows."""
         is_feasible = np.equal(first, 0)
         self.count -= int(np.count_nonzero(self.feasible[rows]))
+        self._refused_counts = None
         self.refused_by[rows] = first
         self.feasible[rows] = is_feasible
         self.count += int(np.count_nonzero(self.feasible[rows]))
@@ -187,9 +196,18 @@ class FilterResults:
         visited = len(self.refused_by) - int(np.count_nonzero(self.refused_by == NOT_VISITED))
         return visited - self.count
 
+    def refused_counts(self) -> list[int]:
+        """Returns how many rows have each value of ``refused_by``, length 256; read-only.
+
+        It is kept up to date row by row, so that an attempt after a small change costs nothing.
+        """
+        if self._refused_counts is None:
+            self._refused_counts = np.bincount(self.refused_by, minlength=256).tolist()
+        return self._refused_counts
+
     def status_counts(self) -> Iterator[tuple[Status, int]]:
         """Yields each status and the number of rows whose first rejection it is, by plugin."""
-        per_plugin = np.bincount(self.refused_by, minlength=256).tolist()
+        per_plugin = self.refused_counts()
         for plugin, codes in enumerate(self.codes):
             if not per_plugin[plugin + 1]:
                 continue

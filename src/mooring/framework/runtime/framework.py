@@ -28,9 +28,10 @@ from mooring.framework.runtime.filter_results import MAX_FILTERS
 from mooring.framework.runtime.plugin_errors import PluginErrors
 from mooring.framework.runtime.result_cache import CacheablePlugin, CachedResults, ResultCache
 from mooring.framework.runtime.signatures import Signatures
-from mooring.framework.runtime.timings import Timings
+from mooring.framework.runtime.timings import ERROR, SUCCESS, Timings
 from mooring.framework.status import Status
 from mooring.framework.waiting_pods import WaitingPods
+from mooring.metrics.recorders import NO_FRAMEWORK_METRICS, FrameworkRecorder
 from mooring.state.snapshot import Snapshot
 from mooring.state.tables.pods import PodInfo
 
@@ -74,7 +75,10 @@ class Framework:
         the nodes with the highest score, sorted; None = the node that kube-scheduler selects.
         """
         self.profile = profile
+        self._plugins = {point: profile.plugins.get(point, ()) for point in EXTENSION_POINTS}
         self.timings = Timings()
+        #: Records the extension points and plugins as metrics; ``set_recorder`` replaces it.
+        self.recorder = NO_FRAMEWORK_METRICS
         self.tie_break = tie_break
         self.errors = PluginErrors()
         self._cycle_count = 0
@@ -117,9 +121,10 @@ class Framework:
 
     def plugins(self, point: str) -> Sequence[Any]:
         """Returns the plugins of an extension point, in order."""
-        if point not in EXTENSION_POINTS:
+        plugins = self._plugins.get(point)
+        if plugins is None:
             raise InvariantViolation(f"{point} unknown extension point")
-        return self.profile.plugins.get(point, ())
+        return plugins
 
     def weight(self, plugin: str) -> int:
         """Returns the weight of a score plugin."""
@@ -129,7 +134,13 @@ class Framework:
         """Creates the state of a new attempt of ``pod``."""
         self._is_timed = self._cycle_count % TIMED_EVERY == 0
         self._cycle_count += 1
-        return Cycle(pod, snapshot, self.profile.scheduler_name, self)
+        cycle = Cycle(pod, snapshot, self.profile.scheduler_name, self)
+        cycle.is_timed = self._is_timed
+        return cycle
+
+    def set_recorder(self, recorder: FrameworkRecorder) -> None:
+        """Records the extension points and plugins from now on."""
+        self.recorder = self.timings.recorder = recorder
 
     # -- extenders --------------------------------------------------------------------------------
 
@@ -166,10 +177,18 @@ class Framework:
         plugins = self.plugins("pre_enqueue")
         if first:
             plugins = sorted(plugins, key=lambda plugin: plugin.name != first)
-        for plugin in plugins:
-            status = self.call(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
-            if status is not None:
-                return self.status_of(plugin, "PreEnqueue", status)
+        recorder = self.recorder
+        started_s, code = recorder.now(), ERROR
+        try:
+            for plugin in plugins:
+                status = self.call(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+                if status is not None:
+                    rejection = self.status_of(plugin, "PreEnqueue", status)
+                    code = rejection.code.value
+                    return rejection
+            code = SUCCESS
+        finally:
+            recorder.point("PreEnqueue", code, started_s)
         return None
 
     def sort_key(self) -> Callable[[Any], Any] | None:
@@ -227,16 +246,23 @@ class Framework:
     def cached_results(self, cycle: Cycle) -> tuple[CachedResults | None, frozenset[str]]:
         """Returns the cached results for the cycle's pod, and the names of the cached plugins."""
         if cycle.cached_results is None:
+            recorder = self.recorder
             version = cycle.snapshot.device_classes.version
             if version != self._classes_version:
                 self._classes_version = version
                 self.clear_cached_results()
+            started_s = recorder.now()
             signature = self._signatures.of(cycle.pod, self.call)
+            recorder.point("Sign", SUCCESS, started_s)
             cached = None
             if signature.cached_plugins:
                 cached = self._cache.of(signature, cycle.snapshot.nodes.capacity)
             cycle.cached_results = (cached, signature.cached_plugins)
         return cycle.cached_results
+
+    def cache_statistics(self) -> dict[str, int]:
+        """Returns how many lookups in the result cache were a ``hit``, and how many a ``miss``."""
+        return {"hit": self._cache.hits, "miss": self._cache.misses}
 
     def clear_cached_results(self) -> None:
         """Invalidates all cached results, when an object that is not a node or pod has changed."""
@@ -260,9 +286,13 @@ class Framework:
             if self._is_timed:
                 return self.timings.timed(self._clock, plugin.name, point, method, *arguments)
             return method(*arguments)
-        except (PluginError, InvariantViolation):
+        except InvariantViolation:
+            raise
+        except PluginError:
+            self.recorder.plugin_failed(plugin.name, point)
             raise
         except Exception as error:  # a plugin may raise anything; its pod alone fails
+            self.recorder.plugin_failed(plugin.name, point)
             raise PluginError(plugin.name, point, _error_text(error)) from error
 
     def log_error(self, error: PluginError, **facts: Any) -> None:

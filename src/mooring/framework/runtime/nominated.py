@@ -127,6 +127,7 @@ def _first_rejections(
     table: list[Status] = []
     remaining: npt.NDArray[np.intp] | None = None
     for number, statuses in filter_hypothetical(framework, cycle, view, only=only):
+        framework.recorder.filtered_once(framework.filters[number].name, len(statuses.codes))
         refused = statuses.codes != 0
         if not refused.any():
             continue

@@ -18,6 +18,7 @@ from mooring.framework.cycle_state import Cycle
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.extender import Extender, ExtenderCalls, Victims
 from mooring.framework.runtime.framework import Framework
+from mooring.framework.runtime.timings import ERROR, code_of
 from mooring.framework.status import (
     Candidate,
     Code,
@@ -27,6 +28,9 @@ from mooring.framework.status import (
     Status,
 )
 from mooring.state.tables.pods import PodInfo
+
+#: The plugin whose calls are attempts at preemption.
+PREEMPTION = "DefaultPreemption"
 
 #: The reason if extenders leave no candidate.
 NO_CANDIDATE = "preemption: no candidate node for preemption"
@@ -67,11 +71,16 @@ def _run(
 ) -> ExtenderCalls[PostFilterResult]:
     if not diagnosis.node_count or not framework.plugins("post_filter"):
         return PostFilterResult(None, "")
+    started_s, code = framework.recorder.now(), ERROR
     try:
-        return (yield from _run_plugins(framework, cycle, diagnosis, extenders))
+        result = yield from _run_plugins(framework, cycle, diagnosis, extenders)
+        code = code_of(result)
     except PluginError as error:
         framework.errors.count(error)
         return _with_message(diagnosis, PostFilterResult(NodeError(str(error)).named(error.plugin)))
+    finally:
+        framework.recorder.point("PostFilter", code, started_s)
+    return result
 
 
 def _run_plugins(
@@ -81,6 +90,8 @@ def _run_plugins(
     merged = PostFilterResult(None)
     rejected_by = ""
     for plugin in framework.plugins("post_filter"):
+        if plugin.name == PREEMPTION:
+            framework.recorder.preemption_attempted()
         result = framework.call(plugin, "PostFilter", plugin.post_filter, cycle, diagnosis)
         if not isinstance(result, PostFilterResult):
             raise PluginError(plugin.name, "PostFilter", f"returned {result!r}")

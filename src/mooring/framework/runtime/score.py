@@ -26,6 +26,7 @@ from mooring.framework.runtime.host_selection import (
     visiting_order,
 )
 from mooring.framework.runtime.result_cache import CachedResults
+from mooring.framework.runtime.timings import ERROR, SUCCESS
 from mooring.framework.status import Skip
 from mooring.state.tables.nodes import read_only
 from mooring.state.types import Ints, Rows
@@ -80,11 +81,38 @@ def total_scores(
     if not framework.scorers:
         return np.ones(len(view), dtype=np.int64)
     cached, cached_plugins = framework.cached_results(cycle)
-    skipped = pre_score(framework, cycle, view, cached, cached_plugins)
+    recorder = framework.recorder
+    started_s, code = recorder.now(), ERROR
+    try:
+        skipped = pre_score(framework, cycle, view, cached, cached_plugins)
+        code = SUCCESS
+    finally:
+        started_s = recorder.point("PreScore", code, started_s)
+    code = ERROR
+    try:
+        total = _run_scorers(framework, cycle, attempt, view, rows, skipped)
+        code = SUCCESS
+    finally:
+        recorder.point("Score", code, started_s)
+    recorder.scored(skipped, len(view))
+    return total
+
+
+def _run_scorers(
+    framework: Framework,
+    cycle: Cycle,
+    attempt: Attempt,
+    view: NodeView,
+    rows: Rows | None,
+    skipped: frozenset[str],
+) -> Ints:
+    cached: CachedResults | None
+    cached, cached_plugins = cycle.cached_results or (None, frozenset())
     if cached is not None:
         plugins = framework.cacheable_scorers(cached_plugins - skipped)
         cached.refresh_scores(cycle.snapshot, plugins, ScoreCallerImpl(framework, cycle))
     finals: tuple[int, ...] = ()
+    total: Ints
     if cached is not None and cached.finals:
         # Most scores are cached and final: their sum is cached as well.
         finals, column = cached.finals, cached.final_total

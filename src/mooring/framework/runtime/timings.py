@@ -1,12 +1,28 @@
-"""Durations of plugins, by extension point."""
+"""Durations of plugins, by extension point, and their statuses as metrics show them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from mooring.clock import Clock
+from mooring.framework.status import Code, PostFilterResult, Skip, Status, Wait
+from mooring.metrics.recorders import NO_FRAMEWORK_METRICS, FrameworkRecorder
+
+SUCCESS: Final = Code.SUCCESS.value
+ERROR: Final = Code.ERROR.value
+SKIPPED: Final = Code.SKIP.value
+WAIT: Final = Code.WAIT.value
+
+#: (extension point of ``Framework.call``, method) -> its name in metrics, if it is another.
+_SHOWN_POINTS: Final = {
+    ("NormalizeScore", "normalize"): "ScoreExtensionNormalize",
+    ("PreFilterExtension", "add_pod"): "PreFilterExtensionAddPod",
+    ("PreFilterExtension", "remove_pod"): "PreFilterExtensionRemovePod",
+    # It does both at once, for many nodes.
+    ("PreFilterExtension", "apply_deltas"): "PreFilterExtensionRemovePod",
+}
 
 
 @dataclass(slots=True)
@@ -20,10 +36,12 @@ class Timing:
 class Timings:
     """(plugin name, extension point) -> Timing; grows with the plugins, not with the pods."""
 
-    __slots__ = ("_table",)
+    __slots__ = ("_table", "recorder")
 
     def __init__(self) -> None:
         self._table: dict[tuple[str, str], Timing] = {}
+        #: Also gets each duration.
+        self.recorder: FrameworkRecorder = NO_FRAMEWORK_METRICS
 
     def add(self, plugin: str, point: str, seconds: float) -> None:
         """Adds one call."""
@@ -42,12 +60,38 @@ class Timings:
         *arguments: Any,
     ) -> Any:
         """Calls ``method`` and returns its result; adds its duration, also if it raises."""
-        started_s = clock.monotonic_s()
+        if self.recorder is NO_FRAMEWORK_METRICS:
+            started_s = clock.monotonic_s()
+            try:
+                return method(*arguments)
+            finally:
+                self.add(plugin, point, clock.monotonic_s() - started_s)
+        started_s, status = clock.monotonic_s(), ERROR
         try:
-            return method(*arguments)
+            result = method(*arguments)
+            status = code_of(result)
+            return result
         finally:
-            self.add(plugin, point, clock.monotonic_s() - started_s)
+            seconds = clock.monotonic_s() - started_s
+            self.add(plugin, point, seconds)
+            name = getattr(method, "__name__", "")
+            shown = _SHOWN_POINTS.get((point, name), point)
+            self.recorder.plugin(plugin, shown, status, seconds)
 
     def statistics(self) -> dict[tuple[str, str], Timing]:
         """Returns a copy of the table, in order of first call."""
         return {key: Timing(timing.calls, timing.seconds) for key, timing in self._table.items()}
+
+
+def code_of(result: Any) -> str:
+    """Returns the name of the status code of a plugin's result.
+
+    A result for many nodes is a success, whatever it is for each of them.
+    """
+    if isinstance(result, PostFilterResult):
+        result = result.status
+    if isinstance(result, Status):
+        return result.code.value
+    if isinstance(result, Wait):
+        return WAIT
+    return SKIPPED if result is Skip.SKIP else SUCCESS

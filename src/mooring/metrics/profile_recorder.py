@@ -1,0 +1,219 @@
+"""Records the extension points and the plugins of one profile.
+
+Evaluations of plugins are counted by attempt and not by plugin: the plugins that skip a pod are
+nearly always the same, so one counter per set of skipping plugins is increased, and the plugins'
+own counts are computed at a scrape.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Final
+
+from mooring.metrics.recorders import FrameworkRecorder, RefusedCounts
+from mooring.metrics.series import Distribution, Registered
+
+SUCCESS: Final = "Success"
+PRE_FILTER: Final = "PreFilter"
+FILTER: Final = "Filter"
+PRE_SCORE: Final = "PreScore"
+SCORE: Final = "Score"
+
+#: The extension points whose evaluations are counted, and the attribute with their plugins.
+EVALUATED: Final = {
+    PRE_FILTER: "pre_filter",
+    FILTER: "filter",
+    PRE_SCORE: "pre_score",
+    SCORE: "score",
+}
+
+#: (plugin, extension point) -> the stage whose errors kube-scheduler counts.
+VOLUME_STAGES: Final = {
+    ("VolumeBinding", "Filter"): "predicate",
+    ("VolumeBinding", "Reserve"): "assume",
+    ("VolumeBinding", "PreBind"): "bind",
+}
+
+#: Out-of-tree plugins may skip in many combinations: then the counts are added up early.
+GROUPS_MAX: Final = 256
+
+
+class _Group:
+    """Attempts that the same plugins skipped: pods, nodes, and nodes by first rejecting filter."""
+
+    __slots__ = ("nodes", "pods", "refused")
+
+    def __init__(self) -> None:
+        self.pods = 0
+        self.nodes = 0
+        self.refused: dict[int, int] = {}
+
+
+class ProfileRecorder(FrameworkRecorder):
+    """Records into the series of the registry.
+
+    Args:
+        profile: The schedulerName, a label.
+        plugins: Extension point (``PreFilter``, ``Filter``, ``PreScore``, ``Score``) -> names of
+            its plugins, in order.
+        now: Returns monotonic seconds.
+        metrics: Has the series.
+    """
+
+    __slots__ = (
+        "_by_status",
+        "_evaluations",
+        "_executions",
+        "_filter_groups",
+        "_plugins",
+        "_points",
+        "_preemptions",
+        "_profile",
+        "_score_groups",
+        "_volume_errors",
+    )
+
+    def __init__(
+        self,
+        profile: str,
+        plugins: Mapping[str, Sequence[str]],
+        now: Callable[[], float],
+        metrics: Registered,
+    ) -> None:
+        numbers, distributions = metrics.numbers, metrics.distributions
+        self.now = now
+        self._profile = profile
+        self._plugins = {point: tuple(plugins.get(point, ())) for point in EVALUATED}
+        self._points = distributions("scheduler_framework_extension_point_duration_seconds")
+        self._by_status: defaultdict[str, dict[str, Distribution]] = defaultdict(dict)
+        self._executions = distributions("scheduler_plugin_execution_duration_seconds")
+        self._evaluations = numbers("scheduler_plugin_evaluation_total")
+        self._preemptions = numbers("scheduler_preemption_attempts_total")
+        self._volume_errors = numbers("scheduler_volume_scheduling_stage_error_total")
+        self._filter_groups: dict[frozenset[str], _Group] = {}
+        self._score_groups: dict[frozenset[str], _Group] = {}
+
+    # -- durations --------------------------------------------------------------------------------
+
+    def point(self, point: str, status: str, started_s: float) -> float:
+        """Records that all plugins of an extension point have run; returns the time."""
+        now_s = self.now()
+        seconds = now_s - started_s
+        # Statuses are few and interned: the dict of a status is found by identity.
+        child = self._by_status[status].get(point) or self._child_of(point, status)
+        child.counts[bisect_left(child.bounds, seconds)] += 1
+        child.sum += seconds
+        return now_s
+
+    def no_plugins(self, point: str) -> None:
+        """Records an extension point at which nothing had to run: a success in no time."""
+        child = self._by_status[SUCCESS].get(point) or self._child_of(point, SUCCESS)
+        child.counts[0] += 1
+
+    def _child_of(self, point: str, status: str) -> Distribution:
+        child = self._points.labels(point, status, self._profile)
+        if (point, status, self._profile) in self._points.children:
+            self._by_status[status][point] = child  # but not if the allow-list replaced a label
+        return child
+
+    def forget(self) -> None:
+        """Looks up all series again: a reset has removed them."""
+        for children in self._by_status.values():
+            children.clear()
+
+    def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """Records a call of a plugin that was timed."""
+        key = (plugin, point, status)
+        child = self._executions.children.get(key) or self._executions.labels(*key)
+        child.counts[bisect_left(child.bounds, seconds)] += 1
+        child.sum += seconds
+
+    # -- evaluations ------------------------------------------------------------------------------
+
+    def pre_filter_stopped(self, last: str, skipped: Set[str]) -> None:
+        """Counts the PreFilter plugins of a pod, up to the one that rejected it."""
+        for name in self._plugins[PRE_FILTER]:
+            if name not in skipped:
+                self._evaluated(name, PRE_FILTER, 1)
+            if name == last:
+                return
+
+    def filtered(
+        self, skipped: Set[str], node_count: int, refused_counts: RefusedCounts | None
+    ) -> None:
+        """Counts the PreFilter plugins of a pod, and the nodes that each filter evaluated."""
+        key = frozenset(skipped)
+        group = self._filter_groups.get(key) or self._new_group(self._filter_groups, key)
+        group.pods += 1
+        group.nodes += node_count
+        if refused_counts is not None:
+            self._count_refused(group, refused_counts())
+
+    def filtered_again(
+        self, skipped: Set[str], node_count: int, refused_counts: RefusedCounts | None
+    ) -> None:
+        """Counts as ``filtered``, but the pod's PreFilter plugins only once for both."""
+        self.filtered(skipped, node_count, refused_counts)
+        self._filter_groups[frozenset(skipped)].pods -= 1
+
+    def _count_refused(self, group: _Group, counts: Sequence[int]) -> None:
+        for number in range(len(self._plugins[FILTER])):
+            count = counts[number + 1]
+            if count:
+                group.refused[number] = group.refused.get(number, 0) + count
+
+    def filtered_once(self, plugin: str, node_count: int) -> None:
+        """Counts the nodes of a call of one filter, on hypothetical nodes."""
+        self._evaluated(plugin, FILTER, node_count)
+
+    def scored(self, skipped: Set[str], node_count: int) -> None:
+        """Counts the PreScore plugins of a pod, and the nodes that each score plugin scored."""
+        key = frozenset(skipped)
+        group = self._score_groups.get(key) or self._new_group(self._score_groups, key)
+        group.pods += 1
+        group.nodes += node_count
+
+    def _new_group(self, groups: dict[frozenset[str], _Group], key: frozenset[str]) -> _Group:
+        if len(groups) >= GROUPS_MAX:
+            self.fold()
+        group = groups[key] = _Group()
+        return group
+
+    def fold(self) -> None:
+        """Adds what was counted by attempt to the counts of the plugins. Runs before a scrape."""
+        for point, names in self._plugins.items():
+            for name in names:
+                self._evaluated(name, point, 0)
+        for skipped, group in self._filter_groups.items():
+            for name in self._plugins[PRE_FILTER]:
+                if name not in skipped:
+                    self._evaluated(name, PRE_FILTER, group.pods)
+            nodes = group.nodes
+            for number, name in enumerate(self._plugins[FILTER]):
+                if name not in skipped:
+                    self._evaluated(name, FILTER, nodes)
+                    nodes -= group.refused.get(number, 0)
+        for skipped, group in self._score_groups.items():
+            for point, count in ((PRE_SCORE, group.pods), (SCORE, group.nodes)):
+                for name in self._plugins[point]:
+                    if name not in skipped:
+                        self._evaluated(name, point, count)
+        self._filter_groups.clear()
+        self._score_groups.clear()
+
+    def _evaluated(self, plugin: str, point: str, count: int) -> None:
+        self._evaluations.labels(plugin, point, self._profile).value += count
+
+    # -- others -----------------------------------------------------------------------------------
+
+    def plugin_failed(self, plugin: str, point: str) -> None:
+        """Counts an error of VolumeBinding by the stage of kube-scheduler's volume binder."""
+        operation = VOLUME_STAGES.get((plugin, point))
+        if operation is not None:
+            self._volume_errors.labels(operation).value += 1
+
+    def preemption_attempted(self) -> None:
+        """Counts an attempt of DefaultPreemption."""
+        self._preemptions.labels().value += 1
