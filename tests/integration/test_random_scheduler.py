@@ -20,7 +20,12 @@ from mooring.testing.controlplane import Access, ControlPlane
 from tests.integration.schedulers import create_all, run, scheduling, transport_to, until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-MANIFESTS = sorted(DEPLOY.rglob("*.yaml"))
+#: The kustomizations have a test of their own: test_deploy.py.
+MANIFESTS = [
+    path
+    for path in sorted(DEPLOY.rglob("*.yaml"))
+    if path.relative_to(DEPLOY).parts[0] not in ("kustomize", "monitoring")
+]
 RANDOM, DEFAULT = 500, 100
 
 
