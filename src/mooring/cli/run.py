@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from mooring.client.transport.kubeconfig import Access
     from mooring.component.feature_gates import FeatureGates
     from mooring.component.flags import Options
+    from mooring.component.klog import LogControl
     from mooring.component.options import CommandFailed, Effective
     from mooring.errors import ConfigError
 
@@ -91,10 +91,10 @@ def _checked(options: Options) -> int:
         if problem := check_logging(options, gates):
             click.echo(problem, err=True)
             return EXIT_FAILED
-        configure(options.logging, level=options.log_level)
+        log = configure(options.logging, level=options.log_level)
         for name, text in options.texts.items():
             _log.info('FLAG: --%s="%s"', name, text, extra={"v": 1, "bare": True})
-        return _prepared(options, gates)
+        return _prepared(options, gates, log)
     except CommandFailed as error:
         _log_failure(error)
         return EXIT_FAILED
@@ -117,8 +117,9 @@ def _is_json() -> bool:
     )
 
 
-def _prepared(options: Options, gates: FeatureGates) -> int:
+def _prepared(options: Options, gates: FeatureGates, log: LogControl) -> int:
     """Checks everything that needs no cluster, then writes the configuration or schedules."""
+    from mooring.cli.scheduler_app import SchedulerApp
     from mooring.component.options import check_elector, check_lock, check_options, effective
     from mooring.event_loop import fresh_seed, loop_factory
 
@@ -126,7 +127,11 @@ def _prepared(options: Options, gates: FeatureGates) -> int:
     _warn(options, gates)
     settings = effective(options, gates)
     access = _access(options, settings)
+    app = SchedulerApp(
+        options, settings, access, log, clock=SystemClock(), rng=seeded_random(fresh_seed())
+    )
     # The HTTPS server listens from here on: steps 11 to 13 of kube-scheduler.
+    app.bind()
     election = settings.config.leader_election
     check_lock(election)
     _check_profiles(settings, options)
@@ -134,7 +139,7 @@ def _prepared(options: Options, gates: FeatureGates) -> int:
         return 0
     check_elector(election)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_run(access, settings, options, fresh_seed()))
+        runner.run(app.run())
     return 0
 
 
@@ -240,31 +245,3 @@ def _logged_or_written(options: Options, settings: Effective) -> bool:
         raise CommandFailed(f"open {path}: {reason}") from None
     _log.info("Wrote configuration", extra={"file": path})
     return True
-
-
-async def _run(access: Access, settings: Effective, options: Options, seed: int) -> None:
-    from mooring.client import Client
-    from mooring.client.transport.auth import connect
-    from mooring.client.transport.rate_limit import limited
-    from mooring.scheduler.service import Service, ServiceOptions
-
-    clock, rng = SystemClock(), seeded_random(seed)
-    transport = limited(
-        connect(access, clock=clock, environment=os.environ), settings.rate_limit, clock=clock
-    )
-    try:
-        service = Service(
-            Client(transport, rng=rng),
-            settings.config,
-            clock=clock,
-            rng=rng,
-            options=ServiceOptions(plugins=options.plugin, instance=os.uname().nodename),
-        )
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, service.stop)
-        names = ", ".join(service.profiles)
-        text = f"mooring run: scheduling for {names} on {access.server}"
-        _log.info("%s", text, extra={"bare": True})
-        await service.run()
-    finally:
-        await transport.close()

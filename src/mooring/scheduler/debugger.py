@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from mooring.objects import Node, Pod
 from mooring.queue import QueueName, SchedulingQueue
-from mooring.state import Cache
-from mooring.state.cache import FINISHED_PHASES
+from mooring.state.cache import FINISHED_PHASES, Cache
 
 #: Resources with a field of their own in the dump; all others are scalar resources.
 _FIELDS: Final = {"cpu": "MilliCPU", "memory": "Memory", "ephemeral-storage": "EphemeralStorage"}

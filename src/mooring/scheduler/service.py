@@ -94,6 +94,11 @@ class Service(SchedulerParts):
         """True if all caches have synced, so that pods are being scheduled."""
         return self._synced.is_set()
 
+    @property
+    def has_listed(self) -> bool:
+        """True if every kind has been listed; a standby has, too."""
+        return all(informer.has_synced for informer in self._all_informers())
+
     async def wait_until_synced(self) -> None:
         """Returns when all caches have synced."""
         await self._synced.wait()

@@ -1,0 +1,317 @@
+"""The program that ``mooring run`` is: HTTPS endpoints, metrics, leader election, the scheduler.
+
+::
+
+    SchedulerApp ── bind ──> the port is ours, nothing has talked to the cluster yet
+         └── run ──> endpoints ──> informers ──> the lease ──> scheduling ──> stop
+
+Source: cmd/kube-scheduler/app/server.go (Run).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+import signal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mooring.client import Client, no_fence
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import Access, find_access
+from mooring.client.transport.metered import MeteredTransport
+from mooring.client.transport.rate_limit import limited
+from mooring.clock import Clock, Rng
+from mooring.component.options import CommandFailed
+from mooring.component.version import BINARY_VERSION
+from mooring.config.upstream_yaml import upstream_document
+from mooring.errors import ConfigError
+from mooring.metrics.options import Feature, MetricsOptions
+from mooring.metrics.pauses import measure_loop_lag, measured_gc
+from mooring.metrics.registry import Metrics
+from mooring.queue import QueueOptions
+from mooring.scheduler.debugger import debug_entries
+from mooring.scheduler.leader_election import make_elector
+from mooring.scheduler.service import Service, ServiceOptions
+from mooring.serving.health import HealthChecks
+from mooring.serving.options import ServingOptions, SniCertificate
+from mooring.serving.routes import Debugging, Endpoints, MetricsRoutes
+from mooring.serving.server import SecureServer
+from mooring.serving.zpages import Versions
+from mooring.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from mooring.client.transport.transport import Transport
+    from mooring.component.flags import Options
+    from mooring.component.klog import LogControl
+    from mooring.component.options import Effective
+
+#: The end of the names of the health checks, as upstream.
+LEADER_ELECTION = "leaderElection"
+HANDLERS_SYNCED = "sched-handler-sync"
+SHUTDOWN = "shutdown"
+
+_log = logging.getLogger(__name__)
+
+
+class SchedulerApp:
+    """One running scheduler with everything around it.
+
+    Args:
+        options: The command line.
+        settings: The configuration in effect.
+        access: The API server.
+        log: Sets the verbosity at run time.
+        clock: For everything.
+        rng: For everything.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        settings: Effective,
+        access: Access,
+        log: LogControl,
+        *,
+        clock: Clock,
+        rng: Rng,
+    ) -> None:
+        self._options = options
+        self._settings = settings
+        self._access = access
+        self._log_control = log
+        self._clock = clock
+        self._rng = rng
+        self._service: Service | None = None
+        self._is_stopping = False
+        self._metrics = Metrics(metrics_options(options, settings), clock=clock)
+        self._transport = limited(
+            MeteredTransport(self._connect(access), self._metrics.client, server=access.server),
+            settings.rate_limit,
+            clock=clock,
+        )
+        self._elector = make_elector(self._transport, settings.config, clock=clock, rng=rng)
+        if self._elector is not None:
+            elector = self._elector
+            self._metrics.watch_lease(lambda: elector.is_leading)
+        self._delegates = self._delegate_transports()
+        self._server = SecureServer(
+            serving_options(options),
+            self._endpoints(),
+            self._health_checks(),
+            authentication=self._delegates.get("authentication"),
+            authorization=self._delegates.get("authorization"),
+            clock=clock,
+            rng=rng,
+        )
+
+    def bind(self) -> None:
+        """Binds the port, before anything talks to the cluster.
+
+        Raises:
+            CommandFailed: the port is in use, or a certificate cannot be read.
+        """
+        try:
+            self._server.bind()
+        except ConfigError as error:
+            raise CommandFailed(str(error)) from None
+
+    async def run(self) -> None:
+        """Serves and schedules until SIGINT or SIGTERM.
+
+        Raises:
+            LeaseLost: the lease is lost.
+        """
+        elector, config = self._elector, self._settings.config
+        service = Service(
+            Client(
+                self._transport,
+                rng=self._rng,
+                fence=no_fence if elector is None else elector.fence,
+            ),
+            config,
+            clock=self._clock,
+            rng=self._rng,
+            options=ServiceOptions(
+                queue=QueueOptions(
+                    initial_backoff_s=config.pod_initial_backoff_seconds,
+                    max_backoff_s=config.pod_max_backoff_seconds,
+                    max_unschedulable_s=self._settings.unschedulable_timeout_s,
+                ),
+                plugins=self._options.plugin,
+                instance=os.uname().nodename,
+                elector=elector,
+                metrics=self._metrics,
+            ),
+        )
+        plugins = [plugin for each in service.profiles.values() for plugin in each.all_plugins()]
+        watchdog = Watchdog(lambda: plugins, clock=self._clock)
+        watchdog.handle_signals(self._stop)
+        self._service = service
+        self._dump_on_signal(service)
+        now = self._clock.monotonic_s
+        try:
+            await self._server.start()
+            names = ", ".join(service.profiles)
+            text = f"mooring run: scheduling for {names} on {self._access.server}"
+            _log.info("%s", text, extra={"bare": True})
+            with watchdog.watch(), measured_gc(self._metrics, now):
+                async with asyncio.TaskGroup() as tasks:
+                    lag = tasks.create_task(measure_loop_lag(self._metrics, now, asyncio.sleep))
+                    try:
+                        await service.run()
+                    finally:
+                        lag.cancel()
+        finally:
+            await self._server.stop()
+            for transport in (self._transport, *self._delegates.values()):
+                await transport.close()
+
+    def _stop(self) -> None:
+        self._is_stopping = True
+        assert self._service is not None
+        self._service.stop()
+
+    def _dump_on_signal(self, service: Service) -> None:
+        """Logs cache and queue on SIGUSR2."""
+        loop = asyncio.get_running_loop()
+
+        def dump() -> None:
+            nodes, pods = (service.informers[kind].objects.values() for kind in ("Node", "Pod"))
+            for entry in debug_entries(service.cache, service.queue, nodes, pods):
+                _log.info(entry.message, extra=dict(entry.fields))
+
+        signal.signal(signal.SIGUSR2, lambda *_: loop.call_soon_threadsafe(dump))
+
+    # -- endpoints --------------------------------------------------------------------------------
+
+    def _endpoints(self) -> Endpoints:
+        metrics, settings, gates = self._metrics, self._settings, self._settings.gates
+        control = self._log_control
+        return Endpoints(
+            metrics=MetricsRoutes(
+                metrics=metrics.expose,
+                slis=metrics.expose_slis,
+                # Empty on a standby.
+                resources=lambda: metrics.expose_resources() if self._is_scheduling else (b"", ""),
+                reset=metrics.reset,
+                reset_slis=metrics.reset_slis,
+            ),
+            configuration=lambda: upstream_document(settings.config),
+            flags=self._options.texts if gates.enabled("ComponentFlagz") else None,
+            versions=(
+                Versions(
+                    language=platform.python_version(),
+                    binary=BINARY_VERSION,
+                    emulation=str(gates.emulation),
+                )
+                if gates.enabled("ComponentStatusz")
+                else None
+            ),
+            debugging=(
+                Debugging(lambda verbosity: _set_verbosity(control, verbosity))
+                if settings.config.enable_profiling
+                else None
+            ),
+        )
+
+    def _health_checks(self) -> HealthChecks:
+        record = self._metrics.record_healthcheck
+        checks = HealthChecks(
+            on_result=lambda name, endpoint, passed: record(name, endpoint, passed=passed)
+        )
+        if self._elector is not None:
+            checks.add(["healthz", "readyz"], LEADER_ELECTION, self._elector.check_health)
+        checks.add(["readyz"], SHUTDOWN, self._check_shutdown)
+        checks.add(["readyz"], HANDLERS_SYNCED, self._check_synced)
+        return checks
+
+    def _check_shutdown(self) -> str | None:
+        return "process is shutting down" if self._is_stopping else None
+
+    def _check_synced(self) -> str | None:
+        if self._service is not None and self._service.has_listed:
+            return None
+        return "handlers are not fully synchronized"
+
+    @property
+    def _is_scheduling(self) -> bool:
+        return self._service is not None and self._service.has_synced
+
+    # -- connections ------------------------------------------------------------------------------
+
+    def _connect(self, access: Access) -> Transport:
+        return connect(access, clock=self._clock, environment=os.environ)
+
+    def _delegate_transports(self) -> dict[str, Transport]:
+        """Returns the connections for reviews: with their kubeconfigs, or as this pod."""
+        paths = {
+            "authentication": self._options.authentication.authentication_kubeconfig,
+            "authorization": self._options.authorization.authorization_kubeconfig,
+        }
+        is_pod = "KUBERNETES_SERVICE_HOST" in os.environ
+        found: dict[str, Transport] = {}
+        for name, path in paths.items():
+            if not path and not is_pod:
+                continue
+            environment: Mapping[str, str] = os.environ if path else _without_kubeconfig()
+            try:
+                access = find_access(path or None, environment=environment)
+            except (ConfigError, OSError) as error:
+                text = f"failed to get delegated {name} kubeconfig: {error}"
+                raise CommandFailed(text) from None
+            found[name] = self._connect(access)
+        return found
+
+
+def _without_kubeconfig() -> dict[str, str]:
+    """Returns the environment without what names a kubeconfig: only the pod's own access counts."""
+    return {name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "HOME")}
+
+
+def _set_verbosity(control: LogControl, verbosity: int) -> None:
+    control.set_verbosity(str(verbosity))
+
+
+def metrics_options(options: Options, settings: Effective) -> MetricsOptions:
+    """Returns the options of the metrics."""
+    return MetricsOptions(
+        disabled=options.metrics.disabled_metrics,
+        allowed_labels=options.metrics.allow_metric_labels,
+        features=[
+            Feature(item.name, item.stage, item.is_enabled) for item in settings.gates.items()
+        ],
+    )
+
+
+def serving_options(options: Options) -> ServingOptions:
+    """Returns the options of the HTTPS server."""
+    serving, authn, authz = options.serving, options.authentication, options.authorization
+    given: dict[str, Any] = {
+        "bind_address": serving.bind_address,
+        "port": serving.secure_port,
+        "cert_dir": serving.cert_dir,
+        "tls_cert_file": serving.tls_cert_file,
+        "tls_private_key_file": serving.tls_private_key_file,
+        "tls_min_version": serving.tls_min_version,
+        "tls_cipher_suites": serving.tls_cipher_suites,
+        "tls_sni_cert_keys": tuple(SniCertificate(*pair) for pair in serving.tls_sni_cert_key),
+        "permit_port_sharing": serving.permit_port_sharing,
+        "permit_address_sharing": serving.permit_address_sharing,
+        "authentication_skip_lookup": authn.authentication_skip_lookup,
+        "authentication_tolerate_lookup_failure": authn.authentication_tolerate_lookup_failure,
+        "token_cache_ttl_s": authn.authentication_token_webhook_cache_ttl,
+        "client_ca_file": authn.client_ca_file,
+        "requestheader_client_ca_file": authn.requestheader_client_ca_file,
+        "requestheader_allowed_names": authn.requestheader_allowed_names,
+        "requestheader_username_headers": authn.requestheader_username_headers,
+        "requestheader_uid_headers": authn.requestheader_uid_headers,
+        "requestheader_group_headers": authn.requestheader_group_headers,
+        "requestheader_extra_headers_prefix": authn.requestheader_extra_headers_prefix,
+        "authorized_ttl_s": authz.authorization_webhook_cache_authorized_ttl,
+        "unauthorized_ttl_s": authz.authorization_webhook_cache_unauthorized_ttl,
+        "always_allow_paths": authz.authorization_always_allow_paths,
+    }
+    return ServingOptions(**given)
