@@ -233,7 +233,7 @@ def _scheduler(case: Case, plane: controlplane.ControlPlane) -> Iterator[int]:
 def _command(case: Case, plane: controlplane.ControlPlane) -> list[str]:
     kubeconfig, name = str(plane.kubeconfig("mooring")), case.scheduler
     if name == "mooring":
-        words = ["run", "--kubeconfig", kubeconfig, "--log-level", "warning"]
+        words = ["run", "--kubeconfig", kubeconfig, "--log-level", "warning", "--secure-port=0"]
         document: dict[str, Any] = {
             "apiVersion": API_VERSION,
             "kind": KIND,
