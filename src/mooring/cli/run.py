@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mooring.component.flags import Options
     from mooring.component.options import CommandFailed, Effective
     from mooring.errors import ConfigError
+    from mooring.queue import QueueOptions
 
 PROGRAM: Final = "mooring run"
 EXIT_FAILED: Final = 1
@@ -53,14 +54,14 @@ def _flag_names(
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, shell_complete=_flag_names)
-def command(words: tuple[str, ...]) -> int:
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED, shell_complete=_flag_names)
+def command(flags: tuple[str, ...]) -> int:
     """Schedule the pods of a cluster."""
     from mooring.component.flags import FlagError, parse
     from mooring.component.usage import help_text, usage_text
 
     try:
-        options = parse(words, program=PROGRAM)
+        options = parse(flags, program=PROGRAM)
     except FlagError as error:
         if error.shows_usage:
             click.echo(usage_text(PROGRAM), err=True)
@@ -125,6 +126,8 @@ def _prepared(options: Options, gates: FeatureGates) -> int:
     check_options(options, gates)
     _warn(options, gates)
     settings = effective(options, gates)
+    for field, reason in settings.without_effect:
+        _log.warning("a field has no effect", extra={"field": field, "reason": reason})
     access = _access(options, settings)
     # The HTTPS server listens from here on: steps 11 to 13 of kube-scheduler.
     election = settings.config.leader_election
@@ -155,6 +158,11 @@ def _access(options: Options, settings: Effective) -> Access:
     from mooring.errors import ConfigError
 
     path = settings.config.client_connection.kubeconfig
+    is_pod = "KUBERNETES_SERVICE_HOST" in os.environ
+    if options.config and options.kubeconfig and not path and not is_pod:
+        # kube-scheduler ignores the flag here and fails.
+        path = options.kubeconfig
+        _log.warning("--kubeconfig is used, because the file of --config names no kubeconfig")
     if path and not os.path.exists(path):
         raise CommandFailed(f"stat {path}: no such file or directory")
     if options.master and not path:
@@ -242,6 +250,17 @@ def _logged_or_written(options: Options, settings: Effective) -> bool:
     return True
 
 
+def _queue_options(settings: Effective) -> QueueOptions:
+    from mooring.queue import QueueOptions
+
+    return QueueOptions(
+        initial_backoff_s=settings.config.pod_initial_backoff_seconds,
+        max_backoff_s=settings.config.pod_max_backoff_seconds,
+        max_unschedulable_s=settings.unschedulable_timeout_s,
+        pop_from_backoff=settings.gates.enabled("SchedulerPopFromBackoffQ"),
+    )
+
+
 async def _run(access: Access, settings: Effective, options: Options, seed: int) -> None:
     from mooring.client import Client
     from mooring.client.transport.auth import connect
@@ -258,7 +277,11 @@ async def _run(access: Access, settings: Effective, options: Options, seed: int)
             settings.config,
             clock=clock,
             rng=rng,
-            options=ServiceOptions(plugins=options.plugin, instance=os.uname().nodename),
+            options=ServiceOptions(
+                queue=_queue_options(settings),
+                plugins=options.plugin,
+                instance=os.uname().nodename,
+            ),
         )
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, service.stop)
