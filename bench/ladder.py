@@ -36,11 +36,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from bench import affinity, preemption, volumes
 from bench.machine import machine
 from bench.objects import running_pod
 from mooring.clock import SystemClock, seeded_random
+from mooring.config import default_configuration
 from mooring.framework.runtime.framework import TIMED_EVERY
 from mooring.metrics.registry import Metrics
 from mooring.objects.codec.decode import decode
@@ -256,13 +258,18 @@ def measure(
     *,
     running_count: int = 0,
     with_metrics: bool = False,
+    percentage: int | None = None,
 ) -> Measured:
-    """Decide and assume ``pod_count`` pods on a fresh cluster with some running pods."""
+    """Decide and assume ``pod_count`` pods on a fresh cluster with some running pods.
+
+    ``percentage`` is percentageOfNodesToScore; None = all nodes, 0 = kube-scheduler's number.
+    """
     clock = SystemClock()
     scene = scene_of(workload, node_count, pod_count, running_count)
     pods, pod_count = scene.pods, len(scene.pods)
     driver = Driver(
         scene.objects,
+        config=replace(default_configuration(), percentage_of_nodes_to_score=percentage),
         rng=seeded_random(0),
         clock=clock,
         cache_results=workload.cache_results,
@@ -331,7 +338,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--running", type=int, default=0, help="running pods, put there before")
     parser.add_argument("--metrics", action="store_true", help="record the metrics of plugins")
     parser.add_argument("--workload", choices=list(WORKLOADS), nargs="*", default=list(WORKLOADS))
+    parser.add_argument(
+        "--node-sampling", choices=["all", "adaptive"], default="all", help="as for mooring run"
+    )
     options = parser.parse_args(arguments)
+    percentage = 0 if options.node_sampling == "adaptive" else None
     print(f"{machine()}, numpy {np.__version__}")
     print(
         f"{options.pods} pods beside {options.running} running ones, {options.runs} runs, CPU time;"
@@ -346,6 +357,7 @@ def main(arguments: list[str]) -> int:
                 options.pods,
                 running_count=options.running,
                 with_metrics=options.metrics,
+                percentage=percentage,
             )
             for _ in range(options.runs)
         ]

@@ -53,14 +53,14 @@ def _flag_names(
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, shell_complete=_flag_names)
-def command(words: tuple[str, ...]) -> int:
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED, shell_complete=_flag_names)
+def command(flags: tuple[str, ...]) -> int:
     """Schedule the pods of a cluster."""
     from mooring.component.flags import FlagError, parse
     from mooring.component.usage import help_text, usage_text
 
     try:
-        options = parse(words, program=PROGRAM)
+        options = parse(flags, program=PROGRAM)
     except FlagError as error:
         if error.shows_usage:
             click.echo(usage_text(PROGRAM), err=True)
@@ -126,6 +126,8 @@ def _prepared(options: Options, gates: FeatureGates, log: LogControl) -> int:
     check_options(options, gates)
     _warn(options, gates)
     settings = effective(options, gates)
+    for field, reason in settings.without_effect:
+        _log.warning("a field has no effect", extra={"field": field, "reason": reason})
     access = _access(options, settings)
     app = SchedulerApp(
         options, settings, access, log, clock=SystemClock(), rng=seeded_random(fresh_seed())
@@ -160,6 +162,11 @@ def _access(options: Options, settings: Effective) -> Access:
     from mooring.errors import ConfigError
 
     path = settings.config.client_connection.kubeconfig
+    is_pod = "KUBERNETES_SERVICE_HOST" in os.environ
+    if options.config and options.kubeconfig and not path and not is_pod:
+        # kube-scheduler ignores the flag here and fails.
+        path = options.kubeconfig
+        _log.warning("--kubeconfig is used, because the file of --config names no kubeconfig")
     if path and not os.path.exists(path):
         raise CommandFailed(f"stat {path}: no such file or directory")
     if options.master and not path:

@@ -139,6 +139,7 @@ class SchedulerApp:
                     initial_backoff_s=config.pod_initial_backoff_seconds,
                     max_backoff_s=config.pod_max_backoff_seconds,
                     max_unschedulable_s=self._settings.unschedulable_timeout_s,
+                    pop_from_backoff=self._settings.gates.enabled("SchedulerPopFromBackoffQ"),
                 ),
                 plugins=self._options.plugin,
                 instance=os.uname().nodename,

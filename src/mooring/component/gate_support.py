@@ -36,7 +36,6 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
     ("VolumeLimitScaling", True): "limits of nodes without a CSI driver are not implemented",
     ("TaintTolerationComparisonOperators", True): "the operators Lt and Gt are not implemented",
     ("SchedulerAsyncPreemption", False): "victims are always evicted in the background",
-    ("SchedulerPopFromBackoffQ", False): _ALWAYS_ON,
     ("NominatedNodeNameForExpectation", False): _ALWAYS_ON,
     ("InPlacePodLevelResourcesVerticalScaling", False): _ALWAYS_ON,
     ("PodLevelResources", False): _ALWAYS_ON,

@@ -11,6 +11,7 @@ Source: cmd/kube-scheduler/app/options/options.go (ApplyTo, ApplyDeprecated, App
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -58,6 +59,13 @@ _REMOVED_LOCKS: Final = {
     "endpointsleases": "endpointsleases lock is removed, migrate to leases",
     "configmapsleases": "configmapsleases lock is removed, migrated to leases",
 }
+#: Field of the configuration -> why it has no effect.
+_NO_EFFECT: Final = {
+    ("parallelism",): "decisions use one core",
+    ("enableContentionProfiling",): "mooring runs in one thread",
+    ("clientConnection", "contentType"): "mooring speaks JSON with the API server",
+    ("clientConnection", "acceptContentTypes"): "mooring speaks JSON with the API server",
+}
 _JITTER_FACTOR: Final = 1.2
 
 
@@ -95,6 +103,7 @@ class Effective:
         rate_limit: None = no limit, because neither qps nor burst was set.
         unschedulable_timeout_s: Of --pod-max-in-unschedulable-pods-duration.
         profile_error: Why the profiles cannot be built, as far as validation finds it.
+        without_effect: Fields of the file that have no effect, with the reason.
     """
 
     config: KubeSchedulerConfiguration
@@ -102,6 +111,7 @@ class Effective:
     rate_limit: RateLimit | None
     unschedulable_timeout_s: float
     profile_error: str | None = None
+    without_effect: tuple[tuple[str, str], ...] = ()
 
 
 def feature_gates(options: Options) -> FeatureGates:
@@ -171,6 +181,7 @@ def effective(options: Options, gates: FeatureGates) -> Effective:
         rate_limit=RateLimit(client.qps, client.burst) if is_limited and client.qps > 0 else None,
         unschedulable_timeout_s=options.pod_max_in_unschedulable_pods_duration,
         profile_error=profile_error,
+        without_effect=tuple(_without_effect(document)),
     )
 
 
@@ -208,6 +219,16 @@ def check_elector(election: LeaderElection) -> None:
     else:
         return
     raise CommandFailed(f"couldn't create leader elector: {problem}")
+
+
+def _without_effect(document: Any) -> Iterator[tuple[str, str]]:
+    """Yields the fields of a document that are set and have no effect, with the reason."""
+    for path, reason in _NO_EFFECT.items():
+        holder: Any = document
+        for name in path:
+            holder = (holder or {}).get(name)
+        if holder:
+            yield ".".join(path), reason
 
 
 def _read(path: str) -> bytes:
