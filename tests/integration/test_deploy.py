@@ -160,7 +160,7 @@ def test_single_pods_are_accepted(deployed: Deployed, path: Path) -> None:
 )
 def test_flags_are_those_of_kube_scheduler(programs: Path, path: Path) -> None:
     """So that a manifest of one can be changed into one of the other."""
-    command = [programs / "kube-scheduler", "--help"]
+    command = [str(programs / "kube-scheduler"), "--help"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     (entry,) = yaml_documents(path.read_bytes())
     spec = entry.value["spec"]
