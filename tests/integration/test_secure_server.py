@@ -27,8 +27,9 @@ from mooring.serving import (
     ServingOptions,
     Versions,
 )
+from mooring.serving.http_requests import BODY_BYTES_MAX
 from mooring.serving.options import SniCertificate
-from mooring.serving.server import BODY_BYTES_MAX, CONNECTIONS_MAX
+from mooring.serving.server import CONNECTIONS_MAX
 from tests.helpers.certificates import authority, sign
 from tests.integration.processes import free_port
 from tests.integration.schedulers import until

@@ -127,7 +127,8 @@ class Delegates:
                     f"'kubectl create rolebinding -n {NAMESPACE} ROLEBINDING_NAME --role={_ROLE} "
                     "--serviceaccount=YOUR_NS:YOUR_SA'"
                 )
-            if not self._options.authentication_tolerate_lookup_failure:
+            is_needed = not self._options.requestheader_client_ca_file
+            if is_needed and not self._options.authentication_tolerate_lookup_failure:
                 raise ConfigError(
                     f"unable to load configmap based request-header-client-ca-file: {error}"
                 ) from error

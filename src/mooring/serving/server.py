@@ -19,14 +19,13 @@ import asyncio
 import logging
 import socket
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote_to_bytes
 
 from aiohttp import web
 
 from mooring.client.transport.transport import Transport
 from mooring.clock import Clock, Rng
+from mooring.serving import http_requests
 from mooring.serving.authentication import NotAuthenticated
 from mooring.serving.authorization import AuthorizationFailed
 from mooring.serving.client_ca import User
@@ -49,7 +48,7 @@ from mooring.serving.observer import ServingObserver
 from mooring.serving.options import ServingOptions
 from mooring.serving.routes import Endpoints, Router
 from mooring.serving.tls_contexts import TlsContexts
-from mooring.serving.tls_transport import PEER_CHAIN, TlsProtocol, TlsTransport
+from mooring.serving.tls_transport import TlsProtocol, TlsTransport
 
 #: Time for a handshake, and after it for the first request.
 HEADER_S_MAX: Final = 32.0
@@ -57,13 +56,8 @@ IDLE_S_MAX: Final = 90.0
 HEADER_BYTES_MAX: Final = 1 << 20
 STOP_S_MAX: Final = 5.0
 
-#: The only body is a number.
-BODY_BYTES_MAX: Final = 1 << 16
-
 #: Probes, a few scrapers and people; more are refused.
 CONNECTIONS_MAX: Final = 1024
-
-QUERY_FIELDS_MAX: Final = 256
 
 _PRIVATE: Final = {"Cache-Control": "no-cache, private", "Server": "mooring"}
 _PANIC: Final = "This request caused apiserver to panic. Look in the logs for details."
@@ -263,7 +257,7 @@ class SecureServer:
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         self._on_request(request.transport)
-        parsed = _parsed(request)
+        parsed = http_requests.parsed(request)
         if parsed is None:
             response = web.Response(status=400, body=b"400 Bad Request")
             response.headers["Content-Type"] = TEXT
@@ -274,6 +268,8 @@ class SecureServer:
             reply = await self._reply(parsed)
         except web.HTTPRequestEntityTooLarge:
             reply = http_error("http: request body too large", 413)
+        except TimeoutError:
+            reply = http_error("error reading request body: i/o timeout", 400)
         except Exception:  # noqa: BLE001 - one request's bug must not end the others
             _log.exception("apiserver panic'd", extra={"method": parsed.method})
             reply = http_error(_PANIC, 500)
@@ -295,7 +291,6 @@ class SecureServer:
             "audit-ID": parsed.headers.get("Audit-ID", ""),
             "srcIP": f"{peer[0]}:{peer[1]}" if peer else "",
             "resp": status,
-            "v": 3,
         }
         _log.debug("HTTP", extra=fields)
 
@@ -306,8 +301,7 @@ class SecureServer:
         refusal = await self._refusal(user, request)
         if refusal is not None:
             return refusal
-        # No handler sees credentials.
-        return await self._router.reply(replace(request, peer_chain=()))
+        return await self._router.reply(http_requests.without_credentials(request))
 
     async def _authenticated(self, request: ServingRequest) -> User | None:
         assert self._delegates is not None
@@ -354,37 +348,3 @@ def _forbidden(user: User, request: ServingRequest, reason: str) -> Reply:
     message = f"forbidden: {sanitized(text)}" + (f": {reason}" if reason else "")
     status = status_object(403, "Forbidden", message, has_details=True)
     return status_reply(request, status, headers=NOSNIFF)
-
-
-def _parsed(request: web.BaseRequest) -> ServingRequest | None:
-    """Returns the request as handlers see it; None if its path is not valid."""
-    target = request.raw_path
-    raw_path, _, raw_query = target.partition("?")
-    if not raw_path.startswith("/"):  # the absolute form, for proxies
-        raw_path = "/" + raw_path.partition("://")[2].partition("/")[2]
-    if not _has_valid_escapes(raw_path):
-        return None
-    path = unquote_to_bytes(raw_path).decode("utf-8", "surrogateescape")
-    try:
-        query = parse_qsl(raw_query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
-    except ValueError:
-        query = []
-    transport = request.transport
-    chain = transport.get_extra_info(PEER_CHAIN, ()) if transport is not None else ()
-
-    async def read_body() -> bytes:
-        chunks = bytearray()
-        async for chunk in request.content.iter_any():
-            chunks += chunk
-            if len(chunks) > BODY_BYTES_MAX:
-                raise web.HTTPRequestEntityTooLarge(BODY_BYTES_MAX, len(chunks))
-        return bytes(chunks)
-
-    headers = request.headers.copy()
-    return ServingRequest(request.method, path, target, query, headers, chain, read_body)
-
-
-def _has_valid_escapes(path: str) -> bool:
-    """Returns whether two hexadecimal digits follow each percent sign."""
-    _, *rest = path.split("%")
-    return all(len(part) >= 2 and set(part[:2]) <= set("0123456789abcdefABCDEF") for part in rest)

@@ -112,7 +112,11 @@ class TlsProtocol(asyncio.Protocol):
         """Encrypts and sends data."""
         if self._tls is None or self.is_closing or not data:
             return
-        self._tls.sendall(bytes(data))
+        try:
+            self._tls.sendall(bytes(data))
+        except SSL.Error:
+            self.abort()  # the peer has broken the connection off
+            return
         self._flush()
 
     def close(self) -> None:
