@@ -165,6 +165,7 @@ def test_write_config_to_writes_the_configuration_in_effect(
         "--leader-elect=true",
         "--kube-api-qps=77",
         "--profiling=false",
+        "--secure-port=0",
         f"--write-config-to={out_path}",
     )
     assert code == 0, err
@@ -188,7 +189,11 @@ def test_every_flag_is_logged_at_v_1(capsys: pytest.CaptureFixture[str], tmp_pat
 def test_flags_without_effect_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out_path = tmp_path / "out.yaml"
     _, err = run(
-        capsys, kubeconfig(tmp_path), "--contention-profiling", f"--write-config-to={out_path}"
+        capsys,
+        kubeconfig(tmp_path),
+        "--contention-profiling",
+        "--secure-port=0",
+        f"--write-config-to={out_path}",
     )
     (line,) = [line for line in err.splitlines() if line.startswith("W")]
     assert '"a flag has no effect" flag="--contention-profiling"' in line

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from mooring.objects import Node, Pod
 from mooring.scheduler.debugger import LogEntry, debug_entries
 from mooring.testing import make_node, make_pod
-from tests.helpers.event_fixture import Desk
+from tests.helpers.event_fixture import EventFixture
 
 NODE = make_node(
     "n1",
@@ -25,12 +25,12 @@ def on_node(name: str, node_name: str = "n1", **requests: str) -> Pod:
     return make_pod(name, node=node_name, requests=requests)
 
 
-def entries(desk: Desk, nodes: list[Node], pods: list[Pod]) -> list[LogEntry]:
+def entries(desk: EventFixture, nodes: list[Node], pods: list[Pod]) -> list[LogEntry]:
     return debug_entries(desk.cache, desk.queue, nodes, pods)
 
 
 def test_the_dump_has_the_texts_of_kube_scheduler() -> None:
-    desk = Desk()
+    desk = EventFixture()
     placed = on_node("a", **{"cpu": "1500m", "memory": "200Mi", "example.com/gpu": "1"})
     big = make_pod("big")
     desk.node(None, NODE)
@@ -57,7 +57,7 @@ def test_the_dump_has_the_texts_of_kube_scheduler() -> None:
 
 
 def test_a_deleted_node_with_pods_and_nominated_pods_are_in_the_dump() -> None:
-    desk = Desk()
+    desk = EventFixture()
     other = make_node("n2")
     preemptor = make_pod("preemptor", nominated_node="n2")
     for node in (NODE, other):
@@ -74,7 +74,7 @@ def test_a_deleted_node_with_pods_and_nominated_pods_are_in_the_dump() -> None:
 
 
 def test_equal_objects_are_no_mismatch() -> None:
-    desk = Desk()
+    desk = EventFixture()
     placed, waiting = on_node("a"), make_pod("b")
     desk.node(None, NODE)
     desk.pod(None, placed)
@@ -88,7 +88,7 @@ def test_equal_objects_are_no_mismatch() -> None:
 
 
 def test_a_pod_in_flight_is_no_mismatch() -> None:
-    desk = Desk()
+    desk = EventFixture()
     pod = make_pod("b")
     desk.pod(None, pod)
     entry = desk.queue.pop()
@@ -97,7 +97,7 @@ def test_a_pod_in_flight_is_no_mismatch() -> None:
 
 
 def test_missed_and_redundant_ones_come_first() -> None:
-    desk = Desk()
+    desk = EventFixture()
     desk.node(None, NODE)
     desk.pod(None, on_node("redundant"))
     missed = make_pod("missed")

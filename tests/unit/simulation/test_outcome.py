@@ -123,7 +123,7 @@ def test_an_error_in_the_middle_keeps_what_had_been_seen_by_then() -> None:
     outcome = driver([make_node(name) for name in "abc"], BreaksInScore()).attempt(make_pod())
     decision = outcome.decision()
 
-    assert decision.message.startswith(
+    assert (decision.message or "").startswith(
         'running Score plugin "BreaksInScore": ValueError: no scale (' + __file__
     )
     assert (decision.result, decision.reason) == ("error", "SchedulerError")
