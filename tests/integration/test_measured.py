@@ -116,7 +116,7 @@ def test_pods_follow_the_load_and_an_outage_stops_nobody(
             await client.create(make_node(name))
         exporter, source = Exporter(), Prometheus(url, QUERY)
         service = Service(client, configuration(url), clock=clock, rng=rng)
-        (plugin,) = service.profiles["default-scheduler"].background()
+        (plugin,) = service.profiles["default-scheduler"].profile.background()
         keeper = plugin._measurements
 
         async def placed(name: str) -> str:

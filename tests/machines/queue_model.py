@@ -190,6 +190,15 @@ class Model:
     def is_backing_off(self, each: Modelled) -> bool:
         return each.ends_s() >= math.floor(self.clock.monotonic_s())
 
+    def record_flush(self, now_s: float) -> None:
+        """Records the flush of pods that waited too long: an event for the pods in flight."""
+        waiting = (QueueName.UNSCHEDULABLE, QueueName.GATED)
+        pods = list(self.pods.values())
+        if any(each.queue_name in waiting and now_s - each.came_s > 300 for each in pods):
+            for each in pods:
+                if each.queue_name is QueueName.IN_FLIGHT:
+                    each.history.append(What("flush"))
+
     def put(self, each: Modelled, judged: int) -> bool:
         """Puts a pod where it belongs; whether it will be tried."""
         if not judged:

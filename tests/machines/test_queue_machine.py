@@ -173,16 +173,7 @@ class QueueMachine(Model, RuleBasedStateMachine):
                 each.queue_name = QueueName.ACTIVE
         if now_s >= self.next_leftover_s:
             self.next_leftover_s = now_s + 30
-            parked = (QueueName.UNSCHEDULABLE, QueueName.GATED)
-            old = [
-                each
-                for each in self.pods.values()
-                if each.queue_name in parked and now_s - each.came_s > 300
-            ]
-            for each in self.pods.values():
-                # The flush is an event for the pods in flight, too.
-                if old and each.queue_name is QueueName.IN_FLIGHT:
-                    each.history.append(What("flush"))
+            self.record_flush(now_s)
             for each in self.pods.values():
                 if each.queue_name is QueueName.UNSCHEDULABLE and now_s - each.came_s > 300:
                     self.put(each, 1)

@@ -81,7 +81,9 @@ class Case:
         service = Service(
             client, clock=clock, rng=rng, options=ServiceOptions(plugins=[self.plugin])
         )
-        plugins = [plugin for each in service.profiles.values() for plugin in each.all_plugins()]
+        plugins = [
+            plugin for each in service.profiles.values() for plugin in each.profile.all_plugins()
+        ]
         self.watchdog = Watchdog(
             lambda: plugins, clock=clock, hang_s=HANG_S, end=self._end, on_hang=self._note
         )

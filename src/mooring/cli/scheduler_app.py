@@ -34,7 +34,7 @@ from mooring.metrics.registry import Metrics
 from mooring.queue import QueueOptions
 from mooring.scheduler.debugger import debug_entries
 from mooring.scheduler.leader_election import make_elector
-from mooring.scheduler.service import Service, ServiceOptions
+from mooring.scheduler.service import Service, ServiceOptions, first_error
 from mooring.serving.health import HealthChecks
 from mooring.serving.options import ServingOptions, SniCertificate
 from mooring.serving.routes import Debugging, Endpoints, MetricsRoutes
@@ -92,7 +92,13 @@ class SchedulerApp:
             settings.rate_limit,
             clock=clock,
         )
-        self._elector = make_elector(self._transport, settings.config, clock=clock, rng=rng)
+        self._elector = make_elector(
+            self._transport,
+            settings.config,
+            clock=clock,
+            rng=rng,
+            on_slow_path=self._metrics.client.renewed_slowly,
+        )
         if self._elector is not None:
             elector = self._elector
             self._metrics.watch_lease(lambda: elector.is_leading)
@@ -147,7 +153,11 @@ class SchedulerApp:
                 metrics=self._metrics,
             ),
         )
-        plugins = [plugin for each in service.profiles.values() for plugin in each.all_plugins()]
+        plugins = [
+            plugin
+            for framework in service.profiles.values()
+            for plugin in framework.profile.all_plugins()
+        ]
         watchdog = Watchdog(lambda: plugins, clock=self._clock)
         watchdog.handle_signals(self._stop)
         self._service = service
@@ -159,16 +169,26 @@ class SchedulerApp:
             text = f"mooring run: scheduling for {names} on {self._access.server}"
             _log.info("%s", text, extra={"bare": True})
             with watchdog.watch(), measured_gc(self._metrics, now):
-                async with asyncio.TaskGroup() as tasks:
-                    lag = tasks.create_task(measure_loop_lag(self._metrics, now, asyncio.sleep))
-                    try:
-                        await service.run()
-                    finally:
-                        lag.cancel()
+                await self._schedule(service)
         finally:
             await self._server.stop()
             for transport in (self._transport, *self._delegates.values()):
                 await transport.close()
+
+    async def _schedule(self, service: Service) -> None:
+        """Runs the scheduler, and measures meanwhile how late timers are.
+
+        Raises:
+            LeaseLost: the lease is lost.
+        """
+        now = self._clock.monotonic_s
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                lag = tasks.create_task(measure_loop_lag(self._metrics, now, asyncio.sleep))
+                await service.run()
+                lag.cancel()
+        except BaseExceptionGroup as group:
+            raise first_error(group) from None
 
     def _stop(self) -> None:
         self._is_stopping = True
@@ -253,7 +273,7 @@ class SchedulerApp:
             "authorization": self._options.authorization.authorization_kubeconfig,
         }
         is_pod = "KUBERNETES_SERVICE_HOST" in os.environ
-        found: dict[str, Transport] = {}
+        transports: dict[str, Transport] = {}
         for name, path in paths.items():
             if not path and not is_pod:
                 continue
@@ -263,8 +283,8 @@ class SchedulerApp:
             except (ConfigError, OSError) as error:
                 text = f"failed to get delegated {name} kubeconfig: {error}"
                 raise CommandFailed(text) from None
-            found[name] = self._connect(access)
-        return found
+            transports[name] = self._connect(access)
+        return transports
 
 
 def _without_kubeconfig() -> dict[str, str]:
@@ -290,7 +310,7 @@ def metrics_options(options: Options, settings: Effective) -> MetricsOptions:
 def serving_options(options: Options) -> ServingOptions:
     """Returns the options of the HTTPS server."""
     serving, authn, authz = options.serving, options.authentication, options.authorization
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "bind_address": serving.bind_address,
         "port": serving.secure_port,
         "cert_dir": serving.cert_dir,
@@ -315,4 +335,4 @@ def serving_options(options: Options) -> ServingOptions:
         "unauthorized_ttl_s": authz.authorization_webhook_cache_unauthorized_ttl,
         "always_allow_paths": authz.authorization_always_allow_paths,
     }
-    return ServingOptions(**given)
+    return ServingOptions(**values)

@@ -190,13 +190,11 @@ class Elector:
         """
         if self._is_over:
             raise LeaseLost(f"{self._path} was held before: use a new elector")
-        is_first = True
+        facts = {"lease": self._path}
         while not await self._try(self._times.renew_s):
-            if is_first:
-                _log.info(
-                    "waiting for the lease", extra={"lease": self._path, "holder": self.leader}
-                )
-            is_first = False
+            level = logging.INFO if len(facts) == 1 else logging.DEBUG
+            facts["holder"] = self.leader
+            _log.log(level, "waiting for the lease", extra=facts)
             await self._sleep(self._times.retry_s * (1 + JITTER * self._rng.random()))
         _log.info("lease acquired", extra={"lease": self._path})
 

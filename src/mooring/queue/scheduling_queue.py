@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from mooring.clock import Clock
-from mooring.cluster_event import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, ClusterEvent, EventResource
+from mooring.cluster_event import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, ClusterEvent
 from mooring.framework import Framework
 from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.queue.event_diff import pod_changes
@@ -38,6 +38,7 @@ from mooring.queue.in_flight_attempt import InFlightAttempt
 from mooring.queue.queued_pod import QueuedPod, QueueName
 from mooring.queue.queueing_hints import QueueingHints, RequeueStrategy
 from mooring.queue.queues import OnMove, PodQueues, QueueOptions
+from mooring.queue.statistics import QueueStatistics
 from mooring.state.tables.pods import PodInfo
 
 POD_ADDED: Final = "UnschedulablePodAdd"
@@ -107,23 +108,15 @@ class SchedulingQueue:
         """(queue, label of the event that moved a pod there) -> count; counts only grow."""
         return self._queues.moves
 
-    @property
-    def incoming(self) -> Counter[tuple[QueueName, str]]:
-        """The counts of ``moves``, without moves between unschedulable and gated pods."""
-        return self._queues.moves - self._queues.regated
-
-    @property
-    def rejected(self) -> Counter[tuple[str, str]]:
-        """(plugin, profile) -> the pods in the queues that the plugin rejected; may be zero."""
-        return self._queues.rejected
-
-    def in_flight_counts(self) -> Counter[str]:
-        """Returns event label -> recorded events, ``PodPopped`` -> pods in flight."""
-        return self._in_flight.counts()
-
     def resources(self) -> frozenset[EventResource]:
         """Returns the resources that plugins register for."""
         return self._hints.resources()
+
+    def statistics(self) -> QueueStatistics:
+        """Returns the counts for metrics."""
+        queues = self._queues
+        incoming = queues.moves - queues.regated
+        return QueueStatistics(incoming, queues.rejected, self._in_flight.counts())
 
     @property
     def in_flight_events(self) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 
 import msgspec
 
@@ -20,11 +21,17 @@ _log = logging.getLogger(__name__)
 
 
 def make_elector(
-    transport: Transport, config: KubeSchedulerConfiguration, *, clock: Clock, rng: Rng
+    transport: Transport,
+    config: KubeSchedulerConfiguration,
+    *,
+    clock: Clock,
+    rng: Rng,
+    on_slow_path: Callable[[], None] = lambda: None,
 ) -> Elector | None:
     """Returns a candidate for the lease of the configuration; None if it has no leader election.
 
-    Its identity is new each time: the host's name and a random UUID.
+    Its identity is new each time: the host's name and a random UUID. ``on_slow_path`` is called
+    when a renewal has to read the lease first.
     """
     election = config.leader_election
     if not election.leader_elect:
@@ -36,6 +43,7 @@ def make_elector(
         identity=f"{os.uname().nodename}_{random_uuid(rng)}",
         clock=clock,
         rng=rng,
+        on_slow_path=on_slow_path,
         times=LeaseTimes(
             duration_s=election.lease_duration_s,
             renew_s=election.renew_deadline_s,

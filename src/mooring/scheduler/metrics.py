@@ -154,18 +154,19 @@ class SchedulerMetrics:
         pending = metrics.numbers("scheduler_pending_pods")
         for queue_name in _PENDING:
             pending.labels(queue_name.value).value = counts[queue_name]
+        statistics = self._queue.statistics()
         moved: dict[tuple[str, str], int] = {}
-        for (queue_name, event), count in self._queue.incoming.items():
+        for (queue_name, event), count in statistics.incoming.items():
             if queue_name in _INCOMING:
                 at = _INCOMING[queue_name], event
                 moved[at] = moved.get(at, 0) + count
         for at, count in moved.items():
             incoming.set(count, *at)
         rejected = metrics.numbers("scheduler_unschedulable_pods")
-        for (plugin, profile), count in self._queue.rejected.items():
+        for (plugin, profile), count in statistics.rejected.items():
             rejected.labels(plugin, profile).value = count
         events = metrics.numbers("scheduler_inflight_events")
-        in_flight = self._queue.in_flight_counts()
+        in_flight = statistics.in_flight
         for (event,), number in events.children.items():
             number.value = in_flight.pop(event, 0)
         for event, count in in_flight.items():

@@ -97,8 +97,7 @@ class SchedulerParts:
         self._rng = rng
         self._sleep = sleep
         self._ready = asyncio.Event()
-        metrics = options.metrics
-        self._metrics_recorder = NO_SCHEDULER_METRICS if metrics is None else metrics.scheduler
+        self._metrics_recorder = getattr(options.metrics, "scheduler", NO_SCHEDULER_METRICS)
         self.cache = Cache()
         self.informers: dict[str, Informer] = {}
         self.handle = PluginHandle(
@@ -142,8 +141,7 @@ class SchedulerParts:
         reporting = Reporting(self.recorders, self.writer, self._scheduled_notes())
         self._build_background(reporting)
         self.scheduler = self._scheduler(reporting, options.observer)
-        if metrics is not None:
-            self._connect_metrics(metrics)
+        self._connect_metrics(options.metrics)
 
     def _build_background(self, reporting: Reporting) -> None:
         client, clock, sleep = self._client, self._clock, self._sleep
@@ -206,8 +204,10 @@ class SchedulerParts:
             recorder=self._metrics_recorder,
         )
 
-    def _connect_metrics(self, metrics: Metrics) -> None:
+    def _connect_metrics(self, metrics: Metrics | None) -> None:
         """Records what the frameworks do, and exposes the state of queue and cache."""
+        if metrics is None:
+            return
         SchedulerMetrics(self.queue, self.cache, self.profiles, self.bindings).connect(metrics)
         metrics.register(self.extenders.metrics.registry)
         caches = metric_caches(self.profiles.values())
@@ -216,7 +216,9 @@ class SchedulerParts:
         metrics.set_pods(lambda: self._pods.values())
 
     def _scheduled_notes(self) -> dict[str, ScheduledNote]:
-        notes = {name: profile.scheduled_note() for name, profile in self.profiles.items()}
+        notes = {
+            name: framework.profile.scheduled_note() for name, framework in self.profiles.items()
+        }
         return {name: note for name, note in notes.items() if note is not None}
 
     def _recorder(self, controller: str, instance: str) -> Recorder:
@@ -247,7 +249,9 @@ class SchedulerParts:
         """
         registered = self.queue.resources()
         others = [kind for kind, resource in RESOURCES.items() if resource in registered]
-        needed = [kind for framework in self.profiles.values() for kind in framework.needs()]
+        needed = [
+            kind for framework in self.profiles.values() for kind in framework.profile.needs()
+        ]
         return ["Node", *dict.fromkeys([*others, *needed]), "Pod"]
 
     def _all_informers(self) -> list[Informer]:

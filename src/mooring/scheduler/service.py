@@ -206,7 +206,9 @@ class Service(SchedulerParts):
     def _plugin_tasks(self) -> list[Coroutine[Any, Any, None]]:
         """Returns the background coroutines of plugins, once for each plugin object."""
         plugins = [
-            plugin for framework in self.profiles.values() for plugin in framework.background()
+            plugin
+            for framework in self.profiles.values()
+            for plugin in framework.profile.background()
         ]
         distinct = {id(plugin): plugin for plugin in plugins}
         return [run_background(plugin, self._sleep) for plugin in distinct.values()]

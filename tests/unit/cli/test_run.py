@@ -178,7 +178,9 @@ def test_write_config_to_writes_the_configuration_in_effect(
 
 def test_every_flag_is_logged_at_v_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out_path = tmp_path / "out.yaml"
-    _, err = run(capsys, kubeconfig(tmp_path), "-v=1", f"--write-config-to={out_path}")
+    _, err = run(
+        capsys, kubeconfig(tmp_path), "-v=1", "--secure-port=0", f"--write-config-to={out_path}"
+    )
     flags = [line.partition("] FLAG: ")[2] for line in err.splitlines() if "] FLAG: " in line]
     assert len(flags) == 62
     names = [flag.partition("=")[0] for flag in flags]

@@ -52,6 +52,25 @@ class Profile:
     weights: Mapping[str, int]
     percentage_of_nodes_to_score: int | None = None
 
+    def all_plugins(self) -> list[Any]:
+        """Returns every plugin once."""
+        return _distinct(self.plugins)
+
+    def background(self) -> list[Any]:
+        """Returns the plugins that have a background task."""
+        return [plugin for plugin in self.all_plugins() if hasattr(plugin, "background")]
+
+    def needs(self) -> list[str]:
+        """Returns the kinds of objects that plugins read besides nodes and pods, each once."""
+        kinds = [kind for plugin in self.all_plugins() for kind in _needed(plugin)]
+        return list(dict.fromkeys(kinds))
+
+    def scheduled_note(self) -> Callable[[PodInfo, str], str] | None:
+        """Returns the bind plugins' function for the message of the Scheduled event, if any."""
+        binders = self.plugins.get("bind", ())
+        notes = (getattr(plugin, "scheduled_note", None) for plugin in binders)
+        return next((note for note in notes if note is not None), None)
+
 
 class Framework:
     """Runs the plugins of one profile. One per schedulerName; owns no state of the cluster.
@@ -217,24 +236,6 @@ class Framework:
             return None
         fragment: Hashable | None = self.call(signer, "Sign", signer.sign, pod)
         return fragment
-
-    def needs(self) -> list[str]:
-        """Returns the kinds of objects that plugins read besides nodes and pods, each once."""
-        kinds = [kind for plugin in _distinct(self.profile.plugins) for kind in _needed(plugin)]
-        return list(dict.fromkeys(kinds))
-
-    def scheduled_note(self) -> Callable[[PodInfo, str], str] | None:
-        """Returns the bind plugins' function for the message of the Scheduled event, if any."""
-        notes = (getattr(plugin, "scheduled_note", None) for plugin in self.plugins("bind"))
-        return next((note for note in notes if note is not None), None)
-
-    def all_plugins(self) -> list[Any]:
-        """Returns every plugin of the profile once."""
-        return _distinct(self.profile.plugins)
-
-    def background(self) -> list[Any]:
-        """Returns the plugins that have a background task."""
-        return [plugin for plugin in self.all_plugins() if hasattr(plugin, "background")]
 
     def less(self, a: Any, b: Any) -> bool:
         """Returns True if ``a`` is popped before ``b``."""
