@@ -334,6 +334,11 @@ def test_a_new_authority_in_the_cluster_is_taken_without_a_restart(peers: Peers)
     ask = Ask("/metrics", "late")
     kubeconfig = peers.plane.kubeconfig("system:kube-scheduler")
 
+    async def accepted(port: int) -> Answer:
+        while (found := await answer(port, ask, peers.credentials)).status == 401:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        return found
+
     async def main() -> tuple[Answer, Answer]:
         async with secure_server(
             peers.plane, authentication=kubeconfig, authorization=kubeconfig
@@ -346,13 +351,8 @@ def test_a_new_authority_in_the_cluster_is_taken_without_a_restart(peers: Peers)
                 *("patch", "configmap", "extension-apiserver-authentication", "-n", "kube-system"),
                 *("--type=merge", f"--patch={patch}"),
             )
-            answers = []
             async with asyncio.timeout(60):
-                for each in (port, peers.port):
-                    while (found := await answer(each, ask, peers.credentials)).status == 401:  # noqa: ASYNC110
-                        await asyncio.sleep(0.05)
-                    answers.append(found)
-            return answers[0], answers[1]
+                return await accepted(port), await accepted(peers.port)
 
     ours, theirs = asyncio.run(main())
     assert ours == theirs
