@@ -172,6 +172,37 @@ def test_flags_are_those_of_kube_scheduler(programs: Path, path: Path) -> None:
         assert re.search(rf"(^|\s){name}[ =\[]", text), name
 
 
+def test_the_static_pod_is_kubeadms() -> None:
+    """As kubeadm v1.36.3 writes it, except for the image, its user and the memory."""
+    (entry,) = yaml_documents((INSTEAD / "static-pod.yaml").read_bytes())
+    pod = entry.value
+    assert {"component": "kube-scheduler", "tier": "control-plane"}.items() <= pod["metadata"][
+        "labels"
+    ].items()
+    spec = pod["spec"]
+    assert (spec["hostNetwork"], spec["priority"]) == (True, 2000001000)
+    assert spec["priorityClassName"] == "system-node-critical"
+    (container,) = spec["containers"]
+    configuration = "/etc/kubernetes/scheduler.conf"
+    assert container["args"][1:] == [
+        f"--authentication-kubeconfig={configuration}",
+        f"--authorization-kubeconfig={configuration}",
+        "--bind-address=127.0.0.1",
+        f"--kubeconfig={configuration}",
+        "--leader-elect=true",
+    ]
+    probes = {name: container[f"{name}Probe"] for name in ("startup", "liveness", "readiness")}
+    assert {
+        name: (probe["httpGet"]["path"], probe["periodSeconds"], probe["failureThreshold"])
+        for name, probe in probes.items()
+    } == {
+        "startup": ("/livez", 10, 24),
+        "liveness": ("/livez", 10, 8),
+        "readiness": ("/readyz", 1, 3),
+    }
+    assert {probe["timeoutSeconds"] for probe in probes.values()} == {15}
+
+
 def test_the_service_for_monitoring_finds_the_static_pod(deployed: Deployed) -> None:
     deployed.plane.kubectl("apply", "-k", str(INSTEAD))
     (service,) = (entry.value for entry in yaml_documents((INSTEAD / "service.yaml").read_bytes()))

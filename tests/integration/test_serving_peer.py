@@ -20,6 +20,7 @@ import pytest
 from mooring.config.load import loads
 from mooring.config.upstream_yaml import upstream_document
 from mooring.testing.controlplane import ControlPlane
+from tests.helpers.certificates import authority, sign
 from tests.integration.serving_fixture import (
     Answer,
     Ask,
@@ -324,3 +325,36 @@ def test_no_kubeconfigs(peers: Peers) -> None:
     ) as theirs:
         found = asyncio.run(main(theirs))
         assert not found, "\n".join(found)
+
+
+def test_a_new_authority_in_the_cluster_is_taken_without_a_restart(peers: Peers) -> None:
+    """The API server publishes what is in the ConfigMap beside its own authority."""
+    late = authority("late")
+    peers.credentials.certificate("late", *sign(late, "jane").write(peers.folder, "late"))
+    ask = Ask("/metrics", "late")
+    kubeconfig = peers.plane.kubeconfig("system:kube-scheduler")
+
+    async def accepted(port: int) -> Answer:
+        while (found := await answer(port, ask, peers.credentials)).status == 401:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        return found
+
+    async def main() -> tuple[Answer, Answer]:
+        async with secure_server(
+            peers.plane, authentication=kubeconfig, authorization=kubeconfig
+        ) as port:
+            assert (await answer(port, ask, peers.credentials)).status == 401
+            pem = peers.plane.authority.read_text() + late.pem.decode()
+            patch = json.dumps({"data": {"client-ca-file": pem}})
+            await asyncio.to_thread(
+                peers.plane.kubectl,
+                *("patch", "configmap", "extension-apiserver-authentication", "-n", "kube-system"),
+                *("--type=merge", f"--patch={patch}"),
+            )
+            async with asyncio.timeout(60):
+                return await accepted(port), await accepted(peers.port)
+
+    ours, theirs = asyncio.run(main())
+    assert ours == theirs
+    assert ours.status == 403
+    assert b'User \\"jane\\" cannot get path' in ours.body

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -31,6 +30,7 @@ from OpenSSL import SSL
 from mooring.clock import Clock
 from mooring.errors import ConfigError
 from mooring.serving.go_text import error_text
+from mooring.serving.pem import certificates_in, key_pair
 
 #: The name of the files in --cert-dir; probes and scripts of a kube-scheduler know it.
 PAIR_NAME: Final = "kube-scheduler"
@@ -65,20 +65,18 @@ class KeyPair:
         Raises:
             ConfigError: it cannot be used.
         """
+        (first, *others), key = key_pair(self.certificate, self.key)
         try:
-            first, *others = x509.load_pem_x509_certificates(self.certificate)
-            key = serialization.load_pem_private_key(self.key, None)
             context.use_certificate(first)
             for certificate in others:
                 context.add_extra_chain_cert(certificate)
             context.use_privatekey(key)  # type: ignore[arg-type]
-            context.check_privatekey()
-        except (ValueError, TypeError, UnsupportedAlgorithm, SSL.Error) as error:
+        except (TypeError, SSL.Error) as error:
             raise ConfigError(f"invalid serving cert keypair: {error}") from error
 
     def names(self) -> list[str]:
         """Returns the host names and addresses in the certificate."""
-        first = x509.load_pem_x509_certificates(self.certificate)[0]
+        first = certificates_in(self.certificate)[0]
         try:
             names = first.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except x509.ExtensionNotFound:
@@ -110,7 +108,9 @@ class FileContent:
             try:
                 contents.append(Path(path).read_bytes())
             except OSError as error:
-                raise ConfigError(f"open {path}: {error_text(error)}") from error
+                # A folder can be opened, and not read.
+                verb = "read" if isinstance(error, IsADirectoryError) else "open"
+                raise ConfigError(f"{verb} {path}: {error_text(error)}") from error
         return contents
 
     def changed(self) -> bool:
@@ -157,8 +157,9 @@ class KeyPairFiles:
     def _read(self) -> KeyPair:
         certificate, key = self._files.read()
         if not certificate or not key:
-            path = self._files.paths[0]
-            raise ConfigError(f'missing content for serving cert "serving-cert::{path}"')
+            paths = "::".join(self._files.paths)
+            raise ConfigError(f'missing content for serving cert "serving-cert::{paths}"')
+        key_pair(certificate, key)
         return KeyPair(certificate, key)
 
 
@@ -181,10 +182,10 @@ def made_pair(bind_address: str, cert_dir: str, clock: Clock) -> KeyPair | KeyPa
     key_file = os.path.join(cert_dir, f"{PAIR_NAME}.key")
     exist = [_is_readable(cert_file), _is_readable(key_file)]
     if any(exist) and not all(exist):
-        present, absent = (cert_file, key_file) if exist[0] else (key_file, cert_file)
-        kinds = ("certificate", "key") if exist[0] else ("key", "certificate")
+        absent = key_file if exist[0] else cert_file
         raise ConfigError(
-            f"error reading {kinds[1]} file; {kinds[0]} file {present} exists, {absent} does not"
+            f"error creating self-signed certificates: error reading {absent}, "
+            "certificate and key must be supplied as a pair"
         )
     if not all(exist):
         pair = self_signed(bind_address, clock)

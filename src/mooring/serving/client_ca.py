@@ -18,6 +18,7 @@ from OpenSSL import crypto
 
 from mooring.errors import ConfigError
 from mooring.serving.certificates import FileContent
+from mooring.serving.pem import certificates_in
 
 #: Kubernetes' object identifier of a user's UID in a certificate.
 UID_OID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
@@ -51,12 +52,16 @@ class Authority:
 
     def __init__(self, pem: bytes, *, name: str = "client-ca") -> None:
         self.pem = pem
-        if not pem.strip():
+        if not pem:
             raise ConfigError(f'missing content for CA bundle "{name}"')
+        problem = f'error loading CA bundle for "{name}"'
         try:
-            self._certificates = x509.load_pem_x509_certificates(pem)
-        except ValueError as error:
-            raise ConfigError(f'error loading CA bundle for "{name}": {error}') from error
+            self._certificates = certificates_in(pem)
+        except ConfigError as error:
+            raise ConfigError(f"{problem}: {error}") from error
+        if not self._certificates:
+            text = "data does not contain any valid RSA or ECDSA certificates"
+            raise ConfigError(f"{problem}: {text}")
 
     def verify(self, chain: Sequence[bytes], wall_s: float) -> x509.Certificate:
         """Returns the client's certificate.

@@ -60,6 +60,8 @@ def delegated_transport(
         ConfigError: the file cannot be used.
     """
     problem = f"failed to get delegated {purpose} kubeconfig"
+    if purpose == "authentication":
+        problem = f"{problem}: {problem}"  # sic
     try:
         if kubeconfig:
             os.stat(kubeconfig)
