@@ -65,8 +65,10 @@ class Case:
         self.on_hang: Any = lambda: self.plugin.released.set()
 
     def _note(self, culprit: Culprit) -> None:
-        self.found.append(culprit)
-        self.on_hang()
+        # A busy machine may stop the loop elsewhere, too.
+        if culprit.plugin:
+            self.found.append(culprit)
+            self.on_hang()
 
     def _end(self, code: int) -> None:
         self.codes.append(code)
@@ -107,7 +109,8 @@ def test_the_plugin_its_method_and_the_pod_are_named(caplog: pytest.LogCaptureFi
         "default/web",
     )
     assert "_spin" in culprit.stack
-    (line,) = [each for each in caplog.records if each.getMessage() == "the event loop hangs"]
+    lines = [each for each in caplog.records if each.getMessage() == "the event loop hangs"]
+    (line,) = [each for each in lines if vars(each)["plugin"] != "none"]
     assert line.levelno == logging.ERROR
     assert vars(line)["plugin"] == "Loops"
     assert vars(line)["seconds"] > HANG_S
