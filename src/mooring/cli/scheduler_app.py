@@ -15,12 +15,11 @@ import logging
 import os
 import platform
 import signal
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mooring.client import Client, no_fence
 from mooring.client.transport.auth import connect
-from mooring.client.transport.kubeconfig import Access, find_access
+from mooring.client.transport.kubeconfig import Access
 from mooring.client.transport.metered import MeteredTransport
 from mooring.client.transport.rate_limit import limited
 from mooring.clock import Clock, Rng
@@ -35,6 +34,7 @@ from mooring.queue import QueueOptions
 from mooring.scheduler.debugger import debug_entries
 from mooring.scheduler.leader_election import make_elector
 from mooring.scheduler.service import Service, ServiceOptions, first_error
+from mooring.serving.delegates import delegated_transport
 from mooring.serving.health import HealthChecks
 from mooring.serving.options import ServingOptions, SniCertificate
 from mooring.serving.routes import Debugging, Endpoints, MetricsRoutes
@@ -88,7 +88,11 @@ class SchedulerApp:
         self._is_stopping = False
         self._metrics = Metrics(metrics_options(options, settings), clock=clock)
         self._transport = limited(
-            MeteredTransport(self._connect(access), self._metrics.client, server=access.server),
+            MeteredTransport(
+                connect(access, clock=clock, environment=os.environ),
+                self._metrics.client,
+                server=access.server,
+            ),
             settings.rate_limit,
             clock=clock,
         )
@@ -263,33 +267,23 @@ class SchedulerApp:
 
     # -- connections ------------------------------------------------------------------------------
 
-    def _connect(self, access: Access) -> Transport:
-        return connect(access, clock=self._clock, environment=os.environ)
-
     def _delegate_transports(self) -> dict[str, Transport]:
         """Returns the connections for reviews: with their kubeconfigs, or as this pod."""
         paths = {
             "authentication": self._options.authentication.authentication_kubeconfig,
             "authorization": self._options.authorization.authorization_kubeconfig,
         }
-        is_pod = "KUBERNETES_SERVICE_HOST" in os.environ
         transports: dict[str, Transport] = {}
-        for name, path in paths.items():
-            if not path and not is_pod:
-                continue
-            environment: Mapping[str, str] = os.environ if path else _without_kubeconfig()
-            try:
-                access = find_access(path or None, environment=environment)
-            except (ConfigError, OSError) as error:
-                text = f"failed to get delegated {name} kubeconfig: {error}"
-                raise CommandFailed(text) from None
-            transports[name] = self._connect(access)
+        try:
+            for name, path in paths.items():
+                transport = delegated_transport(
+                    path, name, clock=self._clock, environment=os.environ
+                )
+                if transport is not None:
+                    transports[name] = transport
+        except ConfigError as error:
+            raise CommandFailed(str(error)) from None
         return transports
-
-
-def _without_kubeconfig() -> dict[str, str]:
-    """Returns the environment without what names a kubeconfig: only the pod's own access counts."""
-    return {name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "HOME")}
 
 
 def _set_verbosity(control: LogControl, verbosity: int) -> None:
