@@ -227,23 +227,11 @@ class SchedulingQueue:
             self._end(entry, entry.attempt_number)
             return
         entry.pod = pod
-        strategy = self._strategy_after_attempt(entry)
+        strategy = _strategy_after_attempt(entry, self._in_flight, self._hints)
         # Before the pod is in a queue: ``on_ready`` may pop it at once.
         self._end(entry, entry.attempt_number)
         if self.queue_of(entry.uid) is QueueName.NONE:
             self._queues.add_rejected(entry, strategy, ATTEMPT_FAILED)
-
-    def _strategy_after_attempt(self, entry: QueuedPod) -> RequeueStrategy:
-        """Returns the highest strategy of the events since the pod was popped."""
-        is_in_flight = self._in_flight.is_current(entry.uid, entry.attempt_number)
-        if not entry.rejectors or not is_in_flight:
-            return RequeueStrategy.AFTER_BACKOFF
-        strategy = RequeueStrategy.SKIP
-        for event, old, new in self._in_flight.events_since(entry.uid):
-            strategy = max(strategy, self._hints.strategy(entry, event, old, new))
-            if strategy is RequeueStrategy.IMMEDIATELY:
-                break
-        return strategy
 
     # -- moves ------------------------------------------------------------------------------------
 
@@ -316,6 +304,21 @@ class SchedulingQueue:
                 self._queues.requeue(entry, RequeueStrategy.AFTER_BACKOFF, event.label)
         if too_old:  # as upstream, it is an event for the pods in flight as well
             self._in_flight.record(event, None, None)
+
+
+def _strategy_after_attempt(
+    entry: QueuedPod, in_flight: InFlight, hints: QueueingHints
+) -> RequeueStrategy:
+    """Returns the highest strategy of the events since the pod was popped."""
+    is_in_flight = in_flight.is_current(entry.uid, entry.attempt_number)
+    if not entry.rejectors or not is_in_flight:
+        return RequeueStrategy.AFTER_BACKOFF
+    strategy = RequeueStrategy.SKIP
+    for event, old, new in in_flight.events_since(entry.uid):
+        strategy = max(strategy, hints.strategy(entry, event, old, new))
+        if strategy is RequeueStrategy.IMMEDIATELY:
+            break
+    return strategy
 
 
 class _Only:
