@@ -303,7 +303,7 @@ def test_events_of_one_kind_become_a_series_that_kubectl_shows(
                 action="Scheduling",
                 note=f"try {number}",
             )
-        await recorder.write_waiting()
+            await recorder.write_waiting()
         assert recorder.statistics().failed == 0
         [event] = (await client.list("Event", namespace)).items
         assert (event.reason, event.note, event.regarding.uid) == (
