@@ -206,8 +206,7 @@ class Elector:
 
         *Differs:* upstream tries at random after that, so that a takeover takes up to 4.4 s more.
         """
-        share = self._rng.random()
-        wait_s = self._times.retry_s * (1 + JITTER * share)
+        wait_s = self._times.retry_s * (1 + JITTER * (share := self._rng.random()))
         duration_s = (self.lease.spec.lease_duration_seconds or 0) if self.lease else 0
         left_s = self._observed_at_s + duration_s - self._clock.monotonic_s()
         # Several candidates must not all write at that moment.
