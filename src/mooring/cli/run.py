@@ -206,6 +206,7 @@ def _check_profiles(settings: Effective, options: Options) -> None:
             clock=SystemClock(),
             waiting=handle.waiting,
             plugins=options.plugin,
+            gates=settings.gates.changed,
         )
     except ConfigError as error:
         raise CommandFailed(_profile_text(error, settings)) from None
@@ -280,6 +281,7 @@ async def _run(access: Access, settings: Effective, options: Options, seed: int)
             options=ServiceOptions(
                 queue=_queue_options(settings),
                 plugins=options.plugin,
+                feature_gates=settings.gates.changed,
                 instance=os.uname().nodename,
             ),
         )

@@ -33,8 +33,6 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
     ("ClientsAllowCBOR", True): _CLIENT,
     ("ClientsPreferCBOR", True): _CLIENT,
     ("StorageCapacityScoring", True): "scoring of storage capacity is not implemented",
-    ("VolumeLimitScaling", True): "limits of nodes without a CSI driver are not implemented",
-    ("TaintTolerationComparisonOperators", True): "the operators Lt and Gt are not implemented",
     ("SchedulerAsyncPreemption", False): "victims are always evicted in the background",
     ("NominatedNodeNameForExpectation", False): _ALWAYS_ON,
     ("InPlacePodLevelResourcesVerticalScaling", False): _ALWAYS_ON,

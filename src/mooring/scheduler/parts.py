@@ -45,6 +45,7 @@ class ServiceOptions:
     Attributes:
         queue: Backoff and flushing; None = the configuration's.
         plugins: Further plugins: objects, or ``module:attribute``.
+        feature_gates: The gates whose value is not the default of kube-scheduler v1.36.
         bindings_max: Bindings with a request in progress at the same time.
         instance: Suffix of the reporting instance of events, after the profile's name.
         observer: Called for everything that happens.
@@ -53,6 +54,7 @@ class ServiceOptions:
 
     queue: QueueOptions | None = None
     plugins: Sequence[str | Any] = ()
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
     bindings_max: int = BINDINGS_MAX
     instance: str = "mooring"
     observer: Observer = field(default_factory=Observer)
@@ -95,7 +97,12 @@ class SchedulerParts:
             self.cache, client, clock=clock, rng=rng, backend=self, sleep=sleep
         )
         self.profiles = load_profiles(
-            config, self.handle, clock=clock, waiting=self.handle.waiting, plugins=options.plugins
+            config,
+            self.handle,
+            clock=clock,
+            waiting=self.handle.waiting,
+            plugins=options.plugins,
+            gates=options.feature_gates,
         )
         self.extenders = Extenders(
             config.extenders,
