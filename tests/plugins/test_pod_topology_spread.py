@@ -212,7 +212,7 @@ def test_a_victim_makes_its_domain_emptier_and_a_rival_fuller() -> None:
 def test_with_the_gate_comparisons_of_tolerations_choose_the_domains(
     value: str, *, counts: bool
 ) -> None:
-    nodes = [
+    nodes: list[Node | Pod] = [
         make_node("a", labels={"zone": "a"}),
         make_node("b", labels={"zone": "b"}, taints=[f"sla={value}:NoSchedule"]),
         make_pod("there", node="a", labels={"app": "x"}),

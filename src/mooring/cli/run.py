@@ -148,7 +148,7 @@ def _warn(options: Options, gates: FeatureGates) -> None:
     if alpha := gates.enabled_alpha():
         text = "component has alpha features enabled in emulated version, this is unsupported: "
         _log.warning("%sfeatures=[%s]", text, " ".join(alpha), extra={"bare": True})
-    for gate, reason in gates.missing().items():
+    for gate, reason in (gates.missing() | gates.partial()).items():
         _log.warning("a feature gate has no effect", extra={"featureGate": gate, "reason": reason})
 
 

@@ -40,7 +40,7 @@ class TaintToleration:
     normalized_zero = MAX_SCORE
 
     def __init__(self, gates: Mapping[str, bool] = MappingProxyType({})) -> None:
-        """``gates``: whether the operators Lt and Gt of tolerations compare numbers."""
+        """Reads from ``gates`` whether the operators Lt and Gt of tolerations compare numbers."""
         self._compares = gates.get("TaintTolerationComparisonOperators", False)
 
     def sign(self, pod: PodInfo) -> Hashable:

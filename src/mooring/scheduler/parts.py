@@ -20,6 +20,7 @@ from mooring.clock import Clock, Rng
 from mooring.config import Extender, KubeSchedulerConfiguration
 from mooring.errors import InvariantViolation
 from mooring.extenders import Extenders, ExtenderTransport
+from mooring.framework import Framework
 from mooring.objects.pod import Pod
 from mooring.objects.selector_text import LIVING_PODS
 from mooring.queue import QueueOptions, SchedulingQueue
@@ -96,14 +97,7 @@ class SchedulerParts:
         self.handle = PluginHandle(
             self.cache, client, clock=clock, rng=rng, backend=self, sleep=sleep
         )
-        self.profiles = load_profiles(
-            config,
-            self.handle,
-            clock=clock,
-            waiting=self.handle.waiting,
-            plugins=options.plugins,
-            gates=options.feature_gates,
-        )
+        self.profiles = self._load_profiles(config, options)
         self.extenders = Extenders(
             config.extenders,
             client,
@@ -137,6 +131,18 @@ class SchedulerParts:
         reporting = Reporting(self.recorders, self.writer, self._scheduled_notes())
         self._build_background(reporting)
         self.scheduler = self._scheduler(reporting, options.observer)
+
+    def _load_profiles(
+        self, config: KubeSchedulerConfiguration, options: ServiceOptions
+    ) -> dict[str, Framework]:
+        return load_profiles(
+            config,
+            self.handle,
+            clock=self._clock,
+            waiting=self.handle.waiting,
+            plugins=options.plugins,
+            gates=options.feature_gates,
+        )
 
     def _build_background(self, reporting: Reporting) -> None:
         client, clock, sleep = self._client, self._clock, self._sleep

@@ -62,7 +62,7 @@ class NodeVolumeLimits:
     )
 
     def __init__(self, gates: Mapping[str, bool] = MappingProxyType({})) -> None:
-        """``gates``: whether a node needs the driver of a volume, if the CSIDriver says so."""
+        """Reads from ``gates`` whether a node needs the drivers that CSIDrivers demand."""
         self._requires_drivers = gates.get("VolumeLimitScaling", False)
         if self._requires_drivers:
             self.needs = (*self.needs, "CSIDriver")
