@@ -268,6 +268,7 @@ async def _run(access: Access, settings: Effective, options: Options, seed: int)
     from mooring.client.transport.rate_limit import limited
     from mooring.scheduler.service import Service, ServiceOptions
 
+    _log.info("Starting Kubernetes Scheduler", extra={"version": options.reported_version})
     clock, rng = SystemClock(), seeded_random(seed)
     transport = limited(
         connect(access, clock=clock, environment=os.environ), settings.rate_limit, clock=clock
