@@ -193,12 +193,12 @@ def _check_profiles(settings: Effective, options: Options) -> None:
     from mooring.state.cache import Cache
 
     handle = OfflineHandle(Cache(), VirtualClock(), seeded_random(0))
+    if settings.profile_error:
+        raise CommandFailed(settings.profile_error)
     try:
         check_trust(settings.config.extenders)
     except ConfigError as error:
         raise CommandFailed(f"couldn't build extenders: {error.problem}") from None
-    if settings.profile_error:
-        raise CommandFailed(settings.profile_error)
     try:
         load_profiles(
             settings.config,
@@ -226,6 +226,8 @@ def _profile_text(error: ConfigError, settings: Effective) -> str:
                 text = f"only one queue sort plugin required for {name}, but got {count}"
             elif path.endswith("plugins.bind"):
                 text = f"at least one bind plugin is needed for {name}"
+            elif "already registered as" in error.problem:
+                text = error.problem
             else:
                 text = str(error)
             return profile_prefix(profile) + text
