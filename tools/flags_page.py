@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mooring.component.feature_gates import known_gates
 from mooring.component.flag_table import FLAGS, GROUPS, Flag
-from mooring.component.gate_support import DEFAULTS_MISSING, MISSING
+from mooring.component.gate_support import DEFAULTS_MISSING, MISSING, PARTIAL
 from mooring.component.version import BINARY
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "flags.md"
@@ -55,6 +55,13 @@ Values that mooring does not implement are refused if they are set:
 |---|---|---|---|
 """
 
+IN_PART = """
+Accepted, and logged as a warning:
+
+| Gate | Value | What mooring does all the same |
+|---|---|---|
+"""
+
 DEFAULTS = """
 On by default, although mooring lacks what they add; switching them off is accepted:
 
@@ -94,6 +101,9 @@ def _gates() -> Iterator[str]:
     for (name, value), reason in sorted(MISSING.items()):
         default = str(known_gates()[name].at(BINARY).default).lower()
         yield f"| `{name}` | {default} | {str(value).lower()} | {reason} |"
+    yield IN_PART.rstrip("\n")
+    for (name, value), reason in sorted(PARTIAL.items()):
+        yield f"| `{name}` | {str(value).lower()} | {reason} |"
     yield DEFAULTS.rstrip("\n")
     for name, reason in sorted(DEFAULTS_MISSING.items()):
         yield f"| `{name}` | {reason} |"

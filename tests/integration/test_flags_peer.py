@@ -77,7 +77,9 @@ def outcome(folder: Path, *command: str) -> tuple[int, str]:
 
 
 def both(programs: Path, folder: Path, words: list[str]) -> tuple[tuple[int, str], tuple[int, str]]:
-    """Returns the outcome of kube-scheduler, and ours."""
+    """Returns the outcome of kube-scheduler, and ours; without a port, for tests in parallel."""
+    if not any("secure" in word for word in words):
+        words = ["--secure-port=0", *words]
     return (
         outcome(folder, str(programs / "kube-scheduler"), *words),
         outcome(folder, sys.executable, "-m", "mooring", "run", *words),
@@ -106,7 +108,7 @@ def test_configurations_end_alike(programs: Path, folder: Path, text: str) -> No
 def test_the_same_configuration_is_written(programs: Path, folder: Path, line: str) -> None:
     configuration = folder / "written-from.yaml"
     configuration.write_text(HEAD + "leaderElection: {leaderElect: false, retryPeriod: 3s}\n")
-    words = shlex.split(line)
+    words = ["--secure-port=0", *shlex.split(line)]
     theirs_path, ours_path = folder / "theirs.yaml", folder / "ours.yaml"
     program = str(programs / "kube-scheduler")
     theirs, _ = outcome(folder, program, *words, f"--write-config-to={theirs_path}")
@@ -117,7 +119,13 @@ def test_the_same_configuration_is_written(programs: Path, folder: Path, line: s
 
 
 def test_the_same_flags_are_logged(programs: Path, folder: Path) -> None:
-    words = ["--kubeconfig=kc", "-v=1", "--write-config-to=w", "--tls-sni-cert-key=a,b:c"]
+    words = [
+        "--secure-port=0",
+        "--kubeconfig=kc",
+        "-v=1",
+        "--write-config-to=w",
+        "--tls-sni-cert-key=a,b:c",
+    ]
     words += ["--feature-gates=AllBeta=false", "--requestheader-allowed-names=a,b"]
     shown = []
     for command in ([str(programs / "kube-scheduler")], [sys.executable, "-m", "mooring", "run"]):

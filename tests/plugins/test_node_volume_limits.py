@@ -9,7 +9,9 @@ import pytest
 from mooring.cluster_event import ActionType, QueueingHint
 from mooring.framework.runtime.nominated import filter_hypothetical
 from mooring.framework.status import Code
+from mooring.objects.meta import ObjectMeta
 from mooring.objects.pod import Pod
+from mooring.objects.storage import CSIDriver, CSIDriverSpec
 from mooring.plugins import NodeVolumeLimits
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
@@ -300,3 +302,41 @@ def test_pods_of_one_kind_are_asked_about_together() -> None:
     assert signed[0] == signed[1]
     assert len(set(signed)) == 5
     assert NodeVolumeLimits().sign(PodInfo(make_pod())) == ()
+
+
+# ---------------------------------------------------------------- the gate VolumeLimitScaling
+
+
+def with_driver(demands: bool | None, *, is_installed: bool, is_on: bool = True) -> tuple[str, ...]:
+    """Returns the reasons of a node for a pod with a volume of a driver."""
+    plugin = NodeVolumeLimits({"VolumeLimitScaling": is_on})
+    checked = Harness([make_node("a")], [plugin])
+    put(checked.cache, *bound("x"))
+    if is_installed:
+        put(checked.cache, csi_node("a", disk_csi_test=5))
+    if demands is not None:
+        spec = CSIDriverSpec(prevent_pod_scheduling_if_missing=demands)
+        put(checked.cache, CSIDriver(metadata=ObjectMeta(name=DRIVER), spec=spec))
+    return reasons(checked, user("new", "x"))
+
+
+@pytest.mark.parametrize(
+    ("demands", "is_installed", "is_on", "is_feasible"),
+    [
+        (True, False, True, False),
+        (True, True, True, True),
+        (False, False, True, True),
+        (None, False, True, True),
+        (True, False, False, True),
+    ],
+)
+def test_a_node_needs_the_driver_if_the_csi_driver_says_so(
+    demands: bool | None, *, is_installed: bool, is_on: bool, is_feasible: bool
+) -> None:
+    expected = () if is_feasible else (f"{DRIVER} CSI driver is not installed on the node",)
+    assert with_driver(demands, is_installed=is_installed, is_on=is_on) == expected
+
+
+def test_csi_drivers_are_watched_with_the_gate_only() -> None:
+    assert "CSIDriver" in NodeVolumeLimits({"VolumeLimitScaling": True}).needs
+    assert "CSIDriver" not in NodeVolumeLimits().needs

@@ -13,7 +13,7 @@ from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
 from mooring.state import PodInfo
-from mooring.testing import Harness, make_node
+from mooring.testing import Harness, make_node, make_pod
 from tests.plugins.spread_clusters import DELETED, soft, spread, web, zones
 
 TOO_FAR = "node(s) didn't match pod topology spread constraints"
@@ -206,3 +206,32 @@ def test_a_victim_makes_its_domain_emptier_and_a_rival_fuller() -> None:
     assert codes(plus=[(rival, PodInfo(web("another"))), ()]) == [2, 2]
     stranger = PodInfo(web("stranger", namespace="other"))
     assert codes(plus=[(stranger, stranger), ()]) == [0, 2]
+
+
+@pytest.mark.parametrize(("value", "counts"), [("950", True), ("700", False)])
+def test_with_the_gate_comparisons_of_tolerations_choose_the_domains(
+    value: str, *, counts: bool
+) -> None:
+    nodes: list[Node | Pod] = [
+        make_node("a", labels={"zone": "a"}),
+        make_node("b", labels={"zone": "b"}, taints=[f"sla={value}:NoSchedule"]),
+        make_pod("there", node="a", labels={"app": "x"}),
+    ]
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        "nodeTaintsPolicy": "Honor",
+    }
+    pod = make_pod(
+        labels={"app": "x"},
+        tolerations=[{"key": "sla", "operator": "Gt", "value": "900"}],
+        spec={"topologySpreadConstraints": [constraint]},
+    )
+    gates = {"TaintTolerationComparisonOperators": True}
+    reasons = Harness(nodes, [PodTopologySpread(gates=gates)]).reasons(pod)
+    # Zone b is empty: if it counts, zone a would be uneven.
+    assert bool(reasons["a"]) is counts
+    without = Harness(nodes, [PodTopologySpread()]).reasons(pod)
+    assert without["a"] == ()

@@ -67,6 +67,51 @@ def test_hard_taints_refuse_pods_that_do_not_tolerate_them(
     assert_same(TaintToleration(), TaintTolerationTwin(), nodes, pod)
 
 
+COMPARES = {"TaintTolerationComparisonOperators": True}
+
+#: (value of the taint, operator, value of the toleration, whether it tolerates the taint)
+COMPARISON_CASES = [
+    ("800", "Gt", "950", False),
+    ("950", "Gt", "750", True),
+    ("950", "Gt", "950", False),
+    ("950", "Lt", "800", False),
+    ("800", "Lt", "950", True),
+    ("-5", "Lt", "0", True),
+    ("high", "Gt", "950", False),
+    ("950", "Gt", "low", False),
+    ("0950", "Gt", "750", False),
+    ("+950", "Gt", "750", False),
+    ("-0", "Gt", "-1", False),
+    ("", "Lt", "950", False),
+    ("9223372036854775808", "Gt", "1", False),
+    ("9223372036854775807", "Gt", "1", True),
+]
+
+
+@pytest.mark.parametrize(("taint", "operator", "limit", "is_tolerated"), COMPARISON_CASES)
+def test_with_the_gate_lt_and_gt_compare_integers(
+    taint: str, operator: str, limit: str, *, is_tolerated: bool
+) -> None:
+    nodes = [make_node("a", taints=[f"sla={taint}:NoSchedule"])]
+    toleration = {"key": "sla", "operator": operator, "value": limit, "effect": "NoSchedule"}
+    pod = make_pod(tolerations=[toleration])
+    on = Harness(nodes, [TaintToleration(COMPARES)]).reasons(pod)
+    assert on == {"a": () if is_tolerated else (REASON,)}
+    assert Harness(nodes, [TaintToleration()]).reasons(pod) == {"a": (REASON,)}
+
+
+@pytest.mark.parametrize(("operator", "limit"), [("Gt", "850"), ("Lt", "850")])
+def test_with_the_gate_comparisons_count_in_scores(operator: str, limit: str) -> None:
+    values = {"low": "700", "high": "999"}
+    nodes = [
+        make_node(name, taints=[f"sla={value}:PreferNoSchedule"]) for name, value in values.items()
+    ]
+    pod = make_pod(tolerations=[{"key": "sla", "operator": operator, "value": limit}])
+    best = "high" if operator == "Gt" else "low"
+    scores = Harness(nodes, [TaintToleration(COMPARES)]).scores(pod)
+    assert scores == {name: 100 if name == best else 0 for name in values}
+
+
 def test_every_hard_taint_has_to_be_tolerated() -> None:
     nodes = [make_node("n", taints=["a:NoSchedule", "b:NoExecute", "c:PreferNoSchedule"])]
     harness = Harness(nodes, [TaintToleration()])

@@ -152,7 +152,7 @@ def _warn(options: Options, gates: FeatureGates) -> None:
     if alpha := gates.enabled_alpha():
         text = "component has alpha features enabled in emulated version, this is unsupported: "
         _log.warning("%sfeatures=[%s]", text, " ".join(alpha), extra={"bare": True})
-    for gate, reason in gates.missing().items():
+    for gate, reason in (gates.missing() | gates.partial()).items():
         _log.warning("a feature gate has no effect", extra={"featureGate": gate, "reason": reason})
 
 
@@ -197,12 +197,12 @@ def _check_profiles(settings: Effective, options: Options) -> None:
     from mooring.state.cache import Cache
 
     handle = OfflineHandle(Cache(), VirtualClock(), seeded_random(0))
+    if settings.profile_error:
+        raise CommandFailed(settings.profile_error)
     try:
         check_trust(settings.config.extenders)
     except ConfigError as error:
         raise CommandFailed(f"couldn't build extenders: {error.problem}") from None
-    if settings.profile_error:
-        raise CommandFailed(settings.profile_error)
     try:
         load_profiles(
             settings.config,
@@ -210,6 +210,7 @@ def _check_profiles(settings: Effective, options: Options) -> None:
             clock=SystemClock(),
             waiting=handle.waiting,
             plugins=options.plugin,
+            gates=settings.gates.changed,
         )
     except ConfigError as error:
         raise CommandFailed(_profile_text(error, settings)) from None
@@ -229,6 +230,8 @@ def _profile_text(error: ConfigError, settings: Effective) -> str:
                 text = f"only one queue sort plugin required for {name}, but got {count}"
             elif path.endswith("plugins.bind"):
                 text = f"at least one bind plugin is needed for {name}"
+            elif "already registered as" in error.problem:
+                text = error.problem
             else:
                 text = str(error)
             return profile_prefix(profile) + text

@@ -152,6 +152,7 @@ class SchedulerApp:
                     pop_from_backoff=self._settings.gates.enabled("SchedulerPopFromBackoffQ"),
                 ),
                 plugins=self._options.plugin,
+                feature_gates=self._settings.gates.changed,
                 instance=os.uname().nodename,
                 elector=elector,
                 metrics=self._metrics,
@@ -166,6 +167,8 @@ class SchedulerApp:
         watchdog.handle_signals(self._stop)
         self._service = service
         self._dump_on_signal(service)
+        version = {"version": self._options.reported_version}
+        _log.info("Starting Kubernetes Scheduler", extra=version)
         now = self._clock.monotonic_s
         try:
             await self._server.start()

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
+from mooring.apiserver.names import label_value, qualified_name
 from mooring.component.go_values import GoError, aggregate, parse_duration_s
 from mooring.config.durations import duration_text
 from mooring.config.field_errors import FieldError
@@ -96,8 +97,8 @@ def _value_text(path: Path, value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def validation_error_text(error: FieldError, config: KubeSchedulerConfiguration) -> str:
-    """Returns one error of validation of a whole configuration."""
+def validation_error_texts(error: FieldError, config: KubeSchedulerConfiguration) -> list[str]:
+    """Returns upstream's errors for one of ours, of a whole configuration."""
     path, problem, value, _ = error
     if path == ("leaderElection", "leaseDuration") and problem.startswith("LeaseDuration"):
         # Upstream shows the other value.
@@ -105,7 +106,20 @@ def validation_error_text(error: FieldError, config: KubeSchedulerConfiguration)
             config.leader_election.renew_deadline_s,
             "must be greater than `RenewDeadline`",
         )
-    return field_error_text(path, problem, value)
+    return field_error_texts(path, problem, value)
+
+
+def field_error_texts(path: Path, problem: str, value: Any) -> list[str]:
+    """Returns upstream's errors for one of ours: a name may break several rules at once."""
+    if problem.startswith(("its name must", "its prefix must")):
+        problems = qualified_name(str(value))
+        if "matchExpressions" in path:
+            problems = ("; ".join(problems),)
+    elif problem.startswith("it must have at most"):
+        problems = ("; ".join(label_value(str(value))),)
+    else:
+        problems = (problem,)
+    return [field_error_text(path, text, value) for text in problems]
 
 
 def decoding_error_text(
@@ -171,7 +185,10 @@ def _text_error(error: ConfigError, text: bytes) -> str:
 
 
 def profile_error_text(errors: list[FieldError], config: KubeSchedulerConfiguration) -> str | None:
-    """Returns the error of building the first profile with an error; None if there is none."""
+    """Returns the error of building extenders, or the first profile with one; None = no error."""
+    for error in errors:
+        if error.path[0] == "extenders":
+            return f"couldn't build extenders: {error.problem}"
     for number, profile in enumerate(config.profiles):
         own = [error for error in errors if error.path[:2] == ("profiles", number)]
         if own:
@@ -182,6 +199,8 @@ def profile_error_text(errors: list[FieldError], config: KubeSchedulerConfigurat
 def is_of_profile(error: FieldError, config: KubeSchedulerConfiguration) -> bool:
     """Returns whether upstream finds an error only when it builds a profile."""
     path, problem, _, _ = error
+    if path[0] == "extenders" and "tlsConfig" in path:
+        return True
     if "does not extend" in problem or "already registered as" in problem:
         return True
     if path[0] != "profiles" or len(path) < 5:
@@ -217,7 +236,11 @@ def _profile_problem(errors: list[FieldError]) -> str:
             removed = "was invalid in version" in problem
             first = upstream_name(_POINTS[0])
             return f'{first} "{value}" does not exist' if removed else problem
-    texts = [field_error_text(path[5:], problem, value) for path, problem, value, _ in errors]
+    texts = [
+        text
+        for path, problem, value, _ in errors
+        for text in field_error_texts(path[5:], problem, value)
+    ]
     return f'initializing plugin "NodeResourcesFit": {aggregate(texts)}'
 
 

@@ -19,7 +19,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-from mooring.component.gate_support import MISSING
+from mooring.component.gate_support import MISSING, PARTIAL
 from mooring.component.go_values import GoError, aggregate, parse_bool
 from mooring.component.version import (
     BINARY,
@@ -219,6 +219,14 @@ class FeatureGates:
             f"{name}={str(value).lower()}": MISSING[name, value]
             for name, value in self.changed.items()
             if (name, value) in MISSING
+        }
+
+    def partial(self) -> dict[str, str]:
+        """Returns the gates whose value mooring follows only in part, with what it does."""
+        return {
+            f"{name}={str(value).lower()}": PARTIAL[name, value]
+            for name, value in self.changed.items()
+            if (name, value) in PARTIAL
         }
 
     def missing_because_set(self) -> dict[str, str]:

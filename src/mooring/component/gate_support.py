@@ -32,15 +32,19 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
     ("CBORServingAndStorage", True): "mooring serves no CBOR",
     ("ClientsAllowCBOR", True): _CLIENT,
     ("ClientsPreferCBOR", True): _CLIENT,
-    ("StorageCapacityScoring", True): "scoring of storage capacity is not implemented",
-    ("VolumeLimitScaling", True): "limits of nodes without a CSI driver are not implemented",
-    ("TaintTolerationComparisonOperators", True): "the operators Lt and Gt are not implemented",
     ("SchedulerAsyncPreemption", False): "victims are always evicted in the background",
     ("NominatedNodeNameForExpectation", False): _ALWAYS_ON,
-    ("InPlacePodLevelResourcesVerticalScaling", False): _ALWAYS_ON,
     ("PodLevelResources", False): _ALWAYS_ON,
     ("MatchLabelKeysInPodTopologySpread", False): _ALWAYS_ON,
     ("MatchLabelKeysInPodTopologySpreadSelectorMerge", False): _ALWAYS_ON,
+}
+
+#: (Gate, value) -> what mooring does all the same. Accepted and logged as a warning: the value
+#: belongs to a whole cluster, and an API server with it gives mooring nothing that would differ.
+PARTIAL: Final[dict[tuple[str, bool], str]] = {
+    ("InPlacePodLevelResourcesVerticalScaling", False): (
+        "the pod-level amounts of a resize are still counted if the API server reports them"
+    ),
 }
 
 #: Gates that are on by default although mooring does nothing of what they add.

@@ -21,7 +21,7 @@ from mooring.component.config_errors import (
     decoding_error_text,
     is_of_profile,
     profile_error_text,
-    validation_error_text,
+    validation_error_texts,
 )
 from mooring.component.feature_gates import FeatureGates
 from mooring.component.flags import Options
@@ -272,7 +272,12 @@ def _validate(
         if error.problem != RETRY_PROBLEM
     ]
     later = [error for error in errors if is_of_profile(error, config)]
-    texts = [validation_error_text(error, config) for error in errors if error not in later]
+    texts = [
+        text
+        for error in errors
+        if error not in later
+        for text in validation_error_texts(error, config)
+    ]
     if texts:
         raise CommandFailed(aggregate(texts), causes=tuple(dict.fromkeys(texts)))
     return profile_error_text(later, config)

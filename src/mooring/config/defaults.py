@@ -29,6 +29,8 @@ from mooring.config.types import (
     PodTopologySpreadArgs,
     Profile,
     ResourceSpec,
+    UtilizationShapePoint,
+    VolumeBindingArgs,
 )
 
 Struct = TypeVar("Struct", bound=msgspec.Struct)
@@ -106,7 +108,7 @@ def _ignoring(profile: Profile, ignored: tuple[str, ...]) -> Profile:
 
 def _profile(profile: Profile, gates: Mapping[str, bool]) -> Profile:
     plugins = merge(default_plugins(gates), profile.plugins)
-    configured = tuple(_plugin_config(entry) for entry in profile.plugin_config)
+    configured = tuple(_plugin_config(entry, gates) for entry in profile.plugin_config)
     names = {entry.name for entry in configured}
     added = tuple(
         PluginConfig(name=name, args=_default_args(name, gates))
@@ -116,8 +118,17 @@ def _profile(profile: Profile, gates: Mapping[str, bool]) -> Profile:
     return replace(profile, plugins=plugins, plugin_config=configured + added)
 
 
+#: How VolumeBinding scores the utilization of storage if the file does not say.
+_STORAGE_SHAPE: Final = (
+    UtilizationShapePoint(utilization=0, score=10),
+    UtilizationShapePoint(utilization=100, score=0),
+)
+
+
 def _default_args(name: str, gates: Mapping[str, bool]) -> PluginArgs:
     args = ARGS_TYPES[name]()
+    if isinstance(args, VolumeBindingArgs) and gates.get("StorageCapacityScoring"):
+        return replace(args, shape=_STORAGE_SHAPE)
     if isinstance(args, DynamicResourcesArgs):
         if not gates.get("DRASchedulerFilterTimeout", True):
             args = replace(args, filter_timeout_s=None)
@@ -129,10 +140,13 @@ def _default_args(name: str, gates: Mapping[str, bool]) -> PluginArgs:
     return args
 
 
-def _plugin_config(entry: PluginConfig) -> PluginConfig:
+def _plugin_config(entry: PluginConfig, gates: Mapping[str, bool]) -> PluginConfig:
     if entry.name not in ARGS_TYPES:
         return entry
     args = _filled(entry.args)
+    if isinstance(args, VolumeBindingArgs) and not args.shape:
+        shape = _STORAGE_SHAPE if gates.get("StorageCapacityScoring") else args.shape
+        return replace(entry, args=replace(args, shape=shape))
     if isinstance(args, NodeResourcesFitArgs):
         strategy = args.scoring_strategy
         resources = tuple(map(_weighted, strategy.resources or CPU_AND_MEMORY))

@@ -93,6 +93,8 @@ def _walk(value: Any, name: str) -> Any:
     entries = {
         key: _walk(entry, key) for key, entry in value.items() if entry or key not in left_out
     }
+    if entries.get("kind") == "DynamicResourcesArgs":
+        entries.setdefault("filterTimeout", None)
     if name == _REQUIRED:
         entries.setdefault("nodeSelectorTerms", [])
     return entries

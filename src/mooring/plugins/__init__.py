@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from mooring.config import IN_TREE_PLUGINS
@@ -25,9 +27,17 @@ def __getattr__(name: str) -> Any:
     return plugin_class
 
 
-def _create(name: str, args: Any, handle: Handle) -> Any:
-    return instantiate(__getattr__(name), args, handle)
+def in_tree(gates: Mapping[str, bool]) -> dict[str, Factory]:
+    """Returns name -> factory of every default plugin.
+
+    A constructor may ask for ``gates``: the feature gates whose value is not the default.
+    """
+    return {name: partial(_create, name, gates) for name in IN_TREE_PLUGINS}
 
 
-#: Name -> factory of every default plugin.
-IN_TREE: dict[str, Factory] = {name: partial(_create, name) for name in IN_TREE_PLUGINS}
+def _create(name: str, gates: Mapping[str, bool], args: Any, handle: Handle) -> Any:
+    return instantiate(__getattr__(name), args, handle, gates=gates)
+
+
+#: The same with the default value of every gate.
+IN_TREE: dict[str, Factory] = in_tree(MappingProxyType({}))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -37,16 +39,20 @@ class TaintToleration:
     reads = Change.TAINTS
     normalized_zero = MAX_SCORE
 
+    def __init__(self, gates: Mapping[str, bool] = MappingProxyType({})) -> None:
+        """Reads from ``gates`` whether the operators Lt and Gt of tolerations compare numbers."""
+        self._compares = gates.get("TaintTolerationComparisonOperators", False)
+
     def sign(self, pod: PodInfo) -> Hashable:
         """Returns the pod's tolerations."""
         return pod.spec.tolerations
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Rejects nodes with an untolerated NoSchedule or NoExecute taint."""
-        tolerations = cycle.pod.spec.tolerations
+        tolerations, compares = cycle.pod.spec.tolerations, self._compares
 
         def is_untolerated(taints: tuple[Taint, ...]) -> bool:
-            return first_untolerated(taints, tolerations) is not None
+            return first_untolerated(taints, tolerations, compares=compares) is not None
 
         refused = _evaluate_per_taint_set(nodes, is_untolerated) != 0
         return FilterStatuses.reject(refused, Reject(REASON, resolvable=False))
@@ -61,7 +67,8 @@ class TaintToleration:
 
         def count_untolerated(taints: tuple[Taint, ...]) -> int:
             return sum(
-                taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, soft)
+                taint.effect == PREFER_NO_SCHEDULE
+                and not is_tolerated(taint, soft, compares=self._compares)
                 for taint in taints
             )
 
@@ -76,16 +83,21 @@ class TaintToleration:
         node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
         toleration = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_TOLERATION)
         return [
-            ClusterEventWithHint(node, _after_node_change, pure=True),
+            ClusterEventWithHint(
+                node, partial(_after_node_change, compares=self._compares), pure=True
+            ),
             ClusterEventWithHint(toleration, _after_toleration),
         ]
 
 
-def _after_node_change(pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:
+def _after_node_change(
+    pod: PodInfo, old: Node | None, new: Node, *, compares: bool
+) -> QueueingHint:
     """Queues if the pod tolerates the node's hard taints now and did not before."""
 
     def is_untolerated(node: Node) -> bool:
-        return first_untolerated(node.spec.taints, pod.spec.tolerations) is not None
+        tolerations = pod.spec.tolerations
+        return first_untolerated(node.spec.taints, tolerations, compares=compares) is not None
 
     helps = (old is None or is_untolerated(old)) and not is_untolerated(new)
     return QueueingHint.queue_if(helps)

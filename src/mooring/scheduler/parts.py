@@ -20,6 +20,7 @@ from mooring.clock import Clock, Rng
 from mooring.config import Extender, KubeSchedulerConfiguration
 from mooring.errors import InvariantViolation
 from mooring.extenders import Extenders, ExtenderTransport
+from mooring.framework import Framework
 from mooring.load_metrics.metrics import MeasurementMetrics, metric_caches
 from mooring.metrics.recorders import NO_SCHEDULER_METRICS
 from mooring.metrics.registry import Metrics
@@ -49,6 +50,7 @@ class ServiceOptions:
     Attributes:
         queue: Backoff and flushing; None = the configuration's.
         plugins: Further plugins: objects, or ``module:attribute``.
+        feature_gates: The gates whose value is not the default of kube-scheduler v1.36.
         bindings_max: Bindings with a request in progress at the same time.
         instance: Suffix of the reporting instance of events, after the profile's name.
         observer: Called for everything that happens.
@@ -59,6 +61,7 @@ class ServiceOptions:
 
     queue: QueueOptions | None = None
     plugins: Sequence[str | Any] = ()
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
     bindings_max: int = BINDINGS_MAX
     instance: str = "mooring"
     observer: Observer = field(default_factory=Observer)
@@ -103,9 +106,7 @@ class SchedulerParts:
         self.handle = PluginHandle(
             self.cache, client, clock=clock, rng=rng, backend=self, sleep=sleep
         )
-        self.profiles = load_profiles(
-            config, self.handle, clock=clock, waiting=self.handle.waiting, plugins=options.plugins
-        )
+        self.profiles = self._load_profiles(config, options)
         self.extenders = Extenders(
             config.extenders,
             client,
@@ -142,6 +143,18 @@ class SchedulerParts:
         self._build_background(reporting)
         self.scheduler = self._scheduler(reporting, options.observer)
         self._connect_metrics(options.metrics)
+
+    def _load_profiles(
+        self, config: KubeSchedulerConfiguration, options: ServiceOptions
+    ) -> dict[str, Framework]:
+        return load_profiles(
+            config,
+            self.handle,
+            clock=self._clock,
+            waiting=self.handle.waiting,
+            plugins=options.plugins,
+            gates=options.feature_gates,
+        )
 
     def _build_background(self, reporting: Reporting) -> None:
         client, clock, sleep = self._client, self._clock, self._sleep

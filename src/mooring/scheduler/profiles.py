@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from mooring.clock import Clock
@@ -12,7 +13,7 @@ from mooring.framework import Framework, check_plugin
 from mooring.framework.interface import Handle
 from mooring.framework.runtime.registry import Registry, build, load_plugin
 from mooring.framework.waiting_pods import WaitingPods
-from mooring.plugins import IN_TREE
+from mooring.plugins import in_tree
 
 #: SchedulerName -> Framework.
 Profiles = Mapping[str, Framework]
@@ -26,6 +27,7 @@ def load_profiles(
     waiting: WaitingPods,
     plugins: Sequence[str | Any] = (),
     cache_results: bool = True,
+    gates: Mapping[str, bool] = MappingProxyType({}),
 ) -> dict[str, Framework]:
     """Returns the frameworks of a configuration.
 
@@ -36,11 +38,12 @@ def load_profiles(
         waiting: The pods that wait in Permit, of all profiles.
         plugins: Further plugins for every profile: objects, or ``module:attribute``.
         cache_results: See ``Framework``.
+        gates: The feature gates whose value is not the default.
 
     Raises:
         ConfigError: a plugin is unknown, cannot be loaded, or breaks the contract.
     """
-    registry = Registry(IN_TREE)
+    registry = Registry(in_tree(gates))
     extra = [
         load_plugin(plugin, handle) if isinstance(plugin, str) else check_plugin(plugin)
         for plugin in plugins

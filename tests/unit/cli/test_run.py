@@ -93,6 +93,39 @@ def test_the_kubeconfig_of_the_configuration_counts_and_not_the_flag(
     assert failure(err) == '"command failed" err="stat /no/such/file: no such file or directory"'
 
 
+def test_the_flag_counts_if_the_configuration_names_no_kubeconfig(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(HEAD)
+    out_path = tmp_path / "out.yaml"
+    code, err = run(
+        capsys, f"--config={config}", kubeconfig(tmp_path), f"--write-config-to={out_path}"
+    )
+    assert code == 0, err
+    assert "--kubeconfig is used, because the file of --config names no kubeconfig" in err
+    assert load(out_path).client_connection.kubeconfig == ""
+
+
+def test_master_needs_no_kubeconfig(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out_path = tmp_path / "out.yaml"
+    code, err = run(capsys, "--master=http://10.0.0.1:8080", f"--write-config-to={out_path}")
+    assert code == 0, err
+
+
+def test_fields_without_effect_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(HEAD + "parallelism: 4\nclientConnection: {contentType: application/json}\n")
+    out_path = tmp_path / "out.yaml"
+    _, err = run(
+        capsys, f"--config={config}", kubeconfig(tmp_path), f"--write-config-to={out_path}"
+    )
+    assert '"a field has no effect" field="parallelism" reason="decisions use one core"' in err
+    assert 'field="clientConnection.contentType"' in err
+
+
 def test_an_error_in_a_file_is_explained_before_the_last_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

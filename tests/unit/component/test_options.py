@@ -118,6 +118,18 @@ def test_gates_choose_the_default_plugins_and_arguments() -> None:
     assert profile.args("DynamicResources").binding_timeout_s is None
 
 
+def test_storage_capacity_scoring_has_a_shape(tmp_path: Path) -> None:
+    gate = "--feature-gates=StorageCapacityScoring=true"
+    (profile,) = settings(gate).config.profiles
+    shape = profile.args("VolumeBinding").shape
+    assert [(point.utilization, point.score) for point in shape] == [(0, 10), (100, 0)]
+    text = "profiles: [{pluginConfig: [{name: VolumeBinding, args: {shape: [SHAPE]}}]}]\n"
+    own = with_file(tmp_path, text.replace("SHAPE", "{utilization: 5, score: 7}"), gate)
+    assert own.config.profiles[0].args("VolumeBinding").shape[0].score == 7
+    with pytest.raises(CommandFailed, match=r"shape\[0\]\.score: Invalid value: 11"):
+        with_file(tmp_path, text.replace("SHAPE", "{utilization: 5, score: 11}"), gate)
+
+
 def test_an_error_of_a_profile_is_kept_for_later(tmp_path: Path) -> None:
     chosen = with_file(
         tmp_path, "profiles: [{plugins: {filter: {enabled: [{name: PrioritySort}]}}}]\n"

@@ -25,8 +25,9 @@ from mooring.config.types import (
     LeaderElection,
     Plugins,
     Profile,
+    VolumeBindingArgs,
 )
-from mooring.config.validation.plugin_args import SHAPE_PROBLEM, check_args
+from mooring.config.validation.plugin_args import SHAPE_PROBLEM, check_args, check_shape
 from mooring.objects.files.documents import Path
 from mooring.objects.names import label_key_problem
 from mooring.objects.requests import is_extended_resource_name
@@ -79,7 +80,16 @@ def check(
     errors.extend(_ignored_resources(config))
     if gates.get("StorageCapacityScoring"):
         errors = [error for error in errors if error.problem != SHAPE_PROBLEM]
+        errors.extend(_storage_shapes(config.profiles))
     return errors
+
+
+def _storage_shapes(profiles: tuple[Profile, ...]) -> Iterator[FieldError]:
+    for i, profile in enumerate(profiles):
+        for j, entry in enumerate(profile.plugin_config):
+            if isinstance(entry.args, VolumeBindingArgs):
+                path = ("profiles", i, "pluginConfig", j, "args", "shape")
+                yield from check_shape(entry.args.shape or (), path)
 
 
 def _client_connection(client: ClientConnection) -> Iterator[FieldError]:

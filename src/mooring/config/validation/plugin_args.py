@@ -165,12 +165,13 @@ def _scoring_strategy(strategy: ScoringStrategy, path: Path) -> Iterator[FieldEr
         if ratio is None:
             yield FieldError(here, "must be specified when type is RequestedToCapacityRatio")
         else:
-            yield from _shape(ratio.shape, (*here, "shape"))
+            yield from check_shape(ratio.shape, (*here, "shape"))
     elif ratio is not None:
         yield FieldError(here, "must be nil when type is not RequestedToCapacityRatio")
 
 
-def _shape(shape: tuple[UtilizationShapePoint, ...], path: Path) -> Iterator[FieldError]:
+def check_shape(shape: tuple[UtilizationShapePoint, ...], path: Path) -> Iterator[FieldError]:
+    """Yields the errors of a scoring curve."""
     if not shape:
         yield FieldError(path, "at least one point must be specified")
     for i in range(1, len(shape)):

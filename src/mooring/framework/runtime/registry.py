@@ -124,12 +124,15 @@ def _import(name: str) -> ModuleType:
         sys.path.remove(directory)
 
 
-def instantiate(target: Any, args: Any, handle: Handle) -> Any:
-    """Returns the plugin: ``target`` itself, or its result if it is a class or function."""
+def instantiate(target: Any, args: Any, handle: Handle, **more: Any) -> Any:
+    """Returns the plugin: ``target`` itself, or its result if it is a class or function.
+
+    ``more`` is what default plugins may ask for beside ``args`` and ``handle``.
+    """
     if not (inspect.isclass(target) or inspect.isfunction(target)):
         return target
     parameters = inspect.signature(target).parameters
-    available = {"args": args, "handle": handle}
+    available = {"args": args, "handle": handle, **more}
     required = [
         name
         for name, parameter in parameters.items()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -52,13 +53,19 @@ class NodeVolumeLimits:
     """
 
     name = "NodeVolumeLimits"
-    needs = (
+    needs: tuple[str, ...] = (
         "PersistentVolume",
         "PersistentVolumeClaim",
         "StorageClass",
         "CSINode",
         "VolumeAttachment",
     )
+
+    def __init__(self, gates: Mapping[str, bool] = MappingProxyType({})) -> None:
+        """Reads from ``gates`` whether a node needs the drivers that CSIDrivers demand."""
+        self._requires_drivers = gates.get("VolumeLimitScaling", False)
+        if self._requires_drivers:
+            self.needs = (*self.needs, "CSIDriver")
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Returns what the hints read: the pod's namespace, its claims, and its disks' drivers."""
@@ -85,7 +92,8 @@ class NodeVolumeLimits:
         if not counted.volumes:
             return FilterStatuses.feasible(len(nodes))
         is_over = _exceeds(counted.volumes, nodes)
-        if not snapshot.storage.use.problems and not nodes.has_deltas:
+        missing = _without_drivers(counted.volumes, nodes) if self._requires_drivers else []
+        if not missing and not snapshot.storage.use.problems and not nodes.has_deltas:
             # The usual case: no other reason is possible.
             feasible = FilterStatuses.feasible(len(nodes))
             return feasible if is_over is None else FilterStatuses.reject(is_over, _OVER)
@@ -96,6 +104,9 @@ class NodeVolumeLimits:
         _add_existing_problems(codes, table, snapshot, nodes)
         if nodes.has_deltas:
             _filter_hypothetical(codes, table, counted.volumes, nodes)
+        for driver, mask in reversed(missing):
+            table.append(Reject(f"{driver} CSI driver is not installed on the node"))
+            codes[mask] = len(table)
         return FilterStatuses(codes, table)
 
     def events(self) -> list[ClusterEventWithHint]:
@@ -123,6 +134,24 @@ def _add_problem(problem: Problem | None, mask: Bools, codes: Codes, table: list
 
 
 # ---------------------------------------------------------------- nodes without deltas
+
+
+def _without_drivers(volumes: dict[str, str], nodes: NodeView) -> list[tuple[str, Bools]]:
+    """Returns the drivers whose CSIDriver demands that they are installed, and the nodes without.
+
+    Source: csi.go (checkCSIDriverOnNode), behind the feature gate VolumeLimitScaling. *Differs:* of
+    several drivers that a node lacks, the first is reported; upstream takes any.
+    """
+    storage = nodes.snapshot.storage
+    missing = []
+    for name in dict.fromkeys(volumes.values()):
+        driver = storage.driver(name)
+        if driver is None or not driver.spec.prevent_pod_scheduling_if_missing:
+            continue
+        mask = nodes.take(storage.csi_nodes.have_driver(name)) == 0
+        if mask.any():
+            missing.append((name, mask))
+    return missing
 
 
 def _exceeds(volumes: dict[str, str], nodes: NodeView) -> Bools | None:

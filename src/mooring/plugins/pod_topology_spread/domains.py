@@ -118,6 +118,8 @@ class LayoutKey(NamedTuple):
     requires_all_keys: bool
     affinity: RequiredNodeAffinity
     tolerations: tuple[Toleration, ...]
+    #: Whether the operators Lt and Gt of tolerations compare numbers.
+    compares_taints: bool = False
 
 
 class DomainLayouts:
@@ -141,6 +143,7 @@ def layout_key(
     requires_all_keys: bool,
     affinity: RequiredNodeAffinity,
     tolerations: tuple[Toleration, ...],
+    compares_taints: bool = False,
 ) -> LayoutKey:
     """Returns the key of the layout of these constraints, without parts that do not matter."""
     return LayoutKey(
@@ -150,6 +153,7 @@ def layout_key(
         requires_all_keys,
         affinity if any(item.honors_affinity for item in constraints) else RequiredNodeAffinity(),
         tolerations if any(item.honors_taints for item in constraints) else (),
+        compares_taints,
     )
 
 
@@ -168,7 +172,7 @@ def build_layout(snapshot: Snapshot, key: LayoutKey) -> DomainLayout:
     if not key.affinity.selects_everything:
         matches_affinity = _mask(all_nodes, matches_required(key.affinity, all_nodes))
     if any(honors_taints for _, _, honors_taints in key.constraints):
-        is_tolerated = _mask(all_nodes, _tolerated(all_nodes, key.tolerations))
+        is_tolerated = _mask(all_nodes, _tolerated(all_nodes, key))
     #: Keys that no node has share one entry without domains: a pod may name a thousand of them.
     cache: dict[tuple[str | None, bool, bool], Domains] = {}
     domains = []
@@ -227,9 +231,11 @@ def _mask(view: NodeView, mask_of_view: Bools) -> Bools:
     return mask
 
 
-def _tolerated(nodes: NodeView, tolerations: tuple[Toleration, ...]) -> Bools:
+def _tolerated(nodes: NodeView, key: LayoutKey) -> Bools:
     """Returns the nodes without untolerated hard taints; evaluates each set of taints once."""
     by_set = [
-        not taints or first_untolerated(taints, tolerations) is None for taints in nodes.taint_sets
+        not taints
+        or first_untolerated(taints, key.tolerations, compares=key.compares_taints) is None
+        for taints in nodes.taint_sets
     ]
     return np.array(by_set, dtype=np.bool_)[nodes.taint_ids]

@@ -10,8 +10,9 @@ with lower counts.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -119,9 +120,16 @@ class PodTopologySpread:
     name = "PodTopologySpread"
 
     def __init__(
-        self, args: PodTopologySpreadArgs | None = None, handle: Handle | None = None
+        self,
+        args: PodTopologySpreadArgs | None = None,
+        handle: Handle | None = None,
+        gates: Mapping[str, bool] = MappingProxyType({}),
     ) -> None:
-        """Creates the plugin; the hints read services and owners through ``handle``."""
+        """Creates the plugin; the hints read services and owners through ``handle``.
+
+        ``gates``: whether the operators Lt and Gt of tolerations compare numbers.
+        """
+        self._compares_taints = gates.get("TaintTolerationComparisonOperators", False)
         self._constraints = Constraints(args)
         self._handle = handle
         self._layouts = DomainLayouts()
@@ -265,6 +273,7 @@ class PodTopologySpread:
             requires_all_keys=requires_all_keys,
             affinity=required_node_affinity(pod.pod),
             tolerations=pod.spec.tolerations,
+            compares_taints=self._compares_taints,
         )
         return self._layouts.of(snapshot, key)
 

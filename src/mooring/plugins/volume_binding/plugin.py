@@ -10,7 +10,8 @@ writes it before the pod is bound.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,7 @@ from mooring.framework.interface import Handle, Scores
 from mooring.framework.status import NodeError, Skip
 from mooring.objects.volume_claims import claim_uses
 from mooring.plugins.volume_binding.bind_volumes import PodVolumes, VolumeBinder, assume
+from mooring.plugins.volume_binding.capacity_score import CapacityScore
 from mooring.plugins.volume_binding.claims import ModeError, PodClaims, claims_of, problem_with
 from mooring.plugins.volume_binding.find_volumes import find_pod_volumes
 from mooring.plugins.volume_binding.hints import events, fragment
@@ -62,7 +64,7 @@ class BindingState:
 class VolumeBinding:
     """Rejects nodes where a volume of the pod is not accessible, available or provisionable.
 
-    It does not score: upstream does so only with a feature gate that is off by default.
+    It scores only with the feature gate StorageCapacityScoring, which is off by default.
 
     Source: pkg/scheduler/framework/plugins/volumebinding/{volume_binding,binder}.go. *Differs:* of
     several equally suitable volumes the first by name is taken, upstream takes any; an assumption
@@ -79,8 +81,15 @@ class VolumeBinding:
         "CSIStorageCapacity",
     )
 
-    def __init__(self, args: VolumeBindingArgs | None = None, handle: Handle | None = None) -> None:
+    def __init__(
+        self,
+        args: VolumeBindingArgs | None = None,
+        handle: Handle | None = None,
+        gates: Mapping[str, bool] = MappingProxyType({}),
+    ) -> None:
         """Creates the plugin; it writes through ``handle``, without which nothing can be bound."""
+        shape = args.shape if args is not None and gates.get("StorageCapacityScoring") else None
+        self._capacity_score = CapacityScore(shape) if shape else None
         timeout_s = float(args.bind_timeout_seconds) if args is not None else BIND_TIMEOUT_S
         self._checks = ProvisioningChecks()
         self._binder = VolumeBinder(self.name, handle, timeout_s)
@@ -138,12 +147,21 @@ class VolumeBinding:
         return FilterStatuses(codes, table)
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:  # noqa: ARG002
-        """Skips: scoring by capacity is behind a feature gate."""
-        return SKIP
+        """Skips pods without claims to bind, and all pods without the feature gate."""
+        if self._capacity_score is None:
+            return SKIP
+        state = self._state(cycle)
+        return SKIP if state is None or not state.claims.unbound else None
 
-    def score(self, cycle: Cycle, nodes: NodeView) -> Scores:  # noqa: ARG002
-        """Returns 0 for all nodes."""
-        return np.zeros(len(nodes), dtype=np.int64)
+    def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
+        """Returns the utilization of storage, as the shape scores it."""
+        state, snapshot, rows = self._state(cycle), nodes.snapshot, nodes.rows
+        if self._capacity_score is None or state is None:
+            return np.zeros(len(nodes), dtype=np.int64)
+        matches = state.matches
+        if matches is None or not all(matches.covers_row(snapshot, row) for row in rows.tolist()):
+            matches = find_pod_volumes(state.claims, snapshot, rows, self._checks)
+        return self._capacity_score.scores(matches, snapshot, rows)
 
     # -- reserve ----------------------------------------------------------------------------------
 

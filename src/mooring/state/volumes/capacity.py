@@ -18,7 +18,7 @@ from mooring.objects.quantity import Quantity
 from mooring.objects.storage import CSIStorageCapacity
 from mooring.state.columns.labels import LabelColumn
 from mooring.state.tables.nodes import NodeTable
-from mooring.state.types import Bools, Rows
+from mooring.state.types import Bools, Ints, Rows
 from mooring.state.volumes.topology import (
     ALL_NODES,
     NodeTopology,
@@ -92,6 +92,8 @@ class Capacities:
         self._nodes = nodes
         self._reaches = reaches
         self._limits_by_object: dict[str, tuple[NodeTopology, int]] = {}
+        #: The field ``capacity`` of each, in bytes.
+        self._sizes: dict[str, int] = {}
         self._by_label: dict[str, _ByValue] = {}
         #: Capacities whose topology is not given by one label.
         self._others: dict[str, tuple[NodeTopology, int]] = {}
@@ -108,6 +110,8 @@ class Capacities:
         if limit is None or not reach.terms:
             return
         entry = self._limits_by_object[object_key] = reach, limit.value()
+        size = capacity.capacity
+        self._sizes[object_key] = 0 if size is None else Quantity.from_wire(size).value()
         label = one_label(reach)
         if label is None:
             self._others[object_key] = entry
@@ -118,6 +122,7 @@ class Capacities:
     def remove(self, object_key: str) -> None:
         """Removes a capacity. Unknown keys are ignored."""
         entry = self._limits_by_object.pop(object_key, None)
+        self._sizes.pop(object_key, None)
         if entry is None or self._others.pop(object_key, None) is not None:
             return
         label = one_label(entry[0])
@@ -140,6 +145,19 @@ class Capacities:
                 return np.ones(len(rows), dtype=np.bool_)
             mask |= self._reaches.mask(reach)[rows]
         return mask
+
+    def sizes(self, size_bytes: int, rows: Rows) -> Ints:
+        """Returns the capacity, in bytes, from which each row gets a volume of this size; -1: none.
+
+        Of several the first by name counts. Complexity: O(rows x capacities).
+        """
+        sizes = np.full(len(rows), -1, dtype=np.int64)
+        for object_key in sorted(self._limits_by_object, reverse=True):
+            reach, limit = self._limits_by_object[object_key]
+            if limit >= size_bytes:
+                mask = slice(None) if reach == ALL_NODES else self._reaches.mask(reach)[rows]
+                sizes[mask] = self._sizes[object_key]
+        return sizes
 
 
 class CapacitiesByClass:

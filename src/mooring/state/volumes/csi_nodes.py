@@ -27,7 +27,8 @@ class CSINodes:
         self._migrated: dict[str, frozenset[str]] = {}
         self._migrated_columns = NodeColumns(nodes, self._has_migrated)
         self._traits = NodeColumns(nodes, self._trait)
-        self._all = [self._migrated_columns, self._traits]
+        self._drivers = NodeColumns(nodes, self._has_driver)
+        self._all = [self._migrated_columns, self._traits, self._drivers]
 
     def get(self, name: str) -> CSINode | None:
         """Returns the CSINode of a node."""
@@ -51,6 +52,10 @@ class CSINodes:
     def has_csi_node_by_row(self) -> Ints:
         """Returns 1 for rows whose node has a CSINode, else 0."""
         return self._traits.column("is there")
+
+    def have_driver(self, driver: str) -> Ints:
+        """Returns 1 for rows whose node has this CSI driver, else 0."""
+        return self._drivers.column(driver)
 
     def have_migrated(self, plugin: str) -> Ints:
         """Returns 1 for rows whose node has migrated the in-tree ``plugin``, else 0."""
@@ -98,6 +103,10 @@ class CSINodes:
 
     def _has_migrated(self, plugin: str, node_name: str) -> int:
         return int(self.has_migrated(plugin, node_name))
+
+    def _has_driver(self, name: str, node_name: str) -> int:
+        csi_node = self._known.get(node_name)
+        return int(csi_node is not None and any(d.name == name for d in csi_node.spec.drivers))
 
     def _trait(self, key: str, node_name: str) -> int:
         return int(node_name in (self._limits if key == "limits" else self._known))

@@ -1,0 +1,87 @@
+"""VolumeBinding scores the utilization of storage with the gate StorageCapacityScoring."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.config.types import UtilizationShapePoint, VolumeBindingArgs
+from mooring.plugins import VolumeBinding
+from mooring.testing import Harness, make_node
+from tests.helpers.volume_objects import (
+    DRIVER,
+    capacity,
+    claim,
+    csi_driver,
+    put,
+    storage_class,
+    user,
+    volume,
+)
+
+GATES = {"StorageCapacityScoring": True}
+RISING = (
+    UtilizationShapePoint(utilization=0, score=0),
+    UtilizationShapePoint(utilization=100, score=10),
+)
+FALLING = (
+    UtilizationShapePoint(utilization=0, score=10),
+    UtilizationShapePoint(utilization=100, score=0),
+)
+SIZES = {"a": "100Gi", "b": "50Gi", "c": "10Gi"}
+
+
+def scores(
+    *claims: Any, objects: tuple[Any, ...] = (), shape: Any = RISING, gates: Any = GATES
+) -> dict[str, int] | None:
+    """Returns the scores of nodes that have local disks of SIZES, for a pod with these claims."""
+    nodes = [make_node(name, labels={"host": name}) for name in SIZES]
+    plugin = VolumeBinding(VolumeBindingArgs(shape=shape), None, gates)
+    harness = Harness(nodes, [plugin])
+    made = storage_class("made", provisioner=DRIVER)
+    put(harness.cache, storage_class("local"), made, csi_driver(), *claims, *objects)
+    for name, size in SIZES.items():
+        near = {"matchLabels": {"host": name}}
+        put(harness.cache, capacity(f"capacity-{name}", near=near, capacity=size))
+    return harness.scores(user("pod", *(obj.metadata.name for obj in claims)))
+
+
+def test_a_new_volume_counts_with_the_capacity_of_its_node() -> None:
+    wanted = claim("x", storage_class="made", size="10Gi")
+    assert scores(wanted) == {"a": 10, "b": 20, "c": 100}
+    assert scores(wanted, shape=FALLING) == {"a": 90, "b": 80, "c": 0}
+
+
+def test_claims_of_one_class_share_the_capacity() -> None:
+    pair = [claim(name, storage_class="made", size="10Gi") for name in ("x", "y")]
+    assert scores(*pair) == {"a": 20, "b": 40, "c": 100}
+
+
+def test_existing_volumes_count_alone() -> None:
+    claims = [claim("x", storage_class="made", size="10Gi"), claim("y", size="50Gi")]
+    volumes = [volume(f"v-{name}", size="100Gi", near={"host": name}) for name in SIZES]
+    assert scores(*claims, objects=tuple(volumes)) == {"a": 50, "b": 50, "c": 50}
+
+
+def test_classes_have_equal_weights_and_the_mean_is_rounded() -> None:
+    other = storage_class("other")
+    claims = [claim("x", size="30Gi"), claim("y", storage_class="other", size="15Gi")]
+    volumes = [volume(f"v-{name}", size="100Gi", near={"host": name}) for name in SIZES]
+    volumes += [
+        volume(f"w-{name}", size="100Gi", near={"host": name}, storage_class="other")
+        for name in SIZES
+    ]
+    # (30 + 15) / 2 = 22.5
+    assert scores(*claims, objects=(other, *volumes)) == {"a": 23, "b": 23, "c": 23}
+
+
+@pytest.mark.parametrize("gates", [{}, {"StorageCapacityScoring": False}])
+def test_without_the_gate_nothing_is_scored(gates: dict[str, bool]) -> None:
+    wanted = claim("x", storage_class="made", size="10Gi")
+    assert scores(wanted, gates=gates) is None
+
+
+def test_a_pod_without_unbound_claims_is_not_scored() -> None:
+    bound = claim("x", volume_name="v")
+    assert scores(bound, objects=(volume("v", claim="default/x", phase="Bound"),)) is None
