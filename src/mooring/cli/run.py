@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -129,19 +130,19 @@ def _prepared(options: Options, gates: FeatureGates, log: LogControl) -> int:
     for field, reason in settings.without_effect:
         _log.warning("a field has no effect", extra={"field": field, "reason": reason})
     access = _access(options, settings)
-    app = SchedulerApp(
-        options, settings, access, log, clock=SystemClock(), rng=seeded_random(fresh_seed())
-    )
-    # The HTTPS server listens from here on: steps 11 to 13 of kube-scheduler.
-    app.bind()
-    election = settings.config.leader_election
-    check_lock(election)
-    _check_profiles(settings, options)
-    if _logged_or_written(options, settings):
-        return 0
-    check_elector(election)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(app.run())
+    rng = seeded_random(fresh_seed())
+    app = SchedulerApp(options, settings, access, log, clock=SystemClock(), rng=rng)
+    with closing(app):
+        # The HTTPS server listens from here on: steps 11 to 13 of kube-scheduler.
+        app.bind()
+        election = settings.config.leader_election
+        check_lock(election)
+        _check_profiles(settings, options)
+        if _logged_or_written(options, settings):
+            return 0
+        check_elector(election)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(app.run())
     return 0
 
 

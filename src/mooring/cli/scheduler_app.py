@@ -128,6 +128,10 @@ class SchedulerApp:
         except ConfigError as error:
             raise CommandFailed(str(error)) from None
 
+    def close(self) -> None:
+        """Closes the port, also if nothing was served."""
+        self._server.close_listener()
+
     async def run(self) -> None:
         """Serves and schedules until SIGINT or SIGTERM.
 

@@ -176,7 +176,7 @@ class SecureServer:
                 await self._open(stack)
                 self._exit = stack.pop_all()
         except BaseException:
-            self._close_listener()
+            self.close_listener()
             raise
         self._is_serving = True
         _log.info(f"Serving securely on {self._host_port}")
@@ -213,10 +213,11 @@ class SecureServer:
         await self._exit.aclose()
         for connection in list(self._connections):
             connection.abort()
-        self._close_listener()
+        self.close_listener()
         _log.info(f"Stopped listening on {host_port}")
 
-    def _close_listener(self) -> None:
+    def close_listener(self) -> None:
+        """Closes the port, also of a server that was bound and never started."""
         if self._listener is not None:
             self._listener.close()
 

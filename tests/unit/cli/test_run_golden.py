@@ -54,6 +54,7 @@ def test_the_last_line_is_that_of_kube_scheduler(
         capsys,
         "run",
         f"--config={path}",
+        "--secure-port=0",
         kubeconfig(tmp_path),
         f"--write-config-to={tmp_path / 'o'}",
     )
