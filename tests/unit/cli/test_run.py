@@ -220,7 +220,7 @@ def test_every_flag_is_logged_at_v_1(capsys: pytest.CaptureFixture[str], tmp_pat
     assert len(flags) == 62
     names = [flag.partition("=")[0] for flag in flags]
     assert names == sorted(names)
-    assert '--secure-port="10259"' in flags
+    assert '--secure-port="0"' in flags
 
 
 def test_flags_without_effect_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
