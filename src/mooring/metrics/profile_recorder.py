@@ -187,21 +187,23 @@ class ProfileRecorder(FrameworkRecorder):
             for name in names:
                 self._evaluated(name, point, 0)
         for skipped, group in self._filter_groups.items():
-            for name in self._plugins[PRE_FILTER]:
-                if name not in skipped:
-                    self._evaluated(name, PRE_FILTER, group.pods)
+            for name in self._not_in(skipped, PRE_FILTER):
+                self._evaluated(name, PRE_FILTER, group.pods)
             nodes = group.nodes
             for number, name in enumerate(self._plugins[FILTER]):
                 if name not in skipped:
                     self._evaluated(name, FILTER, nodes)
                     nodes -= group.refused.get(number, 0)
         for skipped, group in self._score_groups.items():
-            for point, count in ((PRE_SCORE, group.pods), (SCORE, group.nodes)):
-                for name in self._plugins[point]:
-                    if name not in skipped:
-                        self._evaluated(name, point, count)
+            for name in self._not_in(skipped, PRE_SCORE):
+                self._evaluated(name, PRE_SCORE, group.pods)
+            for name in self._not_in(skipped, SCORE):
+                self._evaluated(name, SCORE, group.nodes)
         self._filter_groups.clear()
         self._score_groups.clear()
+
+    def _not_in(self, skipped: frozenset[str], point: str) -> list[str]:
+        return [name for name in self._plugins[point] if name not in skipped]
 
     def _evaluated(self, plugin: str, point: str, count: int) -> None:
         self._evaluations.labels(plugin, point, self._profile).value += count

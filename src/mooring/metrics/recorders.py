@@ -1,8 +1,8 @@
-"""What the scheduler's parts call to record metrics; these do nothing.
+"""Recorders: the methods that the parts of the scheduler call; the ones here do nothing.
 
 They are the recorders of a scheduler without metrics, and the interface of
 ``mooring.metrics.profile_recorder`` and ``mooring.metrics.scheduler_recorder``. Times are monotonic
-seconds of the clock behind ``now``; where there are no metrics, nobody needs the time.
+seconds of the clock behind ``now``, which returns 0 without metrics.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from mooring.clock import Clock
@@ -78,6 +79,8 @@ class SchedulingQueue:
         )
         self._pods = self._queues.pods  # by UID, without those in flight
         self._in_flight = InFlight()
+        #: Returns the numbers that metrics show.
+        self.statistics = partial(self._queues.statistics, self._in_flight)
         self._flush_interval_s = self._options.unschedulable_flush_interval_s
         self._leftover_flush_at_s = clock.monotonic_s() + self._flush_interval_s
 
@@ -106,20 +109,6 @@ class SchedulingQueue:
     def moves(self) -> Counter[tuple[QueueName, str]]:
         """(queue, label of the event that moved a pod there) -> count; counts only grow."""
         return self._queues.moves
-
-    @property
-    def incoming(self) -> Counter[tuple[QueueName, str]]:
-        """The counts of ``moves``, without moves between unschedulable and gated pods."""
-        return self._queues.moves - self._queues.regated
-
-    @property
-    def rejected(self) -> Counter[tuple[str, str]]:
-        """(plugin, profile) -> the pods in the queues that the plugin rejected; may be zero."""
-        return self._queues.rejected
-
-    def in_flight_counts(self) -> Counter[str]:
-        """Returns event label -> recorded events, ``PodPopped`` -> pods in flight."""
-        return self._in_flight.counts()
 
     def resources(self) -> frozenset[EventResource]:
         """Returns the resources that plugins register for."""
@@ -154,8 +143,7 @@ class SchedulingQueue:
             for event in pod_changes(old, new):
                 self._in_flight.record(event, old.pod, new.pod)
             return
-        entry = self._pods.get(new.uid)
-        if entry is None:
+        if (entry := self._pods.get(new.uid)) is None:
             self._add(new, POD_UPDATED)
             return
         entry.pod = new
@@ -165,8 +153,7 @@ class SchedulingQueue:
 
     def delete(self, uid: str) -> None:
         """Deletes a pod from its queue. A pod in flight stays until its attempt ends."""
-        entry = self._pods.get(uid)
-        if entry is not None:
+        if (entry := self._pods.get(uid)) is not None:
             self._queues.remove(entry, POD_DELETED)
 
     def _add(self, pod: PodInfo, why: str) -> None:
@@ -188,8 +175,7 @@ class SchedulingQueue:
 
         The caller schedules it inside ``in_flight``.
         """
-        entry = self._queues.pop()
-        if entry is None:
+        if (entry := self._queues.pop()) is None:
             return None
         entry.attempt_number = self._in_flight.begin(entry.uid)
         entry.attempts += 1

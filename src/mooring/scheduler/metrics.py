@@ -81,9 +81,9 @@ class Totals:
     def set(self, total: float, *labels: str) -> None:
         """Sets the total of these label values."""
         self._last[labels] = total
-        shown = total - self._base.get(labels, 0)
-        if shown or labels not in self._base:
-            self._numbers.labels(*labels).value = shown
+        since_reset = total - self._base.get(labels, 0)
+        if since_reset or labels not in self._base:
+            self._numbers.labels(*labels).value = since_reset
 
     def reset(self) -> None:
         """Counts from the last totals on."""
@@ -99,7 +99,7 @@ def record_frameworks(metrics: MetricsRegistry, profiles: Mapping[str, Framework
         }
         scorers = [plugin.name for plugin in framework.scorers]
         plugins["PreScore"] += [name for name in _PRE_SCORED_WITH_SCORE if name in scorers]
-        framework.set_recorder(metrics.profile(name, plugins))
+        framework.recorder = framework.timings.recorder = metrics.profile(name, plugins)
 
 
 class SchedulerMetrics:
@@ -150,22 +150,22 @@ class SchedulerMetrics:
             metrics.on_reset(totals.reset)
 
     def _refresh_queue(self, metrics: MetricsRegistry, incoming: Totals) -> None:
-        counts = self._queue.counts()
+        counts, statistics = self._queue.counts(), self._queue.statistics()
         pending = metrics.numbers("scheduler_pending_pods")
         for queue_name in _PENDING:
             pending.labels(queue_name.value).value = counts[queue_name]
         moved: dict[tuple[str, str], int] = {}
-        for (queue_name, event), count in self._queue.incoming.items():
+        for (queue_name, event), count in statistics.incoming.items():
             if queue_name in _INCOMING:
                 at = _INCOMING[queue_name], event
                 moved[at] = moved.get(at, 0) + count
         for at, count in moved.items():
             incoming.set(count, *at)
         rejected = metrics.numbers("scheduler_unschedulable_pods")
-        for (plugin, profile), count in self._queue.rejected.items():
+        for (plugin, profile), count in statistics.rejected.items():
             rejected.labels(plugin, profile).value = count
         events = metrics.numbers("scheduler_inflight_events")
-        in_flight = self._queue.in_flight_counts()
+        in_flight = dict(statistics.in_flight)
         for (event,), number in events.children.items():
             number.value = in_flight.pop(event, 0)
         for event, count in in_flight.items():

@@ -21,7 +21,7 @@ from mooring.config import Extender, KubeSchedulerConfiguration
 from mooring.errors import InvariantViolation
 from mooring.extenders import Extenders, ExtenderTransport
 from mooring.load_metrics.metrics import MeasurementMetrics, metric_caches
-from mooring.metrics.recorders import NO_SCHEDULER_METRICS
+from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.metrics.registry import Metrics
 from mooring.objects.pod import Pod
 from mooring.objects.selector_text import LIVING_PODS
@@ -95,8 +95,7 @@ class SchedulerParts:
         self._rng = rng
         self._sleep = sleep
         self._ready = asyncio.Event()
-        metrics = options.metrics
-        self._metrics_recorder = NO_SCHEDULER_METRICS if metrics is None else metrics.scheduler
+        self._metrics_recorder = _recorder_of(options.metrics)
         self.cache = Cache()
         self.informers: dict[str, Informer] = {}
         self.handle = PluginHandle(
@@ -140,8 +139,7 @@ class SchedulerParts:
         reporting = Reporting(self.recorders, self.writer, self._scheduled_notes())
         self._build_background(reporting)
         self.scheduler = self._scheduler(reporting, options.observer)
-        if metrics is not None:
-            self._connect_metrics(metrics)
+        self._connect_metrics(options.metrics)
 
     def _build_background(self, reporting: Reporting) -> None:
         client, clock, sleep = self._client, self._clock, self._sleep
@@ -204,8 +202,10 @@ class SchedulerParts:
             recorder=self._metrics_recorder,
         )
 
-    def _connect_metrics(self, metrics: Metrics) -> None:
+    def _connect_metrics(self, metrics: Metrics | None) -> None:
         """Records what the frameworks do, and exposes the state of queue and cache."""
+        if metrics is None:
+            return
         SchedulerMetrics(self.queue, self.cache, self.profiles, self.bindings).connect(metrics)
         metrics.register(self.extenders.metrics.registry)
         caches = metric_caches(self.profiles.values())
@@ -250,6 +250,10 @@ class SchedulerParts:
 
     def _all_informers(self) -> list[Informer]:
         return [*self.informers.values(), *self.extenders.informers]
+
+
+def _recorder_of(metrics: Metrics | None) -> SchedulerRecorder:
+    return NO_SCHEDULER_METRICS if metrics is None else metrics.scheduler
 
 
 def _queue_options(config: KubeSchedulerConfiguration) -> QueueOptions:

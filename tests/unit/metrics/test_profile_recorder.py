@@ -1,4 +1,4 @@
-"""What a framework's cycles leave in the metrics: durations, statuses and evaluations."""
+"""The metrics of a framework's cycles: durations, statuses and evaluations."""
 
 from __future__ import annotations
 
@@ -64,9 +64,7 @@ class Recorded:
 
     def __init__(self, *plugins: Any, nodes: str = "abcd") -> None:
         self.clock = VirtualClock()
-        self.harness = Harness(
-            [make_node(name) for name in nodes], plugins, clock=self.clock
-        )
+        self.harness = Harness([make_node(name) for name in nodes], plugins, clock=self.clock)
         self.metrics = Metrics(clock=self.clock)
         record_frameworks(self.metrics, {PROFILE: self.framework})
 

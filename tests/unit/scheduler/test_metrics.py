@@ -257,9 +257,7 @@ async def test_a_reset_counts_from_now_on() -> None:
 
 
 def test_a_total_is_shown_since_the_last_reset() -> None:
-    numbers: Numbers = Metrics(clock=VirtualClock()).numbers(
-        "scheduler_queue_incoming_pods_total"
-    )
+    numbers: Numbers = Metrics(clock=VirtualClock()).numbers("scheduler_queue_incoming_pods_total")
     totals = Totals(numbers)
     totals.set(3, "active", "NodeAdd")
     numbers.clear()
