@@ -98,7 +98,6 @@ class Metrics(Collector):
         """
         recorder = ProfileRecorder(name, plugins, self._clock.monotonic_s, self)
         self._on_scrape.append(recorder.fold)
-        self._on_reset.append(recorder.forget)
         return recorder
 
     def record_healthcheck(self, name: str, endpoint: str, *, passed: bool) -> None:

@@ -169,7 +169,7 @@ class BindingCycle:
             if reason is not None:
                 return reason
         else:
-            framework.recorder.no_plugins("PreBind")
+            framework.recorder.succeeded["PreBind"](0.0)
         return await bind_points.bind(framework, cycle, node_name)
 
     async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:

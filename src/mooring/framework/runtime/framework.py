@@ -242,7 +242,7 @@ class Framework:
                 self.clear_cached_results()
             started_s = self.recorder.now()
             signature = self._signatures.of(cycle.pod, self.call)
-            self.recorder.point("Sign", SUCCESS, started_s)
+            self.recorder.succeeded["Sign"](self.recorder.now() - started_s)
             cached = None
             if signature.cached_plugins:
                 cached = self._cache.of(signature, cycle.snapshot.nodes.capacity)
