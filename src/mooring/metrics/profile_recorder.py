@@ -1,19 +1,19 @@
 """Records the extension points and the plugins of one profile.
 
-Evaluations of plugins are counted by attempt and not by plugin: the plugins that skip a pod are
-nearly always the same, so one counter per set of skipping plugins is increased, and the plugins'
-own counts are computed at a scrape.
+The durations of successful extension points are collected in lists, and sorted into buckets many at
+a time. Evaluations of plugins are counted by attempt and not by plugin: the plugins that skip a pod
+are nearly always the same, so one counter per set of skipping plugins is increased, and the
+plugins' own counts are computed at a scrape.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Final
 
-from mooring.metrics.recorders import FrameworkRecorder, RefusedCounts
-from mooring.metrics.series import Distribution, Registered
+from mooring.metrics.recorders import POINTS, FrameworkRecorder, RefusedCounts
+from mooring.metrics.series import Registered
 
 SUCCESS: Final = "Success"
 PRE_FILTER: Final = "PreFilter"
@@ -40,6 +40,10 @@ VOLUME_STAGES: Final = {
 GROUPS_MAX: Final = 256
 
 
+#: So many attempts are recorded before their durations are sorted into buckets.
+ATTEMPTS_MAX: Final = 512
+
+
 class _Group:
     """Attempts that the same plugins skipped: pods, nodes, and nodes by first rejecting filter."""
 
@@ -63,7 +67,7 @@ class ProfileRecorder(FrameworkRecorder):
     """
 
     __slots__ = (
-        "_by_status",
+        "_attempts",
         "_evaluations",
         "_executions",
         "_filter_groups",
@@ -71,6 +75,7 @@ class ProfileRecorder(FrameworkRecorder):
         "_points",
         "_preemptions",
         "_profile",
+        "_samples",
         "_score_groups",
         "_volume_errors",
     )
@@ -87,7 +92,9 @@ class ProfileRecorder(FrameworkRecorder):
         self._profile = profile
         self._plugins = {point: tuple(plugins.get(point, ())) for point in EVALUATED}
         self._points = distributions("scheduler_framework_extension_point_duration_seconds")
-        self._by_status: defaultdict[str, dict[str, Distribution]] = defaultdict(dict)
+        self._samples: dict[str, list[float]] = {point: [] for point in POINTS}
+        self.succeeded = {point: samples.append for point, samples in self._samples.items()}
+        self._attempts = 0
         self._executions = distributions("scheduler_plugin_execution_duration_seconds")
         self._evaluations = numbers("scheduler_plugin_evaluation_total")
         self._preemptions = numbers("scheduler_preemption_attempts_total")
@@ -97,31 +104,9 @@ class ProfileRecorder(FrameworkRecorder):
 
     # -- durations --------------------------------------------------------------------------------
 
-    def point(self, point: str, status: str, started_s: float) -> float:
-        """Records that all plugins of an extension point have run; returns the time."""
-        now_s = self.now()
-        seconds = now_s - started_s
-        # Statuses are few and interned: the dict of a status is found by identity.
-        child = self._by_status[status].get(point) or self._child_of(point, status)
-        child.counts[bisect_left(child.bounds, seconds)] += 1
-        child.sum += seconds
-        return now_s
-
-    def no_plugins(self, point: str) -> None:
-        """Records an extension point at which nothing had to run: a success in no time."""
-        child = self._by_status[SUCCESS].get(point) or self._child_of(point, SUCCESS)
-        child.counts[0] += 1
-
-    def _child_of(self, point: str, status: str) -> Distribution:
-        child = self._points.labels(point, status, self._profile)
-        if (point, status, self._profile) in self._points.children:
-            self._by_status[status][point] = child  # but not if the allow-list replaced a label
-        return child
-
-    def forget(self) -> None:
-        """Looks up all series again: a reset has removed them."""
-        for children in self._by_status.values():
-            children.clear()
+    def point(self, point: str, status: str, started_s: float) -> None:
+        """Records that all plugins of an extension point have run, with any status."""
+        self._points.labels(point, status, self._profile).observe(self.now() - started_s)
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """Records a call of a plugin that was timed."""
@@ -148,6 +133,9 @@ class ProfileRecorder(FrameworkRecorder):
         group = self._filter_groups.get(key) or self._new_group(self._filter_groups, key)
         group.pods += 1
         group.nodes += node_count
+        self._attempts += 1
+        if self._attempts >= ATTEMPTS_MAX:
+            self._fold_samples()
         if refused_counts is not None:
             self._count_refused(group, refused_counts())
 
@@ -182,26 +170,36 @@ class ProfileRecorder(FrameworkRecorder):
         return group
 
     def fold(self) -> None:
-        """Adds what was counted by attempt to the counts of the plugins. Runs before a scrape."""
+        """Adds what was recorded by attempt to the series. Runs before a scrape."""
+        self._fold_samples()
         for point, names in self._plugins.items():
             for name in names:
                 self._evaluated(name, point, 0)
         for skipped, group in self._filter_groups.items():
-            for name in self._plugins[PRE_FILTER]:
-                if name not in skipped:
-                    self._evaluated(name, PRE_FILTER, group.pods)
+            for name in self._not_in(skipped, PRE_FILTER):
+                self._evaluated(name, PRE_FILTER, group.pods)
             nodes = group.nodes
             for number, name in enumerate(self._plugins[FILTER]):
                 if name not in skipped:
                     self._evaluated(name, FILTER, nodes)
                     nodes -= group.refused.get(number, 0)
         for skipped, group in self._score_groups.items():
-            for point, count in ((PRE_SCORE, group.pods), (SCORE, group.nodes)):
-                for name in self._plugins[point]:
-                    if name not in skipped:
-                        self._evaluated(name, point, count)
+            for name in self._not_in(skipped, PRE_SCORE):
+                self._evaluated(name, PRE_SCORE, group.pods)
+            for name in self._not_in(skipped, SCORE):
+                self._evaluated(name, SCORE, group.nodes)
         self._filter_groups.clear()
         self._score_groups.clear()
+
+    def _fold_samples(self) -> None:
+        self._attempts = 0
+        for point, samples in self._samples.items():
+            if samples:
+                self._points.labels(point, SUCCESS, self._profile).observe_all(samples)
+                samples.clear()
+
+    def _not_in(self, skipped: frozenset[str], point: str) -> list[str]:
+        return [name for name in self._plugins[point] if name not in skipped]
 
     def _evaluated(self, plugin: str, point: str, count: int) -> None:
         self._evaluations.labels(plugin, point, self._profile).value += count

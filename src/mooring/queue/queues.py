@@ -9,13 +9,14 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mooring.clock import Clock
 from mooring.errors import InvariantViolation, PluginError
 from mooring.framework import Framework
 from mooring.queue.backoff_queue import WINDOW_S, BackoffQueue
 from mooring.queue.heap import ByLess, PodHeap
+from mooring.queue.in_flight import InFlight
 from mooring.queue.queued_pod import QueuedPod, QueueName
 from mooring.queue.queueing_hints import QueueingHints, RequeueStrategy, profile_of
 from mooring.queue.unschedulable_pods import UnschedulablePods
@@ -48,6 +49,20 @@ class QueueOptions:
     max_unschedulable_s: float = 300.0
     pop_from_backoff: bool = True
     unschedulable_flush_interval_s: float = UNSCHEDULABLE_FLUSH_INTERVAL_S
+
+
+class QueueStatistics(NamedTuple):
+    """The numbers of the queue that metrics show.
+
+    Attributes:
+        incoming: As ``moves``, without moves between unschedulable and gated pods.
+        rejected: (plugin, profile) -> the pods in the queues that the plugin rejected.
+        in_flight: Event label -> recorded events, ``PodPopped`` -> pods in flight.
+    """
+
+    incoming: Counter[tuple[QueueName, str]]
+    rejected: Mapping[tuple[str, str], int]
+    in_flight: Counter[str]
 
 
 class PodQueues:
@@ -101,6 +116,10 @@ class PodQueues:
             QueueName.UNSCHEDULABLE: len(self.unschedulable_pods) - gated,
             QueueName.GATED: gated,
         }
+
+    def statistics(self, in_flight: InFlight) -> QueueStatistics:
+        """Returns the numbers that metrics show."""
+        return QueueStatistics(self.moves - self.regated, self.rejected, in_flight.counts())
 
     def pop(self) -> QueuedPod | None:
         """Pops the next pod to schedule; None if there is none."""

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from mooring.clock import Clock
@@ -38,7 +39,6 @@ from mooring.queue.in_flight_attempt import InFlightAttempt
 from mooring.queue.queued_pod import QueuedPod, QueueName
 from mooring.queue.queueing_hints import QueueingHints, RequeueStrategy
 from mooring.queue.queues import OnMove, PodQueues, QueueOptions
-from mooring.queue.statistics import QueueStatistics
 from mooring.state.tables.pods import PodInfo
 
 POD_ADDED: Final = "UnschedulablePodAdd"
@@ -79,6 +79,8 @@ class SchedulingQueue:
         )
         self._pods = self._queues.pods  # by UID, without those in flight
         self._in_flight = InFlight()
+        #: Returns the numbers that metrics show.
+        self.statistics = partial(self._queues.statistics, self._in_flight)
         self._flush_interval_s = self._options.unschedulable_flush_interval_s
         self._leftover_flush_at_s = clock.monotonic_s() + self._flush_interval_s
 
@@ -112,12 +114,6 @@ class SchedulingQueue:
         """Returns the resources that plugins register for."""
         return self._hints.resources()
 
-    def statistics(self) -> QueueStatistics:
-        """Returns the counts for metrics."""
-        queues = self._queues
-        incoming = queues.moves - queues.regated
-        return QueueStatistics(incoming, queues.rejected, self._in_flight.counts())
-
     @property
     def in_flight_events(self) -> int:
         """Number of events recorded for pods in flight."""
@@ -147,8 +143,7 @@ class SchedulingQueue:
             for event in pod_changes(old, new):
                 self._in_flight.record(event, old.pod, new.pod)
             return
-        entry = self._pods.get(new.uid)
-        if entry is None:
+        if (entry := self._pods.get(new.uid)) is None:
             self._add(new, POD_UPDATED)
             return
         entry.pod = new
@@ -158,8 +153,7 @@ class SchedulingQueue:
 
     def delete(self, uid: str) -> None:
         """Deletes a pod from its queue. A pod in flight stays until its attempt ends."""
-        entry = self._pods.get(uid)
-        if entry is not None:
+        if (entry := self._pods.get(uid)) is not None:
             self._queues.remove(entry, POD_DELETED)
 
     def _add(self, pod: PodInfo, why: str) -> None:
@@ -181,8 +175,7 @@ class SchedulingQueue:
 
         The caller schedules it inside ``in_flight``.
         """
-        entry = self._queues.pop()
-        if entry is None:
+        if (entry := self._queues.pop()) is None:
             return None
         entry.attempt_number = self._in_flight.begin(entry.uid)
         entry.attempts += 1

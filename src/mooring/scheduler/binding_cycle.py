@@ -169,7 +169,7 @@ class BindingCycle:
             if reason is not None:
                 return reason
         else:
-            framework.recorder.no_plugins("PreBind")
+            framework.recorder.succeeded["PreBind"](0.0)
         async with self._bindings.request(cycle.pod.metadata.namespace):
             return await bind_points.bind(framework, cycle, node_name)
 

@@ -81,9 +81,9 @@ class Totals:
     def set(self, total: float, *labels: str) -> None:
         """Sets the total of these label values."""
         self._last[labels] = total
-        shown = total - self._base.get(labels, 0)
-        if shown or labels not in self._base:
-            self._numbers.labels(*labels).value = shown
+        since_reset = total - self._base.get(labels, 0)
+        if since_reset or labels not in self._base:
+            self._numbers.labels(*labels).value = since_reset
 
     def reset(self) -> None:
         """Counts from the last totals on."""
@@ -99,7 +99,7 @@ def record_frameworks(metrics: MetricsRegistry, profiles: Mapping[str, Framework
         }
         scorers = [plugin.name for plugin in framework.scorers]
         plugins["PreScore"] += [name for name in _PRE_SCORED_WITH_SCORE if name in scorers]
-        framework.set_recorder(metrics.profile(name, plugins))
+        framework.recorder = framework.timings.recorder = metrics.profile(name, plugins)
 
 
 class SchedulerMetrics:
@@ -150,7 +150,7 @@ class SchedulerMetrics:
             metrics.on_reset(totals.reset)
 
     def _refresh_queue(self, metrics: MetricsRegistry, incoming: Totals) -> None:
-        counts = self._queue.counts()
+        counts, statistics = self._queue.counts(), self._queue.statistics()
         pending = metrics.numbers("scheduler_pending_pods")
         for queue_name in _PENDING:
             pending.labels(queue_name.value).value = counts[queue_name]
@@ -166,7 +166,7 @@ class SchedulerMetrics:
         for (plugin, profile), count in statistics.rejected.items():
             rejected.labels(plugin, profile).value = count
         events = metrics.numbers("scheduler_inflight_events")
-        in_flight = statistics.in_flight
+        in_flight = dict(statistics.in_flight)
         for (event,), number in events.children.items():
             number.value = in_flight.pop(event, 0)
         for event, count in in_flight.items():

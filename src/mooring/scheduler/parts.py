@@ -22,7 +22,7 @@ from mooring.errors import InvariantViolation
 from mooring.extenders import Extenders, ExtenderTransport
 from mooring.framework import Framework
 from mooring.load_metrics.metrics import MeasurementMetrics, metric_caches
-from mooring.metrics.recorders import NO_SCHEDULER_METRICS
+from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.metrics.registry import Metrics
 from mooring.objects.pod import Pod
 from mooring.objects.selector_text import LIVING_PODS
@@ -100,7 +100,7 @@ class SchedulerParts:
         self._rng = rng
         self._sleep = sleep
         self._ready = asyncio.Event()
-        self._metrics_recorder = getattr(options.metrics, "scheduler", NO_SCHEDULER_METRICS)
+        self._metrics_recorder = _recorder_of(options.metrics)
         self.cache = Cache()
         self.informers: dict[str, Informer] = {}
         self.handle = PluginHandle(
@@ -269,6 +269,10 @@ class SchedulerParts:
 
     def _all_informers(self) -> list[Informer]:
         return [*self.informers.values(), *self.extenders.informers]
+
+
+def _recorder_of(metrics: Metrics | None) -> SchedulerRecorder:
+    return NO_SCHEDULER_METRICS if metrics is None else metrics.scheduler
 
 
 def _queue_options(config: KubeSchedulerConfiguration) -> QueueOptions:

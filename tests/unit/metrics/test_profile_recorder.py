@@ -1,4 +1,4 @@
-"""What a framework's cycles leave in the metrics: durations, statuses and evaluations."""
+"""The metrics of a framework's cycles: durations, statuses and evaluations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mooring.framework import (
 )
 from mooring.framework.runtime.post_filter import post_filter
 from mooring.framework.status import PostFilterResult
-from mooring.metrics.profile_recorder import GROUPS_MAX, ProfileRecorder
+from mooring.metrics.profile_recorder import ATTEMPTS_MAX, GROUPS_MAX, ProfileRecorder
 from mooring.metrics.registry import Metrics
 from mooring.objects.pod import Pod
 from mooring.scheduler.metrics import record_frameworks
@@ -280,3 +280,16 @@ def test_many_combinations_of_skipping_plugins_are_added_up_early() -> None:
     recorder.fold()
     evaluations = metrics.numbers("scheduler_plugin_evaluation_total")
     assert evaluations.labels("A", "Filter", "p").value == 3 * (GROUPS_MAX + 10)
+
+
+def test_durations_are_sorted_into_buckets_before_they_are_too_many() -> None:
+    clock = VirtualClock()
+    metrics = Metrics(clock=clock)
+    recorder = ProfileRecorder("p", {}, clock.monotonic_s, metrics)
+    points = metrics.distributions(POINT)
+    for _ in range(ATTEMPTS_MAX - 1):
+        recorder.succeeded["Filter"](0.003)
+        recorder.filtered(set(), 1, None)
+    assert points.children == {}
+    recorder.filtered(set(), 1, None)
+    assert points.labels("Filter", "Success", "p").count == ATTEMPTS_MAX - 1

@@ -79,7 +79,7 @@ def test_a_reset_removes_series_and_keeps_constants() -> None:
     assert value(body, "scheduler_pod_scheduling_attempts_count") == 0
     # The recorders go on, in new series.
     recorder.point("Filter", "Success", 0.0)
-    recorder.no_plugins("Permit")
+    recorder.succeeded["Permit"](0.0)
     found.scheduler.attempt_failed("p", 0.0, is_unschedulable=True)
     body, _ = found.expose()
     labels = {"result": "unschedulable", "profile": "p"}

@@ -17,7 +17,8 @@ def test_an_observation_on_a_bound_belongs_to_its_bucket() -> None:
     for value in (0.05, 0.1, 0.5, 1.0, 7.0):
         seconds.observe(value)
     assert seconds.counts == [2, 2, 1]
-    assert (seconds.count, seconds.sum) == (5, pytest.approx(8.65))
+    assert seconds.count == 5
+    assert seconds.sum == pytest.approx(8.65)
 
 
 def test_a_family_without_labels_is_there_from_the_start() -> None:
@@ -63,3 +64,13 @@ def test_beyond_the_limit_all_series_are_one() -> None:
         calls.labels("get", str(number)).add()
     assert len(calls.children) == series.SERIES_MAX + 1
     assert calls.children["other", "other"].value == 5
+
+
+def test_many_observations_at_once_are_those_one_by_one() -> None:
+    values = [0.5, 0.1, 7.0, 0.05, 1.0, 0.100001]
+    one_by_one, at_once = (Vector(SECONDS, Distribution).labels() for _ in range(2))
+    for value in values:
+        one_by_one.observe(value)
+    at_once.observe_all(list(values))
+    assert at_once.counts == one_by_one.counts
+    assert at_once.sum == pytest.approx(one_by_one.sum)

@@ -31,18 +31,21 @@ def reserve(framework: Framework, cycle: Cycle, node_name: str) -> Status | None
         PluginError: if a plugin failed; call ``unreserve`` then too.
     """
     recorder = framework.recorder
-    started_s, code = recorder.now(), ERROR
+    started_s, status = recorder.now(), None
     try:
         for plugin in framework.plugins("reserve"):
             result = framework.call(plugin, "Reserve", plugin.reserve, cycle, node_name)
             if result is not None:
                 status = framework.status_of(plugin, "Reserve", result)
-                code = status.code.value
-                return status
-        code = SUCCESS
-    finally:
-        recorder.point("Reserve", code, started_s)
-    return None
+                break
+    except BaseException:
+        recorder.point("Reserve", ERROR, started_s)
+        raise
+    if status is None:
+        recorder.succeeded["Reserve"](recorder.now() - started_s)
+    else:
+        recorder.point("Reserve", status.code.value, started_s)
+    return status
 
 
 def unreserve(framework: Framework, cycle: Cycle, node_name: str) -> None:
@@ -72,7 +75,7 @@ def permit(
     """
     plugins, recorder = framework.plugins("permit"), framework.recorder
     if not plugins:
-        recorder.no_plugins("Permit")
+        recorder.succeeded["Permit"](0.0)
         return None
     waits: dict[str, float] = {}
     started_s, code = recorder.now(), ERROR
@@ -121,7 +124,7 @@ async def pre_bind(
         binders = pre_binders(framework, cycle, node_name)
     recorder = framework.recorder
     if not binders:
-        recorder.no_plugins("PreBind")
+        recorder.succeeded["PreBind"](0.0)
         return None
     started_s, code = recorder.now(), ERROR
     try:
@@ -188,15 +191,16 @@ async def bind(framework: Framework, cycle: Cycle, node_name: str) -> Status | N
             if result is Skip.SKIP:
                 continue
             if result is None:
-                code = SUCCESS
+                recorder.succeeded["Bind"](recorder.now() - started_s)
                 return None
             status = framework.status_of(plugin, "Bind", result)
-            code = status.code.value
+            recorder.point("Bind", status.code.value, started_s)
             return status
         code = SKIPPED
         raise PluginError("", "Bind", "every bind plugin skipped the pod")
-    finally:
+    except BaseException:
         recorder.point("Bind", code, started_s)
+        raise
 
 
 async def _bind_with_extender(framework: Framework, cycle: Cycle, node_name: str) -> bool:
@@ -222,7 +226,7 @@ def post_bind(framework: Framework, cycle: Cycle, node_name: str) -> None:
     """
     plugins, recorder = framework.plugins("post_bind"), framework.recorder
     if not plugins:
-        recorder.no_plugins("PostBind")
+        recorder.succeeded["PostBind"](0.0)
         return
     started_s = recorder.now()
     for plugin in plugins:

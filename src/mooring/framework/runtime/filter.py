@@ -67,13 +67,14 @@ def filter_nodes(framework: Framework, cycle: Cycle, attempt: Attempt, order: Ro
     if is_narrowed and len(order) > 1:
         attempt.choice = "unordered"  # upstream visits the nodes of PreFilter in random order
     recorder = framework.recorder
-    started_s, code = recorder.now(), ERROR
+    started_s = recorder.now()
     try:
         attempt.results = run_filters(framework, cycle, order if is_narrowed else None)
         feasible = _select_feasible(framework, attempt, attempt.results, order)
-        code = SUCCESS
-    finally:
-        recorder.point("Filter", code, started_s)
+    except BaseException:
+        recorder.point("Filter", ERROR, started_s)
+        raise
+    recorder.succeeded["Filter"](recorder.now() - started_s)
     is_refused = feasible.count < feasible.evaluated_count
     recorder.filtered(
         cycle.skipped,
@@ -87,12 +88,16 @@ def pre_filter(framework: Framework, cycle: Cycle) -> PreFilterOutcome:
     """Runs the PreFilter plugins, or restores their cached results and states."""
     cached, cached_plugins = framework.cached_results(cycle)
     recorder = framework.recorder
-    started_s, code = recorder.now(), ERROR
+    started_s = recorder.now()
     try:
         outcome = _run_pre_filter(framework, cycle, cached, cached_plugins)
-        code = SUCCESS if outcome.status is None else outcome.status.code.value
-    finally:
-        recorder.point("PreFilter", code, started_s)
+    except BaseException:
+        recorder.point("PreFilter", ERROR, started_s)
+        raise
+    if outcome.status is None:
+        recorder.succeeded["PreFilter"](recorder.now() - started_s)
+    else:
+        recorder.point("PreFilter", outcome.status.code.value, started_s)
     return outcome
 
 

@@ -96,8 +96,8 @@ class Framework:
         self.profile = profile
         self._plugins = {point: profile.plugins.get(point, ()) for point in EXTENSION_POINTS}
         self.timings = Timings()
-        #: Records the extension points and plugins as metrics; ``set_recorder`` replaces it.
-        self.recorder = NO_FRAMEWORK_METRICS
+        #: Records the extension points and plugins as metrics; ``timings`` has the same one.
+        self.recorder: FrameworkRecorder = NO_FRAMEWORK_METRICS
         self.tie_break = tie_break
         self.errors = PluginErrors()
         self._cycle_count = 0
@@ -151,15 +151,10 @@ class Framework:
 
     def new_cycle(self, pod: PodInfo, snapshot: Snapshot) -> Cycle:
         """Creates the state of a new attempt of ``pod``."""
-        self._is_timed = self._cycle_count % TIMED_EVERY == 0
-        self._cycle_count += 1
         cycle = Cycle(pod, snapshot, self.profile.scheduler_name, self)
-        cycle.is_timed = self._is_timed
+        cycle.is_timed = self._is_timed = self._cycle_count % TIMED_EVERY == 0
+        self._cycle_count += 1
         return cycle
-
-    def set_recorder(self, recorder: FrameworkRecorder) -> None:
-        """Records the extension points and plugins from now on."""
-        self.recorder = self.timings.recorder = recorder
 
     # -- extenders --------------------------------------------------------------------------------
 
@@ -196,19 +191,17 @@ class Framework:
         plugins = self.plugins("pre_enqueue")
         if first:
             plugins = sorted(plugins, key=lambda plugin: plugin.name != first)
-        recorder = self.recorder
-        started_s, code = recorder.now(), ERROR
+        started_s, code, rejection = self.recorder.now(), ERROR, None
         try:
             for plugin in plugins:
                 status = self.call(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
                 if status is not None:
                     rejection = self.status_of(plugin, "PreEnqueue", status)
-                    code = rejection.code.value
-                    return rejection
-            code = SUCCESS
+                    break
+            code = SUCCESS if rejection is None else rejection.code.value
         finally:
-            recorder.point("PreEnqueue", code, started_s)
-        return None
+            self.recorder.point("PreEnqueue", code, started_s)
+        return rejection
 
     def sort_key(self) -> Callable[[Any], Any] | None:
         """Returns the sort key of the queue, if the QueueSort plugin has one."""
@@ -247,14 +240,13 @@ class Framework:
     def cached_results(self, cycle: Cycle) -> tuple[CachedResults | None, frozenset[str]]:
         """Returns the cached results for the cycle's pod, and the names of the cached plugins."""
         if cycle.cached_results is None:
-            recorder = self.recorder
             version = cycle.snapshot.device_classes.version
             if version != self._classes_version:
                 self._classes_version = version
                 self.clear_cached_results()
-            started_s = recorder.now()
+            started_s = self.recorder.now()
             signature = self._signatures.of(cycle.pod, self.call)
-            recorder.point("Sign", SUCCESS, started_s)
+            self.recorder.succeeded["Sign"](self.recorder.now() - started_s)
             cached = None
             if signature.cached_plugins:
                 cached = self._cache.of(signature, cycle.snapshot.nodes.capacity)
@@ -289,11 +281,10 @@ class Framework:
             return method(*arguments)
         except InvariantViolation:
             raise
-        except PluginError:
-            self.recorder.plugin_failed(plugin.name, point)
-            raise
         except Exception as error:  # a plugin may raise anything; its pod alone fails
             self.recorder.plugin_failed(plugin.name, point)
+            if isinstance(error, PluginError):
+                raise
             raise PluginError(plugin.name, point, _error_text(error)) from error
 
     def log_error(self, error: PluginError, **facts: Any) -> None:

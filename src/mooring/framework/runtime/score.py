@@ -26,7 +26,7 @@ from mooring.framework.runtime.host_selection import (
     visiting_order,
 )
 from mooring.framework.runtime.result_cache import CachedResults
-from mooring.framework.runtime.timings import ERROR, SUCCESS
+from mooring.framework.runtime.timings import ERROR
 from mooring.framework.status import Skip
 from mooring.state.tables.nodes import read_only
 from mooring.state.types import Ints, Rows
@@ -82,18 +82,17 @@ def total_scores(
         return np.ones(len(view), dtype=np.int64)
     cached, cached_plugins = framework.cached_results(cycle)
     recorder = framework.recorder
-    started_s, code = recorder.now(), ERROR
+    started_s, point = recorder.now(), "PreScore"
     try:
         skipped = pre_score(framework, cycle, view, cached, cached_plugins)
-        code = SUCCESS
-    finally:
-        started_s = recorder.point("PreScore", code, started_s)
-    code = ERROR
-    try:
+        ended_s = recorder.now()
+        recorder.succeeded["PreScore"](ended_s - started_s)
+        started_s, point = ended_s, "Score"
         total = _run_scorers(framework, cycle, attempt, view, rows, skipped)
-        code = SUCCESS
-    finally:
-        recorder.point("Score", code, started_s)
+    except BaseException:
+        recorder.point(point, ERROR, started_s)
+        raise
+    recorder.succeeded["Score"](recorder.now() - started_s)
     recorder.scored(skipped, len(view))
     return total
 

@@ -25,6 +25,9 @@ _SHOWN_POINTS: Final = {
 }
 
 
+_RENAMED_POINTS: Final = frozenset(point for point, _ in _SHOWN_POINTS)
+
+
 @dataclass(slots=True)
 class Timing:
     """The calls of one plugin at one extension point, and their total seconds."""
@@ -69,14 +72,15 @@ class Timings:
         started_s, status = clock.monotonic_s(), ERROR
         try:
             result = method(*arguments)
-            status = code_of(result)
+            status = SUCCESS if result is None else code_of(result)
             return result
         finally:
             seconds = clock.monotonic_s() - started_s
             self.add(plugin, point, seconds)
-            name = getattr(method, "__name__", "")
-            shown = _SHOWN_POINTS.get((point, name), point)
-            self.recorder.plugin(plugin, shown, status, seconds)
+            point_name = point
+            if point in _RENAMED_POINTS:
+                point_name = _SHOWN_POINTS.get((point, getattr(method, "__name__", "")), point)
+            self.recorder.plugin(plugin, point_name, status, seconds)
 
     def statistics(self) -> dict[tuple[str, str], Timing]:
         """Returns a copy of the table, in order of first call."""
