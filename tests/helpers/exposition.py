@@ -47,9 +47,9 @@ def parse(text: bytes) -> dict[str, ParsedFamily]:
 def value(text: bytes, sample: str, /, **labels: str) -> float | None:
     """Returns one sample of an exposition; None if there is none."""
     for family in parse(text).values():
-        found = family.values.get((sample, tuple(sorted(labels.items()))))
-        if found is not None:
-            return found
+        number = family.values.get((sample, tuple(sorted(labels.items()))))
+        if number is not None:
+            return number
     return None
 
 

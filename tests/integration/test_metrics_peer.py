@@ -86,7 +86,7 @@ COUNTED = (
 
 
 def pods() -> list[Pod]:
-    """Pods that are bound one after another."""
+    """Returns pods that are bound one after another."""
     return [
         make_pod(f"web-{number:02}", requests={"cpu": "100m"}, labels={"app": "web"})
         for number in range(BOUND)

@@ -1,4 +1,4 @@
-"""What the command line and the feature gates say about metrics."""
+"""Settings of the metrics: from the command line and the feature gates."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ class MetricsOptions:
 
     def allowed_values(self, metric: str) -> dict[str, frozenset[str]]:
         """Returns label -> allowed values, for the labels of a metric that have a list."""
-        found = {}
+        allowed = {}
         for key, values in self.allowed_labels.items():
             name, _, label = key.partition(",")
             if name == metric:
-                found[label] = frozenset(values.split(","))
-        return found
+                allowed[label] = frozenset(values.split(","))
+        return allowed

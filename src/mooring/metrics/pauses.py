@@ -1,4 +1,4 @@
-"""What delays the scheduler beside its own work: the event loop's lag, garbage collections."""
+"""Delays of the scheduler beside its own work: the event loop's lag, garbage collections."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the scheduler's parts call to record metrics; these do nothing.
+"""The recorders that the scheduler's parts call; these record nothing.
 
 They are the recorders of a scheduler without metrics, and the interface of
 ``mooring.metrics.profile_recorder`` and ``mooring.metrics.scheduler_recorder``. Times are monotonic
-seconds of the clock behind ``now``; where there are no metrics, nobody needs the time.
+seconds of the clock behind ``now``; where there are no metrics, the time is not needed.
 """
 
 from __future__ import annotations

@@ -134,8 +134,8 @@ class Metrics(Collector):
     def expose(self) -> tuple[bytes, str]:
         """Returns the body and the content type of /metrics."""
         disabled = self._options.disabled
-        shown = (metric for metric in self.registry.collect() if metric.name not in disabled)
-        return render(shown), CONTENT_TYPE
+        metrics = (metric for metric in self.registry.collect() if metric.name not in disabled)
+        return render(metrics), CONTENT_TYPE
 
     def expose_slis(self) -> tuple[bytes, str]:
         """Returns the body and the content type of /metrics/slis."""
@@ -147,12 +147,12 @@ class Metrics(Collector):
         """Returns the body and the content type of /metrics/resources; "" without pods."""
         if self._pods is None:
             return b"", ""
-        shown = [
+        metrics = [
             metric
             for metric in pod_resources(self._pods())
             if metric.name not in self._options.disabled
         ]
-        return render(shown), CONTENT_TYPE
+        return render(metrics), CONTENT_TYPE
 
     def collect(self) -> Iterator[Metric]:
         """Yields the families of /metrics as they are now."""

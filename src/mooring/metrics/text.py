@@ -59,8 +59,8 @@ def _with_exponent(value: float) -> str:
     if whole.strip("0") == "":
         power -= len(whole + fraction) - len(digits)
     digits = digits.rstrip("0")
-    shown = digits[0] + (f".{digits[1:]}" if len(digits) > 1 else "")
-    return f"{sign}{shown}e{'-' if power < 0 else '+'}{abs(power):02d}"
+    number = digits[0] + (f".{digits[1:]}" if len(digits) > 1 else "")
+    return f"{sign}{number}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
 
 def _exposed_name(metric: Metric) -> str:
@@ -73,10 +73,10 @@ def _exposed_name(metric: Metric) -> str:
 
 def _distinct(families: list[tuple[str, Metric]]) -> Iterable[tuple[str, Metric]]:
     """Yields each name once: two collectors may have the same family, as libraries and we do."""
-    seen = set()
+    names = set()
     for name, metric in families:
-        if name not in seen:
-            seen.add(name)
+        if name not in names:
+            names.add(name)
             yield name, metric
 
 

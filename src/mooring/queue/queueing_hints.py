@@ -151,19 +151,19 @@ class QueueingHints:
         if registration.hint is None:
             return True
         event, old, new = happened
-        started_s, shown = self._recorder.now(), HINT_FAILED
+        started_s, label = self._recorder.now(), HINT_FAILED
         try:
             result = registration.hint(pod, old, new)
             if not isinstance(result, QueueingHint):
                 raise TypeError(f"a hint is a QueueingHint, not {result!r}")
-            shown = result.value
+            label = result.value
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; one more attempt
             failed = PluginError(plugin, "QueueingHint", str(error))
             self._profiles[profile_of(pod)].errors.count(failed)
             _log.exception("queueing hint failed", extra={"plugin": plugin, "pod": pod.key})
             return True
         finally:
-            self._recorder.hint_called(plugin, event.label, shown, started_s)
+            self._recorder.hint_called(plugin, event.label, label, started_s)
         return result is QueueingHint.QUEUE
 
     def strategy(

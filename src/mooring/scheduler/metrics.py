@@ -81,9 +81,9 @@ class Totals:
     def set(self, total: float, *labels: str) -> None:
         """Sets the total of these label values."""
         self._last[labels] = total
-        shown = total - self._base.get(labels, 0)
-        if shown or labels not in self._base:
-            self._numbers.labels(*labels).value = shown
+        value = total - self._base.get(labels, 0)
+        if value or labels not in self._base:
+            self._numbers.labels(*labels).value = value
 
     def reset(self) -> None:
         """Counts from the last totals on."""

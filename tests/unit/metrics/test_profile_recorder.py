@@ -1,4 +1,4 @@
-"""What a framework's cycles leave in the metrics: durations, statuses and evaluations."""
+"""Metrics of a framework's cycles: durations, statuses and evaluations."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ class Timings:
             seconds = clock.monotonic_s() - started_s
             self.add(plugin, point, seconds)
             name = getattr(method, "__name__", "")
-            shown = _SHOWN_POINTS.get((point, name), point)
-            self.recorder.plugin(plugin, shown, status, seconds)
+            label = _SHOWN_POINTS.get((point, name), point)
+            self.recorder.plugin(plugin, label, status, seconds)
 
     def statistics(self) -> dict[tuple[str, str], Timing]:
         """Returns a copy of the table, in order of first call."""
