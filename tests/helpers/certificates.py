@@ -37,7 +37,7 @@ class Signed(NamedTuple):
         return bytes(self.key.private_bytes(PEM, encoding, serialization.NoEncryption()))
 
     def write(self, folder: Path, name: str) -> tuple[str, str]:
-        """Write both files; return their paths."""
+        """Writes both files; returns their paths."""
         certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
         certificate.write_bytes(self.pem)
         key.write_bytes(self.key_pem)
@@ -45,7 +45,7 @@ class Signed(NamedTuple):
 
 
 def loaded(certificate: Path, key: Path) -> Signed:
-    """An authority in files."""
+    """Returns the authority in these files."""
     return Signed(
         x509.load_pem_x509_certificate(certificate.read_bytes()),
         serialization.load_pem_private_key(key.read_bytes(), None),
@@ -53,7 +53,7 @@ def loaded(certificate: Path, key: Path) -> Signed:
 
 
 def authority(name: str = "ca", *, signer: Signed | None = None) -> Signed:
-    """An authority, signed by itself or another one."""
+    """Returns a new authority, signed by itself or by another authority."""
     return sign(signer, name, is_authority=True, usages=())
 
 
@@ -69,7 +69,7 @@ def sign(
     starts: datetime | None = None,
     valid: timedelta = timedelta(days=365),
 ) -> Signed:
-    """A certificate of this signer; by itself without one."""
+    """Returns a certificate of this signer; without a signer, it signs itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name(
         [

@@ -28,7 +28,7 @@ def asking(
     chain: Sequence[bytes] = (),
     body: bytes = b"",
 ) -> ServingRequest:
-    """A request as handlers get it."""
+    """Returns a request as handlers get it."""
 
     async def read_body() -> bytes:
         return body
@@ -64,7 +64,7 @@ class CannedTransport:
         """Has nothing to close."""
 
     def bodies(self) -> list[Any]:
-        """What was posted."""
+        """Returns the bodies that were posted."""
         return [msgspec.json.decode(request.body) for request in self.requests]
 
 
@@ -116,5 +116,5 @@ def reviews(
 
 
 def status(code: int, message: str, reason: str = "") -> Canned:
-    """A refusal by the API server."""
+    """Returns a refusal by the API server."""
     return code, {"kind": "Status", "code": code, "message": message, "reason": reason}

@@ -56,7 +56,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back, as far as it is compared."""
+    """An answer, as far as it is compared."""
 
     status: int
     headers: Mapping[str, str]
@@ -116,7 +116,7 @@ class Credentials:
 
 
 async def answer(port: int, ask: Ask, credentials: Credentials) -> Answer:
-    """Send one request, on a connection of its own."""
+    """Sends one request, on a connection of its own."""
     headers = {**credentials.headers(ask.who), **ask.headers}
     if ask.accept is not None:
         headers["Accept"] = ask.accept
@@ -139,7 +139,7 @@ async def answer(port: int, ask: Ask, credentials: Credentials) -> Answer:
 
 @contextmanager
 def kube_scheduler(plane: ControlPlane, folder: Path, *arguments: str) -> Iterator[int]:
-    """A further kube-scheduler; its port."""
+    """Runs a further kube-scheduler; yields its port."""
     port = free_port()
     pair = Pair.of(plane.folder / "pki", "server")
     command = [
@@ -165,7 +165,7 @@ def kube_scheduler(plane: ControlPlane, folder: Path, *arguments: str) -> Iterat
 
 
 def is_ready(port: int) -> bool:
-    """Whether /readyz of a server is 200."""
+    """Returns whether /readyz of a server is 200."""
     url = f"https://127.0.0.1:{port}/readyz"
     done = subprocess.run(["curl", "-skf", url], capture_output=True, check=False)
     return done.returncode == 0
@@ -181,7 +181,7 @@ async def secure_server(
     endpoints: Endpoints | None = None,
     **options: Any,
 ) -> AsyncIterator[int]:
-    """Our server; its port."""
+    """Runs mooring's server; yields its port."""
     clock, rng = SystemClock(), seeded_random(1)
     pair = Pair.of(plane.folder / "pki", "server")
     transports = [
@@ -214,7 +214,7 @@ async def secure_server(
 
 
 def usual_checks(*, leader_elect: bool = False) -> HealthChecks:
-    """The checks that kube-scheduler has, all passed."""
+    """Returns the checks that kube-scheduler has, all passed."""
     checks = HealthChecks()
     if leader_elect:
         checks.add(["healthz", "readyz"], "leaderElection", lambda: None)
@@ -249,7 +249,7 @@ def broken_kubeconfig(plane: ControlPlane, folder: Path) -> Path:
 
 
 def monitoring_token(plane: ControlPlane) -> str:
-    """The token of an account that may read what Prometheus reads."""
+    """Returns the token of an account that may read what Prometheus reads."""
     manifest = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
@@ -272,7 +272,7 @@ async def differences(
     credentials: Credentials,
     normal: Any = lambda ask, answer: answer,
 ) -> list[str]:
-    """What each side answers, where they differ."""
+    """Returns the answers of both sides, where they differ."""
     found = []
     async with asyncio.timeout(SECONDS_MAX):
         for ask in asks:
@@ -283,5 +283,5 @@ async def differences(
 
 
 def without_body(answer: Answer) -> Answer:
-    """An answer whose body is not compared."""
+    """Returns an answer whose body is not compared."""
     return replace(answer, body=b"")

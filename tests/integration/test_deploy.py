@@ -256,7 +256,7 @@ def test_prometheus_accepts_the_rules(tmp_path: Path) -> None:
 
 
 async def is_allowed(client: Client, verb: str, right: tuple[str, str, str, str]) -> bool:
-    """Whether the service account has a right, by the API server's own decision."""
+    """Returns whether the service account has a right, by the API server's own decision."""
     group, resource, namespace, name = right
     kind, _, subresource = resource.partition("/")
     attributes = {

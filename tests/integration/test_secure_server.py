@@ -53,7 +53,7 @@ def endpoints(**more: Any) -> Endpoints:
 
 @contextlib.asynccontextmanager
 async def serving(**options: Any) -> AsyncIterator[SecureServer]:
-    """A server to which everything is allowed."""
+    """Runs a server to which everything is allowed."""
     fields: dict[str, Any] = {
         "bind_address": "127.0.0.1",
         "port": free_port(),
@@ -111,7 +111,7 @@ async def connected(
 async def reply_to(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: str, body: bytes = b""
 ) -> tuple[int, bytes]:
-    """Send a request; its status and body."""
+    """Sends a request; returns its status and body."""
     length = f"Content-Length: {len(body)}\r\n" if body else ""
     writer.write(f"{request} HTTP/1.1\r\nHost: x\r\n{length}\r\n".encode() + body)
     head = (await reader.readuntil(b"\r\n\r\n")).decode()

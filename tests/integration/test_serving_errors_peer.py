@@ -105,7 +105,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def theirs(programs: Path, folder: Path, flags: list[str], port: int) -> str:
-    """The error of kube-scheduler."""
+    """Returns the error of kube-scheduler."""
     command = [
         str(programs / "kube-scheduler"),
         f"--kubeconfig={folder / 'config'}",

@@ -75,7 +75,7 @@ STATUS_ACCEPTS = (
 
 
 def asks() -> Iterator[Ask]:
-    """All requests to servers with everything configured."""
+    """Yields all requests to servers with everything configured."""
     for path, who in product(PATHS, WHO):
         yield Ask(path, who)
     for page, accept in product(("Statusz", "Flagz"), ACCEPTS):
@@ -188,7 +188,7 @@ def peers(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def normal(ask: Ask, answer: Answer) -> Answer:
-    """An answer without what may differ."""
+    """Returns an answer without what may differ."""
     path = ask.path.partition("?")[0]
     if answer.status == 200 and (ask.path in BODY_DIFFERS or path in BODY_DIFFERS):
         is_reset = answer.body == b"metrics reset\n"
@@ -213,7 +213,7 @@ def normal(ask: Ask, answer: Answer) -> Answer:
 
 
 async def shown(peers: Peers, path: str, accept: str = "*/*") -> Any:
-    """A page of the peer, as an object."""
+    """Returns a page of the peer, as an object."""
     found = await answer(peers.port, Ask(path, "admin", accept=accept), peers.credentials)
     return json.loads(found.body)
 

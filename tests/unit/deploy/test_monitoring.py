@@ -32,7 +32,7 @@ def rules() -> list[dict[str, Any]]:
 
 
 def expressions() -> Iterator[tuple[str, str]]:
-    """Where each expression is, and its text."""
+    """Yields the place of each expression, and its text."""
     for rule in rules():
         yield rule.get("alert") or rule["record"], rule["expr"]
     board = json.loads((FOLDER / "dashboard.json").read_text())
@@ -45,7 +45,7 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 
 def names_in(expression: str) -> set[str]:
-    """The metrics in an expression: what is no function, keyword or label."""
+    """Returns the metrics in an expression: what is no function, keyword or label."""
     bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]|\"[^\"]*\"", "", expression)
     bare = re.sub(r"\b(by|without|on)\s*\([^)]*\)", "", bare)
     return set(re.findall(r"[a-zA-Z_:][\w:]*", bare)) - FUNCTIONS - WORDS

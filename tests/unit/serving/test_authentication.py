@@ -1,4 +1,4 @@
-"""Who a request is from."""
+"""Authentication: the user of a request."""
 
 from __future__ import annotations
 

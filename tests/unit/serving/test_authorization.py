@@ -1,4 +1,4 @@
-"""What a user may do."""
+"""Authorization: the requests that a user may send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which client certificates are accepted, and whose they are."""
+"""Client certificates: those that are accepted, and their users."""
 
 from __future__ import annotations
 

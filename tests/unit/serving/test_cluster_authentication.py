@@ -44,7 +44,7 @@ def cluster(
 
 
 def run(subject: ClusterAuthentication) -> None:
-    """Until it waits for the last time."""
+    """Runs it until it waits for the last time."""
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(subject.run())
 

@@ -1,4 +1,4 @@
-"""What the options make of the cluster: warnings, errors and tolerance."""
+"""Delegates by the options: warnings, errors and tolerance."""
 
 from __future__ import annotations
 

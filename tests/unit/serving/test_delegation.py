@@ -16,7 +16,7 @@ GOOD = (201, {"status": {"allowed": True}})
 
 
 def posted(transport: CannedTransport) -> tuple[dict[str, Any], list[float]]:
-    """The answer, and the waits between tries."""
+    """Returns the answer, and the waits between tries."""
     clock = VirtualClock()
     sleeps = Sleeps(clock)
     subject = Reviews(transport, "/p", clock=clock, rng=seeded_random(1), sleep=sleeps)

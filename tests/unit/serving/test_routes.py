@@ -1,4 +1,4 @@
-"""Which handler answers a path."""
+"""Routes: the handler that answers a path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which certificate a connection gets; handshakes are in tests/integration."""
+"""Certificates of connections; handshakes are in tests/integration."""
 
 from __future__ import annotations
 
