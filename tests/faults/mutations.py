@@ -337,7 +337,7 @@ def drop_refused_status(patch: Patch) -> None:
     async def is_deleted(self: StatusWriter, pod: Any, error: Exception) -> bool:
         return isinstance(error, ApiError)
 
-    patch.setattr(StatusWriter, "_is_deleted", is_deleted)
+    patch.setattr(StatusWriter, "_is_pointless", is_deleted)
 
 
 def retry_broken_bindings(patch: Patch) -> None:

@@ -21,7 +21,15 @@ from mooring.client.bound_node import is_other_uid, read_bound_node
 from mooring.client.retry import TRANSIENT, RetryPolicy, Sleep, requested_wait_s
 from mooring.client.write_queue import Retry, WriteQueue
 from mooring.clock import Clock, Rng
-from mooring.errors import ApiError, Conflict, NotFound, OutcomeUnknown, SchedulerError, Unreachable
+from mooring.errors import (
+    ApiError,
+    Conflict,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    SchedulerError,
+    Unreachable,
+)
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.scheduler.pod_condition import condition_patch
@@ -129,7 +137,7 @@ class StatusWriter:
         await self._writes.run()
 
     async def _write(self, update: StatusUpdate, tries: int) -> Retry | None:
-        """Writes an update once. Only the deletion of the pod ends the retries."""
+        """Writes an update once. Only the deletion or binding of the pod ends the retries."""
         status = status_patch(update, now_s=self._clock.wall_s())
         if status is None:
             return None
@@ -141,7 +149,7 @@ class StatusWriter:
                 "status of a pod not written",
                 extra={"pod": key(update.pod), "tries": tries, "error": str(error)},
             )
-            if await self._is_deleted(update.pod, error):
+            if await self._is_pointless(update.pod, error):
                 self.statistics.failed += 1
                 return None
             wait_s = RETRY_POLICY.wait_s(tries, error, self._rng)
@@ -149,19 +157,18 @@ class StatusWriter:
         self.statistics.written += 1
         return None
 
-    async def _is_deleted(self, pod: Pod, error: SchedulerError) -> bool:
-        """Returns whether a write failed because the pod does not exist any more."""
+    async def _is_pointless(self, pod: Pod, error: SchedulerError) -> bool:
+        """Returns whether a write failed because the pod was deleted, or bound meanwhile."""
         if isinstance(error, NotFound) or is_other_uid(error):
             return True
-        if not isinstance(error, Conflict):
+        if not isinstance(error, Conflict | Invalid):
             return False
         try:
-            await read_bound_node(self._client, pod)
+            return bool(await read_bound_node(self._client, pod))
         except NotFound:
             return True
         except (*TRANSIENT, ApiError):
-            pass
-        return False
+            return False
 
 
 def status_patch(update: StatusUpdate, *, now_s: float) -> dict[str, Any] | None:

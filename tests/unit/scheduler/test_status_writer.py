@@ -184,7 +184,7 @@ def test_what_passes_is_tried_again(failure: Any) -> None:
 @virtually
 async def test_a_write_is_retried_as_long_as_the_pod_exists() -> None:
     refused_by_policy = refusal(422, "Invalid", "ValidatingAdmissionPolicy 'p' denied request")
-    failures = [*[CUT] * 5, refusal(403, "Forbidden"), *[refused_by_policy] * 4]
+    failures = [*[CUT] * 5, refusal(403, "Forbidden"), *[refused_by_policy, stored()] * 4]
     async with writing(*failures, stored()) as (writer, script):
         writer.enqueue(word())
         await asyncio.sleep(600)
@@ -221,6 +221,8 @@ OTHER_UID = answer(
         [OTHER_UID],
         [refusal(409, "Conflict"), refusal(404, "NotFound")],
         [refusal(409, "Conflict"), answer(200, encode(make_pod("web", uid="u2")))],
+        # Another scheduler has bound it: a nomination is not allowed any more.
+        [refusal(422, "Invalid"), answer(200, encode(make_pod("web", uid="u1", node="a")))],
     ],
 )
 def test_the_status_of_a_deleted_pod_is_not_retried(answers: list[Any]) -> None:
