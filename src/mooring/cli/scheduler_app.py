@@ -17,7 +17,7 @@ import platform
 import signal
 from typing import TYPE_CHECKING, Any
 
-from mooring.client import Client, no_fence
+from mooring.client import Client, Elector, no_fence
 from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import Access
 from mooring.client.transport.metered import MeteredTransport
@@ -96,16 +96,7 @@ class SchedulerApp:
             settings.rate_limit,
             clock=clock,
         )
-        self._elector = make_elector(
-            self._transport,
-            settings.config,
-            clock=clock,
-            rng=rng,
-            on_slow_path=self._metrics.client.renewed_slowly,
-        )
-        if self._elector is not None:
-            elector = self._elector
-            self._metrics.watch_lease(lambda: elector.is_leading)
+        self._elector: Elector | None = None
         self._delegates = self._delegate_transports()
         self._server = SecureServer(
             serving_options(options),
@@ -138,7 +129,8 @@ class SchedulerApp:
         Raises:
             LeaseLost: the lease is lost.
         """
-        elector, config = self._elector, self._settings.config
+        config = self._settings.config
+        elector = self._make_elector()
         service = Service(
             Client(
                 self._transport,
@@ -201,6 +193,19 @@ class SchedulerApp:
         except BaseExceptionGroup as group:
             raise first_error(group) from None
 
+    def _make_elector(self) -> Elector | None:
+        """Returns the candidate for the lease, and exposes whether it leads."""
+        elector = self._elector = make_elector(
+            self._transport,
+            self._settings.config,
+            clock=self._clock,
+            rng=self._rng,
+            on_slow_path=self._metrics.client.renewed_slowly,
+        )
+        if elector is not None:
+            self._metrics.watch_lease(lambda: elector.is_leading)
+        return elector
+
     def _stop(self) -> None:
         self._is_stopping = True
         assert self._service is not None
@@ -254,11 +259,14 @@ class SchedulerApp:
         checks = HealthChecks(
             on_result=lambda name, endpoint, passed: record(name, endpoint, passed=passed)
         )
-        if self._elector is not None:
-            checks.add(["healthz", "readyz"], LEADER_ELECTION, self._elector.check_health)
+        if self._settings.config.leader_election.leader_elect:
+            checks.add(["healthz", "readyz"], LEADER_ELECTION, self._check_lease)
         checks.add(["readyz"], SHUTDOWN, self._check_shutdown)
         checks.add(["readyz"], HANDLERS_SYNCED, self._check_synced)
         return checks
+
+    def _check_lease(self) -> str | None:
+        return self._elector.check_health() if self._elector is not None else None
 
     def _check_shutdown(self) -> str | None:
         return "process is shutting down" if self._is_stopping else None
