@@ -74,7 +74,7 @@ def test_the_server_knows_every_identity_by_its_certificate(plane: Access, ident
         ("mooring", "update persistentvolumeclaims -n default", True),
         ("mooring", "create leases -n kube-system", True),
         ("mooring", "update leases/mooring -n kube-system", True),
-        ("mooring", "update leases/kube-scheduler -n kube-system", False),
+        ("mooring", "update leases/kube-scheduler -n kube-system", True),
         ("mooring", "create leases -n default", False),
         ("mooring", "create pods -n default", False),
         ("mooring", "patch nodes", False),
