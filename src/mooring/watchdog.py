@@ -122,10 +122,13 @@ class Watchdog:
             signal.signal(number, handle)
 
     def _watch(self) -> None:
-        was_hanging = False
+        was_hanging, reported_s = False, 0.0
         while not self._stopped.wait(self._hang_s / CHECKS_PER_HANG):
             is_hanging = self.is_hanging
-            if is_hanging and not was_hanging:
+            now_s = self._clock.monotonic_s()
+            # Again from time to time: it may hang in another plugin by now.
+            if is_hanging and (not was_hanging or now_s - reported_s > self._hang_s):
+                reported_s = now_s
                 self._report()
             elif was_hanging and not is_hanging:
                 _log.warning("the event loop runs again")

