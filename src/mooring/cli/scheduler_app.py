@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mooring.component.klog import LogControl
     from mooring.component.options import Effective
 
-#: The end of the names of the health checks, as upstream.
+#: The names of the health checks, as upstream.
 LEADER_ELECTION = "leaderElection"
 HANDLERS_SYNCED = "sched-handler-sync"
 SHUTDOWN = "shutdown"

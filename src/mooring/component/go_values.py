@@ -13,6 +13,7 @@ from decimal import Decimal
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
+from mooring.config.durations import UNITS_NS
 from mooring.objects.quantity import Quantity, QuantityError
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -29,16 +30,6 @@ _SPECIAL_FLOATS: Final = frozenset({"inf", "infinity", "nan"})
 _FLOAT32_MAX: Final = (2 - 2**-23) * 2.0**127
 _FLOAT32_ROUNDS_TO_INFINITY: Final = (2 - 2**-24) * 2.0**127
 
-_UNITS_NS: Final = {
-    "ns": 1,
-    "us": 10**3,
-    "µs": 10**3,  # MICRO SIGN
-    "μs": 10**3,  # GREEK SMALL LETTER MU
-    "ms": 10**6,
-    "s": 10**9,
-    "m": 60 * 10**9,
-    "h": 3600 * 10**9,
-}
 _DURATION_PART: Final = re.compile(r"([0-9]*)(\.?)([0-9]*)([^0-9.]*)")
 _NS_MAX: Final = 2**63
 
@@ -223,9 +214,9 @@ def parse_duration_s(text: str) -> float:
             raise GoError(f"time: invalid duration {quote(text)}")
         if not unit:
             raise GoError(f"time: missing unit in duration {quote(text)}")
-        if unit not in _UNITS_NS:
+        if unit not in UNITS_NS:
             raise GoError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
-        total_ns += int(Decimal(f"{whole or 0}.{fraction or 0}") * _UNITS_NS[unit])
+        total_ns += int(Decimal(f"{whole or 0}.{fraction or 0}") * UNITS_NS[unit])
         position = match.end()
     is_negative = text.startswith("-")
     if total_ns > _NS_MAX or (total_ns == _NS_MAX and not is_negative):

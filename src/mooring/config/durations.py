@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-_UNITS_NS = {
+#: Unit of a duration -> nanoseconds.
+UNITS_NS = {
     "ns": 1,
     "us": 10**3,
     "µs": 10**3,  # MICRO SIGN
@@ -43,7 +44,7 @@ def parse_duration_s(text: str) -> float:
         if match is None:
             break
         number, unit = match.groups()
-        total_ns += int(Fraction(number) * _UNITS_NS[unit])
+        total_ns += int(Fraction(number) * UNITS_NS[unit])
         position = match.end()
     if not unsigned or position < len(unsigned):
         raise ValueError('is not a duration such as "15s" or "1m30s"')
@@ -65,9 +66,9 @@ def duration_text(duration_s: float) -> str:
     sign = "-" if total_ns < 0 else ""
     total_ns = abs(total_ns)
     for unit in ("ns", "µs", "ms"):
-        if total_ns < _UNITS_NS[unit] * 1000:
-            return f"{sign}{_decimal(total_ns, _UNITS_NS[unit])}{unit}"
-    minutes, rest_ns = divmod(total_ns, _UNITS_NS["m"])
+        if total_ns < UNITS_NS[unit] * 1000:
+            return f"{sign}{_decimal(total_ns, UNITS_NS[unit])}{unit}"
+    minutes, rest_ns = divmod(total_ns, UNITS_NS["m"])
     hours, minutes = divmod(minutes, 60)
     text = f"{_decimal(rest_ns, _NS_PER_S)}s"
     if hours:
