@@ -23,9 +23,10 @@ ERROR: Final = "error"
 RESULTS: Final = (SCHEDULED, UNSCHEDULABLE, GATED, ERROR)
 
 NOMINATED: Final = "nominated"
+BATCHED: Final = "batched"
 FIRST: Final = "first"
 UNORDERED: Final = "unordered"
-CHOICES: Final = (NOMINATED, FIRST, UNORDERED)
+CHOICES: Final = (NOMINATED, BATCHED, FIRST, UNORDERED)
 
 #: How PreFilter's narrowing begins its texts: for a pod without nodes, for a node left out.
 #: Source: kubernetes pkg/scheduler/schedule_one.go, findNodesThatFitPod.

@@ -41,11 +41,6 @@ OURS = ("python_", "mooring_", "go_goroutines", "scheduler_plugin_errors_total")
 
 #: kube-scheduler's families that mooring does not have, and why.
 NOT_HERE = {
-    # There is nothing to count: cached results replace batching.
-    "scheduler_batch_attempts_total",
-    "scheduler_batch_cache_flushed_total",
-    "scheduler_get_node_hint_duration_seconds",
-    "scheduler_store_schedule_results_duration_seconds",
     # The cache of client-go's transports, and its rate limiter.
     "rest_client_transport_cache_entries",
     "rest_client_transport_cert_rotation_gc_calls_total",

@@ -49,7 +49,6 @@ PARTIAL: Final[dict[tuple[str, bool], str]] = {
 
 #: Gates that are on by default although mooring does nothing of what they add.
 DEFAULTS_MISSING: Final[dict[str, str]] = {
-    "OpportunisticBatching": "every pod is scheduled on its own; the decisions are the same",
     "DRAConsumableCapacity": _DEVICES,
     "DRADeviceBindingConditions": _DEVICES,
     "DRADeviceTaints": _DEVICES,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from mooring.decision import (
+    BATCHED,
     ERROR,
     FIRST,
     GATED,
@@ -215,6 +216,11 @@ def _explain_placement(decision: Decision, weights: Mapping[str, int] | None) ->
 def _choice(decision: Decision) -> Iterator[str]:
     if decision.choice == NOMINATED:
         yield from ("", "It was nominated to this node, which is tried first.")
+    elif decision.choice == BATCHED:
+        yield from (
+            "",
+            "It is the next best node of the equal pod before it (batching).",
+        )
     elif decision.choice == FIRST:
         yield from ("", "No score plugin is enabled, so the first feasible node was chosen.")
     elif len(decision.tied) > 1:

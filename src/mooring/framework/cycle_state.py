@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from mooring.errors import PluginError
@@ -51,6 +51,8 @@ class Cycle:
         "cached_results",
         "framework",
         "is_timed",
+        "node_hint",
+        "number",
         "pod",
         "pods_to_activate",
         "profile",
@@ -71,6 +73,10 @@ class Cycle:
         self.framework = framework
         #: Whether the calls of plugins are timed in this attempt.
         self.is_timed = False
+        #: The number of pods that the queue had popped; None = there is no queue.
+        self.number: int | None = None
+        #: The node that opportunistic batching suggests; "" = none.
+        self.node_hint = ""
         #: The profile's schedulerName.
         self.profile = profile
         #: Names of the plugins whose pre_filter returned SKIP: they do not filter in this attempt.
@@ -122,6 +128,15 @@ class Cycle:
         """Restores a state that ``plugin`` stored for a pod with the same signature."""
         if state is not None:
             self._states[plugin] = state
+
+    def restore_all(self, states: Mapping[str, Any]) -> None:
+        """Restores the states that plugins stored for a pod with the same signature."""
+        self._states.update(states)
+
+    def drop_state(self, plugin: str) -> None:
+        """Removes what ``restore_all`` restored of ``plugin``, which does not run for this pod."""
+        self._states.pop(plugin, None)
+        self.skipped.discard(plugin)
 
     def with_state(self, plugin: str, state: Any) -> Cycle:
         """Returns a copy in which ``plugin`` has another state: for hypothetical nodes."""

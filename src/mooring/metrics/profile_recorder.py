@@ -68,16 +68,21 @@ class ProfileRecorder(FrameworkRecorder):
 
     __slots__ = (
         "_attempts",
+        "_batch_attempts",
+        "_batch_flushes",
         "_evaluations",
         "_executions",
         "_filter_groups",
+        "_hints",
         "_plugins",
         "_points",
         "_preemptions",
         "_profile",
         "_samples",
         "_score_groups",
+        "_stores",
         "_volume_errors",
+        "is_unbatchable",
     )
 
     def __init__(
@@ -89,6 +94,7 @@ class ProfileRecorder(FrameworkRecorder):
     ) -> None:
         numbers, distributions = metrics.numbers, metrics.distributions
         self.now = now
+        self.counts_refused = True
         self._profile = profile
         self._plugins = {point: tuple(plugins.get(point, ())) for point in EVALUATED}
         self._points = distributions("scheduler_framework_extension_point_duration_seconds")
@@ -99,6 +105,12 @@ class ProfileRecorder(FrameworkRecorder):
         self._evaluations = numbers("scheduler_plugin_evaluation_total")
         self._preemptions = numbers("scheduler_preemption_attempts_total")
         self._volume_errors = numbers("scheduler_volume_scheduling_stage_error_total")
+        self._batch_attempts = numbers("scheduler_batch_attempts_total")
+        self._batch_flushes = numbers("scheduler_batch_cache_flushed_total")
+        self._hints = distributions("scheduler_get_node_hint_duration_seconds")
+        self._stores = distributions("scheduler_store_schedule_results_duration_seconds")
+        #: Batching is on, but no pod of this profile can be signed: counted by ``fold``.
+        self.is_unbatchable = False
         self._filter_groups: dict[frozenset[str], _Group] = {}
         self._score_groups: dict[frozenset[str], _Group] = {}
 
@@ -106,7 +118,14 @@ class ProfileRecorder(FrameworkRecorder):
 
     def point(self, point: str, status: str, started_s: float) -> None:
         """Records that all plugins of an extension point have run, with any status."""
-        self._points.labels(point, status, self._profile).observe(self.now() - started_s)
+        seconds = self.now() - started_s
+        if status == SUCCESS:
+            samples = self._samples[point]
+            samples.append(seconds)
+            if len(samples) >= ATTEMPTS_MAX:
+                self._fold_samples()
+            return
+        self._points.labels(point, status, self._profile).observe(seconds)
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """Records a call of a plugin that was timed."""
@@ -147,8 +166,7 @@ class ProfileRecorder(FrameworkRecorder):
         self._filter_groups[frozenset(skipped)].pods -= 1
 
     def _count_refused(self, group: _Group, counts: Sequence[int]) -> None:
-        for number in range(len(self._plugins[FILTER])):
-            count = counts[number + 1]
+        for number, count in enumerate(counts[1 : len(self._plugins[FILTER]) + 1]):
             if count:
                 group.refused[number] = group.refused.get(number, 0) + count
 
@@ -172,6 +190,8 @@ class ProfileRecorder(FrameworkRecorder):
     def fold(self) -> None:
         """Adds what was recorded by attempt to the series. Runs before a scrape."""
         self._fold_samples()
+        if self.is_unbatchable:
+            self._fold_batching()
         for point, names in self._plugins.items():
             for name in names:
                 self._evaluated(name, point, 0)
@@ -198,6 +218,15 @@ class ProfileRecorder(FrameworkRecorder):
                 self._points.labels(point, SUCCESS, self._profile).observe_all(samples)
                 samples.clear()
 
+    def _fold_batching(self) -> None:
+        """Counts every pod as one without a node hint, whose sorted nodes are not stored."""
+        filtered = sum(group.pods for group in self._filter_groups.values())
+        scored = sum(group.pods for group in self._score_groups.values())
+        self._batch_attempts.labels(self._profile, "no_hint").value += filtered
+        self._hints.labels("no_hint", self._profile).observe_all([0.0] * filtered)
+        self._batch_flushes.labels(self._profile, "pod_not_batchable").value += scored
+        self._stores.labels(self._profile).observe_all([0.0] * scored)
+
     def _not_in(self, skipped: frozenset[str], point: str) -> list[str]:
         return [name for name in self._plugins[point] if name not in skipped]
 
@@ -215,3 +244,20 @@ class ProfileRecorder(FrameworkRecorder):
     def preemption_attempted(self) -> None:
         """Counts an attempt of DefaultPreemption."""
         self._preemptions.labels().value += 1
+
+    def batch_attempted(self, result: str) -> None:
+        """Counts a pod by what opportunistic batching did for it."""
+        self._batch_attempts.labels(self._profile, result).value += 1
+
+    def batch_flushed(self, reason: str) -> None:
+        """Counts that sorted nodes were not used, or not stored."""
+        self._batch_flushes.labels(self._profile, reason).value += 1
+
+    def hint_ended(self, started_s: float, *, has_hint: bool) -> None:
+        """Records how long it took to get a node hint, or none."""
+        label = "hint" if has_hint else "no_hint"
+        self._hints.labels(label, self._profile).observe(self.now() - started_s)
+
+    def results_stored(self, started_s: float) -> None:
+        """Records how long it took to store the sorted nodes."""
+        self._stores.labels(self._profile).observe(self.now() - started_s)

@@ -24,11 +24,13 @@ RefusedCounts = Callable[[], Sequence[int]]
 class FrameworkRecorder:
     """Records the extension points and plugins of one profile."""
 
-    __slots__ = ("now", "succeeded")
+    __slots__ = ("counts_refused", "now", "succeeded")
 
     def __init__(self) -> None:
         #: Returns the time; 0 without metrics.
         self.now: Callable[[], float] = float
+        #: Whether ``filtered`` reads how many nodes each filter rejected.
+        self.counts_refused = False
         #: Extension point -> takes the seconds of all its plugins together, if they succeeded.
         #: These are functions of C, here of a queue that keeps nothing: ten of them run per pod.
         self.succeeded: Mapping[str, Callable[[float], None]] = dict.fromkeys(
@@ -72,6 +74,18 @@ class FrameworkRecorder:
 
     def preemption_attempted(self) -> None:
         """Counts an attempt of DefaultPreemption."""
+
+    def batch_attempted(self, result: str) -> None:
+        """Counts a pod by what opportunistic batching did for it."""
+
+    def batch_flushed(self, reason: str) -> None:
+        """Counts that sorted nodes were not used, or not stored."""
+
+    def hint_ended(self, started_s: float, *, has_hint: bool) -> None:
+        """Records how long it took to get a node hint, or none."""
+
+    def results_stored(self, started_s: float) -> None:
+        """Records how long it took to store the sorted nodes."""
 
 
 class SchedulerRecorder:

@@ -25,7 +25,7 @@ from mooring.metrics.family import HISTOGRAM, METRICS, RESOURCES, SLIS, Family
 from mooring.metrics.options import KUBERNETES_VERSION, MetricsOptions
 from mooring.metrics.pod_resources import pod_resources
 from mooring.metrics.profile_recorder import ProfileRecorder
-from mooring.metrics.recorders import FrameworkRecorder, SchedulerRecorder
+from mooring.metrics.recorders import SchedulerRecorder
 from mooring.metrics.scheduler_recorder import RecordingScheduler
 from mooring.metrics.series import Distribution, Distributions, Number, Numbers, Vector
 from mooring.metrics.text import CONTENT_TYPE, number_text, render
@@ -89,7 +89,7 @@ class Metrics(Collector):
         """Returns the series of a histogram."""
         return self._distributions[name]
 
-    def profile(self, name: str, plugins: Mapping[str, Sequence[str]]) -> FrameworkRecorder:
+    def profile(self, name: str, plugins: Mapping[str, Sequence[str]]) -> ProfileRecorder:
         """Returns the recorder of a profile.
 
         Args:

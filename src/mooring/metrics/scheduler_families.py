@@ -261,33 +261,32 @@ FRAMEWORK: Final = (
     ),
 )
 
-#: Opportunistic batching reuses the node list of the pod before. Cached results replace it, so
-#: these are registered and never observed.
+#: Opportunistic batching reuses the node list of the pod before.
 BATCH: Final = (
     counter(
         ALPHA,
         "scheduler_batch_attempts_total",
-        "Uses of kube-scheduler's batching. Never counted: see mooring_result_cache_lookups_total.",
+        "Pods by what opportunistic batching did for them.",
         *("profile", "result"),
     ),
     counter(
         ALPHA,
         "scheduler_batch_cache_flushed_total",
-        "Losses of kube-scheduler's batching state by reason. Never counted.",
+        "Why sorted nodes were not used, or not stored, for batching.",
         *("profile", "reason"),
     ),
     histogram(
         ALPHA,
         "scheduler_get_node_hint_duration_seconds",
         _HINT_S,
-        "Duration of lookups of kube-scheduler's batching. Never observed.",
+        "Duration of getting a node hint from opportunistic batching.",
         *("hinted", "profile"),
     ),
     histogram(
         ALPHA,
         "scheduler_store_schedule_results_duration_seconds",
         _HINT_S,
-        "Duration of stores of kube-scheduler's batching. Never observed.",
+        "Duration of storing the sorted nodes for the next pod.",
         "profile",
     ),
 )

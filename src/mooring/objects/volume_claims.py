@@ -6,7 +6,10 @@ storage/ephemeral.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final, NamedTuple
+
+from msgspec import json, structs
 
 from mooring.objects.meta import ObjectReference, ResourceList, controller_of
 from mooring.objects.pod import Pod, Volume
@@ -25,6 +28,18 @@ NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 STORAGE: Final = "storage"
+
+
+def volume_sources(pod: Pod) -> Hashable:
+    """Returns the sources of the volumes that a scheduler reads, whatever the volumes' names.
+
+    Source: staging/src/k8s.io/kube-scheduler/framework/signers.go (VolumesSigner).
+    """
+    nameless = (structs.replace(volume, name="") for volume in pod.spec.volumes)
+    return tuple(sorted(json.encode(volume) for volume in nameless if volume != _NO_SOURCE))
+
+
+_NO_SOURCE: Final = Volume()
 
 
 class ClaimUse(NamedTuple):

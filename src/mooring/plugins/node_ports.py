@@ -33,6 +33,12 @@ class NodePorts:
         """Returns the pod's host ports."""
         return pod.host_ports
 
+    def batch_signature(self, pod: PodInfo) -> Hashable:
+        """Returns the numbers of the pod's host ports."""
+        containers = (*pod.spec.containers, *pod.spec.init_containers)
+        ports = (port.host_port for container in containers for port in container.ports)
+        return frozenset(port for port in ports if port)
+
     def pre_filter(self, cycle: Cycle) -> Skip | None:
         """Skips a pod without host ports."""
         return None if cycle.pod.host_ports else SKIP

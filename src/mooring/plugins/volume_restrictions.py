@@ -18,7 +18,7 @@ from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, Sta
 from mooring.framework.status import Skip
 from mooring.objects.pod import Pod
 from mooring.objects.storage import PersistentVolumeClaim
-from mooring.objects.volume_claims import READ_WRITE_ONCE_POD
+from mooring.objects.volume_claims import READ_WRITE_ONCE_POD, volume_sources
 from mooring.state import PodInfo
 from mooring.state.types import Bools, Ints
 from mooring.state.volumes.disks import Disk, conflict_count, describes_disk, disks_of
@@ -62,6 +62,10 @@ class VolumeRestrictions:
     def sign(self, pod: PodInfo) -> Hashable:
         """Returns the pod's namespace, its claims and its disks: what the hints read."""
         return pod.metadata.namespace, _claim_names(pod.pod), disks_of(pod.pod)
+
+    def batch_signature(self, pod: PodInfo) -> Hashable:
+        """Returns the sources of the pod's volumes."""
+        return volume_sources(pod.pod)
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:
         """Looks up the claims; skips a pod without disks or used ReadWriteOncePod claims."""

@@ -19,7 +19,7 @@ from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, Sta
 from mooring.framework.status import Skip
 from mooring.objects.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from mooring.objects.volume_claims import WAIT_FOR_FIRST_CONSUMER, claim_class
+from mooring.objects.volume_claims import WAIT_FOR_FIRST_CONSUMER, claim_class, volume_sources
 from mooring.state import PodInfo
 from mooring.state.columns.labels import MISSING
 from mooring.state.types import Bools
@@ -62,6 +62,10 @@ class VolumeZone:
     def sign(self, pod: PodInfo) -> Hashable:
         """Returns the pod's namespace and the names of its claims: what the hints read."""
         return pod.metadata.namespace, _claim_names(pod)
+
+    def batch_signature(self, pod: PodInfo) -> Hashable:
+        """Returns the sources of the pod's volumes."""
+        return volume_sources(pod.pod)
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:
         """Looks up the volumes of the pod's claims; skips a pod whose volumes have no zone."""

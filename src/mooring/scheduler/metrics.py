@@ -99,7 +99,9 @@ def record_frameworks(metrics: MetricsRegistry, profiles: Mapping[str, Framework
         }
         scorers = [plugin.name for plugin in framework.scorers]
         plugins["PreScore"] += [name for name in _PRE_SCORED_WITH_SCORE if name in scorers]
-        framework.recorder = framework.timings.recorder = metrics.profile(name, plugins)
+        recorder = metrics.profile(name, plugins)
+        recorder.is_unbatchable = framework.has_batching_gate and framework.batch is None
+        framework.recorder = framework.timings.recorder = recorder
 
 
 class SchedulerMetrics:

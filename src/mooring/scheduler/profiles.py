@@ -11,6 +11,11 @@ from mooring.config import KubeSchedulerConfiguration, with_ignored_resources
 from mooring.errors import ConfigError
 from mooring.framework import Framework, check_plugin
 from mooring.framework.interface import Handle
+from mooring.framework.runtime.opportunistic_batch import (
+    SIGNING_POINTS,
+    OpportunisticBatch,
+    can_batch,
+)
 from mooring.framework.runtime.registry import Registry, build, load_plugin
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.plugins import in_tree
@@ -65,7 +70,19 @@ def load_profiles(
             )
         except ConfigError as error:
             raise _in_profile(error, i) from error
+    if gates.get("OpportunisticBatching", True):
+        for framework in frameworks.values():
+            _batch_pods(framework, clock)
     return frameworks
+
+
+def _batch_pods(framework: Framework, clock: Clock) -> None:
+    """Turns opportunistic batching on, if all plugins of the profile can sign pods."""
+    framework.has_batching_gate = True
+    named = {plugin.name: plugin for point in SIGNING_POINTS for plugin in framework.plugins(point)}
+    plugins = list(named.values())
+    if can_batch(plugins) and framework.tie_break is None:
+        framework.batch = OpportunisticBatch(plugins, clock, framework.fragment)
 
 
 def _in_profile(error: ConfigError, index: int) -> ConfigError:

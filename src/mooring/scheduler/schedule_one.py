@@ -142,7 +142,7 @@ class Scheduler:
             if self._should_skip(pod):
                 return
             snapshot = self._cache.snapshot()
-            cycle = framework.new_cycle(pod, snapshot)
+            cycle = framework.new_cycle(pod, snapshot, number=entry.attempt_number)
             attempt = Attempt(snapshot, self._next_start_index)
             try:
                 result = schedule_pod(framework, cycle, attempt)

@@ -7,6 +7,8 @@ framework/runtime/framework.go (RunPreFilterPlugins, RunFilterPluginsWithNominat
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +28,11 @@ from mooring.framework.runtime.nominated import (
     filter_one,
     nominated_pods_by_row,
 )
-from mooring.framework.runtime.result_cache import CachedResults
+from mooring.framework.runtime.result_cache import (
+    CachedResults,
+    Restored,
+    restored_results,
+)
 from mooring.framework.runtime.timings import ERROR, SUCCESS
 from mooring.framework.status import Code, FilterStatuses, PreFilterResult, Skip, Status
 from mooring.state.tables.pods import PodInfo
@@ -53,9 +59,14 @@ def find_nodes_that_fit(
     attempt.pre_filtered = pre_filter(framework, cycle)
     if attempt.pre_filtered.status is not None:
         return attempt.diagnosis()
+    if framework.batch is not None and cycle.number is not None:
+        is_feasible = partial(_is_feasible, framework, cycle)
+        cycle.node_hint = framework.batch.hint(cycle, is_feasible, framework.recorder)
     nominated = try_nominated(framework, cycle, attempt)
     if nominated is not None:
-        attempt.choice = "nominated" if len(attempt.included_rows()) > 1 else None
+        is_nominated = bool(cycle.pod.status.nominated_node_name)
+        choice = "nominated" if is_nominated else "batched"
+        attempt.choice = choice if len(attempt.included_rows()) > 1 else None
         return nominated
     feasible = filter_nodes(framework, cycle, attempt, attempt.included_rows())
     return feasible if feasible.count else attempt.diagnosis()
@@ -108,10 +119,16 @@ def _run_pre_filter(
     cached_plugins: frozenset[str],
 ) -> PreFilterOutcome:
     cache = cached.pre_filtered if cached is not None else {}
+    plugins = framework.plugins("pre_filter")
+    restored = None if cached is None else cached.restored_pre_filter
+    if restored is not None:
+        plugins = restored.uncached
+        cycle.restore_all(restored.states)
+        cycle.skipped |= restored.skipped
     names: frozenset[str] | None = None
     narrowed_by: list[str] = []
     rejection: Status | None = None
-    for plugin in framework.plugins("pre_filter"):
+    for plugin in plugins:
         if plugin.name in cache:
             result, state = cache[plugin.name]
             cycle.restore(plugin.name, state)
@@ -129,24 +146,39 @@ def _run_pre_filter(
             narrowed_by.append(plugin.name)
             names = result.node_names if names is None else names & result.node_names
             if not names:
-                framework.recorder.pre_filter_stopped(plugin.name, cycle.skipped)
+                _stop_pre_filter(framework, cycle, restored, plugin)
                 return PreFilterOutcome(names, no_node_left(narrowed_by), tuple(narrowed_by))
         else:
             rejection = framework.status_of(plugin, "PreFilter", result)
             if rejection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                framework.recorder.pre_filter_stopped(plugin.name, cycle.skipped)
+                _stop_pre_filter(framework, cycle, restored, plugin)
                 return PreFilterOutcome(None, rejection)
     if rejection is not None:
-        framework.recorder.pre_filter_stopped(plugin.name, cycle.skipped)
+        last = framework.plugins("pre_filter")[-1].name
+        framework.recorder.pre_filter_stopped(last, cycle.skipped)
+    elif cached is not None and restored is None:
+        cached.restored_pre_filter = restored_results(framework.plugins("pre_filter"), cache)
     return PreFilterOutcome(names, rejection, tuple(narrowed_by))
+
+
+def _stop_pre_filter(
+    framework: Framework, cycle: Cycle, restored: Restored | None, last: Any
+) -> None:
+    """Drops what was restored of the plugins after ``last``, which do not run for this pod."""
+    if restored is not None:
+        plugins = framework.plugins("pre_filter")
+        for plugin in plugins[plugins.index(last) + 1 :]:
+            cycle.drop_state(plugin.name)
+    framework.recorder.pre_filter_stopped(last.name, cycle.skipped)
 
 
 def try_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasible | None:
     """Filters the nominated node; returns None if it is not feasible, to filter all nodes.
 
-    An error of a filter is logged and counted, and all nodes are filtered next.
+    Without a nomination the node that opportunistic batching suggests is filtered. An error of a
+    filter is logged and counted, and all nodes are filtered next.
     """
-    name = cycle.pod.status.nominated_node_name
+    name = cycle.pod.status.nominated_node_name or cycle.node_hint
     row = cycle.snapshot.nodes.live_row(name) if name else -1
     if row < 0:
         return None
@@ -172,12 +204,29 @@ def try_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasi
     return feasible
 
 
+def _is_feasible(framework: Framework, cycle: Cycle, node_name: str) -> bool | None:
+    """Filters one node without its nominated pods; returns None if it is gone.
+
+    A node whose filter fails counts as feasible, as upstream.
+    """
+    row = cycle.snapshot.nodes.live_row(node_name)
+    if row < 0:
+        return None
+    view = NodeView(cycle.snapshot, np.array([row], dtype=np.intp))
+    for _, statuses in filter_hypothetical(framework, cycle, view):
+        if statuses.codes[0]:
+            return statuses.table[statuses.codes.item(0) - 1].code is Code.ERROR
+    return True
+
+
 def run_filters(framework: Framework, cycle: Cycle, rows: Rows | None) -> FilterResults:
     """Runs the filters on ``rows`` (None = all nodes). The result may be cached: read-only."""
     results, uncached = _cached_filter_results(framework, cycle, rows)
     nominated = _nominated_rows(cycle, rows)
     if not uncached and not nominated and rows is None:
         return results
+    if framework.recorder.counts_refused:
+        results.refused_counts()  # the copy keeps them up to date, which is cheaper than to count
     results = results.copy()
     if rows is not None:
         is_excluded = np.ones(len(results.refused_by), dtype=np.bool_)

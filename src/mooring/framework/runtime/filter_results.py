@@ -68,6 +68,8 @@ class FilterResults:
         copy.refused_by = self.refused_by.copy()
         copy.feasible = self.feasible.copy()
         copy.count = self.count
+        if self._refused_counts is not None:
+            copy._refused_counts = self._refused_counts.copy()
         copy.codes = list(self.codes)
         copy._shared_codes = set(range(len(self.codes)))
         copy.tables = self.tables
@@ -135,10 +137,20 @@ class FilterResults:
         """Does the same as ``set_first``, for several rows."""
         is_feasible = np.equal(first, 0)
         self.count -= int(np.count_nonzero(self.feasible[rows]))
-        self._refused_counts = None
+        if self._refused_counts is not None:
+            self._move_counts(rows, first)
         self.refused_by[rows] = first
         self.feasible[rows] = is_feasible
         self.count += int(np.count_nonzero(self.feasible[rows]))
+
+    def _move_counts(self, rows: Rows, first: npt.NDArray[np.uint8] | int) -> None:
+        """Updates ``refused_counts``; forgets them if the rows differ before or after."""
+        counts = self._refused_counts
+        if counts is None or not isinstance(first, int) or self.refused_by[rows].any():
+            self._refused_counts = None
+            return
+        counts[0] -= len(rows)
+        counts[first] += len(rows)
 
     def _own(self, plugin: int) -> npt.NDArray[np.uint16]:
         """Returns the plugin's codes for writing; copies them if they are shared."""

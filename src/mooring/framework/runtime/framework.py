@@ -25,6 +25,7 @@ from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.runtime.filter_plans import FilterPlans
 from mooring.framework.runtime.filter_results import MAX_FILTERS
+from mooring.framework.runtime.opportunistic_batch import OpportunisticBatch
 from mooring.framework.runtime.plugin_errors import PluginErrors
 from mooring.framework.runtime.result_cache import CacheablePlugin, CachedResults, ResultCache
 from mooring.framework.runtime.signatures import Signatures
@@ -99,6 +100,9 @@ class Framework:
         #: Records the extension points and plugins as metrics; ``timings`` has the same one.
         self.recorder: FrameworkRecorder = NO_FRAMEWORK_METRICS
         self.tie_break = tie_break
+        #: Set when profiles are loaded; None = the gate is off, or not all plugins can sign pods.
+        self.batch: OpportunisticBatch | None = None
+        self.has_batching_gate = False
         self.errors = PluginErrors()
         self._cycle_count = 0
         self._is_timed = True
@@ -149,9 +153,14 @@ class Framework:
         """Returns the weight of a score plugin."""
         return self.profile.weights.get(plugin, 1)
 
-    def new_cycle(self, pod: PodInfo, snapshot: Snapshot) -> Cycle:
-        """Creates the state of a new attempt of ``pod``."""
+    def new_cycle(self, pod: PodInfo, snapshot: Snapshot, *, number: int | None = None) -> Cycle:
+        """Creates the state of a new attempt of ``pod``.
+
+        ``number`` counts the pods that were popped from the queue, of all profiles; None = there is
+        no queue, and each attempt is for itself.
+        """
         cycle = Cycle(pod, snapshot, self.profile.scheduler_name, self)
+        cycle.number = number
         cycle.is_timed = self._is_timed = self._cycle_count % TIMED_EVERY == 0
         self._cycle_count += 1
         return cycle
@@ -163,6 +172,8 @@ class Framework:
 
         ``random`` returns numbers in [0, 1), for ties among nodes that extenders scored.
         """
+        if extenders:
+            self.batch = None
         self.extenders = tuple(sorted(extenders, key=lambda extender: extender.is_ignorable))
         has_verb = any(extender.has_filter or extender.has_prioritize for extender in extenders)
         self.needs_scoring = bool(self.scorers) or has_verb

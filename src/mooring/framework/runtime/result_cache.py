@@ -8,7 +8,7 @@ code with all rows; a test compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from mooring.framework.interface import MAX_SCORE, MIN_SCORE
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.node_view import NodeView
 from mooring.framework.runtime.filter_results import FEW_ROWS, NOT_VISITED, FilterResults
-from mooring.framework.status import FilterStatuses, Status
+from mooring.framework.status import FilterStatuses, Skip, Status
 from mooring.state.columns.caches import LRUCache
 from mooring.state.columns.change_log import Change
 from mooring.state.snapshot import Snapshot
@@ -74,6 +74,28 @@ _EXISTENCE = int(Change.EXISTENCE)
 _ALL = int(Change.ALL)
 
 
+class Restored(NamedTuple):
+    """The states and skips that the cached plugins of PreFilter or PreScore leave in a cycle."""
+
+    states: dict[str, Any]
+    skipped: frozenset[str]
+    #: The other plugins, in order.
+    uncached: tuple[Any, ...]
+
+
+def restored_results(
+    plugins: Sequence[Any], cache: Mapping[str, tuple[Any, Any]]
+) -> Restored | None:
+    """Returns the cached results in one piece; None if one rejects the pod or narrows the nodes."""
+    if any(result is not None and result is not Skip.SKIP for result, _ in cache.values()):
+        return None
+    return Restored(
+        {name: state for name, (_, state) in cache.items() if state is not None},
+        frozenset(name for name, (result, _) in cache.items() if result is Skip.SKIP),
+        tuple(plugin for plugin in plugins if plugin.name not in cache),
+    )
+
+
 class CachedResults:
     """The cached results of one signature.
 
@@ -93,6 +115,8 @@ class CachedResults:
         "pre_filtered",
         "pre_scored",
         "raw",
+        "restored_pre_filter",
+        "restored_pre_score",
         "results",
     )
 
@@ -103,6 +127,9 @@ class CachedResults:
         #: Plugin name -> (result of pre_filter or pre_score, the state it stored).
         self.pre_filtered: dict[str, tuple[Any, Any]] = {}
         self.pre_scored: dict[str, tuple[Any, Any]] = {}
+        #: The former in one piece, once all plugins have run without a rejection.
+        self.restored_pre_filter: Restored | None = None
+        self.restored_pre_score: Restored | None = None
         #: By score plugin: True if its scores are final and 0..100 on every row.
         self.in_range = [False] * n_scores
         #: By score plugin: True if its raw scores are 0 on every row.
@@ -126,6 +153,7 @@ class CachedResults:
         """
         self.results.clear()
         self.pre_filtered, self.pre_scored = {}, {}
+        self.restored_pre_filter = self.restored_pre_score = None
         self.in_range = [False] * len(self.raw)
         self.is_zero = [False] * len(self.raw)
         self.finals, self.constants = (), {}

@@ -7,6 +7,7 @@ Source: pkg/scheduler/schedule_one.go (prioritizeNodes) and framework/runtime/fr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ from mooring.framework.runtime.host_selection import (
     ranks_of,
     visiting_order,
 )
-from mooring.framework.runtime.result_cache import CachedResults
+from mooring.framework.runtime.opportunistic_batch import EMPTY_LIST, SortedNodes
+from mooring.framework.runtime.result_cache import CachedResults, restored_results
 from mooring.framework.runtime.timings import ERROR
 from mooring.framework.status import Skip
 from mooring.state.tables.nodes import read_only
@@ -37,7 +39,12 @@ def select_host(
 ) -> Placement:
     """Scores the feasible nodes (at least one) and selects the best one."""
     if feasible.count == 1:
-        return _placement(cycle, feasible, int(np.argmax(feasible.mask)))
+        placement = _placement(cycle, feasible, int(np.argmax(feasible.mask)))
+        if framework.batch is not None and cycle.number is not None:
+            framework.batch.store(cycle, placement.node_name, None, framework.recorder)
+        elif framework.has_batching_gate:
+            framework.recorder.batch_flushed(EMPTY_LIST)
+        return placement
     is_all = feasible.count == cycle.snapshot.nodes.size
     rows = None if is_all else feasible.mask.nonzero()[0]
     view = NodeView(cycle.snapshot, rows)
@@ -49,7 +56,24 @@ def select_host(
         names = cycle.snapshot.nodes.names
         name = framework.tie_break(sorted(names[row] for row in tied.tolist()))
         return _placement(cycle, feasible, cycle.snapshot.nodes.row(name))
-    return _placement(cycle, feasible, _break_tie(cycle, attempt, feasible, tied))
+    placement = _placement(cycle, feasible, _break_tie(cycle, attempt, feasible, tied))
+    if framework.batch is not None and cycle.number is not None:
+        sorted_nodes = partial(_sorted_nodes, cycle, attempt, feasible)
+        framework.batch.store(cycle, placement.node_name, sorted_nodes, framework.recorder)
+    return placement
+
+
+def _sorted_nodes(cycle: Cycle, attempt: Attempt, feasible: Feasible) -> SortedNodes:
+    """Returns the feasible nodes in visiting order with their totals, for the next pod."""
+    assert attempt.total is not None
+    nodes = cycle.snapshot.nodes
+    listed = nodes.order.array() if feasible.order is None else feasible.order
+    visited = visiting_order(listed, attempt.start_index)
+    visited = visited[feasible.mask[visited]]
+    totals = np.zeros(nodes.capacity, dtype=np.int64)
+    totals[slice(len(attempt.total)) if attempt.rows is None else attempt.rows] = attempt.total
+    names = nodes.names
+    return SortedNodes([names[row] for row in visited.tolist()], totals[visited].tolist())
 
 
 def _placement(cycle: Cycle, feasible: Feasible, row: int) -> Placement:
@@ -148,8 +172,13 @@ def pre_score(
 ) -> frozenset[str]:
     """Runs the PreScore plugins; returns the names of those that skip this pod."""
     cache = cached.pre_scored if cached is not None else {}
-    skipped = []
-    for plugin in framework.plugins("pre_score"):
+    plugins = framework.plugins("pre_score")
+    restored = None if cached is None else cached.restored_pre_score
+    skipped: list[str] = []
+    if restored is not None:
+        plugins, skipped = restored.uncached, list(restored.skipped)
+        cycle.restore_all(restored.states)
+    for plugin in plugins:
         if plugin.name in cache:
             result, state = cache[plugin.name]
             cycle.restore(plugin.name, state)
@@ -163,6 +192,8 @@ def pre_score(
                 cache[plugin.name] = (result, cycle.state_of(plugin.name))
         if result is Skip.SKIP:
             skipped.append(plugin.name)
+    if cached is not None and restored is None:
+        cached.restored_pre_score = restored_results(framework.plugins("pre_score"), cache)
     return frozenset(skipped)
 
 

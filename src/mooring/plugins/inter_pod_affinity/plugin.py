@@ -116,6 +116,15 @@ class InterPodAffinity:
             return None
         return pod.metadata.namespace, frozenset(pod.metadata.labels.items()), terms
 
+    def batch_signature(self, pod: PodInfo) -> Hashable | None:
+        """Returns the pod's labels, if terms of other pods count; None for a pod with terms."""
+        affinity = pod.spec.affinity
+        if affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity):
+            return None
+        if self._args.ignore_preferred_terms_of_existing_pods:
+            return ()
+        return frozenset(pod.metadata.labels.items())
+
     # -- filter -----------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:

@@ -13,6 +13,7 @@ from mooring.cluster_event import ClusterEventWithHint
 from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, Status
 from mooring.framework.pod_deltas import PodsPerNode, RemovedPods
 from mooring.framework.status import NodeError, Skip
+from mooring.objects.volume_claims import volume_sources
 from mooring.plugins.node_volume_limits.hints import events, fragment
 from mooring.state import PodInfo, Snapshot
 from mooring.state.types import Bools, Ints
@@ -70,6 +71,10 @@ class NodeVolumeLimits:
     def sign(self, pod: PodInfo) -> Hashable:
         """Returns what the hints read: the pod's namespace, its claims, and its disks' drivers."""
         return fragment(pod)
+
+    def batch_signature(self, pod: PodInfo) -> Hashable:
+        """Returns the sources of the pod's volumes."""
+        return volume_sources(pod.pod)
 
     def pre_filter(self, cycle: Cycle) -> Skip | None:
         """Counts the pod's volumes; skips a pod without volumes that count."""

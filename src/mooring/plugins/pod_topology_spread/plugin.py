@@ -150,6 +150,15 @@ class PodTopologySpread:
         # The services that select the pod may change; they depend on its labels and owners only.
         return metadata.namespace, frozenset(metadata.labels.items()), metadata.owner_references
 
+    @property
+    def is_batchable(self) -> bool:
+        """Returns whether pods without constraints have none by default either."""
+        return not self._constraints.defaults
+
+    def batch_signature(self, pod: PodInfo) -> Hashable | None:
+        """Returns None for a pod with constraints."""
+        return None if pod.spec.topology_spread_constraints else ()
+
     # -- filter -----------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle) -> Skip | None:

@@ -22,7 +22,7 @@ from mooring.errors import PluginError
 from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, Status
 from mooring.framework.interface import Handle, Scores
 from mooring.framework.status import NodeError, Skip
-from mooring.objects.volume_claims import claim_uses
+from mooring.objects.volume_claims import claim_uses, volume_sources
 from mooring.plugins.volume_binding.bind_volumes import PodVolumes, VolumeBinder, assume
 from mooring.plugins.volume_binding.capacity_score import CapacityScore
 from mooring.plugins.volume_binding.claims import ModeError, PodClaims, claims_of, problem_with
@@ -97,6 +97,10 @@ class VolumeBinding:
     def sign(self, pod: PodInfo) -> Hashable:
         """Returns what the hints read: the pod's namespace, its claims, and its CSI drivers."""
         return fragment(pod)
+
+    def batch_signature(self, pod: PodInfo) -> Hashable:
+        """Returns the sources of the pod's volumes."""
+        return volume_sources(pod.pod)
 
     # -- filter -----------------------------------------------------------------------------------
 
