@@ -28,6 +28,7 @@ from mooring.serving import (
     ServingOptions,
     Versions,
 )
+from mooring.serving.observer import ServingObserver
 from mooring.testing.controlplane import ControlPlane, write_kubeconfig
 from mooring.testing.controlplane.certificates import Pair
 from tests.helpers.certificates import authority, loaded, sign
@@ -179,6 +180,7 @@ async def secure_server(
     authorization: Path | None,
     health: HealthChecks | None = None,
     endpoints: Endpoints | None = None,
+    observer: ServingObserver | None = None,
     **options: Any,
 ) -> AsyncIterator[int]:
     """Runs mooring's server; yields its port."""
@@ -202,6 +204,7 @@ async def secure_server(
         authorization=transports[1],
         clock=clock,
         rng=rng,
+        observer=observer,
     )
     await server.start()
     try:

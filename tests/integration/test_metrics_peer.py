@@ -50,7 +50,7 @@ NOT_HERE = {
     "process_network_receive_bytes_total",
     "process_network_transmit_bytes_total",
     "process_virtual_memory_max_bytes",
-    # The server's, which are recorded where requests are served.
+    # The server's, compared in test_serving_peer.
     "authenticated_user_requests",
     "disabled_metric_total",
 }

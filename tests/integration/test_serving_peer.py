@@ -16,9 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from mooring.clock import SystemClock
 from mooring.config.load import loads
 from mooring.config.upstream_yaml import upstream_document
+from mooring.metrics.registry import Metrics
+from mooring.serving.metrics import ServingMetrics
 from mooring.testing.controlplane import ControlPlane
 from tests.helpers.certificates import authority, sign
 from tests.integration.serving_fixture import (
@@ -325,6 +329,59 @@ def test_no_kubeconfigs(peers: Peers) -> None:
     ) as theirs:
         found = asyncio.run(main(theirs))
         assert not found, "\n".join(found)
+
+
+#: The families that count who asks.
+COUNTED = ("authenticat", "authorization_", "apiserver_delegated_")
+
+
+def counts(page: bytes) -> dict[Any, float]:
+    """Returns the counters and gauges of who asks, and the observations of histograms."""
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(page.decode())
+        for sample in family.samples
+        if family.name.startswith(COUNTED) and sample.name.endswith(("_total", "_count", "s"))
+    }
+
+
+def test_the_metrics_of_who_asks_are_equal(peers: Peers) -> None:
+    requests = [
+        Ask(path, who)
+        for path in ("/healthz", "/configz", "/unknown")
+        for who in ("anonymous", "admin", "nobody", "monitor", "bad token", "unknown authority")
+    ]
+    kubeconfig = peers.plane.kubeconfig("system:kube-scheduler")
+    metrics = Metrics(clock=SystemClock())
+
+    async def counted(theirs: int, ours: int) -> list[dict[Any, float]]:
+        for ask in [*requests, Ask("/metrics", "admin")]:
+            found = [await answer(port, ask, peers.credentials) for port in (theirs, ours)]
+        return [counts(found[0].body), counts(metrics.expose()[0])]
+
+    async def main(theirs: int) -> tuple[list[dict[Any, float]], list[dict[Any, float]]]:
+        async with secure_server(
+            peers.plane,
+            authentication=kubeconfig,
+            authorization=kubeconfig,
+            observer=ServingMetrics(metrics),
+        ) as ours:
+            return await counted(theirs, ours), await counted(theirs, ours)
+
+    with kube_scheduler(
+        peers.plane,
+        peers.folder,
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--leader-elect=false",
+    ) as port:
+        before, after = asyncio.run(main(port))
+    theirs, ours = (
+        {series: value - then.get(series, 0) for series, value in now.items()}
+        for then, now in zip(before, after, strict=True)
+    )
+    assert ours == theirs
+    assert before[1][("authentication_token_cache_fetch_total", ("status", "error"))] == 3
 
 
 def test_a_new_authority_in_the_cluster_is_taken_without_a_restart(peers: Peers) -> None:

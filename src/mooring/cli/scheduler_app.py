@@ -36,6 +36,7 @@ from mooring.scheduler.leader_election import make_elector
 from mooring.scheduler.service import Service, ServiceOptions, first_error
 from mooring.serving.delegates import delegated_transport
 from mooring.serving.health import HealthChecks
+from mooring.serving.metrics import ServingMetrics
 from mooring.serving.options import ServingOptions, SniCertificate
 from mooring.serving.routes import Debugging, Endpoints, MetricsRoutes
 from mooring.serving.server import SecureServer
@@ -106,6 +107,7 @@ class SchedulerApp:
             authorization=self._delegates.get("authorization"),
             clock=clock,
             rng=rng,
+            observer=ServingMetrics(self._metrics),
         )
 
     def bind(self) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from mooring.metrics.family import Family
 from mooring.metrics.process_families import CLIENT, HEALTH, OWN, POD_RESOURCES, PROCESS
 from mooring.metrics.scheduler_families import ATTEMPTS, BATCH, FRAMEWORK, QUEUE
+from mooring.metrics.serving_families import SERVING
 
 #: All families, in the order of registration.
 FAMILIES: Final[tuple[Family, ...]] = (
@@ -24,5 +25,6 @@ FAMILIES: Final[tuple[Family, ...]] = (
     *PROCESS,
     *HEALTH,
     *POD_RESOURCES,
+    *SERVING,
     *OWN,
 )

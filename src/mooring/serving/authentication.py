@@ -32,6 +32,7 @@ from mooring.serving.client_ca import (
 from mooring.serving.cluster_authentication import RequestHeaders
 from mooring.serving.delegation import AnswerCache, Reviews
 from mooring.serving.messages import ServingRequest
+from mooring.serving.observer import ServingObserver
 
 TOKEN_REVIEW_PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 AUTHENTICATED: Final = "system:authenticated"
@@ -60,7 +61,7 @@ class TokenReviewer:
         reviews: Posts to ``TOKEN_REVIEW_PATH``.
         clock: For the cache.
         ttl_s: How long an answer is cached, good or bad.
-        on_lookup: Called with whether a token was in the cache.
+        observer: Is called for lookups and fetches of tokens.
     """
 
     def __init__(
@@ -69,11 +70,13 @@ class TokenReviewer:
         clock: Clock,
         ttl_s: float,
         *,
-        on_lookup: Callable[[bool], None] = lambda _hit: None,
+        observer: ServingObserver | None = None,
     ) -> None:
         self._reviews = reviews
+        self._clock = clock
         self._ttl_s = ttl_s
-        self._cache: AnswerCache[User | None] = AnswerCache(clock, on_lookup=on_lookup)
+        self._observer = observer or ServingObserver()
+        self._cache: AnswerCache[User | None] = AnswerCache(clock)
 
     async def user(self, token: str) -> User:
         """Returns the owner of a token.
@@ -83,14 +86,30 @@ class TokenReviewer:
         """
         # Only a hash is kept, so that no token can be read from our memory.
         key = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+        is_hit, started_s = self._cache.is_cached(key), self._clock.monotonic_s()
+        self._observer.token_fetches("blocked", int(not is_hit))
         try:
-            user = await self._cache.get(key, lambda: self._ask(token), lambda _: self._ttl_s)
+            user = await self._cache.get(key, lambda: self._fetch(token), lambda _: self._ttl_s)
         except SchedulerError as error:
             _log.error(f"Failed to make webhook authenticator request: {error}")
             raise NotAuthenticated(str(error)) from error
+        finally:
+            self._observer.token_fetches("blocked", -int(not is_hit))
+            self._observer.token_lookup(is_hit, self._clock.monotonic_s() - started_s)
         if user is None:
             raise NotAuthenticated("invalid bearer token")
         return user
+
+    async def _fetch(self, token: str) -> User | None:
+        is_known = False
+        self._observer.token_fetches("in_flight", 1)
+        try:
+            user = await self._ask(token)
+            is_known = user is not None
+            return user
+        finally:
+            self._observer.token_fetches("in_flight", -1)
+            self._observer.token_fetched(is_known)
 
     async def _ask(self, token: str) -> User | None:
         review = {

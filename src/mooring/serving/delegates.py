@@ -201,7 +201,7 @@ def _tokens(
     reviews = Reviews(
         transport, TOKEN_REVIEW_PATH, clock=clock, rng=rng, observer=observer.token_review
     )
-    return TokenReviewer(reviews, clock, options.token_cache_ttl_s, on_lookup=observer.token_lookup)
+    return TokenReviewer(reviews, clock, options.token_cache_ttl_s, observer=observer)
 
 
 def _authorizer(

@@ -130,19 +130,20 @@ class AnswerCache(Generic[Answer]):
 
     Args:
         clock: Its monotonic reading.
-        on_lookup: Called with whether the answer was there.
     """
 
-    def __init__(
-        self, clock: Clock, *, on_lookup: Callable[[bool], None] = lambda _hit: None
-    ) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._on_lookup = on_lookup
         self._answers: OrderedDict[Hashable, tuple[float, Answer]] = OrderedDict()
         self._pending: dict[Hashable, asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
         return len(self._answers)
+
+    def is_cached(self, key: Hashable) -> bool:
+        """Returns whether ``get`` would answer without asking."""
+        entry = self._answers.get(key)
+        return entry is not None and self._clock.monotonic_s() < entry[0]
 
     async def get(
         self,
@@ -160,13 +161,11 @@ class AnswerCache(Generic[Answer]):
         while True:
             entry = self._answers.get(key)
             if entry is not None and self._clock.monotonic_s() < entry[0]:
-                self._on_lookup(True)
                 return entry[1]
             pending = self._pending.get(key)
             if pending is None:
                 break
             await asyncio.wait([pending])
-        self._on_lookup(False)
         done = self._pending[key] = asyncio.get_running_loop().create_future()
         try:
             answer = await ask()

@@ -17,8 +17,14 @@ class ServingObserver:
     def authorized(self, result: str, seconds: float) -> None:
         """Is called after authentication; ``result`` is "allowed", "no-opinion" or "error"."""
 
-    def token_lookup(self, hit: bool) -> None:
-        """Is called when a token is looked up in the cache."""
+    def token_lookup(self, hit: bool, seconds: float) -> None:
+        """Is called after a token was looked up; ``hit``: the answer was in the cache."""
+
+    def token_fetches(self, status: str, change: int) -> None:
+        """Is called with +1 and -1; ``status`` is "in_flight", or "blocked" for who waits."""
+
+    def token_fetched(self, ok: bool) -> None:
+        """Is called when the API server knows a token (``ok``), or has not confirmed it."""
 
     def token_review(self, code: str, seconds: float) -> None:
         """Is called after each request for a TokenReview; ``code`` may be "<error>"."""

@@ -93,16 +93,17 @@ class Question:
 def test_answers_are_kept_for_their_time() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        hits: list[bool] = []
-        cache: AnswerCache[int] = AnswerCache(clock, on_lookup=hits.append)
+        cache: AnswerCache[int] = AnswerCache(clock)
         question = Question()
+        assert not cache.is_cached("a")
         assert await cache.get("a", question, lambda _: 10.0) == 1
         clock.advance(9.9)
+        assert cache.is_cached("a")
         assert await cache.get("a", question, lambda _: 10.0) == 1
         clock.advance(0.2)
+        assert not cache.is_cached("a")
         assert await cache.get("a", question, lambda _: 0.0) == 2
         assert await cache.get("a", question, lambda _: 0.0) == 3
-        assert hits == [False, True, False, False]
 
     asyncio.run(main())
 
