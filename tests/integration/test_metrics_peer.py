@@ -156,7 +156,7 @@ async def of_mooring(plane: ControlPlane) -> bytes:
         async with scheduling(metered, metrics=metrics) as service:
             await service.wait_until_synced()
             await workload(Client(other, rng=seeded_random(3)))
-            await until(lambda: service.is_settled)
+            await until(lambda: len(service.cache.pods) == BOUND and service.is_settled)
             return metrics.expose()[0]
 
 
