@@ -32,11 +32,7 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
     ("CBORServingAndStorage", True): "mooring serves no CBOR",
     ("ClientsAllowCBOR", True): _CLIENT,
     ("ClientsPreferCBOR", True): _CLIENT,
-    ("SchedulerAsyncPreemption", False): "victims are always evicted in the background",
-    ("NominatedNodeNameForExpectation", False): _ALWAYS_ON,
     ("PodLevelResources", False): _ALWAYS_ON,
-    ("MatchLabelKeysInPodTopologySpread", False): _ALWAYS_ON,
-    ("MatchLabelKeysInPodTopologySpreadSelectorMerge", False): _ALWAYS_ON,
 }
 
 #: (Gate, value) -> what mooring does all the same. Accepted and logged as a warning: the value

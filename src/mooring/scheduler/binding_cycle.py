@@ -85,6 +85,7 @@ class BindingCycle:
         observer: Called for everything that happens.
         pods_in_prebind: The pods in PreBind.
         on_bound: Called after each successful bind with pod and node name.
+        announces: Whether nominatedNodeName is set before PreBind and a wait in Permit.
         recorder: Records bound pods and waits in Permit as metrics.
     """
 
@@ -100,6 +101,7 @@ class BindingCycle:
         observer: Observer,
         pods_in_prebind: PodsInPreBind,
         on_bound: Callable[[PodInfo, str], None],
+        announces: bool = True,
         recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
     ) -> None:
         self._cache = cache
@@ -111,6 +113,7 @@ class BindingCycle:
         self._observer = observer
         self._pods_in_prebind = pods_in_prebind
         self._on_bound = on_bound
+        self._announces = announces
         self._recorder = recorder
 
     async def run(self, binding_ctx: BindingContext) -> None:
@@ -149,7 +152,7 @@ class BindingCycle:
         node_name = binding_ctx.node_name
         try:
             pre_binders = bind_points.pre_binders(framework, cycle, node_name)
-            if pre_binders or binding_ctx.waiting is not None:
+            if self._announces and (pre_binders or binding_ctx.waiting is not None):
                 # It takes a while: a cluster autoscaler may want to know the node meanwhile.
                 binding_ctx.is_announced = await self._reporting.expected(cycle.pod, node_name)
             if binding_ctx.waiting is not None:

@@ -101,6 +101,7 @@ class SchedulerParts:
         self._sleep = sleep
         self._ready = asyncio.Event()
         self._metrics_recorder = _recorder_of(options.metrics)
+        self._gates = options.feature_gates
         self.cache = Cache()
         self.informers: dict[str, Informer] = {}
         self.handle = PluginHandle(
@@ -210,6 +211,7 @@ class SchedulerParts:
             reporting,
             preemptions=self.preemption_executor,
             pods_in_prebind=self.handle.pods_in_prebind,
+            gates=self._gates,
             on_bound=self.bind_verifier.track,
             buffer_events=self.events.buffer_events,
             clock=self._clock,

@@ -93,6 +93,11 @@ class PreemptionExecutor:
         for task in list(self._open):
             task.cancel()
 
+    async def wait(self) -> None:
+        """Waits until all preemptions have ended."""
+        if self._open:
+            await asyncio.wait(list(self._open))
+
     def is_running(self, uid: str) -> bool:
         """Returns whether victims of this pod are being evicted, according to the cache."""
         run = self._running.get(uid)

@@ -21,6 +21,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from mooring.client import Change
@@ -76,6 +77,7 @@ class Scheduler:
         pods_in_prebind: The pods in PreBind.
         on_bound: Called after each successful bind with pod and node name.
         buffer_events: Used by ``ExtenderScheduler`` while it waits for extenders.
+        gates: The feature gates whose value is not the default.
         recorder: Records the attempts as metrics.
     """
 
@@ -94,6 +96,7 @@ class Scheduler:
         pods_in_prebind: PodsInPreBind | None = None,
         on_bound: Callable[[PodInfo, str], None] = lambda *_: None,
         buffer_events: BufferEvents = lambda: nullcontext({}),
+        gates: Mapping[str, bool] = MappingProxyType({}),
         recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
     ) -> None:
         self._cache = cache
@@ -107,6 +110,7 @@ class Scheduler:
         self._observer = observer
         self._buffer_events = buffer_events
         self._recorder = recorder
+        self._waits_for_evictions = not gates.get("SchedulerAsyncPreemption", True)
         self._next_start_index = 0
         self._binding_cycle = BindingCycle(
             cache,
@@ -118,6 +122,7 @@ class Scheduler:
             observer=observer,
             pods_in_prebind=PodsInPreBind() if pods_in_prebind is None else pods_in_prebind,
             on_bound=on_bound,
+            announces=gates.get("NominatedNodeNameForExpectation", True),
             recorder=recorder,
         )
 
@@ -129,9 +134,16 @@ class Scheduler:
             if entry is None:
                 return False
             self.schedule_one(entry)
+            if self._waits_for_evictions:
+                await self._preemptions_end()
             if self._clock.monotonic_s() >= ends_s:
                 break
         return True
+
+    async def _preemptions_end(self) -> None:
+        """Waits until the victims of the last pod are evicted."""
+        if self._preemptions is not None:
+            await self._preemptions.wait()
 
     def schedule_one(self, entry: QueuedPod) -> None:
         """Runs the scheduling cycle of one pod, and starts its binding cycle if a node fits."""

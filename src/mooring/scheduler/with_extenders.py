@@ -45,6 +45,8 @@ class ExtenderScheduler(Scheduler):
             await self.schedule_one_with_extenders(entry)
         else:
             self.schedule_one(entry)
+        if self._waits_for_evictions:
+            await self._preemptions_end()
         return True
 
     async def schedule_one_with_extenders(self, entry: QueuedPod) -> None:

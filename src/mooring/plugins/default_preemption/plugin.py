@@ -6,7 +6,8 @@ The plugin only selects; the scheduler evicts the victims. The victims of each n
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -53,8 +54,17 @@ class DefaultPreemption:
     name = "DefaultPreemption"
     needs = ("PodDisruptionBudget",)
 
-    def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
-        """Creates the plugin; ``handle`` provides randomness and ``is_preempting``."""
+    def __init__(
+        self,
+        args: DefaultPreemptionArgs | None,
+        handle: Handle,
+        gates: Mapping[str, bool] = MappingProxyType({}),
+    ) -> None:
+        """Creates the plugin; ``handle`` provides randomness and ``is_preempting``.
+
+        ``gates``: whether victims are evicted while other pods are scheduled.
+        """
+        self._is_async = gates.get("SchedulerAsyncPreemption", True)
         self._args = args if args is not None else DefaultPreemptionArgs()
         self._handle = handle
 
@@ -65,15 +75,18 @@ class DefaultPreemption:
 
     def pre_enqueue(self, pod: PodInfo) -> Reject | None:
         """Gates a pod while its victims are being evicted."""
-        if self._handle.is_preempting(pod.uid):
+        if self._is_async and self._handle.is_preempting(pod.uid):
             return Reject(WAITING, resolvable=False)
         return None
 
     def events(self) -> list[ClusterEventWithHint]:
         """Registers deleted pods, so that ``pre_enqueue`` runs again for gated pods.
 
-        The hint never queues: the hints of the plugins that rejected the pod decide.
+        The hint never queues: the hints of the plugins that rejected the pod decide. Nothing is
+        registered if no pod is gated, since the next one is scheduled after the evictions.
         """
+        if not self._is_async:
+            return []
         deleted = ClusterEvent(EventResource.POD, ActionType.DELETE)
         return [ClusterEventWithHint(deleted, _never_queue, pure=True)]
 

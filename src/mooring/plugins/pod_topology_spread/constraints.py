@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from mooring.config.types import PodTopologySpreadArgs
 from mooring.objects.pod import TopologySpreadConstraint
 from mooring.objects.selectors import (
@@ -53,7 +55,10 @@ class Constraint(NamedTuple):
 class Constraints:
     """Computes the constraints of pods, from the plugin's arguments."""
 
-    def __init__(self, args: PodTopologySpreadArgs | None = None) -> None:
+    def __init__(
+        self, args: PodTopologySpreadArgs | None = None, *, reads_match_label_keys: bool = True
+    ) -> None:
+        self._reads_match_label_keys = reads_match_label_keys
         args = args if args is not None else PodTopologySpreadArgs()
         self.is_system_defaulted = args.defaulting_type == "System"
         self.defaults = SYSTEM_DEFAULTS if self.is_system_defaulted else args.default_constraints
@@ -66,6 +71,8 @@ class Constraints:
         """
         own = pod.spec.topology_spread_constraints
         if own:
+            if not self._reads_match_label_keys:
+                own = tuple(replace(item, match_label_keys=()) for item in own)
             return own_constraints(own, pod.metadata.labels, action)
         defaults = [item for item in self.defaults if item.when_unsatisfiable == action]
         if not defaults:

@@ -127,10 +127,12 @@ class PodTopologySpread:
     ) -> None:
         """Creates the plugin; the hints read services and owners through ``handle``.
 
-        ``gates``: whether the operators Lt and Gt of tolerations compare numbers.
+        ``gates``: whether the operators Lt and Gt of tolerations compare numbers, and whether
+        matchLabelKeys are read.
         """
         self._compares_taints = gates.get("TaintTolerationComparisonOperators", False)
-        self._constraints = Constraints(args)
+        keys_gate = "MatchLabelKeysInPodTopologySpread"
+        self._constraints = Constraints(args, reads_match_label_keys=gates.get(keys_gate, True))
         self._handle = handle
         self._layouts = DomainLayouts()
         #: The kinds of objects for the selectors of default constraints.
