@@ -127,6 +127,7 @@ class SchedulerApp:
         """Serves and schedules until SIGINT or SIGTERM.
 
         Raises:
+            CommandFailed: it ended without leader election: exit code 1, as kube-scheduler.
             LeaseLost: the lease is lost.
         """
         config = self._settings.config
@@ -177,6 +178,9 @@ class SchedulerApp:
             await self._server.stop()
             for transport in (self._transport, *self._delegates.values()):
                 await transport.close()
+        if elector is None:
+            raise CommandFailed("finished without leader elect")
+        _log.info("Requested to terminate, exiting")
 
     async def _schedule(self, service: Service) -> None:
         """Runs the scheduler, and measures meanwhile how late timers are.
