@@ -1,4 +1,4 @@
-"""``python -m bench [NAME] [options]``: one of ``BENCHMARKS``, or all of them."""
+"""``python -m bench [NAME] [options]``: one benchmark, or all of ``BENCHMARKS``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ BENCHMARKS = (
     "ladder", "poison", "against_peer", "queue", "client", "apiserver", "side_by_side", "extenders",
 )  # fmt: skip
 
+#: Run only if named, because they take long.
+LONG = ("soak",)
+
 
 def main(arguments: list[str]) -> int:
     """Run the benchmark that is named first, or each of them; 1 if a bar is missed."""
     named, options = (arguments[:1], arguments[1:]) if arguments else ([], [])
-    if named and named[0] not in BENCHMARKS:
+    if named and named[0] not in BENCHMARKS + LONG:
         named, options = ["ladder"], arguments
     results = []
     for name in named or BENCHMARKS:

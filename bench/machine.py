@@ -6,6 +6,10 @@ import os
 import platform
 from pathlib import Path
 
+from mooring.clock import SystemClock
+
+CALIBRATION_ROUNDS = 2_000_000
+
 
 def machine() -> str:
     """Processor, cores that we may use, Python and kernel, in one line."""
@@ -20,3 +24,15 @@ def machine() -> str:
         f"{model}, {len(os.sched_getaffinity(0))} cores, Python {platform.python_version()}, "
         f"{platform.system()} {platform.release()}"
     )
+
+
+def calibration_ms() -> float:
+    """CPU time of a fixed loop: how fast this machine is at this moment."""
+    clock = SystemClock()
+    best_s = float("inf")
+    for _ in range(3):
+        started_s, total = clock.cpu_s(), 0
+        for number in range(CALIBRATION_ROUNDS):
+            total += number & 7
+        best_s = min(best_s, clock.cpu_s() - started_s)
+    return 1e3 * best_s

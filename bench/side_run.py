@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -230,16 +231,25 @@ def _scheduler(case: Case, plane: controlplane.ControlPlane) -> Iterator[int]:
             process.wait(30)
 
 
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
+
 def _command(case: Case, plane: controlplane.ControlPlane) -> list[str]:
     kubeconfig, name = str(plane.kubeconfig("mooring")), case.scheduler
     if name == "mooring":
-        words = ["run", "--kubeconfig", kubeconfig, "--log-level", "warning", "--secure-port=0"]
+        # As in production: HTTPS endpoints, metrics and leader election, with a lease of its own.
+        port = f"--secure-port={_free_port()}"
+        words = ["run", "--kubeconfig", kubeconfig, "--log-level", "warning"]
+        words += ["--bind-address=127.0.0.1", port]
         document: dict[str, Any] = {
             "apiVersion": API_VERSION,
             "kind": KIND,
             "extenders": case.extenders or [],
-            # kube-scheduler may not have released the lease yet.
-            "leaderElection": {"leaderElect": False},
+            "leaderElection": {"leaderElect": True, "resourceName": "mooring"},
         }
         file = plane.folder / "mooring.yaml"
         file.write_text(json.dumps(document))

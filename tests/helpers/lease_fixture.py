@@ -23,12 +23,14 @@ class World:
         #: Called after each wait of a candidate.
         self.after_wait: Callable[[], None] = lambda: None
 
-    def candidate(self, identity: str, **times: float) -> Elector:
+    def candidate(
+        self, identity: str, elector_class: type[Elector] = Elector, **times: float
+    ) -> Elector:
         async def sleep(seconds: float) -> None:
             self.clock.advance(seconds)
             self.after_wait()
 
-        return Elector(
+        return elector_class(
             self.server,
             "kube-system",
             "mooring",

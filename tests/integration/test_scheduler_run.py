@@ -25,6 +25,9 @@ profiles: [{schedulerName: NAME}]
 leaderElection: {leaderElect: false}
 """
 
+#: The exit code after a signal, without leader election, as kube-scheduler's.
+ENDED = 1
+
 
 @pytest.fixture(scope="module")
 def plane(programs: Path) -> Iterator[ControlPlane]:
@@ -84,7 +87,7 @@ def test_it_places_its_own_pods_beside_kube_scheduler_and_another_mooring(
         wait_until(lambda: len(reporters(plane, "side-")) == 60)
         assert reporters(plane, "side-") == {f"side-{n:02}": names[n % 3] for n in range(60)}
         for program in (first, second):
-            assert program.end(signal.SIGTERM) == 0
+            assert program.end(signal.SIGTERM) == ENDED
             assert "Traceback" not in program.said()
     plane.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
 
@@ -117,7 +120,7 @@ def test_kubectl_shows_what_it_did_in_kube_schedulers_words(
         assert ours == theirs
         described = plane.kubectl("describe", "pod", "ours")
         assert "FailedScheduling" in described
-        assert program.end(signal.SIGINT) == 0
+        assert program.end(signal.SIGINT) == ENDED
     plane.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
 
 
@@ -135,7 +138,7 @@ def test_sigterm_finishes_what_is_under_way(plane: ControlPlane, tmp_path: Path)
         program.wait_for("caches synced")
         create(plane, *(pod(f"late-{n:03}", "mooring") for n in range(60)))
         wait_until(lambda: placed(plane, "late-") > 0)
-        assert program.end(signal.SIGTERM) == 0
+        assert program.end(signal.SIGTERM) == ENDED
         assert "did not end" not in program.said()
     # Each pod that has a node has its event: nothing was broken off.
     on_nodes = placed(plane, "late-")
@@ -163,7 +166,7 @@ def test_missing_permissions_are_reported_and_it_starts_when_they_are_granted(
         )
         try:
             wait_until(lambda: placed(plane, "waits") == 1)
-            assert program.end(signal.SIGTERM) == 0
+            assert program.end(signal.SIGTERM) == ENDED
         finally:
             plane.kubectl("delete", "clusterrolebinding", "nobody")
     plane.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
@@ -189,7 +192,7 @@ def test_it_does_nothing_that_mooring_may_not_do(plane: ControlPlane, tmp_path: 
         wait_until(lambda: told in condition(plane, "held").get("message", ""))
         wait_until(lambda: placed(plane, "bound") == 1)
         wait_until(lambda: "FailedScheduling" in plane.kubectl("describe", "pod", "held"))
-        assert program.end(signal.SIGTERM) == 0
+        assert program.end(signal.SIGTERM) == ENDED
         assert "forbidden" not in program.said().lower()
     plane.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
 

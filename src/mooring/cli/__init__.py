@@ -5,7 +5,8 @@ The root is not a click group: importing click takes longer than everything that
 ``command``. This module maps its exceptions to an exit code::
 
     0    done
-    1    the command ran, and the result is negative (differences, a failed lesson, a lost lease)
+    1    the command ran, and the result is negative (differences, a failed lesson, a lost lease),
+         or `run` failed at its start, or ended without leader election
     2    invalid usage or input: one line on stderr says where and why
     70   a bug in mooring
     130  interrupted

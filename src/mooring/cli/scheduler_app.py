@@ -15,6 +15,7 @@ import logging
 import os
 import platform
 import signal
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from mooring.client import Client, Elector, no_fence
@@ -32,7 +33,11 @@ from mooring.metrics.pauses import measure_loop_lag, measured_gc
 from mooring.metrics.registry import Metrics
 from mooring.queue import QueueOptions
 from mooring.scheduler.debugger import debug_entries
-from mooring.scheduler.leader_election import make_elector
+from mooring.scheduler.leader_election import (
+    make_candidate,
+    make_coordinated_elector,
+    make_elector,
+)
 from mooring.scheduler.service import Service, ServiceOptions, first_error
 from mooring.serving.delegates import delegated_transport
 from mooring.serving.health import HealthChecks
@@ -44,6 +49,7 @@ from mooring.serving.zpages import Versions
 from mooring.watchdog import Watchdog
 
 if TYPE_CHECKING:
+    from mooring.client.lease_candidate import Candidate
     from mooring.client.transport.transport import Transport
     from mooring.component.flags import Options
     from mooring.component.klog import LogControl
@@ -53,6 +59,7 @@ if TYPE_CHECKING:
 LEADER_ELECTION = "leaderElection"
 HANDLERS_SYNCED = "sched-handler-sync"
 SHUTDOWN = "shutdown"
+INFORMER_SYNCED = "informer-sync"
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +105,8 @@ class SchedulerApp:
             clock=clock,
         )
         self._elector: Elector | None = None
-        self._delegates = self._delegate_transports()
+        self._candidate: Candidate | None = None
+        self._delegates = delegate_transports(options, clock)
         self._server = SecureServer(
             serving_options(options),
             self._endpoints(),
@@ -129,6 +137,7 @@ class SchedulerApp:
         """Serves and schedules until SIGINT or SIGTERM.
 
         Raises:
+            CommandFailed: it ended without leader election: exit code 1, as kube-scheduler.
             LeaseLost: the lease is lost.
         """
         config = self._settings.config
@@ -179,34 +188,60 @@ class SchedulerApp:
             await self._server.stop()
             for transport in (self._transport, *self._delegates.values()):
                 await transport.close()
+        if elector is None:
+            raise CommandFailed("finished without leader elect")
+        _log.info("Requested to terminate, exiting")
 
     async def _schedule(self, service: Service) -> None:
-        """Runs the scheduler, and measures meanwhile how late timers are.
+        """Runs the scheduler; meanwhile measures how late timers are, and answers elections.
 
         Raises:
             LeaseLost: the lease is lost.
         """
-        now = self._clock.monotonic_s
+        work: list[Coroutine[Any, Any, None]] = [
+            measure_loop_lag(self._metrics, self._clock.monotonic_s, asyncio.sleep)
+        ]
+        if self._candidate is not None:
+            work.append(self._candidate.run())
         try:
             async with asyncio.TaskGroup() as tasks:
-                lag = tasks.create_task(measure_loop_lag(self._metrics, now, asyncio.sleep))
+                beside = [tasks.create_task(coroutine) for coroutine in work]
                 await service.run()
-                lag.cancel()
+                for task in beside:
+                    task.cancel()
         except BaseExceptionGroup as group:
             raise first_error(group) from None
 
     def _make_elector(self) -> Elector | None:
         """Returns the candidate for the lease, and exposes whether it leads."""
-        elector = self._elector = make_elector(
+        make = make_coordinated_elector if self._is_coordinated else make_elector
+        elector = self._elector = make(
             self._transport,
             self._settings.config,
             clock=self._clock,
             rng=self._rng,
             on_slow_path=self._metrics.client.renewed_slowly,
         )
-        if elector is not None:
-            self._metrics.watch_lease(lambda: elector.is_leading)
+        if elector is None:
+            return None
+        self._metrics.watch_lease(lambda: elector.is_leading)
+        if self._is_coordinated:
+            self._candidate = make_candidate(
+                self._transport,
+                self._settings.config,
+                elector,
+                binary_version=BINARY_VERSION,
+                emulation_version=f"{self._settings.gates.emulation}.0",
+                clock=self._clock,
+                rng=self._rng,
+            )
         return elector
+
+    @property
+    def _is_coordinated(self) -> bool:
+        """True if kube-apiserver chooses the leader."""
+        is_elected = self._settings.config.leader_election.leader_elect
+        return is_elected and self._settings.gates.enabled("CoordinatedLeaderElection")
 
     def _stop(self) -> None:
         self._is_stopping = True
@@ -265,10 +300,15 @@ class SchedulerApp:
             checks.add(["healthz", "readyz"], LEADER_ELECTION, self._check_lease)
         checks.add(["readyz"], SHUTDOWN, self._check_shutdown)
         checks.add(["readyz"], HANDLERS_SYNCED, self._check_synced)
+        if self._is_coordinated:
+            checks.add(["readyz"], INFORMER_SYNCED, self._check_candidate)
         return checks
 
     def _check_lease(self) -> str | None:
         return self._elector.check_health() if self._elector is not None else None
+
+    def _check_candidate(self) -> str | None:
+        return self._candidate.check_synced() if self._candidate is not None else "not started"
 
     def _check_shutdown(self) -> str | None:
         return "process is shutting down" if self._is_stopping else None
@@ -282,25 +322,26 @@ class SchedulerApp:
     def _is_scheduling(self) -> bool:
         return self._service is not None and self._service.has_synced
 
-    # -- connections ------------------------------------------------------------------------------
 
-    def _delegate_transports(self) -> dict[str, Transport]:
-        """Returns the connections for reviews: with their kubeconfigs, or as this pod."""
-        paths = {
-            "authentication": self._options.authentication.authentication_kubeconfig,
-            "authorization": self._options.authorization.authorization_kubeconfig,
-        }
-        transports: dict[str, Transport] = {}
-        try:
-            for name, path in paths.items():
-                transport = delegated_transport(
-                    path, name, clock=self._clock, environment=os.environ
-                )
-                if transport is not None:
-                    transports[name] = transport
-        except ConfigError as error:
-            raise CommandFailed(str(error)) from None
-        return transports
+def delegate_transports(options: Options, clock: Clock) -> dict[str, Transport]:
+    """Returns the connections for reviews, by purpose: with their kubeconfigs, or as this pod.
+
+    Raises:
+        CommandFailed: a kubeconfig cannot be used.
+    """
+    paths = {
+        "authentication": options.authentication.authentication_kubeconfig,
+        "authorization": options.authorization.authorization_kubeconfig,
+    }
+    transports: dict[str, Transport] = {}
+    try:
+        for name, path in paths.items():
+            transport = delegated_transport(path, name, clock=clock, environment=os.environ)
+            if transport is not None:
+                transports[name] = transport
+    except ConfigError as error:
+        raise CommandFailed(str(error)) from None
+    return transports
 
 
 def _set_verbosity(control: LogControl, verbosity: int) -> None:

@@ -14,8 +14,9 @@ enforces this: nothing is written later, whatever stopped the renewals, be it th
 process itself. So two never write at once, unless a clock runs 1.5 times as fast as another.
 
 Source: client-go's tools/leaderelection (leaderelection.go, resourcelock/leaselock.go).
-*Differs:* one request never takes longer than the renewal may; a lease is read again after any
-failed write; losing the lease raises.
+*Differs:* one request never takes longer than the renewal may; losing the lease raises; a candidate
+that has observed another holder creates a lease that was deleted only when the observed one would
+have expired: until then the holder, which creates it again too, may still write.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from mooring.client.rest.paths import path_of
-from mooring.client.rest.responses import check
-from mooring.client.transport.transport import JSON, Pool, Request, Transport
+from mooring.client.lease_requests import LeaseRequests
+from mooring.client.transport.transport import Transport
 from mooring.clock import Clock, Rng, rfc3339_micro
 from mooring.errors import (
     ApiError,
     ConfigError,
+    Conflict,
     Forbidden,
     LeaseLost,
     NotFound,
@@ -43,8 +44,6 @@ from mooring.errors import (
     Unauthorized,
     Unreachable,
 )
-from mooring.objects.codec.decode import decode, encode
-from mooring.objects.kinds import kind_named
 from mooring.objects.meta import Lease, LeaseSpec, ObjectMeta
 
 #: Factor by which a wait for the lease may exceed the retry period.
@@ -58,7 +57,6 @@ EXPIRY_JITTER_S: Final = 0.5
 #: ``check_health`` fails so long after the lease has expired.
 HEALTH_TOLERANCE_S: Final = 20.0
 
-_KIND: Final = kind_named("Lease")
 _FAILURES: Final = (ApiError, ConfigError, OutcomeUnknown, Unreachable)
 _log = logging.getLogger(__name__)
 
@@ -136,12 +134,17 @@ class Elector:
             raise ConfigError("must not be empty", path="identity", value=identity)
         self.identity = identity
         self.leader = ""
-        self._transport = transport
+        #: True if ``keep`` ended because another candidate is to lead.
+        self.is_term_over = False
+        self._times = times or LeaseTimes()
+        # Two requests must fit into one try, and a hung one must not use up the deadline.
+        self._requests = LeaseRequests(
+            transport, namespace, name, deadline_s=self._times.renew_s / 2
+        )
         self._namespace = namespace
         self._name = name
         self._clock = clock
         self._rng = rng
-        self._times = times or LeaseTimes()
         self._on_new_leader = on_new_leader
         self._on_slow_path = on_slow_path
         self._sleep = sleep
@@ -213,7 +216,7 @@ class Elector:
         return min(wait_s, left_s + EXPIRY_JITTER_S * share) if left_s > 0 else wait_s
 
     async def keep(self) -> None:
-        """Renews the lease until cancelled.
+        """Renews the lease until cancelled, or until our term is over: see ``is_term_over``.
 
         Raises:
             LeaseLost: it could not be renewed in time, or another candidate holds it.
@@ -224,6 +227,8 @@ class Elector:
             remaining_s = self._remaining_s()
             if remaining_s > 0 and await self._try(remaining_s):
                 continue
+            if self.is_term_over:
+                return
             remaining_s = self._remaining_s()
             if remaining_s <= 0 or self.leader != self.identity:
                 self._leads_until_s = -math.inf
@@ -244,14 +249,12 @@ class Elector:
         self._leads_until_s = -math.inf
         self._is_over = True
         try:
-            if self._needs_read:
-                # The last renewal failed, or its response was lost.
-                self._observe(decode(await self._read(), _KIND))
+            # The last renewal may have failed, or its response was lost.
+            self._observe(await self._requests.read())
             if self.leader != self.identity:
                 return False
-            self._observe(
-                await self._write("PUT", _released(self.lease, rfc3339_micro(self._clock.wall_s())))
-            )
+            lease = _released(self.lease, rfc3339_micro(self._clock.wall_s()))
+            self._observe(await self._requests.replace(lease))
         except _FAILURES as error:
             _log.warning("lease not released", extra={"error": str(error)})
             return False
@@ -287,25 +290,37 @@ class Elector:
         _log.log(level, "cannot acquire or renew lease", extra=fields)
 
     async def _try_once(self, started_at_s: float) -> bool:
-        if self._needs_read:
-            if self.is_leading:
-                self._on_slow_path()
-            try:
-                self._observe(decode(await self._read(), _KIND))
-            except NotFound:
-                self._observe(await self._write("POST", self._new_lease()))
-                return True
-            self._needs_read = False
-        lease = self.lease
-        assert lease is not None
-        holder = lease.spec.holder_identity or ""
-        if holder and holder != self.identity:
-            duration_s = lease.spec.lease_duration_seconds or 0
-            if started_at_s < self._observed_at_s + duration_s:
-                self._needs_read = True
+        if not self._needs_read and await self._renew_unread():
+            return True
+        if self.is_leading:
+            self._on_slow_path()
+        try:
+            self._observe(await self._requests.read())
+        except NotFound:
+            if self._is_held_by_another(started_at_s):
                 return False
-        self._observe(await self._write("PUT", self._held_lease(lease)))
+            self._observe(await self._requests.create(self._new_lease()))
+            return True
+        if self._is_held_by_another(started_at_s):
+            return False
+        assert self.lease is not None
+        self._observe(await self._requests.replace(self._held_lease(self.lease)))
         return True
+
+    async def _renew_unread(self) -> bool:
+        """Renews the lease that we hold; returns False if it has changed since it was observed."""
+        assert self.lease is not None
+        try:
+            self._observe(await self._requests.replace(self._held_lease(self.lease)))
+        except (Conflict, NotFound):
+            return False
+        return True
+
+    def _is_held_by_another(self, now_s: float) -> bool:
+        """Returns whether the lease, as last observed, has another holder and has not expired."""
+        if self.lease is None or self.leader in ("", self.identity):
+            return False
+        return now_s < self._observed_at_s + (self.lease.spec.lease_duration_seconds or 0)
 
     def _new_lease(self) -> Lease:
         """Returns a Lease to be created; if ours was deleted, we have led since the same time."""
@@ -345,27 +360,6 @@ class Elector:
             self.leader = leader
             if leader:
                 self._on_new_leader(leader)
-
-    async def _read(self) -> bytes:
-        return await self._request("GET", path_of(_KIND, self._namespace, self._name), b"")
-
-    async def _write(self, method: str, lease: Lease) -> Any:
-        name = self._name if method == "PUT" else ""
-        path = path_of(_KIND, self._namespace, name)
-        return decode(await self._request(method, path, encode(lease)), _KIND)
-
-    async def _request(self, method: str, path: str, body: bytes) -> bytes:
-        request = Request(
-            method,
-            path,
-            # Two requests must fit into one try, and a hung one must not use up the deadline.
-            deadline_s=self._times.renew_s / 2,
-            body=body,
-            headers={"content-type": JSON, "accept": JSON},
-            pool=Pool.LEASE,
-        )
-        response = await self._transport.request(request)
-        return check(response, f"{method} {path}")
 
 
 def _released(lease: Lease | None, now: str) -> Lease:

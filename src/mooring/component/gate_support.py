@@ -27,7 +27,6 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
     ("SchedulerAsyncAPICalls", True): (
         "mooring writes conditions in the background already, in another order"
     ),
-    ("CoordinatedLeaderElection", True): "mooring elects its leader with a Lease alone",
     ("NativeHistograms", True): "native histograms are not implemented",
     ("CBORServingAndStorage", True): "mooring serves no CBOR",
     ("ClientsAllowCBOR", True): _CLIENT,

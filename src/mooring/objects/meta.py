@@ -210,6 +210,26 @@ class Lease(ApiStruct, frozen=True, kw_only=True):
     spec: LeaseSpec = LeaseSpec()
 
 
+class LeaseCandidateSpec(ApiStruct, frozen=True, kw_only=True):
+    """The lease that a process could hold, and its versions; times as in ``LeaseSpec``."""
+
+    lease_name: str = ""
+    ping_time: str | None = None
+    renew_time: str | None = None
+    binary_version: str = ""
+    emulation_version: str = ""
+    strategy: str = ""
+
+
+class LeaseCandidate(ApiStruct, frozen=True, kw_only=True):
+    """A process that could lead, from which kube-apiserver chooses the holder of a lease."""
+
+    api_version: str = msgspec.field(default_factory=lambda: "coordination.k8s.io/v1beta1")
+    kind: str = msgspec.field(default_factory=lambda: "LeaseCandidate")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseCandidateSpec = LeaseCandidateSpec()
+
+
 class EventSeries(ApiStruct, frozen=True, kw_only=True):
     """The number of repetitions of an event, and the time of the last one."""
 

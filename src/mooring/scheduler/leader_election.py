@@ -1,4 +1,4 @@
-"""Leader election of a scheduler: its candidate, and the event that names the leader.
+"""Leader election of a scheduler: its elector, its LeaseCandidate, and the event about the leader.
 
 Source: cmd/kube-scheduler/app/server.go; client-go's tools/leaderelection/resourcelock.
 """
@@ -12,6 +12,8 @@ from collections.abc import Callable
 import msgspec
 
 from mooring.client import Client, Elector, LeaseTimes, Transport
+from mooring.client.coordinated_election import CoordinatedElector
+from mooring.client.lease_candidate import Candidate, CandidateIdentity
 from mooring.clock import Clock, Rng, random_uuid, rfc3339
 from mooring.config import KubeSchedulerConfiguration
 from mooring.errors import LeaseLost, SchedulerError
@@ -33,10 +35,36 @@ def make_elector(
     Its identity is new each time: the host's name and a random UUID. ``on_slow_path`` is called
     when a renewal has to read the lease first.
     """
+    return _make_elector(Elector, transport, config, clock, rng, on_slow_path)
+
+
+def make_coordinated_elector(
+    transport: Transport,
+    config: KubeSchedulerConfiguration,
+    *,
+    clock: Clock,
+    rng: Rng,
+    on_slow_path: Callable[[], None] = lambda: None,
+) -> Elector | None:
+    """Returns as ``make_elector`` a candidate that waits until kube-apiserver chooses it.
+
+    For the feature gate CoordinatedLeaderElection; it needs a ``make_candidate``.
+    """
+    return _make_elector(CoordinatedElector, transport, config, clock, rng, on_slow_path)
+
+
+def _make_elector(
+    elector_class: type[Elector],
+    transport: Transport,
+    config: KubeSchedulerConfiguration,
+    clock: Clock,
+    rng: Rng,
+    on_slow_path: Callable[[], None],
+) -> Elector | None:
     election = config.leader_election
     if not election.leader_elect:
         return None
-    return Elector(
+    return elector_class(
         transport,
         election.resource_namespace,
         election.resource_name,
@@ -50,6 +78,40 @@ def make_elector(
             retry_s=election.retry_period_s,
         ),
     )
+
+
+def make_candidate(
+    transport: Transport,
+    config: KubeSchedulerConfiguration,
+    elector: Elector,
+    *,
+    binary_version: str,
+    emulation_version: str,
+    clock: Clock,
+    rng: Rng,
+) -> Candidate:
+    """Returns the LeaseCandidate of an elector.
+
+    *Differs:* it is a candidate for the lease of the configuration, in its namespace; upstream's is
+    always one for kube-system/kube-scheduler, so that another lease never gets a holder.
+
+    Args:
+        transport: The API server.
+        config: Names the lease.
+        elector: Waits for the lease.
+        binary_version: Such as "1.36.3".
+        emulation_version: Such as "1.36.0"; the oldest of all candidates leads.
+        clock: For everything.
+        rng: For jitter.
+    """
+    identity = CandidateIdentity(
+        namespace=config.leader_election.resource_namespace,
+        name=elector.identity,
+        lease_name=config.leader_election.resource_name,
+        binary_version=binary_version,
+        emulation_version=emulation_version,
+    )
+    return Candidate(Client(transport, rng=rng), identity, clock=clock, rng=rng)
 
 
 async def record_leader(client: Client, elector: Elector, *, component: str, clock: Clock) -> None:

@@ -19,10 +19,11 @@ import math
 from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 
-from mooring.client import Client
+from mooring.client import Client, Elector
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.config import KubeSchedulerConfiguration, default_configuration
+from mooring.errors import LeaseLost
 from mooring.scheduler.gc_tuning import freeze_heap, gc_thresholds
 from mooring.scheduler.informer_health import InformerHealth
 from mooring.scheduler.leader_election import record_leader
@@ -132,7 +133,7 @@ class Service(SchedulerParts):
 
         Raises:
             InvariantViolation: a bug of mooring; its state cannot be trusted any more.
-            LeaseLost: the lease does not allow writes any more.
+            LeaseLost: the lease does not allow writes any more, or another candidate is to lead.
         """
         try:
             with gc_thresholds():
@@ -165,6 +166,8 @@ class Service(SchedulerParts):
         if self._elector is not None and is_finished:
             # Nothing of ours is under way any more: the next leader may begin at once.
             await self._elector.release()
+        if self._elector is not None and self._elector.is_term_over:
+            raise LeaseLost("another candidate is to lead")
 
     async def _start(
         self,
@@ -190,7 +193,7 @@ class Service(SchedulerParts):
             await elector.wait_until_leading()
             component = next(iter(self.profiles))
             recorded = record_leader(self._client, elector, component=component, clock=self._clock)
-            start(others, elector.keep(), recorded)
+            start(others, self._keep(elector), recorded)
         if delays_cache:
             start_informers()
             await self._wait_until_listed()
@@ -202,6 +205,15 @@ class Service(SchedulerParts):
             *self._plugin_tasks(),
         )
         start(scheduling, self._schedule(), self._flush())
+
+    async def _keep(self, elector: Elector) -> None:
+        """Renews the lease; stops the scheduler when its term is over.
+
+        Raises:
+            LeaseLost: it could not be renewed in time, or another candidate holds it.
+        """
+        await elector.keep()
+        self.stop()
 
     def _plugin_tasks(self) -> list[Coroutine[Any, Any, None]]:
         """Returns the background coroutines of plugins, once for each plugin object."""

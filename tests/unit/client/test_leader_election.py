@@ -189,8 +189,41 @@ def test_a_leader_that_was_deposed_stops_at_once() -> None:
         found["metadata"]["resourceVersion"] = "99"
         with pytest.raises(LeaseLost, match="its holder is two"):
             await one.keep()
-        assert world.clock.monotonic_s() == 4.0, "a conflict, and a look"
+        assert world.clock.monotonic_s() == 2.0, "the conflict is followed by a read"
         assert not one.is_leading
+
+    run(test)
+
+
+def test_a_deleted_lease_is_created_again_at_the_next_renewal() -> None:
+    async def test(world: World) -> None:
+        one, two = world.candidate("one"), world.candidate("two")
+        await one.wait_until_leading()
+        assert not await two._try(10)
+        del world.server.leases[PATH]
+        # The holder may still write: another candidate does not create it.
+        assert not await two._try(10)
+        assert PATH not in world.server.leases
+        assert await one._try(10)
+        assert world.lease["holderIdentity"] == "one"
+
+    run(test)
+
+
+def test_a_deleted_lease_whose_holder_is_gone_is_created_when_it_would_have_expired() -> None:
+    async def test(world: World) -> None:
+        one, two, three = map(world.candidate, ("one", "two", "three"))
+        await one.wait_until_leading()
+        assert not await two._try(10)
+        del world.server.leases[PATH]
+        world.clock.advance(14.9)
+        assert not await two._try(10)
+        world.clock.advance(0.1)
+        assert await two._try(10)
+        assert world.lease["leaseTransitions"] == 0
+        # A candidate that has not observed any holder does not wait.
+        del world.server.leases[PATH]
+        assert await three._try(10)
 
     run(test)
 

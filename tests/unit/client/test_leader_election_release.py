@@ -69,9 +69,20 @@ def test_a_lease_that_another_client_took_is_not_given_back() -> None:
         one = world.candidate("one")
         await one.wait_until_leading()
         world.server.leases[PATH]["spec"]["holderIdentity"] = "two"
-        one._needs_read = True
         assert not await one.release()
         assert world.lease["holderIdentity"] == "two"
+
+    run(test)
+
+
+def test_a_lease_that_another_client_changed_is_released() -> None:
+    async def test(world: World) -> None:
+        one = world.candidate("one")
+        await one.wait_until_leading()
+        lease = world.server.leases[PATH]
+        lease["metadata"] |= {"labels": {"a": "b"}, "resourceVersion": "99"}
+        assert await one.release()
+        assert world.lease["holderIdentity"] == ""
 
     run(test)
 

@@ -17,7 +17,8 @@ from mooring.client.transport.transport import Request
 from mooring.clock import seeded_random
 from mooring.config import default_configuration
 from mooring.errors import LeaseLost, OutcomeUnknown
-from mooring.scheduler.leader_election import make_elector
+from mooring.objects.meta import Lease, LeaseSpec, ObjectMeta
+from mooring.scheduler.leader_election import make_coordinated_elector, make_elector
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock
@@ -29,14 +30,16 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-schedul
 class Replica:
     """One scheduler with its own transport, and how it ended."""
 
-    def __init__(self, api: ApiServer, seed: int, **changes: Any) -> None:
+    def __init__(
+        self, api: ApiServer, seed: int, *, make: Any = make_elector, **changes: Any
+    ) -> None:
         clock, rng = LoopClock(asyncio.get_running_loop()), seeded_random(seed)
         headers = IDENTITIES["mooring"].headers()
         self.wire = HookTransport(InProcessTransport(api.handle, headers=headers))
         config = default_configuration()
         for name, value in changes.items():
             config = _with(config, name, value)
-        elector = make_elector(self.wire, config, clock=clock, rng=rng)
+        elector = make(self.wire, config, clock=clock, rng=rng)
         assert elector is not None
         self.elector = elector
         self.service = Service(
@@ -294,6 +297,40 @@ async def test_the_watchdog_fails_when_a_leader_has_not_renewed_for_too_long() -
         await asyncio.sleep(3)
         problem = one.elector.check_health()
         assert problem == "failed election to renew leadership on lease kube-scheduler"
+
+
+@virtually
+async def test_a_coordinated_replica_leads_for_a_term_and_hands_over() -> None:
+    async with cluster() as world:
+        one = world.start(make=make_coordinated_elector)
+        await asyncio.sleep(20)
+        assert not one.service.has_synced
+        spec = LeaseSpec(
+            holder_identity=one.elector.identity,
+            lease_duration_seconds=5,
+            strategy="OldestEmulationVersion",
+        )
+        metadata = ObjectMeta(name="kube-scheduler", namespace="kube-system")
+        await world.client.create(Lease(metadata=metadata, spec=spec))
+        assert await world.seconds_until(one) <= 4.5
+        await world.client.create(make_pod("web"))
+        await asyncio.sleep(30)
+        assert await world.node_of("web") == "a"
+
+        async def slowly(request: Request) -> None:
+            if request.path.endswith("/binding"):
+                await asyncio.sleep(3)
+
+        one.wire.before.append(slowly)
+        await world.client.create(make_pod("last"))
+        await asyncio.sleep(1)
+        preferred = {"spec": {"preferredHolder": "two"}}
+        await world.client.patch("Lease", "kube-scheduler", preferred, namespace="kube-system")
+        await asyncio.wait([world.tasks[one]])
+        assert str(one.error) == "another candidate is to lead"
+        assert await world.node_of("last") == "a", "a binding in progress is finished"
+        lease = await world.lease()
+        assert (lease.holder_identity, lease.preferred_holder) == ("", None)
 
 
 def test_no_election_means_no_candidate() -> None:

@@ -29,6 +29,7 @@ _NO_IDENTITY: Final[dict[str, Any]] = {
     "uid": "",
     "resource_version": "",
     "creation_timestamp": None,
+    "deletion_timestamp": None,
 }
 
 #: The fields of spec and status from which a pod's amounts are derived.
@@ -108,6 +109,7 @@ class InternPool:
             uid=own.uid,
             resource_version=own.resource_version,
             creation_timestamp=created and self._text(created),
+            deletion_timestamp=own.deletion_timestamp,
         )
 
     def _spec(self, spec: PodSpec) -> PodSpec:

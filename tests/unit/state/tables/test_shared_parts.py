@@ -88,6 +88,20 @@ def test_replicas_on_two_nodes_keep_their_own() -> None:
     assert one.usage is two.usage
 
 
+def test_pods_deleted_at_different_times_share_their_metadata() -> None:
+    parts = InternPool()
+    parts.pod_info(replica(0))
+    before = len(parts)
+    times = [f"2026-11-21T10:00:0{number}Z" for number in range(5)]
+
+    for number, time in enumerate(times):
+        pod = replica(number)
+        metadata = replace(pod.metadata, deletion_timestamp=time)
+        assert parts.pod_info(replace(pod, metadata=metadata)).metadata.deletion_timestamp == time
+
+    assert len(parts) == before, "a deletion leaves nothing in the pool"
+
+
 @given(st.integers(0, 2**32))
 def test_a_pod_made_of_shared_parts_is_the_same_pod(seed: int) -> None:
     rng = seeded_random(seed)
