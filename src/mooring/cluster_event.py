@@ -103,6 +103,13 @@ class ClusterEvent:
         """The event's name in kube-scheduler's metrics and logs: "NodeAdd", "AssignedPodDelete"."""
         return self.custom_label or _label(self.resource, self.action)
 
+    def parts(self) -> list[ClusterEvent]:
+        """Returns the events of one action that a registration covers; UPDATE stays whole."""
+        rest, actions = self.action, []
+        if ActionType.UPDATE in rest:
+            actions, rest = [ActionType.UPDATE], rest & ~ActionType.UPDATE
+        return [ClusterEvent(self.resource, action) for action in [*rest, *actions]]
+
 
 @cache
 def _label(resource: EventResource, action: ActionType) -> str:

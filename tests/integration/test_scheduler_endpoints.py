@@ -12,6 +12,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -331,6 +332,41 @@ def kube_scheduler(plane: ControlPlane, folder: Path, *flags: str) -> Iterator[P
             yield Program(process, out, err)
         finally:
             process.kill()
+
+
+def explain(replica: Replica, kubeconfig: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs ``mooring explain`` as a user does, with the scheduler of this replica."""
+    command = [sys.executable, "-m", "mooring", "explain", *words, f"--kubeconfig={kubeconfig}"]
+    own = [f"--scheduler=https://127.0.0.1:{replica.port}", "--insecure-skip-tls-verify"]
+    return subprocess.run([*command, *own], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_leader_explains_a_pod_to_who_may_ask(replicas: Replicas) -> None:
+    admin = replicas.plane.kubeconfig("admin")
+    replicas.create(requesting("too-big", "64"))
+    wait_until(lambda: "too-big" in unschedulable_pods(replicas))
+    answer = explain(replicas.leader, admin, "too-big")
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith("Unschedulable: waiting for a cluster event.\nAttempts: 1; in ")
+    assert "Requeued by events of NodeResourcesFit: NodeAdd, " in answer.stdout
+    assert "2 x Insufficient cpu: node-0, node-1" in answer.stdout
+    state = json.loads(explain(replicas.leader, admin, "default/too-big", "--json").stdout)
+    assert (state["queue"], state["rejectedBy"]) == ("unschedulable", ["NodeResourcesFit"])
+    replicas.plane.kubectl("delete", "pod", "too-big")
+
+
+def test_nobody_else_explains(replicas: Replicas) -> None:
+    admin = replicas.plane.kubeconfig("admin")
+    standby = explain(replicas.standby, admin, "too-big")
+    assert standby.returncode == 2
+    assert "replied 503: this mooring is not scheduling: the leader is " in standby.stderr
+    refused = explain(replicas.leader, replicas.plane.kubeconfig("nobody"), "too-big")
+    assert refused.returncode == 2
+    forbidden = 'forbidden: User "nobody" cannot get path "/mooring/v1/explain"'
+    assert f"replied 403: {forbidden}" in refused.stderr
+    missing = explain(replicas.leader, admin, "no-such")
+    assert missing.returncode == 2
+    assert missing.stderr.splitlines()[-1] == "mooring explain: no pod 'no-such' in the cluster"
 
 
 def test_sigterm_ends_leader_and_standby(replicas: Replicas, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import asyncio
 import os
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -23,6 +25,9 @@ from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
 from mooring.simulation.workload import read_workload
 
+if TYPE_CHECKING:
+    from mooring.explain.remote import SchedulerAddress
+
 
 @click.command("explain")
 @click.argument("pod", metavar="POD")
@@ -37,6 +42,19 @@ from mooring.simulation.workload import read_workload
     help="Explain a pod of this cluster. If mooring start runs it, its scheduler explains.",
 )
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
+@click.option(
+    "--scheduler",
+    metavar="URL",
+    help="Ask the mooring run at this address, with the identity of --kubeconfig. "
+    "Default: one on port 10259 of this machine, if it answers.",
+)
+@file_option("--scheduler-ca", help="Authority of the certificate at --scheduler.")
+@click.option(
+    "--insecure-skip-tls-verify",
+    is_flag=True,
+    help="Do not verify the certificate at --scheduler.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a running scheduler's answer as JSON.")
 @workload_options
 def command(
     pod: str,
@@ -44,6 +62,10 @@ def command(
     attempt: int | None,
     kubeconfig: str | None,
     context: str | None,
+    scheduler: str | None,
+    scheduler_ca: str | None,
+    insecure_skip_tls_verify: bool,
+    as_json: bool,
     cluster: tuple[str, ...],
     pods: tuple[str, ...],
     skip_validation: bool,
@@ -54,8 +76,13 @@ def command(
     """Explain why POD is placed on its node, or why no node is feasible.
 
     POD is a name or NAMESPACE/NAME. Without files, the pods of the openb trace are scheduled up to
-    this pod. With --kubeconfig, the pod is scheduled on the current cluster; nothing is written.
+    this pod. With --kubeconfig a running mooring is asked, which knows the pod's queue, attempts
+    and victims; if there is none, the pod is scheduled on the current cluster: nothing is written.
     """
+    if kubeconfig is None and (scheduler or scheduler_ca or insecure_skip_tls_verify or as_json):
+        raise click.UsageError(
+            "--scheduler, --scheduler-ca, --insecure-skip-tls-verify and --json need --kubeconfig"
+        )
     if recording is not None:
         if cluster or pods or skip_validation or config_file or plugins or kubeconfig:
             raise click.UsageError("--recording can only be combined with --attempt")
@@ -66,7 +93,9 @@ def command(
     if kubeconfig is not None:
         if cluster or pods:
             raise click.UsageError("--kubeconfig cannot be combined with --cluster or --pods")
-        _explain_remote(pod, kubeconfig, context, config_file, plugins, seed)
+        address = _address(scheduler, scheduler_ca, insecure_skip_tls_verify)
+        source = _Running(kubeconfig, context, address, as_json)
+        _explain_remote(pod, source, config_file, plugins, seed)
         return
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
     pod_object = _find(pod, workload.pods)
@@ -81,23 +110,50 @@ def command(
     click.echo(explain(pod_object, decision, utilization, weights=weights))
 
 
+class _Running(NamedTuple):
+    """The cluster and the scheduler to ask."""
+
+    kubeconfig: str
+    context: str | None
+    address: SchedulerAddress
+    as_json: bool
+
+
+def _address(url: str | None, authority: str | None, is_unverified: bool) -> SchedulerAddress:
+    from mooring.explain.remote import SchedulerAddress
+
+    if url is not None and not url.startswith("https://"):
+        raise click.BadParameter(f"must begin with https://, got {url!r}", param_hint="--scheduler")
+    if url is None and (authority is not None or is_unverified):
+        raise click.UsageError("--scheduler-ca and --insecure-skip-tls-verify need --scheduler")
+    path = None if authority is None else Path(authority)
+    return SchedulerAddress(url, path, is_unverified)
+
+
 def _explain_remote(
-    pod: str,
-    kubeconfig: str,
-    context: str | None,
-    config_file: str | None,
-    plugins: tuple[str, ...],
-    seed: int,
+    pod: str, source: _Running, config_file: str | None, plugins: tuple[str, ...], seed: int
 ) -> None:
-    """Asks the scheduler behind an API server, or schedules the pod on the objects there."""
+    """Asks a running scheduler, or schedules the pod on the objects of the cluster."""
     from mooring.client.transport.kubeconfig import find_access
     from mooring.explain.remote import fetch
 
-    access = find_access(kubeconfig, context=context, environment=os.environ)
-    fetched = asyncio.run(fetch(access, pod, clock=SystemClock(), rng=seeded_random(seed)))
+    access = find_access(source.kubeconfig, context=source.context, environment=os.environ)
+    fetched = asyncio.run(
+        fetch(
+            access,
+            pod,
+            scheduler=source.address,
+            as_json=source.as_json,
+            clock=SystemClock(),
+            rng=seeded_random(seed),
+        )
+    )
     if fetched.workload is None:
         click.echo(fetched.explanation)
         return
+    click.echo(f"mooring explain: note: {fetched.not_asked}; decided here instead", err=True)
+    if source.as_json:
+        raise ConfigError("--json needs a running mooring")
     for kind, reason in fetched.not_listed.items():
         click.echo(f"mooring explain: note: cannot list {kind} objects: {reason}", err=True)
     workload = fetched.workload

@@ -28,6 +28,8 @@ from mooring.component.options import CommandFailed
 from mooring.component.version import BINARY_VERSION
 from mooring.config.upstream_yaml import upstream_document
 from mooring.errors import ConfigError
+from mooring.explain.handler import ExplainHandler
+from mooring.explain.running import EXPLAIN_PATH
 from mooring.metrics.options import Feature, MetricsOptions
 from mooring.metrics.pauses import measure_loop_lag, measured_gc
 from mooring.metrics.registry import Metrics
@@ -173,7 +175,7 @@ class SchedulerApp:
         watchdog = Watchdog(lambda: plugins, clock=self._clock)
         watchdog.handle_signals(self._stop)
         self._service = service
-        self._dump_on_signal(service)
+        _dump_on_signal(service)
         version = {"version": self._options.reported_version}
         _log.info("Starting Kubernetes Scheduler", extra=version)
         now = self._clock.monotonic_s
@@ -248,17 +250,6 @@ class SchedulerApp:
         assert self._service is not None
         self._service.stop()
 
-    def _dump_on_signal(self, service: Service) -> None:
-        """Logs cache and queue on SIGUSR2."""
-        loop = asyncio.get_running_loop()
-
-        def dump() -> None:
-            nodes, pods = (service.informers[kind].objects.values() for kind in ("Node", "Pod"))
-            for entry in debug_entries(service.cache, service.queue, nodes, pods):
-                _log.info(entry.message, extra=dict(entry.fields))
-
-        signal.signal(signal.SIGUSR2, lambda *_: loop.call_soon_threadsafe(dump))
-
     # -- endpoints --------------------------------------------------------------------------------
 
     def _endpoints(self) -> Endpoints:
@@ -289,6 +280,7 @@ class SchedulerApp:
                 if settings.config.enable_profiling
                 else None
             ),
+            more={EXPLAIN_PATH: ExplainHandler(self._scheduling, self._leader, self._clock)},
         )
 
     def _health_checks(self) -> HealthChecks:
@@ -320,7 +312,14 @@ class SchedulerApp:
 
     @property
     def _is_scheduling(self) -> bool:
-        return self._service is not None and self._service.has_synced
+        return self._scheduling() is not None
+
+    def _scheduling(self) -> Service | None:
+        """Returns the scheduler if it is scheduling."""
+        return self._service if self._service is not None and self._service.has_synced else None
+
+    def _leader(self) -> str:
+        return self._elector.leader if self._elector is not None else ""
 
 
 def delegate_transports(options: Options, clock: Clock) -> dict[str, Transport]:
@@ -342,6 +341,18 @@ def delegate_transports(options: Options, clock: Clock) -> dict[str, Transport]:
     except ConfigError as error:
         raise CommandFailed(str(error)) from None
     return transports
+
+
+def _dump_on_signal(service: Service) -> None:
+    """Logs cache and queue on SIGUSR2."""
+    loop = asyncio.get_running_loop()
+
+    def dump() -> None:
+        nodes, pods = (service.informers[kind].objects.values() for kind in ("Node", "Pod"))
+        for entry in debug_entries(service.cache, service.queue, nodes, pods):
+            _log.info(entry.message, extra=dict(entry.fields))
+
+    signal.signal(signal.SIGUSR2, lambda *_: loop.call_soon_threadsafe(dump))
 
 
 def _set_verbosity(control: LogControl, verbosity: int) -> None:

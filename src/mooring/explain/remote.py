@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from mooring.client import Client
 from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import Access
 from mooring.client.transport.transport import Request
 from mooring.clock import Clock, Rng
-from mooring.errors import ConfigError, Forbidden, NotFound, Unreachable
-from mooring.explain.endpoint import EXPLAIN_PATH
+from mooring.errors import ConfigError, Forbidden, NotFound, OutcomeUnknown, Unreachable
+from mooring.explain.running import EXPLAIN_PATH
 from mooring.objects.kinds import KINDS
 from mooring.objects.meta import KubernetesObject
 from mooring.simulation.workload import Workload, workload_of
@@ -21,6 +25,15 @@ _NOT_USED: Final = frozenset({"Event", "Lease"})
 
 EXPLAIN_DEADLINE_S: Final = 30.0
 
+#: The default of ``mooring run --secure-port``, on this machine.
+DEFAULT_URL: Final = "https://127.0.0.1:10259"
+
+_NO_POD: Final = ("no pod ", "several pods ")
+
+
+class SchedulerNotAsked(ConfigError):
+    """A running mooring could not be asked."""
+
 
 class RemoteExplanation:
     """The response of an API server: a running mooring's explanation, or the objects.
@@ -29,27 +42,83 @@ class RemoteExplanation:
         explanation: The text of a running mooring; None if none runs there.
         workload: The cluster; None if there is an explanation.
         not_listed: Kind -> why it could not be listed.
+        not_asked: Why no running mooring explains; "" = one does.
     """
 
     def __init__(self) -> None:
         self.explanation: str | None = None
         self.workload: Workload | None = None
         self.not_listed: dict[str, str] = {}
+        self.not_asked = ""
 
 
-async def fetch(access: Access, pod: str, *, clock: Clock, rng: Rng) -> RemoteExplanation:
-    """Requests an explanation from the mooring behind an API server; without one, lists objects.
+@dataclass(frozen=True)
+class SchedulerAddress:
+    """The address of a running mooring's pages.
+
+    Attributes:
+        url: ``https://HOST:PORT``; None = the default port of this machine, if one answers there.
+        authority: The file of the CA of its certificate; None = that of the kubeconfig, and on the
+            default port any certificate, unless a token would be sent.
+        is_unverified: Whether its certificate is not verified.
+    """
+
+    url: str | None = None
+    authority: Path | None = None
+    is_unverified: bool = False
+
+    def access(self, access: Access) -> Access:
+        """Returns the identity of a kubeconfig at this address."""
+        own = replace(access.at(self.url or DEFAULT_URL), server_name=None, proxy=None)
+        if self.is_unverified:
+            return replace(own, authority=None, is_unverified=True)
+        if self.authority is not None:
+            return replace(own, authority=self.authority, is_unverified=False)
+        if self.url is None:
+            # Who listens there is unknown: a certificate proves who we are without giving it away.
+            return replace(
+                own,
+                authority=None,
+                is_unverified=True,
+                token=None,
+                token_file=None,
+                plugin=None,
+            )
+        return own
+
+
+async def fetch(
+    access: Access,
+    pod: str,
+    *,
+    scheduler: SchedulerAddress | None = None,
+    as_json: bool = False,
+    clock: Clock,
+    rng: Rng,
+) -> RemoteExplanation:
+    """Requests an explanation from a running mooring; without one, lists the objects.
+
+    The mooring behind the API server is asked first (``mooring start``), then the one at
+    ``scheduler`` (``mooring run``).
 
     Raises:
         ConfigError: there is no such pod, or the API server is unreachable or denies access.
     """
-    transport = connect(access, clock=clock, environment=os.environ)
     remote = RemoteExplanation()
+    scheduler = scheduler or SchedulerAddress()
+    if scheduler.url is not None:
+        remote.explanation = await _ask_scheduler(scheduler, access, pod, as_json, clock)
+        return remote
+    transport = connect(access, clock=clock, environment=os.environ)
     try:
         client = Client(transport, rng=rng)
-        remote.explanation = await _request_explanation(client, pod)
+        remote.explanation = await _request_explanation(client, pod, as_json)
         if remote.explanation is None:
-            remote.workload = await _list_objects(client, access, remote.not_listed)
+            try:
+                remote.explanation = await _ask_scheduler(scheduler, access, pod, as_json, clock)
+            except SchedulerNotAsked as error:
+                remote.not_asked = str(error)
+                remote.workload = await _list_objects(client, access, remote.not_listed)
     except Unreachable as error:
         raise ConfigError(f"cannot be reached: {error}", path=access.server) from error
     finally:
@@ -57,14 +126,55 @@ async def fetch(access: Access, pod: str, *, clock: Clock, rng: Rng) -> RemoteEx
     return remote
 
 
-async def _request_explanation(client: Client, pod: str) -> str | None:
-    request = Request("GET", EXPLAIN_PATH, deadline_s=EXPLAIN_DEADLINE_S, query=[("pod", pod)])
-    response = await client.transport.request(request)
-    is_ours = response.headers.get("content-type", "").startswith("text/plain")
-    if response.status == 200 and is_ours:
-        return response.body.decode()
+async def _ask_scheduler(
+    scheduler: SchedulerAddress, access: Access, pod: str, as_json: bool, clock: Clock
+) -> str:
+    """Returns the explanation of the mooring at this address.
+
+    Raises:
+        ConfigError: there is no such pod.
+        SchedulerNotAsked: no mooring answers there, or it denies access, or stands by.
+    """
+    own = scheduler.access(access)
+    transport = connect(own, clock=clock, environment=os.environ)
+    try:
+        request = _request(pod, as_json)
+        response = await transport.request(request)
+    except (Unreachable, OutcomeUnknown) as error:
+        raise SchedulerNotAsked(f"no mooring can be reached at {own.server}: {error}") from error
+    finally:
+        await transport.close()
+    text = response.body.decode("utf-8", "replace").rstrip("\n")
+    if response.status == 200:
+        return text
+    if text.startswith(_NO_POD):
+        raise ConfigError(text)
+    if response.status == 404:
+        raise SchedulerNotAsked(f"the server at {own.server} is not a mooring")
+    raise SchedulerNotAsked(f"{own.server} replied {response.status}: {_message_of(text)}")
+
+
+def _message_of(text: str) -> str:
+    """Returns the message of a Status, or the text itself."""
+    try:
+        return str(msgspec.json.decode(text)["message"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return text
+
+
+def _request(pod: str, as_json: bool) -> Request:
+    query = [("pod", pod), *([("output", "json")] if as_json else [])]
+    return Request("GET", EXPLAIN_PATH, deadline_s=EXPLAIN_DEADLINE_S, query=query)
+
+
+async def _request_explanation(client: Client, pod: str, as_json: bool) -> str | None:
+    response = await client.transport.request(_request(pod, as_json))
+    content_type = response.headers.get("content-type", "")
+    is_ours = content_type.startswith("text/plain")
     text = response.body.decode("utf-8", "replace")
-    if is_ours and response.status in (404, 409) and text.startswith(("no pod ", "several pods ")):
+    if response.status == 200 and (is_ours or as_json):
+        return text
+    if is_ours and response.status in (404, 409) and text.startswith(_NO_POD):
         raise ConfigError(text)
     return None
 

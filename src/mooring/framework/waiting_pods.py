@@ -54,6 +54,10 @@ class WaitingPod:
             return float("inf")
         return min(self._deadlines.values(), default=float("inf"))
 
+    def remaining_s(self, now_s: float) -> dict[str, float]:
+        """Returns how long each plugin that has not allowed the pod waits yet, in seconds."""
+        return {plugin: max(0.0, ends_s - now_s) for plugin, ends_s in self._deadlines.items()}
+
     def allow(self, plugin: str) -> None:
         """Removes ``plugin`` from those that wait; the pod is allowed when none is left."""
         self._deadlines.pop(plugin, None)

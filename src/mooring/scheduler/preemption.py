@@ -106,6 +106,11 @@ class PreemptionExecutor:
         last = run.last
         return last is None or not _is_terminating(self._pods.get(last.key), last.uid)
 
+    def victims_of(self, uid: str) -> list[str]:
+        """Returns the "namespace/name" of the pods that are being evicted for a pod."""
+        run = self._running.get(uid)
+        return [] if run is None else [pod.key for pod in run.post_filter_result.victims]
+
     def start(self, preemptor: PodInfo, post_filter_result: PostFilterResult) -> None:
         """Evicts the victims of a pod, but for those that are terminating already."""
         victims = [

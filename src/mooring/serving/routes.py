@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mooring.clock import Clock, Rng
@@ -79,6 +79,7 @@ class Endpoints:
         flags: Name and value of each flag; None = no /flagz (gate ComponentFlagz).
         versions: For /statusz; None = no such page (gate ComponentStatusz).
         debugging: None = no /debug (enableProfiling is false).
+        more: Handlers of further paths, which kube-scheduler does not have.
     """
 
     metrics: MetricsRoutes
@@ -86,6 +87,7 @@ class Endpoints:
     flags: Mapping[str, str] | None
     versions: Versions | None
     debugging: Debugging | None = None
+    more: Mapping[str, Handler] = field(default_factory=dict)
 
 
 class Router:
@@ -120,6 +122,7 @@ class Router:
             ):
                 self._exact |= exact
                 self._prefixes |= prefixes
+        self._exact |= endpoints.more
 
     async def reply(self, request: ServingRequest) -> Reply:
         """Returns the reply to an authorized request."""

@@ -1,0 +1,251 @@
+"""Explains a pod of a running scheduler: its queue, attempts, nomination, and the decision now.
+
+Nothing is changed: the decision is made on the scheduler's own state, and thrown away.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from mooring.clock import Clock
+from mooring.decision import SCHEDULED, UNSCHEDULABLE, Decision
+from mooring.errors import PluginError
+from mooring.explain.explain import explain
+from mooring.framework import Attempt, Diagnosis, Framework, Placement, schedule_pod
+from mooring.objects.meta import key
+from mooring.objects.pod import Pod
+from mooring.queue import QueuedPod, QueueName
+from mooring.scheduler.service import Service
+from mooring.simulation.outcome import Outcome
+from mooring.simulation.utilization import Utilization
+from mooring.state import PodInfo
+
+#: Path of the endpoint; query ``?pod=NAMESPACE/NAME``, or the name alone; ``&output=json``.
+EXPLAIN_PATH: Final = "/mooring/v1/explain"
+
+TEXT: Final = "text/plain; charset=utf-8"
+JSON: Final = "application/json"
+
+_QUEUE_TEXTS: Final = {
+    QueueName.ACTIVE: "Active: it is in the queue for its next attempt.",
+    QueueName.BACKOFF: "In backoff: it is retried when the backoff is over.",
+    QueueName.UNSCHEDULABLE: "Unschedulable: waiting for a cluster event.",
+    QueueName.GATED: "Gated: rejected by a PreEnqueue plugin.",
+    QueueName.IN_FLIGHT: "In flight: its attempt is running.",
+}
+
+
+class PodState(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """The state of a pod in the scheduler. Times are in seconds.
+
+    Attributes:
+        pod: "namespace/name".
+        scheduler: Its schedulerName.
+        node: The node that it is on; all that follows is about pods without one.
+        queue: ``active``, ``backoff``, ``unschedulable``, ``gated`` or ``in flight``; "" = none.
+        attempts: The attempts so far.
+        in_queue_s: How long it has been in this queue.
+        first_attempt_s: How long ago it first entered the active queue.
+        backoff_s: How long its backoff lasts yet.
+        rejected_by: The plugins that rejected it in its last attempt.
+        pending_on: Those of them that wait for something of their own.
+        gated_by: The PreEnqueue plugin that holds it back.
+        requeued_by: Plugin -> the events that requeue the pod, in kube-scheduler's words.
+        nominated_node: The node where preemption makes room for it.
+        evicting: The victims whose evictions have not ended.
+        terminating: The pods on the nominated node that are being deleted.
+        assumed_node: The node that it is being bound to.
+        permit: Plugin that waits in Permit -> how long at most yet.
+        message: The message of its PodScheduled condition.
+        decision: The decision on the current state; None while it is being bound.
+    """
+
+    pod: str
+    scheduler: str
+    node: str = ""
+    queue: str = ""
+    attempts: int = 0
+    in_queue_s: float = 0.0
+    first_attempt_s: float | None = None
+    backoff_s: float = 0.0
+    rejected_by: tuple[str, ...] = ()
+    pending_on: tuple[str, ...] = ()
+    gated_by: str = ""
+    requeued_by: dict[str, tuple[str, ...]] = {}
+    nominated_node: str = ""
+    evicting: tuple[str, ...] = ()
+    terminating: tuple[str, ...] = ()
+    assumed_node: str = ""
+    permit: dict[str, float] = {}
+    message: str = ""
+    decision: Decision | None = None
+
+
+class Explanation(NamedTuple):
+    """An HTTP status, a body and its content type."""
+
+    status: int
+    text: str
+    content_type: str = TEXT
+
+
+def explain_running(
+    service: Service, name: str, clock: Clock, *, as_json: bool = False
+) -> Explanation:
+    """Returns the explanation of a pod without changing the scheduler's state.
+
+    Args:
+        service: The scheduler.
+        name: The pod's name, or "namespace/name".
+        clock: The scheduler's clock.
+        as_json: Whether the explanation is the pod's ``PodState``.
+    """
+    pods: Mapping[str, Pod] = service.informers["Pod"].objects
+    matches = [pod for pod_key, pod in pods.items() if name in (pod_key, pod.metadata.name)]
+    if not matches:
+        names = pods if "/" in name else [pod.metadata.name for pod in pods.values()]
+        suggestions = difflib.get_close_matches(name, names, n=1)
+        hint = f" (did you mean {suggestions[0]!r}?)" if suggestions else ""
+        return Explanation(404, f"no pod {name!r} in the cluster{hint}")
+    if len(matches) > 1:
+        keys = ", ".join(key(pod) for pod in matches)
+        return Explanation(409, f"several pods are named {name!r}: {keys}")
+    pod = matches[0]
+    scheduler = pod.spec.scheduler_name or "default-scheduler"
+    framework = service.profiles.get(scheduler)
+    if pod.spec.node_name or framework is None:
+        state = PodState(pod=key(pod), scheduler=scheduler, node=pod.spec.node_name)
+        if as_json:
+            return Explanation(200, msgspec.json.encode(state).decode(), JSON)
+        if state.node:
+            return Explanation(200, f"Pod {state.pod} is on {state.node}.")
+        return Explanation(200, f"Pod {state.pod} belongs to another scheduler: {scheduler}.")
+    state = pod_state(service, framework, pod, clock)
+    utilization = None if state.assumed_node else _utilization(service)
+    if not state.assumed_node:
+        state.decision = decide(service, framework, pod)
+    if as_json:
+        return Explanation(200, msgspec.json.encode(state).decode(), JSON)
+    lines = list(state_lines(state))
+    if state.decision is not None and utilization is not None:
+        weights = framework.profile.weights
+        lines += ["", explain(pod, state.decision, utilization, weights=weights)]
+    return Explanation(200, "\n".join(lines))
+
+
+def pod_state(service: Service, framework: Framework, pod: Pod, clock: Clock) -> PodState:
+    """Returns the state of a pending pod, without a decision."""
+    uid, now_s = pod.metadata.uid, clock.monotonic_s()
+    condition = [item for item in pod.status.conditions if item.type == "PodScheduled"]
+    state = PodState(
+        pod=key(pod),
+        scheduler=framework.profile.scheduler_name,
+        nominated_node=service.cache.nominator.node_of(uid) or pod.status.nominated_node_name,
+        evicting=tuple(service.preemption_executor.victims_of(uid)),
+        message=condition[0].message if condition else "",
+    )
+    state.terminating = tuple(_terminating(service, state.nominated_node))
+    queue_name = service.queue.queue_of(uid)
+    state.queue = "" if queue_name is QueueName.NONE else queue_name.value
+    placed = service.cache.pods.get(uid)
+    if placed is not None:
+        state.assumed_node = placed.info.node_name
+    waiting = service.handle.waiting.get(uid)
+    if waiting is not None:
+        state.permit = waiting.remaining_s(now_s)
+    entry = service.queue.get(uid)
+    if entry is not None:
+        _add_entry(state, entry, framework, now_s)
+    return state
+
+
+def _add_entry(state: PodState, entry: QueuedPod, framework: Framework, now_s: float) -> None:
+    """Adds what the queue knows."""
+    state.attempts = entry.attempts
+    state.in_queue_s = round(now_s - entry.timestamp_s, 3)
+    if entry.initial_attempt_s is not None:
+        state.first_attempt_s = round(now_s - entry.initial_attempt_s, 3)
+    if entry.queue_name is QueueName.BACKOFF and entry.backoff_expiration_s is not None:
+        state.backoff_s = max(0.0, round(entry.backoff_expiration_s - now_s, 3))
+    state.rejected_by = tuple(sorted(entry.rejectors))
+    state.pending_on = tuple(sorted(entry.pending_plugins))
+    state.gated_by = entry.gating_plugin
+    if entry.queue_name.waits_for_event:
+        state.requeued_by = dict(_requeueing_events(framework, entry))
+
+
+def _requeueing_events(
+    framework: Framework, entry: QueuedPod
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for plugin in framework.rejecting_plugins():
+        events = getattr(plugin, "events", None)
+        if plugin.name in entry.rejectors and events is not None:
+            labels = {part.label for item in events() for part in item.event.parts()}
+            yield plugin.name, tuple(sorted(labels))
+
+
+def _terminating(service: Service, node_name: str) -> Iterator[str]:
+    """Yields the pods on a node that are being deleted."""
+    row = service.cache.nodes.live_row(node_name) if node_name else -1
+    if row < 0:
+        return
+    for placed in service.cache.pods:
+        if placed.row == row and placed.info.metadata.deletion_timestamp is not None:
+            yield placed.info.key
+
+
+def state_lines(state: PodState) -> Iterator[str]:
+    """Yields the state as lines of text."""
+    if state.assumed_node:
+        yield f"Being bound to {state.assumed_node}."
+        for plugin, remaining_s in state.permit.items():
+            yield f"Waits in Permit for {plugin}, for at most {remaining_s:.1f} s more."
+        return
+    queue = QueueName(state.queue) if state.queue else QueueName.NONE
+    yield _QUEUE_TEXTS.get(queue, "In no queue.")
+    if queue is not QueueName.NONE:
+        yield f"Attempts: {state.attempts}; in this queue for {state.in_queue_s:.1f} s."
+    if state.backoff_s:
+        yield f"Backoff: {state.backoff_s:.1f} s more."
+    if state.gated_by:
+        yield f"Gated by {state.gated_by}."
+    for plugin, events in state.requeued_by.items():
+        yield f"Requeued by events of {plugin}: {', '.join(events) or 'none'}."
+    if state.nominated_node:
+        yield f"Nominated to {state.nominated_node}."
+    if state.evicting:
+        yield f"Being evicted for it: {', '.join(state.evicting)}."
+    if state.terminating:
+        yield f"Being deleted on that node: {', '.join(state.terminating)}."
+    if state.message:
+        yield f"Last message: {state.message}"
+
+
+def decide(service: Service, framework: Framework, pod: Pod) -> Decision:
+    """Returns the decision on the current state. Extenders are not called."""
+    info, snapshot = PodInfo(pod), service.cache.snapshot()
+    try:
+        gate = framework.pre_enqueue(info)
+        if gate is not None:
+            return Outcome.gated(info, gate).decision()
+        attempt = Attempt(snapshot)
+        result = schedule_pod(framework, framework.new_cycle(info, snapshot), attempt)
+    except PluginError as error:
+        return Outcome.failed(info, error.located).decision()
+    return _decision(attempt, result)
+
+
+def _utilization(service: Service) -> Utilization:
+    nodes = service.informers["Node"].objects.values()
+    pods = service.informers["Pod"].objects.values()
+    return Utilization([*nodes, *(other for other in pods if other.spec.node_name)])
+
+
+def _decision(attempt: Attempt, result: Placement | Diagnosis) -> Decision:
+    if isinstance(result, Placement):
+        return attempt.decision(SCHEDULED, node=result.node_name, diagnosis=None)
+    return attempt.decision(UNSCHEDULABLE, node=None, diagnosis=result)
