@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import gc
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -43,7 +44,8 @@ from mooring.scheduler.leader_election import make_elector
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.testing import controlplane
 
-SAMPLE_INTERVAL_S: Final = 5.0
+#: No divisor of the scheduler's own intervals: samples are of all phases of them.
+SAMPLE_INTERVAL_S: Final = 3.7
 #: Share of the time that is warm-up: the number of pods becomes constant, caches fill.
 WARM_UP: Final = 0.25
 SAMPLES_MIN: Final = 12
@@ -57,6 +59,8 @@ PRINTED: Final = ("process: ", "queue: ", "metrics: ", "service: ")
 def main(arguments: list[str]) -> int:
     """Runs the soak; 1 if something grows, or if pods were not scheduled."""
     words = _parser().parse_args(arguments)
+    # As SIGINT: the processes of server and load end, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     print(f"{machine()}; calibration {calibration_ms():.0f} ms")
     print(f"{words.nodes} nodes, {words.rate:g} pods/s, {words.minutes:g} minutes, {words.server}")
     with (

@@ -121,7 +121,9 @@ class Load:
 def pod_number(number: int) -> Pod:
     """The pod of a number: one of ten is special."""
     app = number % APPS
-    labels = {"app": f"app-{app}", "pod-template-hash": f"{number // (APPS * PODS_PER_ROLLOUT)}"}
+    # The rollouts of the applications follow each other, so that the cluster looks always alike.
+    rollout = (number // APPS + app * PODS_PER_ROLLOUT // APPS) // PODS_PER_ROLLOUT
+    labels = {"app": f"app-{app}", "pod-template-hash": f"{rollout}"}
     requests, spec, affinity = {"cpu": f"{10 + app}m", "memory": "100Mi"}, {}, None
     selector = {"matchLabels": {"app": f"app-{app}"}}
     match number // APPS % 30:

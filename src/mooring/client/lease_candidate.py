@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CandidateIdentity:
-    """The facts in a LeaseCandidate.
+    """The content of a LeaseCandidate.
 
     Attributes:
         namespace: The namespace of the candidate and of the Lease.

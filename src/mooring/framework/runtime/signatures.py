@@ -46,14 +46,23 @@ class Signatures:
         template = self._encode(_template_of(pod)) if self._cacheable else b""
         signature = self._by_template.get(template)
         if signature is None:
-            if max(len(self._by_template), len(self._by_fragments)) >= TEMPLATES_MAX:
-                self._by_template.clear()
-                self._by_fragments.clear()
+            self._clear_if_full()
             signature = self._sign(pod, call)
             if len(template) <= TEMPLATE_BYTES_MAX:
                 self._by_template[template] = signature
         pod.signature = (self, signature)
         return signature
+
+    def _clear_if_full(self) -> None:
+        """Clears what has reached its limit.
+
+        Signatures outlive their templates: results are cached by signature, and would be computed
+        again, while those of the old signatures still take memory.
+        """
+        if len(self._by_template) >= TEMPLATES_MAX or len(self._by_fragments) >= TEMPLATES_MAX:
+            self._by_template.clear()
+        if len(self._by_fragments) >= TEMPLATES_MAX:
+            self._by_fragments.clear()
 
     def _sign(self, pod: PodInfo, call: Callable[..., Any]) -> Signature:
         fragments = {}

@@ -81,6 +81,18 @@ def test_kinds_that_are_signed_alike_share_a_signature() -> None:
     assert plugin.signed == 2
 
 
+def test_signatures_stay_when_the_templates_are_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signatures, "TEMPLATES_MAX", 4)
+    plugin = Signs(lambda pod: pod.requests.get("cpu"))
+    signed = Signatures([plugin])
+
+    first = signed.of(pod(labels={"app": "0"}), call)
+    others = [signed.of(pod(labels={"app": str(number)}), call) for number in range(1, 20)]
+
+    assert all(other is first for other in others), "results are cached by signature"
+    assert plugin.signed == 20
+
+
 def test_a_pod_that_a_plugin_does_not_share_is_in_nobodys_name() -> None:
     assert Signatures([Signs(lambda _: None)]).of(pod(), call).cached_plugins == frozenset()
 
