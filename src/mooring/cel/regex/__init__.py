@@ -1,0 +1,1 @@
+"""Regular expressions of RE2, in linear time."""
